@@ -66,9 +66,8 @@ int cli_load_config(struct cli *cli)
     if (cli->config != NULL)
         return EXIT_DONE;
     if (store != NULL && url_has_password(store)) {
-        cli_say("--store: every user of this machine can see a password on the command line: put the URL into "
-                "POSTRIDER_STORE or"
-                " the configuration (${file:secret}), or the password into PGPASSWORD or a file (PGPASSFILE)");
+        cli_say("--store: other users of this machine can see a password on the command line. Put the URL into "
+                "POSTRIDER_STORE or the configuration (${file:secret}), or the password into PGPASSWORD or PGPASSFILE");
         return EXIT_USAGE;
     }
     if (path == NULL && access(CONFIG_FILE_USUAL, F_OK) == 0)
@@ -167,8 +166,8 @@ static int usage_word(struct cli *cli, const char *flag, const char *word, const
         suggest_try(&near, slice_from(word), words[i]);
         buf_addf(&all, "%s%s", i > 0 ? ", " : "", words[i]);
     }
-    int code = near.best != NULL ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near.best)
-                                 : cli_usage(cli, "--%s: \"%s\" is not known; it is one of %.*s", flag, word,
+    int code = near.best != NULL ? cli_usage(cli, "--%s: unknown value \"%s\"; did you mean %s?", flag, word, near.best)
+                                 : cli_usage(cli, "--%s: unknown value \"%s\"; use one of %.*s", flag, word,
                                              SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return code;
@@ -225,10 +224,10 @@ static int filter_has_values(struct cli *cli)
     for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
         const char *value = cli->flags.values[flags[i]];
         if (value != NULL && value[0] == '\0')
-            return cli_usage(cli, "--%s is empty; leave it out", flag_infos[flags[i]].word);
+            return cli_usage(cli, "--%s is empty; give a value or omit it", flag_infos[flags[i]].word);
     }
     const char *row = cli->flags.values[FLAG_ROW];
-    return row != NULL && strcmp(row, "0") == 0 ? cli_usage(cli, "--row: rows begin with 1") : EXIT_DONE;
+    return row != NULL && strcmp(row, "0") == 0 ? cli_usage(cli, "--row: rows start at 1") : EXIT_DONE;
 }
 
 int cli_filter(struct cli *cli, struct filter *ret_filter)
@@ -253,28 +252,31 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_LIMIT, 1000000, &limit);
     if (code == EXIT_DONE && values[FLAG_AFTER] != NULL && !filter_set_after(&filter, slice_from(values[FLAG_AFTER])))
-        code = cli_usage(cli, "--after: \"%s\" is not where a page ended: a row, or BOX:ROW", values[FLAG_AFTER]);
+        code = cli_usage(
+            cli, "--after: \"%s\" is not a page position; use a row or BOX:ROW, as the end of the last page shows it",
+            values[FLAG_AFTER]);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_ROW, INT64_MAX, &filter.row);
     if (code != EXIT_DONE)
         return code;
     filter.limit = (size_t)limit;
     if (values[FLAG_SINCE] != NULL && !cli_time(cli, values[FLAG_SINCE], -1, &filter.since_us))
-        return cli_usage(cli, "--since: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_SINCE]);
+        return cli_usage(cli, "--since: \"%s\" is not a time; use 1h or 2024-01-31T12:00:00Z", values[FLAG_SINCE]);
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
-        return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
+        return cli_usage(cli, "--until: \"%s\" is not a time; use 1h or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
     bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0 ||
                         filter.state == STATE_DEAD;
     if (filter.after != 0 && filter.box.size + filter.after_box.size == 0 && !in_one_order)
-        return cli_usage(cli, "--after wants BOX:ROW, or --box: rows are counted in each box");
+        return cli_usage(cli, "--after needs BOX:ROW, or --box: each box numbers its own rows");
     if (filter.after_box.size > 0 && strcmp(cli->command->name, "list") != 0)
         return cli_usage(cli, "--after: \"%s\": only messages are listed by box and row", values[FLAG_AFTER]);
     if (filter.after_box.size > 0 && filter.box.size > 0 && !slice_eq(filter.box, filter.after_box))
-        return cli_usage(cli, "--after: \"%s\" is not in the box %s", values[FLAG_AFTER], values[FLAG_BOX]);
+        return cli_usage(cli, "--after: \"%s\" is not a row of box %s", values[FLAG_AFTER], values[FLAG_BOX]);
     if (filter.box.size > 0 && !name_is_valid(filter.box))
-        return cli_usage(cli, "--box: \"%s\" is not the name of a box", values[FLAG_BOX]);
+        return cli_usage(cli, "--box: \"%s\" is not a valid box name", values[FLAG_BOX]);
     if (values[FLAG_FINGERPRINT] != NULL && !fingerprint_is_valid(filter.fingerprint))
-        return cli_usage(cli, "--fingerprint: \"%s\" is none; write 16 digits 0 to f, as dead groups lists them",
+        return cli_usage(cli,
+                         "--fingerprint: \"%s\" is not a fingerprint; use 16 hex digits, as dead groups shows them",
                          values[FLAG_FINGERPRINT]);
     *ret_filter = filter;
     return EXIT_DONE;
@@ -308,11 +310,10 @@ int cli_box_must_be(struct cli *cli, pr_slice box)
         suggest_try(&near, box, name.data);
     }
     if (near.best != NULL)
-        cli_say("there is no box \"%.*s\"; did you mean %s?", SLICE_ARGS(box), near.best);
+        cli_say("unknown box \"%.*s\"; did you mean %s?", SLICE_ARGS(box), near.best);
     else
-        cli_say("there is no box \"%.*s\"; postrider status lists those that are there, and postrider init "
-                "makes those "
-                "under boxes: in the configuration",
+        cli_say("unknown box \"%.*s\"; postrider status lists the existing boxes, postrider init creates those under "
+                "boxes: in the configuration",
                 SLICE_ARGS(box));
     return EXIT_NOT_FOUND;
 }
@@ -337,7 +338,8 @@ int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
         const char *text = cli->args[first + (int)i];
 
         if (pr_id_parse(slice_from(text), &ids[i]) != PR_OK)
-            return cli_usage(cli, "\"%s\" is not an id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91", text);
+            return cli_usage(cli, "\"%s\" is not a message id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91",
+                             text);
     }
     *ret_ids = ids;
     *ret_count = count;
@@ -351,7 +353,7 @@ void cli_print(const struct buf *line)
     pr_slice text = buf_slice(line);
 
     if (buf_failed(line) != 0)
-        cli_say("no memory for a line of output");
+        cli_say("out of memory for a line of output");
     (void)fwrite(text.data, 1, text.size, stdout); /* cli_finish() looks */
     (void)fputc('\n', stdout);
 }
@@ -362,7 +364,7 @@ int cli_finish(int code)
 
     if (failure == 0 || failure == EPIPE) /* "| head" has seen enough */
         return code;
-    cli_say("cannot write: %s", strerror(failure));
+    cli_say("cannot write the output: %s", strerror(failure));
     return code == EXIT_DONE ? EXIT_FAILED : code;
 }
 

@@ -14,50 +14,50 @@
 #define ANY_NUMBER 100000 /* of arguments */
 
 const struct command commands[] = {
-    { "init", "", "make or upgrade the tables",
+    { "init", "", "create or upgrade the tables",
       "postrider init\n"
       "postrider init --store sqlite:shop.db\n"
       "postrider init --store postgres://shop@db.example/shop\n"
       "postrider init --grants --store postgres://shop@db.example/shop | psql shop\n"
-      "postrider init --drop-slot             # when the server's log is a source no more\n",
+      "postrider init --drop-slot             # when the server's log is no longer a source\n",
       FLAG_BIT(GRANTS) | FLAG_BIT(DROP_SLOT), 0, 0, run_init },
-    { "run", "", "deliver until SIGTERM",
+    { "run", "", "deliver messages until SIGTERM",
       "postrider run\n"
       "postrider run -c shop.yaml\n"
-      "kill -HUP PID                          # read the configuration again\n",
+      "kill -HUP PID                          # reload the configuration\n",
       0, 0, 0, run_run },
-    { "demo", "", "see it work: sample traffic, failures, a crash",
+    { "demo", "", "try it: sample traffic, failures and a crash",
       "postrider demo\n"
       "postrider demo --store sqlite:/tmp/demo.db\n",
       FLAG_BIT(RELAY), 0, 0, run_demo },
-    { "send", "[-]", "store a message; prints its id",
+    { "send", "[-]", "store a message and print its id",
       "postrider send --type order.created --stream order-7 --data '{\"total\":5}'\n"
       "postrider send --type report --to audit --file report.pdf --due 5m\n"
       "date | postrider send --type tick -\n",
       FLAGS_SEND, 0, 1, run_send },
-    { "status", "", "one screen: health, boxes, endpoints, instances",
+    { "status", "", "health, boxes, endpoints and instances on one screen",
       "postrider status\n"
       "postrider status --json | jq .health\n",
       0, 0, 0, run_status },
-    { "top", "", "live: rates, backlog, endpoints, failing groups, blocked streams; pause, resume, retry",
+    { "top", "", "live view of rates, backlog, endpoints, failures and blocked streams",
       "postrider top\n"
-      "postrider top --url http://127.0.0.1:8026    # of a running daemon, over its API\n"
+      "postrider top --url http://127.0.0.1:8026    # a running daemon, through its API\n"
       "postrider top --url https://relay.example --token-file token --every 5s\n"
-      "postrider top --once                         # one picture, also: postrider top | cat\n"
+      "postrider top --once                         # one screen, also: postrider top | cat\n"
       "postrider top --json | jq .sent_per_second\n",
       FLAG_BIT(URL) | FLAG_BIT(TOKEN_FILE) | FLAG_BIT(EVERY) | FLAG_BIT(ONCE) | FLAG_BIT(BY), 0, 0, run_top },
-    { "list", "", "messages, the oldest first",
+    { "list", "", "list messages, oldest first",
       "postrider list\n"
       "postrider list --state retrying --endpoint billing\n"
       "postrider list --type 'order.*' --since 1h --json\n",
       FLAGS_FILTER | FLAGS_PAGE, 0, 0, run_list },
-    { "show", "ID", "everything about a message",
+    { "show", "ID", "show everything about a message",
       "postrider show 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider show 0190163d-8694-739b-aea5-966c26f8ad91 --json\n",
       0, 1, 1, run_show },
-    { "why", "ID", "its story in words: what happened, what it waits for, what comes next",
+    { "why", "ID", "explain a message: what happened, what it waits for, what comes next",
       "postrider why 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_why },
-    { "retry", "[ID...]", "try now, with new counters; also what is parked",
+    { "retry", "[ID...]", "try now with counters reset; also for parked messages",
       "postrider retry 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider retry --endpoint billing --reason timeout_exceeded --dry-run\n"
       "postrider retry --state parked --yes\n",
@@ -66,39 +66,40 @@ const struct command commands[] = {
       "postrider release order-7\n"
       "postrider release 0190163d-8694-739b-aea5-966c26f8ad91\n",
       FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
-    { "park", "[ID...]", "set aside until a person says so",
+    { "park", "[ID...]", "set messages aside until you retry them",
       "postrider park 0190163d-8694-739b-aea5-966c26f8ad91 --why 'asked the customer'\n", FLAGS_FILTER | FLAGS_CHANGE,
       0, ANY_NUMBER, run_change },
-    { "discard", "[ID...]", "delete without delivering",
+    { "discard", "[ID...]", "delete messages without delivering them",
       "postrider discard 0190163d-8694-739b-aea5-966c26f8ad91 --why 'sent by mistake'\n"
       "postrider discard --type 'test.*' --dry-run\n",
       FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
-    { "dead list", "", "dead letters",
+    { "dead list", "", "list dead letters",
       "postrider dead list\n"
       "postrider dead list --endpoint billing --since 24h --json\n",
       FLAGS_DEAD | FLAGS_PAGE, 0, 0, run_dead_list },
-    { "dead show", "ID", "everything about a dead letter", "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n",
-      0, 1, 1, run_dead_show },
-    { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
+    { "dead show", "ID", "show everything about a dead letter",
+      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_dead_show },
+    { "dead replay", "[ID...]", "return dead letters to their place in the box, with counters reset",
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
-      "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91 --endpoint billing   # it died at others, too\n"
+      "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91 --endpoint billing   # it died at other endpoints, "
+      "too\n"
       "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
       "postrider dead replay --endpoint billing --since 24h --yes\n"
       "postrider dead replay --fingerprint 5f1c2ab09d3e7746 --canary 5 --rate 100/s --yes\n",
       FLAGS_DEAD | FLAGS_CHANGE | FLAG_BIT(RATE) | FLAG_BIT(CANARY) | FLAG_BIT(FOR), 0, ANY_NUMBER, run_change },
-    { "dead discard", "[ID...]", "delete dead letters for good",
+    { "dead discard", "[ID...]", "delete dead letters permanently",
       "postrider dead discard 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead discard --until 30d --yes\n"
-      "postrider dead discard --row 12 --yes   # its id is damaged\n",
+      "postrider dead discard --row 12 --yes   # for a damaged id\n",
       FLAGS_DEAD | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
-    { "dead add", "ID...", "make a message dead by hand",
+    { "dead add", "ID...", "move a message to the dead letters by hand",
       "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
       FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON) | FLAG_BIT(ENDPOINT), 1, ANY_NUMBER,
       run_change },
-    { "dead groups", "", "dead letters by what went wrong: ten thousand failures as three problems",
+    { "dead groups", "", "group dead letters by cause: ten thousand failures as three problems",
       "postrider dead groups\n"
       "postrider dead groups --endpoint billing --since 24h --json\n"
-      "postrider dead list --fingerprint 5f1c2ab09d3e7746      # one of them\n",
+      "postrider dead list --fingerprint 5f1c2ab09d3e7746      # one group\n",
       (FLAGS_FILTER & ~FLAG_BIT(STATE)) | FLAG_BIT(LIMIT), 0, 0, run_dead_groups },
     { "dead edit", "ID", "correct a dead letter and send it; the original is kept",
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --data '{\"amount\":5}'\n"
@@ -106,84 +107,84 @@ const struct command commands[] = {
       FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(ENDPOINT) | FLAG_BIT(WHY) |
           FLAG_BIT(BY) | FLAG_BIT(DRY_RUN),
       1, 1, run_dead_edit },
-    { "dead note", "ID TEXT", "write something down about a dead letter",
+    { "dead note", "ID TEXT", "add a note to a dead letter",
       "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked the customer'\n"
       "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked them' --endpoint billing   # it died at others, "
       "too\n",
       FLAG_BIT(ENDPOINT) | FLAG_BIT(BY), 2, 2, run_dead_note },
-    { "dead export", "", "dead letters as JSON lines, byte for byte",
+    { "dead export", "", "export dead letters as JSON lines, byte for byte",
       "postrider dead export > dead.jsonl\n"
       "postrider dead export --endpoint billing --until 30d > old.jsonl\n",
       FLAGS_DEAD, 0, 0, run_dead_export },
-    { "dead import", "FILE", "dead letters of an export; those that are there already are left out",
+    { "dead import", "FILE", "import an export; skips dead letters that already exist",
       "postrider dead import dead.jsonl\n"
       "postrider dead import dead.jsonl --dry-run\n",
       FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN), 1, 1, run_dead_import },
-    { "streams", "", "streams whose head failed: since when, why, how many wait behind it",
+    { "streams", "", "list streams whose head failed: since when, why, and how many wait",
       "postrider streams --blocked\n"
       "postrider streams --endpoint billing --json\n",
       FLAG_BIT(BLOCKED) | FLAG_BIT(BOX) | FLAG_BIT(ENDPOINT) | FLAG_BIT(STREAM) | FLAGS_PAGE, 0, 0, run_streams },
-    { "instances", "", "who delivers: lanes, leases, in flight, versions",
+    { "instances", "", "list the running instances: lanes, leases, in flight, versions",
       "postrider instances\n"
       "postrider instances --json\n",
       0, 0, 0, run_instances },
-    { "audit", "", "what people did, the latest first",
+    { "audit", "", "list what operators did, latest first",
       "postrider audit\n"
       "postrider audit --since 24h --json\n",
       FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 0, run_audit },
-    { "endpoints list", "", "endpoints: paused or not, what was sent and what failed",
+    { "endpoints list", "", "list endpoints: state, sent and failed messages",
       "postrider endpoints\n"
-      "postrider endpoints --for 5s           # look twice: how much in a second?\n"
+      "postrider endpoints --for 5s           # measure rates for 5 seconds\n"
       "postrider endpoints list --json\n",
       FLAG_BIT(FOR), 0, 0, run_endpoints },
-    { "endpoints test", "ENDPOINT", "send a marked test message there now, past the store, and say what happened",
+    { "endpoints test", "ENDPOINT", "send a test message directly, without storing it",
       "postrider endpoints test billing\n"
       "postrider endpoints test billing --json\n",
       FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_endpoints_test },
     { "endpoints", "", "the same as endpoints list", "postrider endpoints\n", FLAG_BIT(FOR), 0, 0, run_endpoints },
-    { "pause", "ENDPOINT", "send nothing to an endpoint; nothing is counted meanwhile",
+    { "pause", "ENDPOINT", "stop sending to an endpoint; no failures are counted meanwhile",
       "postrider pause billing --for 5m --why 'they migrate'\n"
       "postrider pause billing               # until resumed\n",
       FLAG_BIT(FOR) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_pause },
-    { "resume", "ENDPOINT", "send to it again, now", "postrider resume billing\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1,
-      run_pause },
-    { "policy check", "[FILE]", "rules that can never match, that are never reached, that have no end",
+    { "resume", "ENDPOINT", "start sending to an endpoint again, now", "postrider resume billing\n",
+      FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_pause },
+    { "policy check", "[FILE]", "find rules that never match, are never reached or never end",
       "postrider policy check\n"
       "postrider policy check new.yaml\n",
       0, 0, 1, run_policy_check },
-    { "policy explain", "", "which rule decides about a failure, and all that follows",
+    { "policy explain", "", "show which rule decides about a failure, and what follows",
       "postrider policy explain --endpoint billing --reason timeout_exceeded\n"
       "postrider policy explain --endpoint billing --reason transport_unavailable --unsent\n"
       "postrider policy explain --endpoint billing --reason rejected --error 'no such customer' --failures 3\n",
       FLAG_BIT(ENDPOINT) | FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FAILURES) | FLAG_BIT(CODE) | FLAG_BIT(TYPE) |
           FLAG_BIT(STREAM) | FLAG_BIT(SIZE) | FLAG_BIT(AGE) | FLAG_BIT(RETRY_AFTER) | FLAG_BIT(UNSENT),
       0, 0, run_policy_explain },
-    { "policy replay", "", "what a policy would have done to the failures that really happened",
+    { "policy replay", "", "show what a policy would have done to past failures",
       "postrider policy replay --since 24h -c new.yaml\n"
       "postrider policy replay --since 1h --endpoint billing -c new.yaml --json\n",
       FLAGS_FILTER, 0, 0, run_policy_replay },
-    { "config check", "[FILE]", "is the configuration right?",
+    { "config check", "[FILE]", "validate the configuration",
       "postrider config check\n"
       "postrider config check shop.yaml\n",
       0, 0, 1, run_config_check },
-    { "config show", "[FILE]", "what is in force, and where each value comes from",
+    { "config show", "[FILE]", "show the effective configuration and the origin of each value",
       "postrider config show\n"
       "POSTRIDER_LIMITS__PAYLOAD=2MiB postrider config show\n",
       0, 0, 1, run_config_show },
-    { "config init", "[FILE]", "write a commented configuration to begin with",
+    { "config init", "[FILE]", "write a commented configuration to start from",
       "postrider config init\n"
-      "postrider config init -               # to the terminal\n",
+      "postrider config init -               # print it\n",
       FLAG_BIT(FORCE), 0, 1, run_config_init },
-    { "config reference", "", "every option, as Markdown", "postrider config reference > doc/configuration.md\n", 0, 0,
-      0, run_config_reference },
-    { "adopt", "", "take over an outbox table of another product: check it, print the configuration",
+    { "config reference", "", "print every option as Markdown", "postrider config reference > doc/configuration.md\n",
+      0, 0, 0, run_config_reference },
+    { "adopt", "", "adopt another product's outbox table: check it, print the configuration",
       "postrider adopt --preset debezium --table public.outboxevent --check\n"
       "postrider adopt --preset masstransit --table public.OutboxMessage >> postrider.yaml\n"
-      "postrider adopt --table app.events --check      # one of the configuration's sources\n",
+      "postrider adopt --table app.events --check      # a source in the configuration\n",
       FLAG_BIT(PRESET) | FLAG_BIT(TABLE) | FLAG_BIT(CHECK) | FLAG_BIT(BOX), 0, 0, run_adopt },
-    { "doctor", "", "look at the installation: store, schema, files, disk, configuration", "postrider doctor\n", 0, 0,
-      0, run_doctor },
-    { "bench", "", "how fast is it here? In a temporary store",
+    { "doctor", "", "check the installation: store, schema, files, disk, configuration", "postrider doctor\n", 0, 0, 0,
+      run_doctor },
+    { "bench", "", "measure the speed here, in a temporary store",
       "postrider bench\n"
       "postrider bench --count 100000 --json\n",
       FLAG_BIT(COUNT), 0, 0, run_bench },
@@ -238,7 +239,7 @@ void command_suggest(const char *const *words, int count, int known)
             near = (struct suggestion){ commands[i].name, 0 };
     }
     if (word == NULL)
-        cli_say("%s wants another word", words[0]);
+        cli_say("%s: missing subcommand; one of:", words[0]);
     else if (near.best == NULL)
         cli_say("unknown command \"%s%s%s\"", known > 0 ? words[0] : "", known > 0 ? " " : "", word);
     else
@@ -263,7 +264,38 @@ const char *command_second_word(const struct command *command, const char *word)
     return near.best;
 }
 
-static void help_flags(uint64_t flags, FILE *out)
+/* Where an option of one command has a narrower meaning than its common text in flag.h. */
+static const struct {
+    const char *command;
+    enum flag flag;
+    const char *doc;
+} own_meanings[] = {
+    { "send", FLAG_TYPE, "message type, for example order.created" },
+    { "send", FLAG_BOX, "store the message in this box (default outbox)" },
+    { "dead add", FLAG_REASON, "reason to record" },
+    { "dead replay", FLAG_FOR, "wait this long for the canaries" },
+    { "endpoints", FLAG_FOR, "measure the rates for this long" },
+    { "endpoints list", FLAG_FOR, "measure the rates for this long" },
+    { "policy explain", FLAG_ENDPOINT, "the endpoint at which the message failed" },
+    { "policy explain", FLAG_REASON, "reason of the failure, for example timeout_exceeded" },
+    { "policy explain", FLAG_ERROR, "text of the failure" },
+    { "policy explain", FLAG_TYPE, "message type" },
+    { "dead list", FLAG_AFTER, "continue after this row (see the end of the last page)" },
+    { "dead export", FLAG_AFTER, "continue after this row" },
+    { "streams", FLAG_AFTER, "continue after this stream (see the end of the last page)" },
+    { "audit", FLAG_AFTER, "continue after this entry (see the end of the last page)" },
+    { "adopt", FLAG_BOX, "move its rows into this box" },
+};
+
+static const char *flag_meaning(const char *command, int flag)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(own_meanings); i++)
+        if ((int)own_meanings[i].flag == flag && strcmp(own_meanings[i].command, command) == 0)
+            return own_meanings[i].doc;
+    return flag_infos[flag].doc;
+}
+
+static void help_flags(const char *command, uint64_t flags, FILE *out)
 {
     for (int i = 0; i < FLAG_TOTAL; i++) {
         const struct flag_info *f = &flag_infos[i];
@@ -274,7 +306,7 @@ static void help_flags(uint64_t flags, FILE *out)
         (void)snprintf(left, sizeof(left), "%c%c%s --%s %s", f->letter != 0 ? '-' : ' ',
                        f->letter != 0 ? f->letter : ' ', f->letter != 0 ? "," : " ", f->word,
                        f->value != NULL ? f->value : "");
-        fprintf(out, "  %-26s %s\n", left, f->doc);
+        fprintf(out, "  %-26s %s\n", left, flag_meaning(command, i));
     }
 }
 
@@ -296,7 +328,8 @@ void command_help_group(const char *first, FILE *out)
     for (size_t i = 0; i < command_count; i++)
         if (slice_eq_cstr(first_word(&commands[i]), first))
             help_line(&commands[i], out);
-    fprintf(out, "\nEach has its own --help.\n");
+    fprintf(out, "\n"
+                 "Each command has its own --help.\n");
 }
 
 void command_help(const struct command *command, FILE *out)
@@ -311,10 +344,10 @@ void command_help(const struct command *command, FILE *out)
             command->arguments, command->summary);
     if ((command->flags & FLAGS_FOR_PEOPLE) != 0) {
         fprintf(out, "\n");
-        help_flags(command->flags, out);
+        help_flags(command->name, command->flags, out);
     }
     fprintf(out, "\n");
-    help_flags(FLAGS_ALWAYS, out);
+    help_flags(command->name, FLAGS_ALWAYS, out);
     for (size_t i = 0; i < ARRAY_LENGTH(manuals); i++)
         if (strcmp(manuals[i].command, command->name) == 0)
             fprintf(out, "\n%s", manuals[i].text);
@@ -322,21 +355,24 @@ void command_help(const struct command *command, FILE *out)
 
 void command_help_all(FILE *out)
 {
-    fprintf(out, "Postrider delivers messages that must not be lost.\n"
+    fprintf(out, "Postrider delivers messages reliably from an outbox table.\n"
                  "\n"
                  "Examples:\n"
-                 "  postrider demo                                    see it work\n"
-                 "  postrider init                                    make the tables, in ./postrider.db\n"
-                 "  postrider config init                             a configuration to begin with\n"
+                 "  postrider demo                                    try it\n"
+                 "  postrider init                                    create the tables, in ./postrider.db\n"
+                 "  postrider config init                             write a configuration to start from\n"
                  "  postrider send --type hello --data '{\"n\":1}'      store a message\n"
-                 "  postrider run                                     deliver\n"
-                 "  postrider why ID                                  what happened to it\n"
+                 "  postrider run                                     deliver messages\n"
+                 "  postrider why ID                                  explain what happened to a message\n"
                  "\n"
                  "Commands:\n");
     for (size_t i = 0; i < command_count; i++)
         help_line(&commands[i], out);
-    fprintf(out, "\nEvery command:\n");
-    help_flags(FLAGS_ALWAYS, out);
-    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 usage, 3 configuration wrong, 4 not found, 5 store unreachable,\n"
-                 "6 some of the items failed, 7 unhealthy.\n");
+    fprintf(out, "\n"
+                 "All commands:\n");
+    help_flags("", FLAGS_ALWAYS, out);
+    fprintf(
+        out,
+        "\nExit codes: 0 done, 1 failed, 2 usage error, 3 invalid configuration, 4 not found, 5 store unreachable,\n"
+        "6 some items failed, 7 unhealthy.\n");
 }

@@ -70,7 +70,7 @@ static bool store_value(struct flags *flags, enum flag flag, const char *value)
         }
         flags->headers[flags->header_count++] = value;
     } else if (flag_given(flags, flag) && flag_infos[flag].value != NULL) {
-        cli_say("--%s is given twice", flag_infos[flag].word);
+        cli_say("--%s was given twice", flag_infos[flag].word);
         return false;
     }
     flags->given |= UINT64_C(1) << flag;

@@ -9,58 +9,58 @@
 
 /* NAME, long, short (0: none), value (NULL: none), meaning (NULL: not for people) */
 #define FLAGS(X)                                                                                                       \
-    X(CONFIG, "config", 'c', "FILE", "the configuration; without it postrider.yaml, if there")                         \
-    X(STORE, "store", 0, "URL", "the store, e.g. sqlite:postrider.db")                                                 \
-    X(JSON, "json", 0, NULL, "for programs: one JSON object per line")                                                 \
-    X(HELP, "help", 'h', NULL, "this text")                                                                            \
-    X(BOX, "box", 0, "NAME", "in this box")                                                                            \
+    X(CONFIG, "config", 'c', "FILE", "configuration file (default: postrider.yaml if it exists)")                      \
+    X(STORE, "store", 0, "URL", "the store, for example sqlite:postrider.db")                                          \
+    X(JSON, "json", 0, NULL, "print one JSON object per line")                                                         \
+    X(HELP, "help", 'h', NULL, "show this help")                                                                       \
+    X(BOX, "box", 0, "NAME", "only this box")                                                                          \
     X(STATE, "state", 0, "STATE", "ready, in-flight, delayed, retrying, held, parked, paused, dead, done")             \
-    X(ENDPOINT, "endpoint", 0, "NAME", "on its way to this endpoint")                                                  \
-    X(TYPE, "type", 0, "TYPE", "the type; in filters a glob: 'order.*'")                                               \
-    X(STREAM, "stream", 0, "STREAM", "the stream")                                                                     \
-    X(REASON, "reason", 0, "REASON", "failed last for this reason, e.g. timeout_exceeded")                             \
-    X(ERROR, "error", 0, "TEXT", "the text of its last failure has this in it")                                        \
-    X(FINGERPRINT, "fingerprint", 0, "PRINT", "of this group of failures: see postrider dead groups")                  \
-    X(SINCE, "since", 0, "TIME", "stored (dead: died, audit: done) since: 1h ago, or 2024-01-31T12:00:00Z")            \
-    X(UNTIL, "until", 0, "TIME", "... and before")                                                                     \
-    X(LIMIT, "limit", 0, "N", "at most so many (100)")                                                                 \
-    X(AFTER, "after", 0, "ROW", "go on after this row of the last page; messages want --box")                          \
-    X(ROW, "row", 0, "ROW", "the dead letter of this row, whatever its id is")                                         \
-    X(YES, "yes", 'y', NULL, "do not ask back")                                                                        \
-    X(DRY_RUN, "dry-run", 'n', NULL, "only say what would be changed")                                                 \
-    X(WHY, "why", 0, "TEXT", "for the record")                                                                         \
-    X(BY, "by", 0, "NAME", "who says so, for the record; without it USER@HOST")                                        \
-    X(RATE, "rate", 0, "N/s", "at most so many in a second")                                                           \
-    X(CANARY, "canary", 0, "N", "so many first, and the others only when these have arrived")                          \
-    X(BLOCKED, "blocked", 0, NULL, "only those that others wait behind")                                               \
-    X(TO, "to", 0, "ENDPOINT", "where it goes; without it the routes decide")                                          \
+    X(ENDPOINT, "endpoint", 0, "NAME", "only messages for this endpoint")                                              \
+    X(TYPE, "type", 0, "TYPE", "message type; in filters a glob: 'order.*'")                                           \
+    X(STREAM, "stream", 0, "STREAM", "message stream")                                                                 \
+    X(REASON, "reason", 0, "REASON", "only if the last failure has this reason, for example timeout_exceeded")         \
+    X(ERROR, "error", 0, "TEXT", "only if the text of the last failure contains TEXT")                                 \
+    X(FINGERPRINT, "fingerprint", 0, "PRINT", "only this group of failures (see postrider dead groups)")               \
+    X(SINCE, "since", 0, "TIME", "stored (dead letters: died; audit: done) since 1h ago, or 2024-01-31T12:00:00Z")     \
+    X(UNTIL, "until", 0, "TIME", "stored (dead letters: died; audit: done) before this time")                          \
+    X(LIMIT, "limit", 0, "N", "show at most N (default 100)")                                                          \
+    X(AFTER, "after", 0, "ROW", "continue after this row (see the end of the last page); needs --box")                 \
+    X(ROW, "row", 0, "ROW", "only the dead letter with this row number")                                               \
+    X(YES, "yes", 'y', NULL, "skip the confirmation")                                                                  \
+    X(DRY_RUN, "dry-run", 'n', NULL, "only show what would change")                                                    \
+    X(WHY, "why", 0, "TEXT", "reason for the audit log")                                                               \
+    X(BY, "by", 0, "NAME", "name for the audit log (default USER@HOST)")                                               \
+    X(RATE, "rate", 0, "N/s", "replay at most N per second")                                                           \
+    X(CANARY, "canary", 0, "N", "replay N first, the rest only if those are delivered")                                \
+    X(BLOCKED, "blocked", 0, NULL, "only streams with waiting messages")                                               \
+    X(TO, "to", 0, "ENDPOINT", "destination endpoint (default: the routes decide)")                                    \
     X(DATA, "data", 'd', "TEXT", "the payload")                                                                        \
-    X(FILE, "file", 'f', "FILE", "the payload is the content of this file")                                            \
-    X(HEADER, "header", 0, "NAME=VALUE", "a header; may be given often")                                               \
-    X(CONTENT_TYPE, "content-type", 0, "TYPE", "of the payload, e.g. application/json")                                \
-    X(SOURCE, "source", 0, "URI", "CloudEvents source")                                                                \
-    X(SUBJECT, "subject", 0, "TEXT", "CloudEvents subject")                                                            \
-    X(DUE, "due", 0, "TIME", "not before: in 5m, or 2024-01-31T12:00:00Z")                                             \
-    X(EXPIRES, "expires", 0, "TIME", "not after: in 1h, or 2024-01-31T12:00:00Z")                                      \
-    X(ID, "id", 0, "UUID", "its id; the same id again is a duplicate")                                                 \
-    X(GRANTS, "grants", 0, NULL, "print the roles and their rights instead")                                           \
-    X(DROP_SLOT, "drop-slot", 0, NULL, "remove the replication slots and publications that were made")                 \
-    X(COUNT, "count", 0, "N", "so many messages")                                                                      \
-    X(FOR, "for", 0, "TIME", "for so long: 30s, 5m, 24h; a pause without it: until resumed")                           \
-    X(FAILURES, "failures", 0, "N", "it is the n-th failure of the message (1)")                                       \
-    X(CODE, "code", 0, "TEXT", "the broker's own code")                                                                \
-    X(SIZE, "size", 0, "SIZE", "of the payload: 64KiB")                                                                \
-    X(AGE, "age", 0, "TIME", "since it was stored: 5m")                                                                \
-    X(RETRY_AFTER, "retry-after", 0, "TIME", "what the other side asked for: 30s")                                     \
-    X(UNSENT, "unsent", 0, NULL, "nothing was sent: it could not be reached, or refused the login")                    \
+    X(FILE, "file", 'f', "FILE", "read the payload from this file")                                                    \
+    X(HEADER, "header", 0, "NAME=VALUE", "a header; can be repeated")                                                  \
+    X(CONTENT_TYPE, "content-type", 0, "TYPE", "content type of the payload, for example application/json")            \
+    X(SOURCE, "source", 0, "URI", "CloudEvents source")                                                               \
+    X(SUBJECT, "subject", 0, "TEXT", "CloudEvents subject")                                                           \
+    X(DUE, "due", 0, "TIME", "do not send before: in 5m, or 2024-01-31T12:00:00Z")                                     \
+    X(EXPIRES, "expires", 0, "TIME", "do not send after: in 1h, or 2024-01-31T12:00:00Z")                              \
+    X(ID, "id", 0, "UUID", "message id; a second message with the same id is a duplicate")                             \
+    X(GRANTS, "grants", 0, NULL, "print the SQL for roles and their rights instead")                                   \
+    X(DROP_SLOT, "drop-slot", 0, NULL, "remove Postrider's replication slots and publications")                        \
+    X(COUNT, "count", 0, "N", "number of messages")                                                                    \
+    X(FOR, "for", 0, "TIME", "pause for this long (default: until resumed)")                                           \
+    X(FAILURES, "failures", 0, "N", "which failure of the message it is (default 1)")                                  \
+    X(CODE, "code", 0, "TEXT", "the broker's error code")                                                              \
+    X(SIZE, "size", 0, "SIZE", "size of the payload, for example 64KiB")                                               \
+    X(AGE, "age", 0, "TIME", "time since the message was stored, for example 5m")                                      \
+    X(RETRY_AFTER, "retry-after", 0, "TIME", "delay that the endpoint asked for, for example 30s")                     \
+    X(UNSENT, "unsent", 0, NULL, "nothing was sent: the endpoint was unreachable or refused the login")                \
     X(PRESET, "preset", 0, "NAME", "debezium, cap, masstransit, eventuate, finitech, generic")                         \
-    X(TABLE, "table", 0, "TABLE", "the table: SCHEMA.NAME, case as it is")                                             \
-    X(CHECK, "check", 0, NULL, "say what is there and what is missing")                                                \
-    X(FORCE, "force", 0, NULL, "overwrite the file")                                                                   \
-    X(URL, "url", 0, "URL", "ask a running daemon: http://127.0.0.1:8026, unix:/run/postrider.sock")                   \
-    X(TOKEN_FILE, "token-file", 0, "FILE", "the API's token is in it; without it http.token of the config")            \
-    X(EVERY, "every", 0, "TIME", "look so often (1s)")                                                                 \
-    X(ONCE, "once", 0, NULL, "print it once and end, as when the output is no terminal")                               \
+    X(TABLE, "table", 0, "TABLE", "the table, SCHEMA.NAME; upper and lower case matter")                               \
+    X(CHECK, "check", 0, NULL, "check the table and report what is missing")                                           \
+    X(FORCE, "force", 0, NULL, "overwrite an existing file")                                                           \
+    X(URL, "url", 0, "URL", "use a running daemon's API: http://127.0.0.1:8026, unix:/run/postrider.sock")             \
+    X(TOKEN_FILE, "token-file", 0, "FILE", "file with the API token (default: http.token in the configuration)")       \
+    X(EVERY, "every", 0, "TIME", "refresh interval (default 1s)")                                                      \
+    X(ONCE, "once", 0, NULL, "print once and exit; default when the output is not a terminal")                         \
     X(RELAY, "relay", 0, "FD", NULL)
 
 enum flag {

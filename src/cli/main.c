@@ -96,7 +96,7 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
     cli->json = flag_given(&cli->flags, FLAG_JSON);
     cli->color = wants_color() && !cli->json;
     if (cli->arg_count < cli->command->args_min)
-        return cli_usage(cli, "%s wants %s", cli->command->name, cli->command->arguments);
+        return cli_usage(cli, "missing argument %s", cli->command->arguments);
     if (cli->arg_count > cli->command->args_max && cli->command->args_max == 0) {
         const char *meant = command_second_word(cli->command, cli->args[0]);
 
@@ -105,7 +105,7 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
                              cli->command->name, meant);
     }
     if (cli->arg_count > cli->command->args_max)
-        return cli_usage(cli, "%s: \"%s\" is too much", cli->command->name, cli->args[cli->command->args_max]);
+        return cli_usage(cli, "%s: unexpected argument \"%s\"", cli->command->name, cli->args[cli->command->args_max]);
     return cli->command->run(cli);
 }
 

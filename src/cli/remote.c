@@ -66,10 +66,11 @@ static int refusal(struct remote *r, long status, const json_t *answer, struct p
     int code = status == 404 ? PR_ENOTFOUND : status < 500 ? PR_EINVAL : PR_ESTORE;
 
     if (status == 401)
-        return error_set(reterr, PR_EINVAL, "%s wants a token: --token-file FILE, or http.token of the configuration",
-                         r->base);
+        return error_set(reterr, PR_EINVAL,
+                         "%s needs a token: use --token-file FILE, or set http.token in the configuration", r->base);
     if (message == NULL)
-        return error_set(reterr, code, "%s answers with status %ld: is it postrider's API?", r->base, status);
+        return error_set(reterr, code, "%s answered with status %ld; check that the URL is Postrider's API", r->base,
+                         status);
     return error_set(reterr, code, "%s", message);
 }
 
@@ -107,7 +108,8 @@ static int ask(struct remote *r, const char *path, json_t **ret, long *ret_statu
         return rc;
     }
     if (answer == NULL)
-        return error_set(reterr, PR_ESTORE, "%s does not answer in JSON: is it postrider's API?", r->base);
+        return error_set(reterr, PR_ESTORE, "%s did not answer in JSON; check that the URL is Postrider's API",
+                         r->base);
     if (ret_status != NULL)
         *ret_status = status;
     *ret = answer;
@@ -190,7 +192,7 @@ static int remote_query(void *self, const struct query *query, struct arena *are
 
     buf_init(&path, REQUEST_MAX / 2);
     if (!write_path(r, query, &path))
-        rc = error_set(reterr, PR_EUNSUPPORTED, "the API does not answer this");
+        rc = error_set(reterr, PR_EUNSUPPORTED, "the API cannot answer this query");
     else
         rc = ask(r, buf_slice(&path).data, &answer, query->kind == QUERY_ID ? &status : NULL, reterr);
     buf_fini(&path);
@@ -320,7 +322,8 @@ static int post(struct remote *r, const struct admin *a, const char *path, const
         complete = add_header(&headers, h->data);
     (void)curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, body);
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, headers);
-    int rc = complete ? ask(r, path, ret, ret_status, reterr) : error_set(reterr, PR_ENOMEM, "no memory for headers");
+    int rc =
+        complete ? ask(r, path, ret, ret_status, reterr) : error_set(reterr, PR_ENOMEM, "out of memory for headers");
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPGET, 1L);
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     curl_slist_free_all(headers);
@@ -340,7 +343,7 @@ static int remote_admin(void *self, const struct admin *admin, struct admin_repl
     buf_init(&body, REQUEST_MAX);
     json_init(&w, &body);
     if (!write_order(r, admin, &path, &w) || buf_failed(&body) != 0)
-        rc = error_set(reterr, PR_EUNSUPPORTED, "the API does not do this");
+        rc = error_set(reterr, PR_EUNSUPPORTED, "the API cannot do this");
     else
         rc = post(r, admin, buf_slice(&path).data, buf_slice(&body).data, &answer,
                   admin->filter.id_count > 0 ? &status : NULL, reterr);
@@ -412,13 +415,14 @@ static int set_address(struct remote *r, const struct remote_options *o, struct 
     const char *base = is_file ? "http://localhost" : o->url;
 
     if (!is_file && strncmp(base, "http://", 7) != 0 && strncmp(base, "https://", 8) != 0)
-        return error_set(reterr, PR_EINVAL, "\"%s\" is not like http://127.0.0.1:8026 or unix:/run/postrider.sock",
+        return error_set(reterr, PR_EINVAL,
+                         "\"%s\" is not a valid address; use http://127.0.0.1:8026 or unix:/run/postrider.sock",
                          o->url);
     if (o->token[0] != '\0' && !is_here_or_encrypted(base))
-        return error_set(reterr, PR_EINVAL, "the token would be readable on its way to %s: write https", o->url);
+        return error_set(reterr, PR_EINVAL, "the token would travel unencrypted to %s; use https", o->url);
     r->base = strdup(base);
     if (r->base == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the address");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the address");
     while (r->base[0] != '\0' && r->base[strlen(r->base) - 1] == '/')
         r->base[strlen(r->base) - 1] = '\0';
     if (is_file)
@@ -436,7 +440,7 @@ static int set_headers(struct remote *r, const char *token, struct pr_error *ret
     explicit_bzero(line, sizeof(line));
     if (!done)
         return error_set(reterr, fits ? PR_ENOMEM : PR_EINVAL,
-                         fits ? "no memory for the token" : "the token is too long");
+                         fits ? "out of memory for the token" : "the token is too long");
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     return PR_OK;
 }
@@ -448,12 +452,12 @@ int remote_open(const struct remote_options *options, struct store *ret, struct 
 
     if (rc != PR_OK) {
         free(r);
-        return error_set(reterr, PR_ENOMEM, "no memory for the connection");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the connection");
     }
     buf_init(&r->answer, ANSWER_MAX);
     r->curl = curl_easy_init();
     rc = r->curl != NULL ? set_address(r, options, reterr)
-                         : error_set(reterr, PR_ENOMEM, "no memory for the connection");
+                         : error_set(reterr, PR_ENOMEM, "out of memory for the connection");
     if (rc == PR_OK)
         rc = set_headers(r, options->token, reterr);
     if (rc != PR_OK) {

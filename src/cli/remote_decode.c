@@ -353,9 +353,10 @@ int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, st
     size_t i;
 
     if (!json_is_array(list))
-        return error_set(reterr, PR_ESTORE, "the answer has no \"%s\": is it postrider's API?", shape->list);
+        return error_set(reterr, PR_ESTORE, "the answer has no \"%s\"; check that the URL is Postrider's API",
+                         shape->list);
     if (!make_room(&d, kind, json_array_size(list)) || (kind == QUERY_ENDPOINTS && !decode_breakers(&d, list)))
-        return error_set(reterr, PR_ENOMEM, "no memory for the answer");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the answer");
     json_array_foreach(list, i, row) shape->decode(&d, row, i);
     *ret = reply;
     return PR_OK;

@@ -86,7 +86,7 @@ static int take_time(struct decoder *d, pr_slice name, pr_slice value, int64_t *
 {
     if (time_or_span(value, 1, d->now_us, ret))
         return PR_OK;
-    return error_set(d->reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 5m, or 2024-01-31T12:00:00Z",
+    return error_set(d->reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; use 5m or 2024-01-31T12:00:00Z",
                      SLICE_ARGS(name), SLICE_ARGS(value));
 }
 
@@ -116,7 +116,7 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
                    { CLOUDEVENTS_HEADERS, &d->m->headers } };
     value = keep(d, value);
     if (value.data == NULL)
-        return error_set(d->reterr, PR_ENOMEM, "no memory for the message");
+        return error_set(d->reterr, PR_ENOMEM, "out of memory for the message");
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
         if (slice_eq_cstr(name, fields[i].name)) {
             *fields[i].field = value;
@@ -124,7 +124,7 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
         }
     if (slice_eq_cstr(name, "specversion")) {
         d->versioned = slice_eq_cstr(value, "1.0");
-        return d->versioned ? PR_OK : error_set(d->reterr, PR_EINVAL, "specversion: only 1.0 is understood");
+        return d->versioned ? PR_OK : error_set(d->reterr, PR_EINVAL, "specversion: only 1.0 is supported");
     }
     if (slice_eq_cstr(name, "id")) {
         if (pr_id_parse(value, &d->m->id) != PR_OK)
@@ -145,15 +145,15 @@ static int finish_event(struct decoder *d)
 {
     struct pr_message *m = d->m;
     if (!d->versioned)
-        return error_set(d->reterr, PR_EINVAL, "specversion is missing: it is no CloudEvent");
+        return error_set(d->reterr, PR_EINVAL, "specversion is missing: not a CloudEvent");
     if (m->type.size == 0 || m->source.size == 0 || (d->event_id.size == 0 && pr_id_is_zero(m->id)))
-        return error_set(d->reterr, PR_EINVAL, "%s is missing: every CloudEvent has one",
+        return error_set(d->reterr, PR_EINVAL, "%s is missing: every CloudEvent needs it",
                          m->type.size == 0     ? "type"
                          : m->source.size == 0 ? "source"
                                                : "id");
     if (d->event_id.size > 0) {
         if (id_from_text(m->source, d->event_id, &m->id) != PR_OK)
-            return error_set(d->reterr, PR_ENOMEM, "no memory for an id");
+            return error_set(d->reterr, PR_ENOMEM, "out of memory for an id");
         extension(d, PR_STR("ce-id"), d->event_id);
     }
     return PR_OK;
@@ -165,7 +165,7 @@ static int finish_headers(struct decoder *d)
     if (!d->has_headers)
         return PR_OK;
     if (d->m->headers.size > 0)
-        return error_set(d->reterr, PR_EINVAL, "headers come in " CLOUDEVENTS_HEADERS " or as extensions, not both");
+        return error_set(d->reterr, PR_EINVAL, "give headers in " CLOUDEVENTS_HEADERS " or as extensions, not both");
     d->m->headers = keep(d, buf_slice(&d->headers));
     return buf_failed(&d->headers) == 0 && d->m->headers.data != NULL
                ? PR_OK
@@ -196,7 +196,7 @@ static int take_base64(struct decoder *d, const json_t *value)
     buf_fini(&bytes);
     if (rc == PR_OK && d->m->payload.data == NULL)
         rc = PR_ENOMEM;
-    return rc == PR_OK ? rc : error_set(d->reterr, rc == PR_ENOMEM ? rc : PR_EINVAL, "the data is not base64");
+    return rc == PR_OK ? rc : error_set(d->reterr, rc == PR_ENOMEM ? rc : PR_EINVAL, "the data is not valid base64");
 }
 
 /* A JSON value is the payload as it is written; its text when the content type is not JSON. */
@@ -204,14 +204,14 @@ static int take_data(struct decoder *d, const json_t *value)
 {
     if (json_is_string(value) && !cloudevent_type_is_json(cloudevent_content_type(d->m))) {
         d->m->payload = keep(d, (pr_slice){ json_string_value(value), json_string_length(value) });
-        return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the data");
+        return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the data");
     }
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     if (text == NULL)
-        return error_set(d->reterr, PR_ENOMEM, "no memory for the data");
+        return error_set(d->reterr, PR_ENOMEM, "out of memory for the data");
     d->m->payload = keep(d, slice_from(text));
     free(text);
-    return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the data");
+    return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the data");
 }
 
 /* ---- CloudEvents ------------------------------------------------------------------------------- */
@@ -235,12 +235,11 @@ static int take_event_attribute(struct decoder *d, pr_slice name, pr_slice value
 {
     int64_t at_us;
     if (!is_attribute_name(name))
-        return error_set(d->reterr, PR_EINVAL, "%.*s: the name of an attribute is of letters a-z and digits",
-                         SLICE_ARGS(name));
+        return error_set(d->reterr, PR_EINVAL, "%.*s: attribute names consist of a-z and digits", SLICE_ARGS(name));
     if (value.size == 0)
-        return error_set(d->reterr, PR_EINVAL, "%.*s: it is empty; leave it out", SLICE_ARGS(name));
+        return error_set(d->reterr, PR_EINVAL, "%.*s: must not be empty; omit it instead", SLICE_ARGS(name));
     if (slice_eq_cstr(name, "time") && time_parse_rfc3339(value, &at_us) != PR_OK)
-        return error_set(d->reterr, PR_EINVAL, "time: \"%.*s\" is not a time such as 2024-01-31T12:00:00Z",
+        return error_set(d->reterr, PR_EINVAL, "time: \"%.*s\" is not a time; use a value such as 2024-01-31T12:00:00Z",
                          SLICE_ARGS(value));
     if (slice_eq_cstr(name, "datacontenttype") && !is_media_type(value))
         return error_set(d->reterr, PR_EINVAL, "datacontenttype: \"%.*s\" is not a media type", SLICE_ARGS(value));
@@ -267,14 +266,15 @@ static int take_member(struct decoder *d, const char *key, const json_t *value)
     if (json_is_string(value))
         return take_event_attribute(d, name, (pr_slice){ json_string_value(value), json_string_length(value) });
     if (is_core(key))
-        return error_set(d->reterr, PR_EINVAL, "%s: it is not a text", key);
+        return error_set(d->reterr, PR_EINVAL, "%s: must be a string", key);
     if (json_is_boolean(value))
         return take_event_attribute(d, name, json_is_true(value) ? PR_STR("true") : PR_STR("false"));
     if (json_is_integer(value)) {
         pr_slice text = arena_printf(d->arena, "%lld", (long long)json_integer_value(value));
-        return text.data != NULL ? take_event_attribute(d, name, text) : error_set(d->reterr, PR_ENOMEM, "no memory");
+        return text.data != NULL ? take_event_attribute(d, name, text)
+                                 : error_set(d->reterr, PR_ENOMEM, "out of memory");
     }
-    return error_set(d->reterr, PR_EINVAL, "%.60s: an attribute is a text, a whole number, true or false", key);
+    return error_set(d->reterr, PR_EINVAL, "%.60s: an attribute must be a string, an integer or a boolean", key);
 }
 
 static int structured(struct decoder *d, const json_t *event, struct pr_message *m)
@@ -284,7 +284,7 @@ static int structured(struct decoder *d, const json_t *event, struct pr_message 
     const json_t *data = json_object_get(event, "data"), *base64 = json_object_get(event, "data_base64");
     decoder_begin(d, m);
     if (!json_is_object(event))
-        return error_set(d->reterr, PR_EINVAL, "an event is a JSON object");
+        return error_set(d->reterr, PR_EINVAL, "an event must be a JSON object");
     json_object_foreach((json_t *)(uintptr_t)event, key, value)
     {
         bool is_data = strcmp(key, "data") == 0 || strcmp(key, "data_base64") == 0;
@@ -293,7 +293,7 @@ static int structured(struct decoder *d, const json_t *event, struct pr_message 
             return rc;
     }
     if (data != NULL && base64 != NULL)
-        return error_set(d->reterr, PR_EINVAL, "data and data_base64 exclude each other");
+        return error_set(d->reterr, PR_EINVAL, "data and data_base64 cannot be combined");
     int rc = finish_event(d);
     if (rc == PR_OK)
         rc = finish_headers(d);
@@ -317,7 +317,7 @@ static int binary(struct decoder *d, const struct decode_input *in, struct pr_me
             name[k] = (char)(key[skip + k] >= 'A' && key[skip + k] <= 'Z' ? key[skip + k] + 32 : key[skip + k]);
         int rc = url_decode(slice_from(in->headers[i].value), false, d->arena, &value);
         if (rc < 0 || !utf8_valid(value))
-            return error_set(d->reterr, PR_EINVAL, "%.60s: it is not percent-encoded UTF-8", key);
+            return error_set(d->reterr, PR_EINVAL, "%.60s: not percent-encoded UTF-8", key);
         rc = take_event_attribute(d, slice_from(name), value);
         if (rc < 0)
             return rc;
@@ -333,11 +333,11 @@ static int binary(struct decoder *d, const struct decode_input *in, struct pr_me
 static int take_headers(struct decoder *d, const json_t *value)
 {
     if (!json_is_object(value))
-        return error_set(d->reterr, PR_EINVAL, "headers: it is not an object");
+        return error_set(d->reterr, PR_EINVAL, "headers: must be an object");
     char *text = json_dumps(value, JSON_COMPACT);
     d->m->headers = text != NULL ? keep(d, slice_from(text)) : (pr_slice){ NULL, 0 };
     free(text);
-    return d->m->headers.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the headers");
+    return d->m->headers.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the headers");
 }
 
 /* The faults name the member as its sender wrote it. */
@@ -348,9 +348,9 @@ static int take_plain_text(struct decoder *d, const char *key, pr_slice value, p
     if (text == NULL)
         return pr_id_parse(value, &d->m->id) == PR_OK
                    ? PR_OK
-                   : error_set(d->reterr, PR_EINVAL, "id: it is not a UUID; leave it out and one is made");
+                   : error_set(d->reterr, PR_EINVAL, "id: must be a UUID; omit it to get a new one");
     *text = keep(d, value);
-    return text->data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the message");
+    return text->data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the message");
 }
 
 static int take_plain(struct decoder *d, const char *key, const json_t *value)
@@ -381,13 +381,13 @@ static int take_plain(struct decoder *d, const char *key, const json_t *value)
         if (json_is_null(value))
             return PR_OK;
         if (!json_is_string(value))
-            return error_set(d->reterr, PR_EINVAL, "%s: it is not a text", key);
+            return error_set(d->reterr, PR_EINVAL, "%s: must be a string", key);
         return take_plain_text(d, key, (pr_slice){ json_string_value(value), json_string_length(value) },
                                fields[i].text, fields[i].time_us);
     }
     return error_set(d->reterr, PR_EINVAL,
-                     "%.60s: there is no such field; fields are type, payload, payload_text, "
-                     "payload_base64, stream, destination, id, due_at, ...",
+                     "%.60s: unknown field; fields are type, payload, payload_text, payload_base64, stream, "
+                     "destination, id, due_at, ...",
                      key);
 }
 
@@ -399,9 +399,9 @@ static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
                  *base64 = json_object_get(object, "payload_base64");
     decoder_begin(d, m);
     if (!json_is_object(object))
-        return error_set(d->reterr, PR_EINVAL, "a message is a JSON object");
+        return error_set(d->reterr, PR_EINVAL, "a message must be a JSON object");
     if ((payload != NULL) + (text != NULL) + (base64 != NULL) > 1)
-        return error_set(d->reterr, PR_EINVAL, "payload, payload_text and payload_base64 exclude each other");
+        return error_set(d->reterr, PR_EINVAL, "payload, payload_text and payload_base64 cannot be combined");
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         int rc = value == payload || value == text || value == base64 ? PR_OK : take_plain(d, key, value);
@@ -412,9 +412,9 @@ static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
         return take_base64(d, base64);
     if (text != NULL) {
         if (!json_is_string(text))
-            return error_set(d->reterr, PR_EINVAL, "payload_text: it is not a text");
+            return error_set(d->reterr, PR_EINVAL, "payload_text: must be a string");
         m->payload = keep(d, (pr_slice){ json_string_value(text), json_string_length(text) });
-        return m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the payload");
+        return m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the payload");
     }
     return payload != NULL ? take_data(d, payload) : PR_OK;
 }
@@ -427,12 +427,12 @@ static int list(struct decoder *d, const json_t *root, decode_one one, struct pr
 {
     size_t count = json_is_array(root) ? json_array_size(root) : 1;
     if (count == 0)
-        return error_set(d->reterr, PR_EINVAL, "there is no message in it");
+        return error_set(d->reterr, PR_EINVAL, "the batch has no messages");
     if (count > DECODE_MESSAGES_MAX)
-        return error_set(d->reterr, PR_ETOOBIG, "at most %d messages at once are possible", DECODE_MESSAGES_MAX);
+        return error_set(d->reterr, PR_ETOOBIG, "a batch can have at most %d messages", DECODE_MESSAGES_MAX);
     struct pr_message *messages = arena_alloc_array(d->arena, count, sizeof *messages);
     if (messages == NULL)
-        return error_set(d->reterr, PR_ENOMEM, "no memory for %zu messages", count);
+        return error_set(d->reterr, PR_ENOMEM, "out of memory for %zu messages", count);
     for (size_t i = 0; i < count; i++) {
         int rc = one(d, json_is_array(root) ? json_array_get(root, i) : root, &messages[i]);
         if (rc < 0 && count > 1)
@@ -449,15 +449,15 @@ static int by_json(struct decoder *d, const struct decode_input *in, decode_one 
                    struct pr_message **ret, size_t *ret_count)
 {
     if (!json_is_shallow(in->body))
-        return error_set(d->reterr, PR_EINVAL, "the body is nested more than %d deep", DECODE_DEPTH_MAX);
+        return error_set(d->reterr, PR_EINVAL, "the body is nested more than %d levels deep", DECODE_DEPTH_MAX);
     json_error_t where;
     json_t *root = json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);
     int rc;
     if (root == NULL)
-        return error_set(d->reterr, PR_EINVAL, "the body is not JSON: line %d: %.200s", where.line, where.text);
+        return error_set(d->reterr, PR_EINVAL, "the body is not valid JSON: line %d: %.200s", where.line, where.text);
     if (json_is_array(root) != array)
         rc = error_set(d->reterr, PR_EINVAL,
-                       array ? "a batch is a JSON array of events" : "the body is not a JSON object");
+                       array ? "a batch must be a JSON array of events" : "the body must be a JSON object");
     else
         rc = list(d, root, one, ret, ret_count);
     json_decref(root);
@@ -481,11 +481,11 @@ static int decode(struct decoder *d, const struct decode_input *in, struct pr_me
     if (is_binary(in)) {
         *ret = arena_alloc_array(d->arena, 1, sizeof **ret);
         *ret_count = 1;
-        return *ret != NULL ? binary(d, in, *ret) : error_set(d->reterr, PR_ENOMEM, "no memory for a message");
+        return *ret != NULL ? binary(d, in, *ret) : error_set(d->reterr, PR_ENOMEM, "out of memory for a message");
     }
     if (!media_type_is(in->content_type, "application/json"))
         return error_set(d->reterr, PR_EUNSUPPORTED,
-                         "the content type is application/json, " CLOUDEVENTS_MEDIA_TYPE
+                         "the content type must be application/json, " CLOUDEVENTS_MEDIA_TYPE
                          " or " CLOUDEVENTS_BATCH_MEDIA_TYPE "; with ce- headers any");
     return by_json(d, in, plain, false, ret, ret_count);
 }

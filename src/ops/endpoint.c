@@ -21,6 +21,11 @@ const char *breaker_state_now(const struct breaker_info *b, int64_t now_us)
     return is_open(b, now_us) ? "open" : "half-open";
 }
 
+const char *breaker_state_word(const struct breaker_info *b, int64_t now_us)
+{
+    return is_open(b, now_us) ? "failing" : "failing (probing)";
+}
+
 /* Open before half-open, then the one whose probe is next. */
 static const struct breaker_info *worse(const struct breaker_info *a, const struct breaker_info *b, int64_t now_us)
 {
@@ -253,18 +258,19 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
 static void check_breaker(struct checks *checks, const struct standing *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
-    const char *next = !is_open(s->breaker, now_us) ? "the next message is the probe"
+    const char *next = !is_open(s->breaker, now_us) ? "the next message is a probe"
                        : s->breaker->until_us == PR_NEVER
-                           ? "it is not tried again"
-                           : arena_printf(checks->arena, "the next probe is in %s",
-                                          span_words(checks->arena, s->breaker->until_us - now_us))
+                           ? "not sending any more"
+                           : arena_printf(checks->arena, "not sending until %s",
+                                          clock_words(checks->arena, s->breaker->until_us, now_us))
                                  .data;
 
-    checks_add(checks, "breaker", CHECK_WARN,
-               "endpoint %.*s is %s for %s, its messages wait and are not counted; %s. %.300s. To stop trying: "
-               "postrider pause %s",
-               SLICE_ARGS(e->name), s->state, span_words(checks->arena, now_us - s->breaker->since_us), next,
-               standing_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
+    checks_add(
+        checks, "breaker", CHECK_WARN,
+        "%.*s: failing, %s (circuit breaker). It has been failing for %s; its messages wait, and no failures are "
+        "counted. %.300s. To stop the probes: postrider pause %s",
+        SLICE_ARGS(e->name), next, span_words(checks->arena, now_us - s->breaker->since_us),
+        standing_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
 size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
@@ -276,10 +282,9 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
         struct standing s = endpoint_standing(reply, e);
 
         if (is_paused(&s))
-            checks_add(checks, "paused", CHECK_WARN,
-                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %s", SLICE_ARGS(e->name),
-                       SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "", slice_dup(checks->arena, e->why).data,
-                       shell_argument(checks->arena, e->name));
+            checks_add(checks, "paused", CHECK_WARN, "%.*s: paused by %.*s%s%.300s. To send again: postrider resume %s",
+                       SLICE_ARGS(e->name), SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "",
+                       slice_dup(checks->arena, e->why).data, shell_argument(checks->arena, e->name));
         else if (s.breaker != NULL)
             check_breaker(checks, &s, e, reply->now_us);
         found += is_paused(&s) || s.breaker != NULL;

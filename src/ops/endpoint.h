@@ -14,7 +14,8 @@ struct standing {
 };
 struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e);
 
-const char *breaker_state_now(const struct breaker_info *b, int64_t now_us); /* open, half-open */
+const char *breaker_state_now(const struct breaker_info *b, int64_t now_us);  /* for programs: open, half-open */
+const char *breaker_state_word(const struct breaker_info *b, int64_t now_us); /* for people: failing */
 /* "transport_unavailable (503): connection refused" */
 const char *breaker_words(struct arena *arena, const struct breaker_info *b);
 void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t now_us); /* null when there is none */

@@ -25,11 +25,12 @@
     X("type", m.type)                                                                                                  \
     X("stream", m.stream)                                                                                              \
     X("destination", m.destination)                                                                                    \
-    X("source", m.source) X("subject", m.subject) X("content_type", m.content_type) X("headers", m.headers)            \
-        X("correlation_id", m.correlation_id) X("causation_id", m.causation_id) X("traceparent", m.traceparent)        \
-            X("tracestate", m.tracestate) X("code", m.code) X("error", m.error) X("story", m.story)                    \
-                X("held_by", m.held_by) X("endpoint", endpoint) X("rule", rule) X("fingerprint", fingerprint)          \
-                    X("note", note) X("payload", m.payload)
+    X("source", m.source)                                                                                              \
+    X("subject", m.subject)                                                                                            \
+    X("content_type", m.content_type) X("headers", m.headers) X("correlation_id", m.correlation_id)                    \
+        X("causation_id", m.causation_id) X("traceparent", m.traceparent) X("tracestate", m.tracestate)                \
+            X("code", m.code) X("error", m.error) X("story", m.story) X("held_by", m.held_by) X("endpoint", endpoint)  \
+                X("rule", rule) X("fingerprint", fingerprint) X("note", note) X("payload", m.payload)
 #define NUMBERS(X)                                                                                                     \
     X("seq", m.seq, 1, INT64_MAX)                                                                                      \
     X("status", m.status, 0, INT32_MAX)                                                                                \
@@ -110,7 +111,7 @@ static int check_text(const char *key, pr_slice text, struct pr_error *reterr)
     if (is_any || text.size == 0)
         return PR_OK;
     if (!utf8_valid(text) || memchr(text.data, '\0', text.size) != NULL)
-        return wrong(reterr, key, "it is not UTF-8, or there is a zero byte in it");
+        return wrong(reterr, key, "not valid UTF-8, or it contains a zero byte");
     return PR_OK;
 }
 
@@ -124,11 +125,11 @@ static int read_text(struct arena *arena, const json_t *object, const char *key,
     (void)snprintf(name, sizeof(name), "%s_base64", key);
     const json_t *coded = json_object_get(object, name);
     if (plain != NULL && coded != NULL)
-        return wrong(reterr, key, "it is there twice, as text and in base64");
+        return wrong(reterr, key, "given twice, as text and in base64");
     if (plain == NULL && coded == NULL)
         return PR_OK;
     if (!json_is_string(plain != NULL ? plain : coded))
-        return wrong(reterr, key, "it is not a text");
+        return wrong(reterr, key, "must be a string");
     pr_slice text = { json_string_value(plain != NULL ? plain : coded),
                       json_string_length(plain != NULL ? plain : coded) };
     buf_init(&bytes, TEXT_MAX);
@@ -136,9 +137,9 @@ static int read_text(struct arena *arena, const json_t *object, const char *key,
     *ret = slice_dup(arena, coded != NULL ? buf_slice(&bytes) : text);
     buf_fini(&bytes);
     if (rc != PR_OK)
-        return wrong(reterr, name, "it is not base64");
+        return wrong(reterr, name, "not valid base64");
     if (ret->data == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a letter");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a letter");
     return check_text(key, *ret, reterr);
 }
 
@@ -150,7 +151,7 @@ static int read_number(const json_t *object, const char *key, int64_t min, int64
     *ret = json_integer_value(number);
     if (json_is_integer(number) && *ret >= min && *ret <= max)
         return PR_OK;
-    return error_set(reterr, PR_EINVAL, "%s: it is not a whole number from %" PRId64 " to %" PRId64, key, min, max);
+    return error_set(reterr, PR_EINVAL, "%s: must be a whole number from %" PRId64 " to %" PRId64, key, min, max);
 }
 
 static int read_id(const json_t *object, const char *key, pr_id *ret, struct pr_error *reterr)
@@ -159,7 +160,7 @@ static int read_id(const json_t *object, const char *key, pr_id *ret, struct pr_
 
     if (text != NULL && pr_id_parse(slice_from(text), ret) == PR_OK && !pr_id_is_zero(*ret))
         return PR_OK;
-    return wrong(reterr, key, "it is not an id such as 0190163d-8694-739b-aea5-966c26f8ad91");
+    return wrong(reterr, key, "not an id such as 0190163d-8694-739b-aea5-966c26f8ad91");
 }
 
 static bool is_known(const char *key)
@@ -184,11 +185,11 @@ static int check_members(const json_t *object, struct pr_error *reterr)
     json_t *value;
 
     if (json_integer_value(json_object_get(object, "postrider_dead_letter")) != FORMAT)
-        return error_set(reterr, PR_EINVAL, "is not a dead letter of postrider dead export");
+        return error_set(reterr, PR_EINVAL, "is not a dead letter from postrider dead export");
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         if (!is_known(key))
-            return error_set(reterr, PR_EINVAL, "%.60s: a dead letter has none", key);
+            return error_set(reterr, PR_EINVAL, "%.60s: unknown member of a dead letter", key);
     }
     return PR_OK;
 }
@@ -278,7 +279,7 @@ static int check_sizes(const struct listed *l, struct pr_error *reterr)
 
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         if (is_longer(texts[i].text, texts[i].chars))
-            return error_set(reterr, PR_EINVAL, "%s: it has more than %zu characters", texts[i].key, texts[i].chars);
+            return error_set(reterr, PR_EINVAL, "%s: longer than %zu characters", texts[i].key, texts[i].chars);
     return PR_OK;
 }
 
@@ -286,19 +287,19 @@ static int check_sizes(const struct listed *l, struct pr_error *reterr)
 static int check_letter(const struct listed *l, struct pr_error *reterr)
 {
     if (!name_is_valid(l->box))
-        return wrong(reterr, "box", "it is not the name of a box");
+        return wrong(reterr, "box", "not a valid box name");
     if (l->m.reason != PR_REASON_NONE && !reason_is_known(l->m.reason))
-        return wrong(reterr, "reason", "there is none of this number");
+        return wrong(reterr, "reason", "no dead letter has this number");
     if (!reason_is_known(l->cause))
-        return wrong(reterr, "cause", "there is no reason of this number");
+        return wrong(reterr, "cause", "unknown reason number");
     if (!is_time(l->m.due_us))
-        return wrong(reterr, "due_us", "it is not a time before the year 10000");
+        return wrong(reterr, "due_us", "not a time before the year 10000");
     if (!is_time(l->m.expires_us))
-        return wrong(reterr, "expires_us", "it is not a time before the year 10000");
+        return wrong(reterr, "expires_us", "not a time before the year 10000");
     if (l->m.failures > l->m.attempts)
-        return wrong(reterr, "failures", "there are more of them than attempts");
+        return wrong(reterr, "failures", "more failures than attempts");
     if (!is_story(l->m.story))
-        return wrong(reterr, "story", "it is not a JSON array of what happened, as an export writes it");
+        return wrong(reterr, "story", "not a JSON array of events as an export writes it");
     int rc = check_sizes(l, reterr);
     struct pr_message m = l->m; /* a letter may have died of its times */
     m.due_us = m.expires_us = 0;
@@ -307,9 +308,9 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     if (!fingerprint_is_valid(l->fingerprint))
-        return wrong(reterr, "fingerprint", "it is not of 16 digits 0 to f");
+        return wrong(reterr, "fingerprint", "must be 16 hex digits");
     if (is_other_fingerprint(l)) /* last: that of a wrong type, reason or error is another, too */
-        return wrong(reterr, "fingerprint", "it is not that of its endpoint, type, reason and error");
+        return wrong(reterr, "fingerprint", "does not match its endpoint, type, reason and error");
     return PR_OK;
 }
 

@@ -30,7 +30,7 @@ static int ask_endpoints(struct status *s, struct pr_error *reterr)
     struct endpoint_state *all =
         arena_alloc_array(s->checks.arena, r->endpoint_count + s->config->endpoint_count, sizeof(*all));
     if (all == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the endpoints");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the endpoints");
     size_t known = r->endpoint_count, count = known;
     for (size_t i = 0; i < known; i++)
         all[i] = r->endpoints[i];
@@ -93,7 +93,7 @@ static void check_box(struct status *s, const struct box_counts *b)
     uint64_t waits = b->ready + b->delayed + b->retrying + b->held;
 
     if (waits > 0 && !box_has_instance(s, b->name))
-        checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s and nobody delivers: start postrider run",
+        checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s but no instance is running: start postrider run",
                    count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name));
     if (b->dead > 0)
         checks_add(&s->checks, "dead", CHECK_WARN, "%s from %.*s: postrider dead list --box %.*s",
@@ -117,18 +117,18 @@ static int check_destinations(struct status *s, const struct box_counts *b, stru
         return rc;
     if (reply.listed_count > 0 && !message_awaits_route(&reply.listed[0].m))
         checks_add(&s->checks, "destination", CHECK_WARN,
-                   "messages in %.*s are parked because their endpoint knows no such destination: "
-                   "postrider list --box %.*s --reason destination_missing",
+                   "messages in %.*s are parked because their endpoint does not know the destination: postrider list "
+                   "--box %.*s --reason destination_missing",
                    SLICE_ARGS(b->name), SLICE_ARGS(b->name));
     else if (reply.listed_count > 0 && reply.listed[0].m.destination.size > 0)
         checks_add(&s->checks, "destination", CHECK_WARN,
-                   "messages in %.*s are parked: no endpoint \"%.*s\" (and maybe others); add it to the "
-                   "configuration: postrider list --box %.*s --reason destination_missing",
+                   "messages in %.*s are parked: no endpoint \"%.*s\" (and maybe others); add it to the configuration. "
+                   "To see them: postrider list --box %.*s --reason destination_missing",
                    SLICE_ARGS(b->name), SLICE_ARGS(reply.listed[0].m.destination), SLICE_ARGS(b->name));
     else if (reply.listed_count > 0)
         checks_add(&s->checks, "destination", CHECK_WARN,
-                   "messages in %.*s are parked: no route matches \"%.*s\" (and maybe others); add one to the "
-                   "configuration: postrider list --box %.*s --reason destination_missing",
+                   "messages in %.*s are parked: no route matches \"%.*s\" (and maybe others); add a route to the "
+                   "configuration. To see them: postrider list --box %.*s --reason destination_missing",
                    SLICE_ARGS(b->name), SLICE_ARGS(reply.listed[0].m.type), SLICE_ARGS(b->name));
     return PR_OK;
 }
@@ -137,7 +137,7 @@ static int check_all(struct status *s, struct pr_error *reterr)
 {
     int code = PR_OK;
 
-    checks_add(&s->checks, "store", CHECK_FINE, "reachable, its tables are right");
+    checks_add(&s->checks, "store", CHECK_FINE, "reachable, its tables are up to date");
     for (size_t i = 0; i < s->boxes.box_count && code == PR_OK; i++) {
         check_box(s, &s->boxes.boxes[i]);
         code = check_destinations(s, &s->boxes.boxes[i], reterr);
@@ -145,8 +145,8 @@ static int check_all(struct status *s, struct pr_error *reterr)
     (void)endpoints_check(&s->checks, &s->endpoints);
     if (s->routed_unknown)
         checks_add(&s->checks, "counts", CHECK_WARN,
-                   "a box has more than %d messages, and routes lead to a paused endpoint: how many of them are "
-                   "ready is told by the first ones; postrider list says of each how it stands",
+                   "a box has more than %d messages, and routes lead to a paused endpoint, so READY is estimated from "
+                   "the first messages; postrider list shows the state of each message",
                    COUNT_EXACT_MAX);
     watch_check(s);
     checks_add_wal(&s->checks, s->config, s->store, &s->slots, &s->slot_count);
@@ -165,7 +165,7 @@ int status_collect(struct status *s, struct pr_error *reterr)
         return code;
     s->in_flight = arena_alloc_array(s->checks.arena, s->endpoints.endpoint_count, sizeof(*s->in_flight));
     if (s->in_flight == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the endpoints");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the endpoints");
     for (size_t i = 0; i < s->boxes.box_count && code == PR_OK; i++)
         if (s->boxes.boxes[i].in_flight > 0)
             code = count_in_flight(s, s->boxes.boxes[i].name, reterr);

@@ -162,7 +162,7 @@ static void carry(struct inline_transport *lane, const struct endpoint_config *c
         return;
     }
     if (transport_submit(&lane->transport, &delivery, 1) != 1) {
-        fail_now(ret, PR_REASON_TRANSPORT_UNAVAILABLE, "the transport takes nothing now");
+        fail_now(ret, PR_REASON_TRANSPORT_UNAVAILABLE, "the transport accepts no messages now");
         return;
     }
     while (transport_poll(&lane->transport, ret, 1, time_add(clock_mono_us(clock_system()), POLL_US)) == 0)
@@ -180,7 +180,8 @@ static void send_once(struct inline_send *e, int attempt, struct delivery_result
                                        .start_before_us = PR_NEVER };
     size_t payload_max = endpoint_of(e)->payload_max;
     if (payload_max > 0 && e->m.payload.size > payload_max) {
-        fail_now(ret, PR_REASON_MESSAGE_TOO_LARGE, "the payload is over the endpoint's limit; it was not sent");
+        fail_now(ret, PR_REASON_MESSAGE_TOO_LARGE,
+                 "the payload is larger than the endpoint's max_payload; it was not sent");
         return;
     }
     ASSERT(pthread_mutex_lock(&lane->lock) == 0);

@@ -47,7 +47,7 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
     const struct config *config = r->options.config;
     r->box_loops = calloc(config->box_count, sizeof r->box_loops[0]);
     if (r->box_loops == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %zu boxes", config->box_count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu boxes", config->box_count);
     for (; r->box_loop_count < config->box_count; r->box_loop_count++) {
         const struct box_loop_options options = { .config = config,
                                                   .box = &config->boxes[r->box_loop_count],
@@ -95,15 +95,16 @@ static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
                                              .tell = tell_box_loop,
                                              .tell_arg = r };
     r->inliner = inliner_new(&options);
-    return r->inliner != NULL ? PR_OK
-                              : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
+    return r->inliner != NULL
+               ? PR_OK
+               : error_set(reterr, PR_ENOMEM, "out of memory for %zu endpoints", r->setting.endpoint_count);
 }
 
 int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
 {
     struct relay *r = calloc(1, sizeof *r);
     if (r == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a relay");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a relay");
     r->options = *options;
     r->caller = (struct caller){ .program = options->program, .log = options->log };
     int rc = monitor_init(&r->monitor, reterr);
@@ -254,8 +255,8 @@ int relay_is_live(struct relay *r, struct pr_error *reterr)
         if (v->ended)
             rc = error_set(reterr, PR_ESTORE, "box %s: stopped", box_loop_name(r->box_loops[i]));
         else if (now - v->tick_us > LIVE_US)
-            rc = error_set(reterr, PR_ESTORE, "box %s: its loop hangs for %d s", box_loop_name(r->box_loops[i]),
-                           (int)((now - v->tick_us) / PR_SECONDS(1)));
+            rc = error_set(reterr, PR_ESTORE, "box %s: its loop has been stuck for %d s",
+                           box_loop_name(r->box_loops[i]), (int)((now - v->tick_us) / PR_SECONDS(1)));
     }
     monitor_unlock(&r->monitor);
     return rc;
@@ -271,7 +272,7 @@ int relay_is_ready(struct relay *r, struct pr_error *reterr)
             rc = error_set(reterr, v->trouble.code, "box %s: %s", box_loop_name(r->box_loops[i]), v->trouble.text);
         else if (v->ended || !v->joined)
             rc = error_set(reterr, PR_ESTORE, "box %s: %s", box_loop_name(r->box_loops[i]),
-                           v->ended ? "stopped" : "has not begun yet");
+                           v->ended ? "stopped" : "has not started yet");
     }
     monitor_unlock(&r->monitor);
     return rc;

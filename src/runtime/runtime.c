@@ -59,13 +59,13 @@ struct runtime *runtime_new(struct config *config, const struct runtime_options 
 {
     struct runtime *rt = calloc(1, sizeof *rt);
     if (rt == NULL) {
-        error_set(reterr, PR_ENOMEM, "no memory for the runtime");
+        error_set(reterr, PR_ENOMEM, "out of memory for the runtime");
         return NULL;
     }
     rt->feed = feed_new();
     if (rt->feed == NULL) {
         free(rt);
-        error_set(reterr, PR_ENOMEM, "no memory for the runtime");
+        error_set(reterr, PR_ENOMEM, "out of memory for the runtime");
         return NULL;
     }
     if (wake_open(&rt->fault_fd, reterr) < 0) {
@@ -152,12 +152,12 @@ int runtime_rule(struct runtime *rt, pr_slice endpoint, const struct rule *rule,
     if (rc != PR_OK)
         return rc;
     if (rt->state != RUNTIME_NEW)
-        return error_set(reterr, PR_EINVAL, "rules are added before the start");
+        return error_set(reterr, PR_EINVAL, "rules must be added before the start");
     if (p->rule_count == PROGRAM_RULES_MAX)
-        return error_set(reterr, PR_EINVAL, "at most %d rules are possible", PROGRAM_RULES_MAX);
+        return error_set(reterr, PR_EINVAL, "at most %d rules are allowed", PROGRAM_RULES_MAX);
     pr_slice copy = endpoint.size > 0 ? slice_dup(&rt->texts, endpoint) : (pr_slice){ NULL, 0 };
     if (endpoint.size > 0 && copy.data == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a rule");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a rule");
     p->rules[p->rule_count++] = (struct rule_entry){ .endpoint = copy.data, .rule = rule };
     return PR_OK;
 }
@@ -188,7 +188,7 @@ static int open_store(const struct runtime *rt, const struct config *config, str
                                            .poll_max_us = config->poll_max_us };
     struct store *store = calloc(1, sizeof *store);
     if (store == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the store");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the store");
     int rc = store_open(&options, store, reterr);
     if (rc < 0)
         free(store);
@@ -205,7 +205,7 @@ static int check_store(const struct runtime *rt, const struct config *config, st
         return store_check(store, reterr);
     const char **boxes = calloc(config->box_count, sizeof boxes[0]);
     if (boxes == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %zu boxes", config->box_count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu boxes", config->box_count);
     for (size_t i = 0; i < config->box_count; i++)
         boxes[i] = config->boxes[i].name;
     int rc = store_migrate(store, boxes, config->box_count, reterr);
@@ -304,7 +304,7 @@ int runtime_start(struct runtime *rt, struct pr_error *reterr)
     struct works w = { .config = rt->config };
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
     int rc = rt->state == RUNTIME_NEW ? prepare(rt, &w, reterr)
-                                      : error_set(reterr, PR_EINVAL, "it was started before: make a new one");
+                                      : error_set(reterr, PR_EINVAL, "it was already started once: create a new one");
     if (rc == PR_OK)
         rc = relay_start(w.relay, reterr);
     if (rc == PR_OK) {
@@ -412,7 +412,7 @@ int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *r
 {
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
     int rc =
-        rt->state == RUNTIME_RUNNING ? reload(rt, config, reterr) : error_set(reterr, PR_EINVAL, "it does not run");
+        rt->state == RUNTIME_RUNNING ? reload(rt, config, reterr) : error_set(reterr, PR_EINVAL, "it is not running");
     ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
     return rc;
 }
@@ -426,9 +426,9 @@ static int on_endpoint(struct runtime *rt, enum admin_kind kind, pr_slice endpoi
     int rc = PR_OK;
     ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
     if (rt->state != RUNTIME_RUNNING)
-        rc = error_set(reterr, PR_EINVAL, "it does not run");
+        rc = error_set(reterr, PR_EINVAL, "it is not running");
     else if (!relay_has_endpoint(rt->relay, endpoint))
-        rc = error_set(reterr, PR_ENOTFOUND, "there is no endpoint \"%.*s\"", SLICE_ARGS(endpoint));
+        rc = error_set(reterr, PR_ENOTFOUND, "unknown endpoint \"%.*s\"", SLICE_ARGS(endpoint));
     if (rc == PR_OK) {
         struct admin admin = { .kind = kind,
                                .filter = { .endpoint = endpoint, .state = -1 },
@@ -457,9 +457,9 @@ int runtime_send(struct runtime *rt, pr_slice box, const struct pr_message *mess
     int rc = PR_OK;
     ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
     if (rt->state != RUNTIME_RUNNING)
-        rc = error_set(reterr, PR_EINVAL, "it does not run");
+        rc = error_set(reterr, PR_EINVAL, "it is not running");
     else if (!relay_has_box(rt->relay, box))
-        rc = error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(box));
+        rc = error_set(reterr, PR_ENOTFOUND, "unknown box \"%.*s\"", SLICE_ARGS(box));
     else
         rc = inliner_send(relay_inliner(rt->relay), box, message, ret_id, ret_sent, reterr);
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
@@ -479,7 +479,7 @@ int runtime_enter(struct runtime *rt, struct runtime_inside *ret, struct pr_erro
         return PR_OK;
     }
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
-    return error_set(reterr, PR_EINVAL, "it does not run");
+    return error_set(reterr, PR_EINVAL, "it is not running");
 }
 
 void runtime_leave(struct runtime *rt)
@@ -511,7 +511,7 @@ int runtime_drain(struct runtime *rt, int64_t timeout_us, struct pr_error *reter
         read_lock(rt);
         int rc = rt->state == RUNTIME_RUNNING
                      ? relay_drain(rt->relay, time_sub(deadline_us, clock_mono_us(clock_system())))
-                     : error_set(reterr, PR_EINVAL, "it does not run");
+                     : error_set(reterr, PR_EINVAL, "it is not running");
         read_unlock(rt);
         int fault = runtime_fault(rt, reterr);
         if (fault != PR_OK)
@@ -551,7 +551,7 @@ int runtime_is_live(struct runtime *rt, struct pr_error *reterr)
 {
     read_lock(rt);
     int rc = rt->state == RUNTIME_RUNNING ? relay_is_live(rt->relay, reterr)
-                                          : error_set(reterr, PR_EINVAL, "it does not run");
+                                          : error_set(reterr, PR_EINVAL, "it is not running");
     read_unlock(rt);
     return rc;
 }
@@ -560,7 +560,7 @@ int runtime_is_ready(struct runtime *rt, struct pr_error *reterr)
 {
     read_lock(rt);
     int rc = rt->state == RUNTIME_RUNNING ? relay_is_ready(rt->relay, reterr)
-                                          : error_set(reterr, PR_EINVAL, "it does not run");
+                                          : error_set(reterr, PR_EINVAL, "it is not running");
     if (rc == PR_OK)
         rc = store_check(rt->store, reterr);
     if (rc == PR_OK && reterr != NULL) {

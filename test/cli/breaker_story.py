@@ -84,18 +84,18 @@ def breaker_story(ok, start, sql, over):
 
         # status, endpoints list, doctor
         now = status()
-        check = [c for c in now["checks"] if c["name"] == "breaker" and "endpoint hook is open" in c["advice"]]
+        check = [c for c in now["checks"] if c["name"] == "breaker" and "hook: failing" in c["advice"]]
         assert now["health"] == "warn" and check and check[0]["state"] == "warn", now
-        contains(check[0]["advice"], "transport_unavailable (503)", "the next probe is in", "postrider pause hook")
-        contains(ok("status"), "health: warn", "open, probe in", "transport_unavailable (503)")
-        contains(ok("doctor"), "endpoint hook is open", "endpoint typed is open")
+        contains(check[0]["advice"], "transport_unavailable (503)", "failing, not sending until", "postrider pause hook")
+        contains(ok("status"), "health: warn", "failing, probe in", "transport_unavailable (503)")
+        contains(ok("doctor"), "hook: failing", "typed: failing")
         e = endpoint("hook")
         assert e["until"] > e["breakers"][0]["since"] and e["breakers"][0]["failed_probes"] == 0, e
         assert e["last_failure"]["reason"] == "transport_unavailable" and e["last_failure"]["code"] == "503", e
         listed = {e["name"]: e for e in map(json.loads, ok("endpoints", "list", "--json").splitlines())}
         assert listed["hook"]["state"] == "open" and listed["typed"]["state"] == "open", listed
         assert listed["typed"]["why"].startswith("for type bad: transport_unavailable"), listed["typed"]
-        contains(ok("endpoints", "list"), "open, probe in")
+        contains(ok("endpoints", "list"), "failing, probe in")
 
         # list, show, why
         until("nothing is out any more", lambda: "in-flight" not in ok("list"))
@@ -103,10 +103,10 @@ def breaker_story(ok, start, sql, over):
         assert sorted(m["id"] for m in messages) == sorted(ids + typed), messages
         for m in messages:
             assert m["state"] == "ready" and m["endpoint_state"] == "open" and m["failures"] == 0, m
-        contains(ok("list"), "endpoint open: transport_unavailable (503)")
+        contains(ok("list"), "endpoint failing: transport_unavailable (503)")
         waiting = next(m["id"] for m in messages if m["destination"] == "hook")
-        contains(ok("show", waiting), "waits for", "endpoint hook, which is open", "next probe")
-        contains(ok("why", waiting), "It waits because endpoint hook is open", "transport_unavailable (503)",
+        contains(ok("show", waiting), "waits for", "endpoint hook, which is failing", "next probe")
+        contains(ok("why", waiting), "It waits because endpoint hook is failing", "transport_unavailable (503)",
                  "A probe to hook, in ", "no attempt and no failure is counted", "postrider pause hook")
         why = json.loads(ok("why", waiting, "--json"))
         assert why["breaker"]["state"] == "open" and why["next"]["at"] == why["breaker"]["until"], why
@@ -131,7 +131,7 @@ def breaker_story(ok, start, sql, over):
         assert sql("SELECT count(*) FROM {s}.breaker") == "2"
         assert sql("SELECT count(*) FROM {s}.open_breaker") == "0"
         assert json.loads(ok("show", waiting, "--json"))["endpoint_state"] is None
-        contains(ok("why", waiting), "nobody delivers from this box")
+        contains(ok("why", waiting), "no instance delivers from this box")
         assert endpoint("hook")["last_failure"]["code"] == "503"
 
         # Started again: its own breakers; probes fail, then all is well.

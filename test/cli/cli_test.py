@@ -181,15 +181,15 @@ def a_typo_gets_a_suggestion(p):
     has(p.fails(2, "list", "--jsno").err, "unknown option --jsno; did you mean --json?")
     has(p.fails(2, "endpoints", "tset", "x").err, 'unknown command "endpoints tset"; did you mean endpoints test?')
     # There is no store here: what is wrong with the command line is said first.
-    has(p.fails(2, "list", "--state", "redy").err, '--state: "redy" is not known; did you mean ready?')
-    has(p.fails(2, "list", "--reason", "timeout").err, '--reason: "timeout" is not known; it is one of', "timeout_exceeded")
+    has(p.fails(2, "list", "--state", "redy").err, '--state: unknown value "redy"; did you mean ready?')
+    has(p.fails(2, "list", "--reason", "timeout").err, '--reason: unknown value "timeout"; use one of', "timeout_exceeded")
     has(p.fails(2, "dead", "replay", "--reason", "rejectd", "--yes").err, "did you mean rejected?")
     p.ok("init")
-    has(p.fails(4, "send", "--type", "x", "--box", "outbx").err, 'there is no box "outbx"; did you mean outbox?')
+    has(p.fails(4, "send", "--type", "x", "--box", "outbx").err, 'unknown box "outbx"; did you mean outbox?')
     has(p.fails(4, "retry", "--box", "outbx", "--yes").err, "did you mean outbox?")
     p.write("c.yaml", "endpoints: {billing: {url: console}}\n")
     has(p.fails(4, "pause", "biling", "-c", "c.yaml").err, 'no endpoint "biling"; did you mean billing?')
-    has(p.fails(4, "pause", "xyzzy", "-c", "c.yaml").err, "postrider endpoints lists those that it has")
+    has(p.fails(4, "pause", "xyzzy", "-c", "c.yaml").err, "postrider endpoints lists all of them")
 
 
 @test
@@ -206,9 +206,9 @@ def usage_faults_are_code_2(p):
     p.fails(2, "send", "--type", "a", "--type", "b")
     p.fails(2, "send", "--type", "a", "--data", "x", "--file", "y")
     p.fails(2, "send", "--type", "a", "--header", "x")
-    has(p.fails(2, "send", "--type", "a", "--header", "two words=x").err, "no blanks")
+    has(p.fails(2, "send", "--type", "a", "--header", "two words=x").err, "a name consists of letters")
     has(p.fails(2, "send", "--type", "a", "--header", "x=\udcff").err, "--header x: the value is not UTF-8")
-    has(p.fails(2, "send", "--type", "a", "--header", "k=1", "--header", "K=2").err, "--header K is there twice")
+    has(p.fails(2, "send", "--type", "a", "--header", "k=1", "--header", "K=2").err, "--header K was given twice")
     p.fails(2, "send", "--type", "a", "--due", "soon")
     p.fails(2, "send", "--type", "a", "--id", "7")
     p.fails(2, "send", "--type", "", "--data", "x")
@@ -278,13 +278,13 @@ def config_faults_are_code_3_with_file_line_and_column(p):  # B203
     has(p.fails(3, "config", "check", "none.yaml").err, "none.yaml: No such file or directory")
     has(p.fails(3, "list", "-c", "none.yaml").err, "none.yaml: No such file or directory")
     os.unlink(os.path.join(p.path, "postrider.yaml"))
-    has(p.fails(3, "run").err, "there is no configuration")
+    has(p.fails(3, "run").err, "no configuration")
 
 
 @test
 def config_init_writes_what_config_check_accepts(p):
     has(p.ok("config", "init").out, "postrider.yaml")
-    has(p.ok("config", "check").out, "postrider.yaml is right: 1 endpoints, 1 routes, 2 boxes")
+    has(p.ok("config", "check").out, "postrider.yaml is valid: 1 endpoint, 1 route, 2 boxes")
     has(p.fails(1, "config", "init").err, "--force")
     assert os.stat(os.path.join(p.path, "postrider.yaml")).st_mode & 0o777 == 0o600  # B204
     p.ok("config", "init", "--force")
@@ -302,16 +302,16 @@ endpoints:
   slow: {url: exec:sleep 60, timeout: 100ms}
   ours: {url: 'handler:x'}
 """)
-    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").out, "audit took the test message", "(type postrider.test)")
+    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").out, "audit accepted the test message", "(type postrider.test)")
     with open(os.path.join(p.path, "audit.jsonl")) as f:
         event = json.loads(f.read())
     assert event["type"] == "postrider.test" and json.loads(event["postriderheaders"]) == {"postrider-test": "true"}
     has(p.fails(1, "endpoints", "test", "no", "-c", "c.yaml").out,
-        "no did not take the test message: dependency_failure (75): the program said 75 (failed for now): not today")
+        "no did not accept the test message: dependency_failure (75): the program said 75 (failed for now): not today")
     told = p.fails(1, "endpoints", "test", "slow", "--json", "-c", "c.yaml").json()[0]
     assert told["outcome"] == "unknown" and told["reason"] == "timeout_exceeded" and told["class"] == "transient"
     assert told["took_ms"] >= 100 and told["endpoint"] == "slow"
-    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").err, "nowhere/box.db", "not in the record")
+    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").err, "nowhere/box.db", "not in the audit log")
     has(p.fails(4, "endpoints", "test", "audt", "-c", "c.yaml").err, "did you mean audit?")
     has(p.fails(1, "endpoints", "test", "ours", "-c", "c.yaml").err, "a function of another program")
     p.fails(2, "endpoints", "test", "-c", "c.yaml")
@@ -328,7 +328,7 @@ def a_reader_who_has_seen_enough_is_no_failure(p):
     assert (done.returncode, done.stderr) == (0, b""), done
     with open("/dev/full", "wb") as full:
         done = subprocess.run([PROGRAM, "config", "reference"], stdout=full, stderr=subprocess.PIPE, timeout=DEADLINE_SECONDS)
-    assert done.returncode == 1 and done.stderr == b"postrider: cannot write: No space left on device\n", done
+    assert done.returncode == 1 and done.stderr == b"postrider: cannot write the output: No space left on device\n", done
 
     out, into = os.pipe()  # one that is full at once, and does not block
     room = fcntl.fcntl(into, fcntl.F_SETPIPE_SZ if hasattr(fcntl, "F_SETPIPE_SZ") else 1031, 4096)
@@ -372,7 +372,7 @@ def secrets_that_everybody_can_read_are_told_and_programs_do_not_get_them(p):  #
     os.chmod(os.path.join(p.path, "key"), 0o644)
     p.write("c.yaml", "instance: ${SECRET_NAME}\nendpoints:\n  a: {url: \"exec:sh -c 'env > env.txt'\"}\n  b: {url: 'https://u:${file:key}@h.example/'}\n")
     env = {"SECRET_NAME": "hunter3", "OTHER_NAME": "seen", "PGPASSWORD": "hunter4"}
-    has(p.ok("config", "check", "c.yaml", env=env).err, "key: chmod 0600")
+    has(p.ok("config", "check", "c.yaml", env=env).err, "key; run chmod 0600")
     os.chmod(os.path.join(p.path, "key"), 0o600)
     assert "chmod" not in p.ok("config", "check", "c.yaml", env=env).err
     p.ok("endpoints", "test", "a", "-c", "c.yaml", env=env)
@@ -403,7 +403,7 @@ def flag_is_stronger_than_environment_than_file(p):
 def a_box_cannot_have_the_name_of_another_table(p):
     for name in ("messages", "Dead_Letter", "sqlite_x", "in_flight"):
         p.write("postrider.yaml", f"boxes:\n  {name}: {{}}\n")
-        has(p.fails(3, "config", "check").err, "postrider.yaml:2:3: boxes:", name, "no name of a table that is no box")
+        has(p.fails(3, "config", "check").err, "postrider.yaml:2:3: boxes:", name, "not a name that Postrider uses")
 
 
 # ---- Sending ----
@@ -507,7 +507,7 @@ def what_is_no_box_takes_no_message(p):
     p.ok("init")
     for name in ("nobox", "dead_letter", "done", "meta", "messages"):
         sent = p.fails(4, "send", "--type", "x", "--box", name, "--data", "1")
-        has(sent.err, f'there is no box "{name}"', "under boxes:")
+        has(sent.err, f'unknown box "{name}"', "under boxes:")
         assert sent.out == "" and "duplicate" not in sent.err
 
 
@@ -517,7 +517,7 @@ def a_delayed_message_is_delayed(p):
     id = p.send("--type", "later", "--due", "5m", "--expires", "1h")
     m = p.message(id)
     assert m["state"] == "delayed" and m["due_at"] > m["created_at"] and m["expires_at"] > m["due_at"]
-    has(p.ok("why", id).out, "its sender said not before", "What happened", "What comes next", f"postrider retry {id}")
+    has(p.ok("why", id).out, "its sender scheduled it for", "What happened", "What comes next", f"postrider retry {id}")
 
 
 @test
@@ -543,7 +543,7 @@ def filters_find_what_they_say(p):
     first = p.ok("list", "--json", "--box", "outbox", "--limit", "2").json()
     assert [m["id"] for m in first] == [a, b]
     assert ids("--box", "outbox", "--after", str(first[-1]["row"])) == [c]
-    has(p.ok("list", "--limit", "1", "--box", "outbox").err, "there are more")
+    has(p.ok("list", "--limit", "1", "--box", "outbox").err, "more exist")
     assert ids("--after", "inbox:%d" % p.ok("list", "--json", "--box", "inbox").json()[0]["row"]) == [a, b, c]
 
 
@@ -555,7 +555,7 @@ def park_retry_discard_by_id(p):
     id = p.send("--type", "a", "--stream", "s")
     assert p.ok("park", id, "--why", "to see").out == "1 parked\n"
     assert p.message(id)["state"] == "parked" and p.message(id)["due_at"] is None
-    has(p.ok("why", id).out, "It is parked: nothing happens until a person says so.", f"postrider retry {id}")
+    has(p.ok("why", id).out, "It is parked: nothing happens until you retry or discard it.", f"postrider retry {id}")
     p.sql("UPDATE outbox SET created_at = created_at - 7200000000")
     words = p.ok("why", id).out
     assert re.search(r"parked for [\d.]+m?s\.\n", words), words  # since it was parked, not since it was stored
@@ -564,7 +564,7 @@ def park_retry_discard_by_id(p):
     reply = p.ok("discard", id, "--json").json()[0]
     assert reply["changed"] == 1 and reply["missing"] == 0 and reply["dry_run"] is False
     p.fails(4, "show", id)
-    has(p.fails(4, "list", "--box", "outbux").err, 'there is no box "outbux"; did you mean outbox?')
+    has(p.fails(4, "list", "--box", "outbux").err, 'unknown box "outbux"; did you mean outbox?')
 
 
 @test
@@ -663,7 +663,7 @@ def status_is_right_without_a_daemon(p):
     assert box["ready"] == 1 and box["delayed"] == 1
     assert status["health"] == "warn"
     assert [c for c in status["checks"] if c["name"] == "instance" and "postrider run" in c["advice"]]
-    has(p.ok("status").out, "health: warn", "2 messages wait in outbox and nobody delivers", "BOX", "outbox")
+    has(p.ok("status").out, "health: warn", "2 messages wait in outbox but no instance is running", "BOX", "outbox")
 
 
 @test
@@ -690,7 +690,7 @@ def doctor_looks_at_everything(p):
     has(p.ok("doctor").out, "SQLite", "schema")
     assert os.stat(os.path.join(p.path, "postrider.db")).st_mode & 0o007 == 0  # payloads are not for everybody
     os.chmod(os.path.join(p.path, "postrider.db"), 0o666)
-    has(p.ok("doctor").out, "can be read and changed by everybody")
+    has(p.ok("doctor").out, "can be read and changed by every user")
 
 
 # ---- With the daemon ----
@@ -744,7 +744,7 @@ def policy_check_says_what_run_would_refuse(p):  # B65, B203
     found, = p.ok("policy", "check", "--json").json()[0]["findings"]
     assert found["kind"] == "call" and found["line"] > 1, found
     p.ok("init")
-    has(p.fails(3, "run").err, "which nobody registered")
+    has(p.fails(3, "run").err, "which is not registered")
 
 
 @test
@@ -759,7 +759,7 @@ rules:
     ruled = p.send("--type", "x", "--to", "slow")
     daemon = p.start()
     wait_for(lambda: p.message(ruled)["state"] == "retrying", "retrying")
-    has(p.ok("why", ruled).out, "It failed 1 time; at the 5th failure of this kind rule patient says: dead letter; pause the endpoint")
+    has(p.ok("why", ruled).out, "It failed 1 time; at the 5th failure of this kind rule patient decides: dead letter; pause the endpoint")
     p.ok("pause", "slow", "--why", "they migrate")
     routed = p.send("--type", "bill.sent")
     assert p.message(routed)["state"] == "paused"
@@ -791,16 +791,16 @@ endpoints:
     second, third = (p.send("--type", "next", "--stream", "s", "--to", "one") for _ in range(2))
     other = p.send("--type", "other", "--to", "one")
     words = p.ok("why", second).out
-    has(words, f"{first} (first) stands before it in stream s and is on its way right now, sent by instance", f"postrider why {first}",
-        "1 message is on its way to endpoint one, whose concurrency is 1", "When that one has ended it goes on")
+    has(words, f"{first} (first) is before it in stream s and is being sent right now by instance", f"postrider why {first}",
+        "1 message is on its way to endpoint one, whose concurrency is 1", "It continues, in order, when that message has ended")
     assert p.ok("why", third, "--json").json()[0]["waits_for"] == first
     words = p.ok("why", other).out
-    has(words, "It waits for room", "a larger concurrency of endpoint one")
+    has(words, "It waits for a free slot", "A larger concurrency of endpoint one")
     assert "stands before" not in words
     p.send("--type", "t", "--to", "rated")
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 1, "the first of the hour")
     late = p.send("--type", "t", "--to", "rated")
-    has(p.ok("why", late).out, "Endpoint rated has a rate: at most 1 in 1h", "a larger rate of endpoint rated")
+    has(p.ok("why", late).out, "Endpoint rated has a rate limit of 1 per 1h", "A larger rate of endpoint rated")
     p.sql("UPDATE outbox SET created_at = created_at - 3600000000 WHERE type = 'next'", changes=2)
     age = next(c["advice"] for c in p.ok("status", "--json").json()[0]["checks"] if c["name"] == "age")
     command = age.split(": postrider ")[1].split()
@@ -808,7 +808,7 @@ endpoints:
     p.write("go", "")
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 5, "all of one")
     p.stop(daemon)
-    has(p.ok("why", late).out, "nobody delivers from this box")
+    has(p.ok("why", late).out, "no instance delivers from this box")
 
 
 @test
@@ -829,23 +829,23 @@ def why_tells_what_happened_and_what_comes_next(p):  # B200
     assert m["failures"] == 3 and m["cause"] == "poison_message" and m["reason"] == "transport_unavailable", m
     assert len(m["story"]) == 3
     words = p.ok("why", dead).out
-    has(words, "It died", "it failed 3 times, the limit is 3", "Decided by: retry", "attempt 1 to down failed: transport_unavailable",
+    has(words, "It died", "it failed 3 times; the limit is 3", "Decided by retry", "attempt 1 to down failed: transport_unavailable",
         "attempt 3 to down failed", f"postrider dead replay {dead}")
     words = p.ok("why", head).out
     has(words, "It waits for its 2nd attempt, in ", "attempt 1 to slow failed", "after 1h", "Attempt 2 to slow, in ",
         "endpoint slow makes it a dead letter at the 3rd failure", f"postrider retry {head}")
     words = p.ok("why", follower).out
-    has(words, f"It is held behind {head} (first), which stands before it in stream s and is retrying: its next attempt is in",
+    has(words, f"It is held behind {head} (first), the message before it in stream s, which is retrying: its next attempt is in",
         f"postrider release {follower}")
     held, = p.ok("why", follower, "--json").json()
     retrying, = p.ok("why", head, "--json").json()
     assert held["waits_for"] == head and head in held["now"] and held["next"]["at"] == retrying["next"]["at"] is not None, held
     assert f"postrider release {follower}" in [c["command"] for c in held["commands"]], held["commands"]
-    assert {"command": f"postrider retry {head}", "what": "try now, with new counters"} in retrying["commands"], retrying["commands"]
+    assert {"command": f"postrider retry {head}", "what": "try it now, with counters reset"} in retrying["commands"], retrying["commands"]
     assert "Attempt 2" in retrying["next"]["what"] and retrying["waits_for"] is None, retrying
     gone, = p.ok("why", dead, "--json").json()
-    assert gone["next"]["what"].startswith("Nothing by itself") and gone["next"]["at"] is None, gone
-    has(p.ok("why", nowhere).out, "it names no endpoint and no route matches", " not sent: destination_missing")
+    assert gone["next"]["what"].startswith("Nothing happens by itself") and gone["next"]["at"] is None, gone
+    has(p.ok("why", nowhere).out, "it names no endpoint, and no route matches", " not sent: destination_missing")
     status = p.ok("status", "--json").json()[0]
     assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "destination"], status  # B18
 
@@ -870,16 +870,16 @@ def why_names_the_one_that_really_holds_it(p):  # B200, B53
     daemon = p.start()
     wait_for(lambda: p.message(ids[2])["state"] == "held" and p.message(ids[1])["state"] == "retrying", "held")
     wait_for(lambda: p.message(strict[0])["state"] == "dead" and p.message(strict[1])["state"] == "held", "held by a dead one")
-    has(p.ok("why", ids[2]).out, f"held behind {ids[1]}", "When the message before it is delivered, dead or discarded")
-    has(p.ok("why", strict[1]).out, f"held behind {strict[0]}", "and is dead", "Nothing by itself",
+    has(p.ok("why", ids[2]).out, f"held behind {ids[1]}", "when the message before it is delivered, dead or discarded")
+    has(p.ok("why", strict[1]).out, f"held behind {strict[0]}", "which is dead", "Nothing happens by itself",
         f"postrider dead replay {strict[0]}, or postrider dead discard {strict[0]}")
-    has(p.ok("why", late).out, "It expires before its time")
+    has(p.ok("why", late).out, "It expires before it is due")
     p.stop(daemon)
     has(p.ok("why", ids[1]).out, "start postrider run")
     p.ok("park", ids[1])  # nobody runs who could tell the next
     free, = p.ok("why", ids[2], "--json").json()
-    has(free["now"], f"It is held in stream s, but {ids[0]} (t) before it is parked: that holds up nobody")  # the first such
-    assert free["next"]["what"] == "It goes on, in order, as soon as somebody delivers from this box: start postrider run.", free
+    has(free["now"], f"It is held in stream s, but the message before it, {ids[0]} (t), is parked")  # the first such
+    assert free["next"]["what"] == "It continues, in order, as soon as an instance delivers from this box: start postrider run.", free
     assert free["waits_for"] is None, free
     daemon = p.start()
     wait_for(lambda: p.message(ids[2])["failures"] == 1, "gone on, as it was told")
@@ -966,7 +966,7 @@ def why_finds_the_open_endpoint_of_a_route(p):  # B200
         p.send("--type", "order.sent", "--data", "x")
         daemon = p.start()
         wait_for(lambda: p.message(id)["endpoint_state"] == "open", "open")
-        has(p.ok("why", id).out, "because endpoint hook is open")
+        has(p.ok("why", id).out, "because endpoint hook is failing")
         p.stop(daemon)
         assert p.message(id)["endpoint_state"] is None
     finally:
@@ -1018,12 +1018,12 @@ def demo_without_a_terminal_tells_what_happened(p):
     result = p.ok("demo", env={"POSTRIDER_STORE": "sqlite:real.db"})
     assert not os.path.exists(os.path.join(p.path, "real.db")), "it never touches a real store"
     has(result.out, "What happened in 20 seconds", "lost          0", "the invoice names no customer",
-        "killed the process each time it was handed out")
+        "killed the process each time it was sent")
     dead = p.ok("dead", "list", "--store", "sqlite:postrider-demo.db", "--json").json()
     assert len(dead) == 2, dead
     for m in dead:
         has(p.ok("why", m["id"], "--store", "sqlite:postrider-demo.db").out, "It died")
-    has(p.fails(1, "demo", "--store", "sqlite:postrider-demo.db").err, "is there already")
+    has(p.fails(1, "demo", "--store", "sqlite:postrider-demo.db").err, "already exists")
 
 
 @test

@@ -152,18 +152,18 @@ TEST(a_picture_says_that_all_is_well)
 {
     static const char *const expected[] = {
         " postrider top  sqlite:shop.db                                         22:13:20",
-        " All is well: 2 endpoints send, nothing waits, nothing is blocked or dead.",
+        " All is well: 2 endpoints are active, nothing waits, nothing is blocked or dead.",
         " sent 12/s   backlog 0   oldest -   failed 0/s   dead 0/s   in flight 0",
         "",
-        " ENDPOINTS 2           STATE           SENT/S  FAILED/S    SENT  FAILED    DEAD",
-        ">billing               sends               12         0   1,204       0       0",
-        " orders                sends                0         0   1,204       0       0",
+        " ENDPOINTS 2           STATE           SENT/S  FAILED/S    SENT  FAILED    DIED",
+        ">billing               active              12         0   1,204       0       0",
+        " orders                active               0         0   1,204       0       0",
         "",
         " FAILING GROUPS 0",
         " no dead letters",
         "",
         " BLOCKED STREAMS 0",
-        " every stream flows",
+        " no stream is blocked",
         NULL,
     };
     struct view v = well();
@@ -176,17 +176,17 @@ TEST(a_picture_has_the_worst_first)
 {
     static const char *const expected[] = {
         " postrider top  sqlite:shop.db                                         22:13:20",
-        " endpoint billing is open; endpoint audit is paused; 2 streams are blocked, 120",
-        " messages wait behind; 12 dead letters",
+        " billing: failing, not sending until 22:13:32 (circuit breaker); endpoint audit",
+        " is paused; 2 streams are blocked, 120 messages wait behind; 12 dead letters",
         " sent 1,204/s   backlog 10,173+   oldest 3m 12s   failed 0.4/s   dead 0/s",
         "",
-        " BOX             READY  IN FLIGHT  RETRYING     HELD     DEAD   PAUSED   OLDEST",
+        " BOX             READY  IN-FLIGHT  RETRYING     HELD     DEAD   PAUSED   OLDEST",
         " outbox        10,000+         50         3      120       12        0   3m 12s",
         "",
-        " ENDPOINTS 3           STATE                 SENT/S  FAILED/S  WHY",
-        ">billing               open, probe in 12s         0       0.4  transport_unavai…",
-        " audit                 paused until resumed       0         0  by ann: they mig…",
-        " orders                sends                  1,204         0",
+        " ENDPOINTS 3           STATE                  SENT/S  FAILED/S  WHY",
+        ">billing               failing, probe in 12s       0       0.4  transport_unava…",
+        " audit                 paused until resumed        0         0  by ann: they mi…",
+        " orders                active                  1,204         0",
         "",
         " FAILING GROUPS 1      TYPE                DEAD   LATEST  WHY",
         " orders                invoice.created       12    1m 5s  rejected: no such cus…",
@@ -206,7 +206,7 @@ TEST(a_small_terminal_shows_the_list_with_the_cursor)
 {
     static const char *const expected[] = {
         " postrider top  sqlite:shop.db 22:13:20",
-        " endpoint billing is open; endpoint aud…",
+        " billing: failing, not sending until 22…",
         " sent 1,204/s   backlog 10,173+",
         " BLOCKED STREAMS 2     WAITING    SINCE",
         " order-7                   119   3m 12s",
@@ -225,22 +225,23 @@ TEST(a_large_terminal_shows_every_column)
         " postrider top  sqlite:shop.db                                                                        "
         "          "
         "                                                                               22:13:20",
-        " endpoint billing is open; endpoint audit is paused; 2 streams are blocked, 120 messages wait behind; "
+        " billing: failing, not sending until 22:13:32 (circuit breaker); endpoint audit is paused; 2 streams are "
+        "blocked, 120 messages wait behind; "
         "12 dead "
         "letters",
         " sent 1,204/s   backlog 10,173+   oldest 3m 12s   failed 0.4/s   dead 0/s   in flight 50   instances "
         "1",
         "",
-        " BOX             READY  IN FLIGHT  RETRYING     HELD     DEAD   PARKED   PAUSED  DELAYED   OLDEST",
+        " BOX             READY  IN-FLIGHT  RETRYING     HELD     DEAD   PARKED   PAUSED  DELAYED   OLDEST",
         " outbox        10,000+         50         3      120       12        0        0        0   3m 12s",
         "",
-        " ENDPOINTS 3           STATE                 SENT/S  FAILED/S    SENT  FAILED    DEAD  WHY",
-        " billing               open, probe in 12s         0       0.4   1,204      33       2  "
+        " ENDPOINTS 3           STATE                  SENT/S  FAILED/S    SENT  FAILED    DIED  WHY",
+        " billing               failing, probe in 12s       0       0.4   1,204      33       2  "
         "transport_unavailable: "
         "connection refused",
-        " audit                 paused until resumed       0         0       0       0       0  by ann: they "
+        " audit                 paused until resumed        0         0       0       0       0  by ann: they "
         "migrate",
-        " orders                sends                  1,204         0    4.5M       0       0",
+        " orders                active                  1,204         0    4.5M       0       0",
         "",
         " FAILING GROUPS 1      TYPE                DEAD   LATEST    FIRST  WHY",
         ">orders                invoice.created       12    1m 5s       2h  rejected: no such customer",
@@ -260,17 +261,17 @@ TEST(without_endpoints_and_deliverers_it_says_what_to_do)
 {
     static const char *const expected[] = {
         " postrider top  sqlite:shop.db                                         22:13:20",
-        " nobody delivers: start postrider run",
+        " no instance is running: start postrider run",
         " sent -/s   backlog 3   oldest -   failed -/s   dead -/s   in flight 0",
         "",
         " ENDPOINTS 0",
-        " there are none yet: add some to the configuration",
+        " none yet: add some to the configuration",
         "",
         " FAILING GROUPS 0",
         " no dead letters",
         "",
         " BLOCKED STREAMS 0",
-        " every stream flows",
+        " no stream is blocked",
         NULL,
     };
     struct view v = well();
@@ -287,20 +288,20 @@ TEST(columns_stand_in_line_also_behind_wide_names)
 {
     static const char *const expected[] = {
         " postrider top  sqlite:shop.db                                         22:13:20",
-        " All is well: 3 endpoints send, nothing waits, nothing is blocked or dead.",
+        " All is well: 3 endpoints are active, nothing waits, nothing is blocked or dead.",
         " sent 12/s   backlog 0   oldest -   failed 0/s   dead 0/s   in flight 0",
         "",
-        " ENDPOINTS 3                       STATE           SENT/S  FAILED/S    DEAD",
-        ">請求書と注文と配達の確認を送る…   sends               12         0       0",
-        " cafe\xcc\x81-\xf0\x9f\x93\xa6                           sends                0         0       0",
+        " ENDPOINTS 3                       STATE           SENT/S  FAILED/S    DIED",
+        ">請求書と注文と配達の確認を送る…   active              12         0       0",
+        " cafe\xcc\x81-\xf0\x9f\x93\xa6                           active               0         0       0",
         " a\xef\xbf\xbd[31mb c\xef\xbf\xbd\xef\xbf\xbd"
-        "d\xef\xbf\xbd                     sends                0         0       0",
+        "d\xef\xbf\xbd                     active               0         0       0",
         "",
         " FAILING GROUPS 0",
         " no dead letters",
         "",
         " BLOCKED STREAMS 0",
-        " every stream flows",
+        " no stream is blocked",
         NULL,
     };
     struct view v = well();
@@ -434,9 +435,10 @@ TEST(every_change_asks_first)
         { "\tp", "Pause orders until resumed?", ORDER_PAUSE, "orders", 0 },
         { "\tt", "Replay 12 dead letters of this group (5f1c2ab09d3e7746)?", ORDER_REPLAY_GROUP, "5f1c2ab09d3e7746",
           0 },
-        { "\t\tt", "Retry 08000000-0000-0000-0000-000000000000, which stream order-7 waits for?", ORDER_RETRY, "", 8 },
-        { "\t\tjt", "Replay 09000000-0000-0000-0000-000000000000, which stream order-9 waits for?", ORDER_REPLAY, "",
-          9 },
+        { "\t\tt", "Retry 08000000-0000-0000-0000-000000000000, the message that blocks stream order-7?", ORDER_RETRY,
+          "", 8 },
+        { "\t\tjt", "Replay 09000000-0000-0000-0000-000000000000, the message that blocks stream order-9?",
+          ORDER_REPLAY, "", 9 },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -486,7 +488,7 @@ TEST(the_cursor_stays_on_its_row_and_an_order_on_its_target)
     v.endpoint_count = 0;
     ui_settle(&ui, &v);
     CHECK_EQ(press(&ui, &v, "p"), WISH_NOTHING);
-    CHECK_STR(ui.notice, "nothing is chosen here");
+    CHECK_STR(ui.notice, "nothing is selected here");
 }
 
 TEST(a_filter_shows_rows_with_its_text)
@@ -705,7 +707,7 @@ TEST(of_a_thousand_endpoints_a_page_is_kept)
     draw(&s, v, &ui, 80, 24);
     CHECK_SLICE(row_text(&s, 1, text, sizeof(text)), " 1,000 endpoints are paused");
     CHECK_SLICE(row_text(&s, 4, text, sizeof(text)),
-                " ENDPOINTS 200+        STATE                 SENT/S  FAILED/S  FAILED    DEAD");
+                " ENDPOINTS 200+        STATE                 SENT/S  FAILED/S  FAILED    DIED");
     CHECK_SLICE(row_text(&s, 15, text, sizeof(text)),
                 ">endpoint-00199        paused until resumed       -         -       0       0");
     screen_fini(&s);

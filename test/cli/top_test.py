@@ -256,7 +256,7 @@ class Terminal:
 def repair_with_keys(place, t, who):
     """Everything that keys can do, seen on the screen and in the store."""  # B202
     t.sees(r"BLOCKED STREAMS 2")
-    t.sees(r">billing +sends")
+    t.sees(r">billing +active")
     t.sees(r"2 streams are blocked, 3 messages wait")
     assert t.alternate and not t.cursor_shown
     assert termios.tcgetattr(t.slave) != t.before
@@ -272,7 +272,7 @@ def repair_with_keys(place, t, who):
     assert place.state("billing") == "paused"
     t.keys("ry")
     t.sees("billing is resumed")
-    t.sees(r">billing +sends")
+    t.sees(r">billing +active")
     assert place.state("billing") == "ok"
     assert place.audit()[:2] == [("resume", who, 1), ("pause", who, 1)], place.audit()
 
@@ -318,7 +318,7 @@ def keys_on_a_store(place):
         t.keys("\x1b")
         t.sees("BLOCKED STREAMS 2")
         t.keys("?")
-        t.sees("the row before, the row after")
+        t.sees("previous row, next row")
         t.keys("\x1b")
         t.resize(12, 50)
         t.sees(r"(?m)^ postrider top  sqlite:t.db +\d\d:\d\d:\d\d$")
@@ -337,14 +337,14 @@ def keys_over_the_api_of_a_daemon_that_comes_and_goes(place):
         t.sees(re.escape(place.url))
         repair_with_keys(place, t, "ann (http)")
         place.stop()
-        t.sees(r"no answer, trying again: http://127")
+        t.sees(r"no answer, retrying: http://127")
         assert "order-7" in t.text()  # what was known is still there
         place.start()
         t.sees_no("trying again")
         t.sees("BLOCKED STREAMS 2")
         place.daemon.send_signal(signal.SIGSTOP)  # it hangs: keys do not
         t.keys("?")
-        t.sees("the row before, the row after")
+        t.sees("previous row, next row")
         t.keys("\x1b")
         t.sees("BLOCKED STREAMS 2")
         place.daemon.send_signal(signal.SIGCONT)
@@ -382,7 +382,7 @@ def an_order_that_waits_stays_as_it_was_confirmed(place):
         place.daemon.send_signal(signal.SIGCONT)
         t.sees(r" billing +paused")
         t.keys("n")
-        t.sees(">good +sends")
+        t.sees(">good +active")
         assert (place.state("billing"), place.state("good")) == ("paused", "ok")
     finally:
         t.close()
@@ -392,7 +392,7 @@ def an_order_that_waits_stays_as_it_was_confirmed(place):
 def a_crash_gives_the_terminal_back(place):
     t = Terminal(place, color=False)
     try:
-        t.sees("All is well: 2 endpoints send, nothing waits")
+        t.sees("All is well: 2 endpoints are active, nothing waits")
         assert t.colors == 0, "NO_COLOR"
         t.process.send_signal(signal.SIGABRT)
         t.ends(-signal.SIGABRT)
@@ -431,15 +431,15 @@ def without_a_terminal_it_prints_one_picture(place):
 def mistakes_are_told_before_the_terminal_changes(place):
     elsewhere = tempfile.mkdtemp(prefix="postrider-top-")
     try:
-        assert "trying again" not in place.run("top", "--url", place.url, code=5)
-        assert "exclude each other" in place.run("top", "--url", place.url, "--store", "sqlite:t.db", code=2)
-        assert "is not a time" in place.run("top", "--every", "1ms", code=2)
-        assert "is not like" in place.run("top", "--url", "ftp://x", code=2)
+        assert "retrying" not in place.run("top", "--url", place.url, code=5)
+        assert "cannot be combined" in place.run("top", "--url", place.url, "--store", "sqlite:t.db", code=2)
+        assert "is not a duration" in place.run("top", "--every", "1ms", code=2)
+        assert "is not a valid address" in place.run("top", "--url", "ftp://x", code=2)
         for other in ("192.0.2.1:1", "127.0.0.1.example:1", "[2001:db8::1]:1"):  # a token is configured
-            assert "write https" in place.run("top", "--url", "http://" + other, code=2)
-        assert "goes with --url" in place.run("top", "--token-file", "token", code=2)
+            assert "use https" in place.run("top", "--url", "http://" + other, code=2)
+        assert "needs --url" in place.run("top", "--token-file", "token", code=2)
         place.start()
-        assert "wants a token" in place.run("top", "--url", place.url, code=2, cwd=elsewhere)
+        assert "needs a token" in place.run("top", "--url", place.url, code=2, cwd=elsewhere)
         token = os.path.join(place.path, "token")
         assert "ENDPOINTS 2" in place.run("top", "--url", place.url + "/", "--token-file", token, "--every", "100ms", cwd=elsewhere)
         for text in (place.run("top", "--every", "100ms", "--url", place.url), place.run("top", "--help")):

@@ -44,11 +44,12 @@ TEST(config_lists_the_keys_when_none_is_near) /* B203 */
 TEST(config_refuses_what_is_no_yaml)
 {
     REFUSES("store: [\n", "t.yaml:2:1: not valid YAML: did not find expected node content");
-    REFUSES("a: b: c\n", "t.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
-                         "a value with a colon at its end or before a space must be in quotes");
-    REFUSES("\tstore: x\n", "t.yaml:1:1: not valid YAML: found character that cannot start any token; "
-                            "lines are indented with spaces, not with tabs");
-    REFUSES("store: \xef\xb7\x90\n", "t.yaml:1:8: not valid YAML: this is no character of Unicode");
+    REFUSES("a: b: c\n", "t.yaml:1:5: not valid YAML: mapping values are not allowed in this context; put a value with "
+                         "a colon at its end or before a space in quotes");
+    REFUSES(
+        "\tstore: x\n",
+        "t.yaml:1:1: not valid YAML: found character that cannot start any token; indent lines with spaces, not tabs");
+    REFUSES("store: \xef\xb7\x90\n", "t.yaml:1:8: not valid YAML: not a Unicode character");
     REFUSES("log: {level: ${PR_TEST_NO:-ä}, format: \xff\n",
             "t.yaml:1:40: not valid YAML: invalid leading UTF-8 octet");
     REFUSES("log: {level: ${PR_TEST_NO\n", "t.yaml:1:15: not valid YAML: did not find expected ',' or '}'");
@@ -58,44 +59,44 @@ TEST(config_refuses_what_is_no_yaml)
 
 TEST(config_refuses_the_odd_parts_of_yaml)
 {
-    REFUSES("store: &a x\n", "t.yaml:1:8: anchors and aliases are not supported: write it out");
-    REFUSES("store: *a\n", "t.yaml:1:8: anchors and aliases are not supported: write it out");
+    REFUSES("store: &a x\n", "t.yaml:1:8: anchors and aliases are not supported; repeat the value");
+    REFUSES("store: *a\n", "t.yaml:1:8: anchors and aliases are not supported; repeat the value");
     REFUSES("store: !!str x\n", "t.yaml:1:8: tags are not supported");
-    REFUSES("store: sqlite:x\n---\nbatch: 1\n", "t.yaml:2:1: a second document: only one is read");
+    REFUSES("store: sqlite:x\n---\nbatch: 1\n", "t.yaml:2:1: a second document is not allowed");
     REFUSES("? [a]\n: b\n", "t.yaml:1:3: a key must be a word");
     REFUSES("store: \"a\\0b\"\n", "t.yaml:1:8: a NUL character is not allowed");
-    REFUSES("- a\n", "t.yaml:1:1: a map is wanted, this is a list");
+    REFUSES("- a\n", "t.yaml:1:1: needs a map, not a list");
 }
 
 TEST(config_refuses_duplicate_keys)
 {
-    REFUSES("batch: 1\nlease: 1s\nbatch: 2\n", "t.yaml:3:1: batch: this key is there already, in line 1");
+    REFUSES("batch: 1\nlease: 1s\nbatch: 2\n", "t.yaml:3:1: batch: duplicate key, already in line 1");
     REFUSES("endpoints:\n  a: {url: 'null:'}\n  a: {url: 'null:'}\n",
-            "t.yaml:3:3: a: this key is there already, in line 2");
+            "t.yaml:3:3: a: duplicate key, already in line 2");
 }
 
 TEST(config_refuses_wrong_values)
 {
-    REFUSES("lease: 15\n", "t.yaml:1:8: lease: \"15\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+    REFUSES("lease: 15\n", "t.yaml:1:8: lease: \"15\" is not a duration; use a value such as 200ms, 30s, 5m, 24h, 7d");
     REFUSES("lease: 2h\n", "t.yaml:1:8: lease: 2h is not between 100ms and 1h");
-    REFUSES("lease: [1s]\n", "t.yaml:1:8: lease: a duration is wanted, this is a list");
-    REFUSES("lease:\n", "t.yaml:1:7: lease: a duration is wanted, there is nothing");
+    REFUSES("lease: [1s]\n", "t.yaml:1:8: lease: needs a duration, not a list");
+    REFUSES("lease:\n", "t.yaml:1:7: lease: needs a duration, but is empty");
     REFUSES("batch: many\n", "t.yaml:1:8: batch: \"many\" is not a whole number");
     REFUSES("batch: 0\n", "t.yaml:1:8: batch: 0 is not between 1 and 100000");
     REFUSES("limits: {payload: 1 MB}\n",
-            "t.yaml:1:19: limits.payload: \"1 MB\" is not a size; write it like 512B, 64KiB, 1MiB");
+            "t.yaml:1:19: limits.payload: \"1 MB\" is not a size; use a value such as 512B, 64KiB, 1MiB");
     REFUSES("limits: {payload: 2GiB}\n", "t.yaml:1:19: limits.payload: 2GiB is not between 1B and 1GiB");
-    REFUSES("limits: 5\n", "t.yaml:1:9: limits: a map is wanted, this is a single value");
-    REFUSES("log: {level: wran}\n", "t.yaml:1:14: log.level: \"wran\" is not known; did you mean warn?");
-    REFUSES("log: {format: xml}\n", "t.yaml:1:15: log.format: \"xml\" is not known; it is one of text, json");
+    REFUSES("limits: 5\n", "t.yaml:1:9: limits: needs a map, not a single value");
+    REFUSES("log: {level: wran}\n", "t.yaml:1:14: log.level: unknown value \"wran\"; did you mean warn?");
+    REFUSES("log: {format: xml}\n", "t.yaml:1:15: log.format: unknown value \"xml\"; use one of text, json");
     REFUSES("rules: [{when: {class: shaky}, then: park}]\n",
-            "t.yaml:1:24: rules[0].when.class: \"shaky\" is not known; it is one of transient, permanent, unknown");
+            "t.yaml:1:24: rules[0].when.class: unknown value \"shaky\"; use one of transient, permanent, unknown");
     REFUSES("endpoints: {a: {url: 'null:', retry: {factor: 0.5}}}\n",
             "t.yaml:1:47: endpoints.a.retry.factor: 0.5 is not between 1 and 100");
     REFUSES("endpoints: {a: {url: 'null:', retry: {jitter: nan}}}\n",
             "t.yaml:1:47: endpoints.a.retry.jitter: \"nan\" is not a number");
     REFUSES("endpoints: {a: {url: 'null:', preset: whizbng}}\n",
-            "t.yaml:1:39: endpoints.a.preset: \"whizbng\" is not known; did you mean whizbang?");
+            "t.yaml:1:39: endpoints.a.preset: unknown value \"whizbng\"; did you mean whizbang?");
 }
 
 TEST(config_refuses_what_does_not_fit_together)
@@ -103,16 +104,16 @@ TEST(config_refuses_what_does_not_fit_together)
     REFUSES("poll: {min: 1s, max: 10ms}\n", "t.yaml:1:13: poll: min is longer than max");
     REFUSES("limits: {payload: 65MiB}\n", "t.yaml:1:19: limits: payload is larger than in_flight_bytes");
     REFUSES("endpoints: {a: {url: 'null:', retry: {base: 1s, delays: [1s]}}}\n",
-            "t.yaml:1:39: endpoints.a.retry.base: delays is there, too; it is the table or the formula");
+            "t.yaml:1:39: endpoints.a.retry.base: cannot be combined with delays; use the list or the formula");
     REFUSES("endpoints: {a: {url: 'null:', breaker: {open: 5m, cap: 1m}}}\n",
             "t.yaml:1:40: endpoints.a.breaker: open is longer than cap");
-    REFUSES("endpoints: {a: {url: 'null:', breaker: maybe}}\n",
-            "t.yaml:1:40: endpoints.a.breaker: \"maybe\" is not known; write off, or a map like {after: 5, "
-            "open: 5s}");
+    REFUSES(
+        "endpoints: {a: {url: 'null:', breaker: maybe}}\n",
+        "t.yaml:1:40: endpoints.a.breaker: unknown value \"maybe\"; use off, or a map such as {after: 5, open: 5s}");
     REFUSES("endpoints: {a: {url: 'null:', retry: []}}\n",
-            "t.yaml:1:38: endpoints.a.retry: 1 to 64 entries are wanted, there are 0");
+            "t.yaml:1:38: endpoints.a.retry: needs 1 to 64 entries, not 0");
     REFUSES("endpoints: {a: {url: 'null:', retry: [soon]}}\n",
-            "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+            "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; use a value such as 200ms, 30s, 5m, 24h, 7d");
 }
 
 TEST(config_refuses_wrong_endpoints_and_routes)
@@ -120,20 +121,21 @@ TEST(config_refuses_wrong_endpoints_and_routes)
     REFUSES("endpoints:\n  a:\n    timeout: 5s\n", "t.yaml:3:5: endpoints.a: url is missing");
     REFUSES("endpoints:\n  a:\n", "t.yaml:2:5: endpoints.a: url is missing");
     REFUSES("endpoints: {'a b': {url: 'null:'}}\n",
-            "t.yaml:1:13: endpoints: \"a b\" is not a name; use letters, digits and _ - ., at most 63");
+            "t.yaml:1:13: endpoints: \"a b\" is not a valid name; use letters, digits and _ - ., at most 63");
     REFUSES("boxes: {a-b: {}}\n",
-            "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first, and "
-            "no name of a table that is no box");
-    REFUSES("boxes: {messages: {}}\n",
-            "t.yaml:1:9: boxes: \"messages\" is not a name; use letters, digits and _, at most 63, not a digit first, "
-            "and no name of a table that is no box");
-    REFUSES("endpoints: [a]\n", "t.yaml:1:12: endpoints: a map of names is wanted, this is a list");
-    REFUSES("routes: {to: a}\n", "t.yaml:1:9: routes: a list is wanted, this is a map");
+            "t.yaml:1:9: boxes: \"a-b\" is not a valid name; use letters, digits and _, at most 63, "
+            "not starting with a digit, and not a name that Postrider uses for another table");
+    REFUSES("boxes: {messages: {}}\n", "t.yaml:1:9: boxes: \"messages\" is not a valid name; use letters, digits and "
+                                       "_, at most 63, not starting with a "
+                                       "digit, and not a name that Postrider uses for another table");
+    REFUSES("endpoints: [a]\n", "t.yaml:1:12: endpoints: needs a map of names, not a list");
+    REFUSES("routes: {to: a}\n", "t.yaml:1:9: routes: needs a list, not a map");
     REFUSES("routes: [{type: x}]\n", "t.yaml:1:10: routes[0]: to is missing");
     REFUSES("endpoints: {orders: {url: 'null:'}}\nroutes:\n  - {to: [orders, ordesr]}\n",
-            "t.yaml:3:19: routes[0].to: no endpoint \"ordesr\"; did you mean orders?");
-    REFUSES("routes: [{to: nowhere}]\n", "t.yaml:1:15: routes[0].to: no endpoint \"nowhere\"");
-    REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: single values are wanted in this list");
+            "t.yaml:3:19: routes[0].to: unknown endpoint \"ordesr\"; did you mean orders?");
+    REFUSES("routes: [{to: nowhere}]\n",
+            "t.yaml:1:15: routes[0].to: unknown endpoint \"nowhere\"; add it under endpoints");
+    REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: the list can only have single values");
 }
 
 TEST(config_refuses_patterns_with_too_many_stars) /* B206 */
@@ -154,14 +156,14 @@ TEST(config_refuses_wrong_rates_signatures_and_headers)
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         char text[100], why[200];
         snprintf(text, sizeof(text), "endpoints:\n  b:\n    url: 'null:'\n    rate: %s\n", rates[i]);
-        snprintf(
-            why, sizeof(why),
-            "t.yaml:4:11: endpoints.b.rate: \"%s\" is not a rate; write it like 100/s, 6000/m, 500/h (1 to 1000000)",
-            rates[i]);
+        snprintf(why, sizeof(why),
+                 "t.yaml:4:11: endpoints.b.rate: \"%s\" is not a rate; use a value such as 100/s, 6000/m or 500/h (1 "
+                 "to 1000000)",
+                 rates[i]);
         REFUSES(text, why);
     }
     REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 1/s\n    mode: inline\n",
-            "t.yaml:4:11: endpoint b: what is over a rate waits in the store: mode inline cannot have one");
+            "t.yaml:4:11: endpoint b: a rate needs mode durable, because excess messages wait in the store");
     REFUSES(
         "endpoints:\n  b:\n    url: https://h.example/\n    sign: hunter2\n", /* B204: it does not say it again */
         "t.yaml:3:10: endpoint b: sign: a secret is whsec_ and 24 to 64 bytes in base64, number 1 is not; to make one: "
@@ -169,42 +171,43 @@ TEST(config_refuses_wrong_rates_signatures_and_headers)
     REFUSES("endpoints:\n  b:\n    url: https://h.example/\n    key: /dev/null\n",
             "t.yaml:3:10: endpoint b: key is there, cert is missing");
     REFUSES("endpoints: {a: {url: 'null:'}}\nroutes:\n  - {header: x, to: a}\n",
-            "t.yaml:3:14: routes[0].header: a map of 1 to 16 headers is wanted, like {x-tenant: acme*}");
+            "t.yaml:3:14: routes[0].header: needs a map of 1 to 16 headers, such as {x-tenant: acme*}");
     REFUSES("endpoints: {a: {url: 'null:'}}\nroutes:\n  - {header: {x: [y]}, to: a}\n",
-            "t.yaml:3:18: routes[0].header.x: a glob is wanted, this is a list");
+            "t.yaml:3:18: routes[0].header.x: needs a glob, not a list");
 }
 
 TEST(config_refuses_by_name_what_is_not_built_in)
 {
-    REFUSES("store: mysql:x\n", "t.yaml:1:8: store: not a store that is known; use sqlite:FILE or "
-                                "postgres://USER@HOST/DATABASE");
-    REFUSES("store: 'sqlite:'\n", "t.yaml:1:8: store: the name of the file is missing; use sqlite:FILE");
+    REFUSES("store: mysql:x\n",
+            "t.yaml:1:8: store: unknown kind of store; use sqlite:FILE or postgres://USER@HOST/DATABASE");
+    REFUSES("store: 'sqlite:'\n", "t.yaml:1:8: store: the file name is missing; use sqlite:FILE");
 }
 
 TEST(config_listens_on_loopback_only)
 {
-    REFUSES("http: {listen: 0.0.0.0:80}\n", "t.yaml:1:16: http.listen: 0.0.0.0:80 is not a loopback address; "
-                                            "others need http.token");
+    REFUSES("http: {listen: 0.0.0.0:80}\n",
+            "t.yaml:1:16: http.listen: 0.0.0.0:80 is not a loopback address; other addresses need http.token");
     REFUSES("http: {listen: 0.0.0.0:80, token: short}\n",
-            "t.yaml:1:35: http.token: 16 characters at least; make one with: openssl rand -hex 32");
+            "t.yaml:1:35: http.token: needs at least 16 characters; create one with: openssl rand -hex 32");
     REFUSES("http: {listen: localhost}\n",
-            "t.yaml:1:16: http.listen: \"localhost\" is not an address and port; write it like 127.0.0.1:8026");
-    REFUSES("http: {listen: '127.0.0.1:99999'}\n", "t.yaml:1:16: http.listen: \"127.0.0.1:99999\" is not an "
-                                                   "address and port; write it like 127.0.0.1:8026");
+            "t.yaml:1:16: http.listen: \"localhost\" is not an address and port; use a value such as 127.0.0.1:8026");
+    REFUSES(
+        "http: {listen: '127.0.0.1:99999'}\n",
+        "t.yaml:1:16: http.listen: \"127.0.0.1:99999\" is not an address and port; use a value such as 127.0.0.1:8026");
 }
 
 TEST(config_refuses_expansions_that_fail)
 {
     unsetenv("PR_TEST_NONE");
     REFUSES("instance: ${PR_TEST_NONE}\n",
-            "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or write ${PR_TEST_NONE:-default}");
+            "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or use ${PR_TEST_NONE:-default}");
     REFUSES("instance: ${PR_TEST_NONE:?tell me your name}\n",
             "t.yaml:1:11: environment variable PR_TEST_NONE is not set: tell me your name");
-    REFUSES("instance: ${PR_TEST_NONE\n", "t.yaml:1:11: \"${\" without its \"}\"");
-    REFUSES("instance: ${1X}\n", "t.yaml:1:11: ${1X} is not understood; write ${NAME}, ${NAME:-default}, "
-                                 "${NAME:?message} or ${file:path}");
-    REFUSES("instance: ${A:b}\n", "t.yaml:1:11: ${A:b} is not understood; write ${NAME}, ${NAME:-default}, "
-                                  "${NAME:?message} or ${file:path}");
+    REFUSES("instance: ${PR_TEST_NONE\n", "t.yaml:1:11: \"${\" without a closing \"}\"");
+    REFUSES("instance: ${1X}\n",
+            "t.yaml:1:11: ${1X} is not valid; use ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}");
+    REFUSES("instance: ${A:b}\n",
+            "t.yaml:1:11: ${A:b} is not valid; use ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}");
     REFUSES("instance: ${file:does/not/exist}\n", "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
     REFUSES("instance: ${file:}\n", "t.yaml:1:11: ${file:}: not a path");
     REFUSES("instance: ${file:/dev/zero}\n", "t.yaml:1:11: ${file:/dev/zero}: not a file"); /* B206: it has no end */
@@ -214,8 +217,8 @@ TEST(config_refuses_expansions_that_fail)
 TEST(config_names_the_variable_that_is_wrong) /* B203 */
 {
     setenv("POSTRIDER_LIMITS__PAYLOAD", "lots", 1);
-    REFUSES("batch: 5\n", "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; "
-                          "write it like 512B, 64KiB, 1MiB");
+    REFUSES("batch: 5\n", "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; use "
+                          "a value such as 512B, 64KiB, 1MiB");
     unsetenv("POSTRIDER_LIMITS__PAYLOAD");
 }
 
@@ -226,15 +229,16 @@ TEST(config_names_the_variable_that_nobody_asked_for) /* B203 */
         { "POSTRIDER_LIMITS_PAYLOAD", "; did you mean POSTRIDER_LIMITS__PAYLOAD?" },
         { "POSTRIDER_STROE", "; did you mean POSTRIDER_STORE?" },
         { "POSTRIDER_ENDPOINTS__A__TIMEUOT", "; did you mean POSTRIDER_ENDPOINTS__A__TIMEOUT?" },
-        { "POSTRIDER_SOMETHING", "; that of limits.payload is POSTRIDER_LIMITS__PAYLOAD, and endpoints and boxes "
-                                 "must be in the file" },
+        { "POSTRIDER_SOMETHING",
+          "; the variable of limits.payload is POSTRIDER_LIMITS__PAYLOAD, and endpoints and boxes "
+          "must be in the file" },
     };
     static const char *const of_others[] = { "POSTRIDER_PORT", "POSTRIDER_PORT_8026_TCP_ADDR", "POSTRIDER_SERVICE_HOST",
                                              "POSTRIDER_SERVICE_PORT_HTTP", "POSTRIDER_HEADERS" };
     char want[256];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         setenv(cases[i][0], "5", 1);
-        snprintf(want, sizeof(want), "environment variable %s: there is no such setting%s", cases[i][0], cases[i][1]);
+        snprintf(want, sizeof(want), "environment variable %s: no such setting%s", cases[i][0], cases[i][1]);
         REFUSES("endpoints: {a: {url: 'null:'}}\n", want);
         unsetenv(cases[i][0]);
     }

@@ -127,44 +127,45 @@ TEST(unknown_matchers_and_steps_are_refused_with_the_nearest)
     REFUSES("{when: {reson: rejected}, then: park}",
             "t.yaml:3:13: rules[0].when.reson: unknown key; did you mean reason?");
     REFUSES("{when: {reason: rejectd}, then: park}",
-            "t.yaml:3:21: rules[0].when.reason: \"rejectd\" is not known; did you mean rejected?");
+            "t.yaml:3:21: rules[0].when.reason: unknown value \"rejectd\"; did you mean rejected?");
     REFUSES("{when: {class: transiant}, then: park}",
-            "t.yaml:3:20: rules[0].when.class: \"transiant\" is not known; did you mean transient?");
+            "t.yaml:3:20: rules[0].when.class: unknown value \"transiant\"; did you mean transient?");
     REFUSES("{then: {retri: [5s]}}", "t.yaml:3:13: rules[0].then.retri: unknown key; did you mean retry?");
     REFUSES("{then: dead_leter}", "t.yaml:3:12: rules[0].then: unknown step \"dead_leter\"; did you mean dead_letter?");
-    REFUSES("{then: [park, zzz]}", "t.yaml:3:19: rules[0].then[1]: unknown step \"zzz\"; write dead_letter, discard, "
-                                   "park, or a map like {retry: [5s, 30s]}");
+    REFUSES("{then: [park, zzz]}", "t.yaml:3:19: rules[0].then[1]: unknown step \"zzz\"; use dead_letter, discard, "
+                                   "park, or a map such as {retry: [5s, 30s]}");
     REFUSES("{name: x}", "t.yaml:3:5: rules[0]: then is missing");
     REFUSES("{then: {raise: {type: x}}}",
-            "t.yaml:3:12: rules[0].then: what becomes of the message? Add retry, dead_letter, discard, park or pause");
+            "t.yaml:3:12: rules[0].then: no action for the message; add retry, dead_letter, discard, park or pause");
     REFUSES("{then: {retry: [5s], discard: {}}}",
-            "t.yaml:3:26: rules[0].then.discard: retry is there, too; make two steps of them, in a list");
+            "t.yaml:3:26: rules[0].then.discard: cannot be combined with retry; make a list of two steps");
 }
 
 TEST(impossible_values_are_refused)
 {
     REFUSES("{then: {retry: [-5s]}}",
-            "t.yaml:3:21: rules[0].then.retry: \"-5s\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+            "t.yaml:3:21: rules[0].then.retry: \"-5s\" is not a duration; use a value such as 200ms, 30s, 5m, 24h, 7d");
     REFUSES("{then: {retry: [366d]}}", "t.yaml:3:21: rules[0].then.retry: 366d is not between 0s and 365d");
     REFUSES("{then: {retry: {base: 400d}}}", "t.yaml:3:27: rules[0].then.retry.base: 400d is not between 0s and 365d");
     REFUSES("{then: {pause: 400d}}", "t.yaml:3:20: rules[0].then.pause: 400d is not between 1us and 365d");
     REFUSES("{then: {retry_now: 0}}", "t.yaml:3:24: rules[0].then.retry_now: 0 is not between 1 and 100");
     REFUSES("{when: {failures: {min: 3, max: 2}}, then: park}",
-            "t.yaml:3:23: rules[0].when.failures: min is more than max");
-    REFUSES("{when: {size: 5}, then: park}", "t.yaml:3:19: rules[0].when.size: a map like {min: 1, max: 3} is wanted");
-    REFUSES("{when: {or: []}, then: park}", "t.yaml:3:17: rules[0].when.or: a list of 1 to 64 matchers is wanted");
-    REFUSES("{when: {not: {not: {not: {not: {not: {not: {not: {not: {not: {code: x}}}}}}}}}}, then: park}",
-            "t.yaml:3:66: rules[0].when.not.not.not.not.not.not.not.not.not: and, or, not go at most 8 deep");
+            "t.yaml:3:23: rules[0].when.failures: min is greater than max");
+    REFUSES("{when: {size: 5}, then: park}", "t.yaml:3:19: rules[0].when.size: needs a map such as {min: 1, max: 3}");
+    REFUSES("{when: {or: []}, then: park}", "t.yaml:3:17: rules[0].when.or: needs a list of 1 to 64 matchers");
+    REFUSES(
+        "{when: {not: {not: {not: {not: {not: {not: {not: {not: {not: {code: x}}}}}}}}}}, then: park}",
+        "t.yaml:3:66: rules[0].when.not.not.not.not.not.not.not.not.not: and, or, not can be nested at most 8 deep");
 }
 
 TEST(endpoints_that_are_not_there_are_refused)
 {
     REFUSES("{then: {park: {}, raise: {type: t, to: adit}}}",
-            "t.yaml:3:44: rules[0].then.raise.to: no endpoint \"adit\"; did you mean audit?");
+            "t.yaml:3:44: rules[0].then.raise.to: unknown endpoint \"adit\"; did you mean audit?");
     REFUSES("{then: {dead_letter: {to: nowhere}}}",
-            "t.yaml:3:31: rules[0].then.dead_letter.to: no endpoint \"nowhere\"; add it to endpoints");
+            "t.yaml:3:31: rules[0].then.dead_letter.to: unknown endpoint \"nowhere\"; add it under endpoints");
     REFUSES("{then: {park: {}, raise: {to: audit}}}",
-            "t.yaml:3:30: rules[0].then.raise: a map with a type is wanted, like {type: sending.failed, to: alerts}");
+            "t.yaml:3:30: rules[0].then.raise: needs a map with a type, such as {type: sending.failed, to: alerts}");
 }
 
 TEST(an_endpoints_rule_may_name_one_that_is_written_later)

@@ -95,21 +95,19 @@ TEST(every_preset_is_a_source_that_needs_nothing_more)
 
 TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
 {
-    REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: a list is wanted, this is a map");
-    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: table or wal is missing");
+    REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: needs a list, not a map");
+    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: needs table or wal");
     REFUSES("sources:\n  - {table: a, preset: debzium}\n",
-            "t.yaml:2:24: sources[0].preset: \"debzium\" is not known; did you mean debezium?");
+            "t.yaml:2:24: sources[0].preset: unknown value \"debzium\"; did you mean debezium?");
     REFUSES("sources:\n  - {table: a, preset: cap, strem: x}\n",
             "t.yaml:2:29: sources[0].strem: unknown key; did you mean stream?");
     REFUSES("sources:\n  - {table: a, payload: p}\n",
             "t.yaml:2:5: sources[0]: id is missing; name its column, or use a preset");
-    REFUSES("sources:\n  - {table: a.b.c, preset: cap}\n",
-            "t.yaml:2:13: sources[0].table: \"a.b.c\" is not the name of a table; write NAME "
-            "or SCHEMA.NAME in letters, digits and _");
+    REFUSES("sources:\n  - {table: a.b.c, preset: cap}\n", "t.yaml:2:13: sources[0].table: \"a.b.c\" is not a table "
+                                                           "name; use NAME or SCHEMA.NAME with letters, digits and _");
     REFUSES("sources:\n  - {table: 'a\"; DROP TABLE b; --', preset: cap}\n",
-            "t.yaml:2:13: sources[0].table: \"a\"; DROP TABLE b; --\" is not the name of a table; write NAME "
-            "or SCHEMA.NAME in letters, "
-            "digits and _");
+            "t.yaml:2:13: sources[0].table: \"a\"; DROP TABLE b; --\" is not a table name; use NAME or SCHEMA.NAME "
+            "with letters, digits and _");
     REFUSES("sources:\n  - {table: a, preset: cap, id: 'x\"y'}\n",
             "t.yaml:2:33: sources[0].id: \"x\"y\" is not the name of a column: letters, "
             "digits and _, at most 63, not a digit first");
@@ -119,19 +117,18 @@ TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
     REFUSES("sources:\n  - {table: a, preset: cap, type: a|b|c|d|e}\n",
             "t.yaml:2:35: sources[0].type: at most 4 alternatives are possible");
     REFUSES("sources:\n  - {table: a, preset: cap, stream: 'header:k'}\n",
-            "t.yaml:2:37: sources[0].stream: header: is used, but headers names no column");
+            "t.yaml:2:37: sources[0].stream: uses header:, but headers names no column");
     REFUSES("sources:\n  - {table: a, preset: cap, box: outbx}\n",
-            "t.yaml:2:34: sources[0].box: no box \"outbx\"; did you mean outbox?");
+            "t.yaml:2:34: sources[0].box: unknown box \"outbx\"; did you mean outbox?");
     REFUSES("sources:\n  - {table: a, preset: cap, done: remove}\n",
-            "t.yaml:2:35: sources[0].done: write delete, or a map like {set: {Status: Completed}}");
+            "t.yaml:2:35: sources[0].done: use delete, or a map such as {set: {Status: Completed}}");
     REFUSES("sources:\n  - {table: a, preset: cap, done: {set: {'a b': 1}}}\n",
-            "t.yaml:2:42: sources[0].done: \"a b\" is not the name of a column; use letters, digits and _, at "
-            "most 63, not a digit first");
+            "t.yaml:2:42: sources[0].done: \"a b\" is not a column name; use letters, digits and _, at most 63, not "
+            "starting with a digit");
     REFUSES("sources:\n  - {table: a, preset: cap, pending: {a: {b: 1}}}\n",
-            "t.yaml:2:42: sources[0].pending.a: a single value is wanted");
+            "t.yaml:2:42: sources[0].pending.a: needs a single value");
     REFUSES("sources:\n  - {table: a, preset: cap}\n  - {table: a, preset: cap}\n",
-            "t.yaml:3:5: sources[1].table: a is there twice");
+            "t.yaml:3:5: sources[1].table: a is listed twice");
     REFUSES("store: sqlite:x.db\nsources:\n  - {table: a, preset: cap}\n",
-            "t.yaml:3:13: sources[0].table: tables are adopted in PostgreSQL only, in the store's own "
-            "database; this store is another one");
+            "t.yaml:3:13: sources[0].table: needs a PostgreSQL store; the table must be in the store's database");
 }

@@ -203,7 +203,7 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
     CHECK_EQ(pr_engine_start(engine, &error), PR_ECONFIG);
     CHECK_STR(
         error.text,
-        "rule nobody calls \"nobody\", which nobody registered; such rules need a program that calls pr_engine_call()");
+        "rule nobody calls \"nobody\", which is not registered; such rules need a program that calls pr_engine_call()");
     pr_engine_free(engine);
 
     engine = make(&p, "", &orders, &alerts);
@@ -212,7 +212,7 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
     pr_rule_raise(rule, &(struct pr_raise){ .type = "t", .to = "nowhere" });
     add(engine, "orders", rule);
     CHECK_EQ(pr_engine_start(engine, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "rule nowhere: raise: no endpoint \"nowhere\"");
+    CHECK_STR(error.text, "rule nowhere: raise: unknown endpoint \"nowhere\"");
     pr_engine_free(engine);
 
     engine = make(&p, "", &orders, &alerts);
@@ -220,7 +220,7 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
     pr_rule_park(rule);
     add(engine, "elsewhere", rule);
     CHECK_EQ(pr_engine_start(engine, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "rule elsewhere: no endpoint \"elsewhere\"");
+    CHECK_STR(error.text, "rule elsewhere: unknown endpoint \"elsewhere\"");
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -233,10 +233,8 @@ TEST(a_call_in_the_config_that_nobody_registered_is_refused_with_its_place)
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: {call: f}}]", &orders, &alerts);
     CHECK_EQ(pr_engine_start(engine, &error), PR_ECONFIG);
-    CHECK_STR(
-        error.text,
-        "config:3:110: endpoints.orders.rules[0].then.call: rule r calls \"f\", which nobody registered; such rules "
-        "need a program that calls pr_engine_call()");
+    CHECK_STR(error.text, "config:3:110: endpoints.orders.rules[0].then.call: rule r calls \"f\", which is not "
+                          "registered; such rules need a program that calls pr_engine_call()");
     pr_engine_free(engine);
     place_fini(&p);
 }

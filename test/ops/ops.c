@@ -300,7 +300,7 @@ TEST(the_others_wait_for_the_canary) /* B83 */
     CHECK_EQ(r.state, REPLAY_WATCH);
     step(&r, &g, PR_SECONDS(160));
     CHECK_EQ(r.state, REPLAY_FAILED); /* nobody delivers it */
-    CHECK(strstr(r.why, "has not arrived within 1m") != NULL);
+    CHECK(strstr(r.why, "was not delivered within 1m") != NULL);
 
     replay_again(&r); /* another one goes first */
     step(&r, &g, PR_SECONDS(200));

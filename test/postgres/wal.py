@@ -236,8 +236,8 @@ def test_a_server_without_a_free_slot_or_sender_is_told_which_setting_to_raise(p
 
 
 def test_the_configuration_is_checked(place):
-    for source, words in (("wal: 'a:b'", "colon"), ("wal: a, preset: cap", "no such key"), ("wal: a, box: nobox", "no box"),
-                          ("table: t, slot: x", "no such key"), ("wal: a}, {wal: b", "there is one already")):
+    for source, words in (("wal: 'a:b'", "colon"), ("wal: a, preset: cap", "unknown key"), ("wal: a, box: nobox", "no box"),
+                          ("table: t, slot: x", "unknown key"), ("wal: a}, {wal: b", "only one wal source")):
         done = place.command("config", "check", source=source)
         assert done.returncode == 3 and words in done.stderr, (source, done.stderr)
     place.refused(["cannot be the name of a slot"], source="wal: a, slot: 'Big-Name'")
@@ -290,7 +290,7 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes_and_stops_nobody(pl
     until("the slot knows", lambda: place.confirmed(last))
     dead = place.psql("SELECT coalesce(payload, encode(payload_bytes, 'escape')) || ': ' || error FROM {s}.dead_letter WHERE box = 'outbox' AND cause = 5"
                       " AND type = '' ORDER BY id").splitlines()
-    expected = ["rubbish: this is not one JSON object", "steam: there is no such key", "outside of its transaction",
+    expected = ["rubbish: this is not one JSON object", "steam: there is unknown key", "outside of its transaction",
                 'no box "nowhere"', "violates check constraint", "\\377\\000: this is not"]
     assert len(dead) == len(expected), dead
     for text in expected:

@@ -121,7 +121,7 @@ TEST(crash_of_a_sender_names_its_endpoint_in_the_log) /* B206 */
         check_has(line, " level=error event=crash ");
         check_has(line, want);
         check_has(line, "endpoint=\"an-endpoint-with-a-long-name\"");
-        check_has(line, "counts as handed out");
+        check_has(line, "counts as an attempt");
         CHECK(strchr(line, '\n') == line + strlen(line) - 1);
     }
 }

@@ -274,9 +274,9 @@ def what_a_rule_parked_waits_for_a_person_also_over_a_restart(p, r):  # B18
     settled(p, lost, "gone")  # it had no route, and has one now
     m = p.message(id)
     assert m["state"] == "parked" and m["attempts"] == 1 and len(m["story"]) == 1, m
-    has(p.ok("why", id).out, "nothing happens until a person says so", "Nothing by itself")
+    has(p.ok("why", id).out, "nothing happens until you retry or discard it", "Nothing happens by itself")
     checks = {c["name"]: c["advice"] for c in p.ok("status", "--json").json()[0]["checks"]}
-    assert "knows no such destination" in checks["destination"], checks
+    assert "does not know the destination" in checks["destination"], checks
     p.ok("retry", id)
     wait_for(lambda: len(p.message(id)["story"]) > 2, "tried again")
     p.stop(daemon)
@@ -291,7 +291,7 @@ def a_person_pauses_and_resumes_while_it_runs(p, r):  # B63
     ids = [p.send("--type", "t", "--to", "a") for _ in range(3)]
     settled(p, p.send("--type", "t", "--to", "b"), "gone")
     assert all(p.message(id)["attempts"] == 0 and state(p, id) == "paused" for id in ids)
-    has(p.ok("pause", "a", "--for", "1m").out, "it is paused for longer already")
+    has(p.ok("pause", "a", "--for", "1m").out, "it is already paused for longer")
     assert p.ok("resume", "a", "--json").json()[0]["changed"] == 1
     for id in ids:
         settled(p, id, "gone")

@@ -59,11 +59,11 @@ static int unknown_preset(const struct cli *cli, const char *preset)
 
     for (size_t i = 0; adopt_presets[i] != NULL; i++)
         suggest_try(&near, slice_from(preset), adopt_presets[i]);
-    return near.best != NULL ? cli_usage(cli, "there is no preset %s; did you mean %s?", preset, near.best)
-                             : cli_usage(cli,
-                                         "there is no preset %s; there are debezium, cap, masstransit, "
-                                         "eventuate, finitech, generic",
-                                         preset);
+    return near.best != NULL
+               ? cli_usage(cli, "unknown preset %s; did you mean %s?", preset, near.best)
+               : cli_usage(cli,
+                           "unknown preset %s; use one of debezium, cap, masstransit, eventuate, finitech, generic",
+                           preset);
 }
 
 /* What the flags say, or, without --preset, what the configuration says about this table. */
@@ -74,19 +74,18 @@ static int find_adoption(struct cli *cli, struct adoption *ret)
     pr_slice schema, name;
 
     if (table == NULL)
-        return cli_usage(cli, "adopt wants --table SCHEMA.NAME");
+        return cli_usage(cli, "adopt needs --table SCHEMA.NAME");
     if (!adopt_table_split(table, &schema, &name))
-        return cli_usage(
-            cli, "--table: \"%s\" is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and _",
-            table);
+        return cli_usage(cli, "--table: \"%s\" is not a table name; use NAME or SCHEMA.NAME with letters, digits and _",
+                         table);
     const struct source_config *source = configured(cli, table);
     if (preset == NULL && source == NULL)
-        return cli_usage(cli, "adopt wants --preset, or a configuration that has %s in its sources", table);
+        return cli_usage(cli, "adopt needs --preset, or a configuration with %s in its sources", table);
     *ret = preset == NULL ? source->table : (struct adoption){ .table = table, .box = "outbox", .time_zone = "UTC" };
     if (preset != NULL && !adopt_preset(preset, ret))
         return unknown_preset(cli, preset);
     if (box != NULL && config_find_box(cli->config, slice_from(box)) == NULL)
-        return cli_usage(cli, "--box: there is no box %s", box);
+        return cli_usage(cli, "--box: unknown box %s", box);
     if (box != NULL)
         ret->box = box;
     return EXIT_DONE;
@@ -146,7 +145,11 @@ static void print(struct cli *cli, const struct adoption *a, const struct checks
         if (checks->items[i].state != CHECK_FINE)
             cli_say("%s", checks->items[i].text);
     if (configured(cli, a->table) == NULL)
-        printf("%ssources:\n  - %s\n", check ? "\nTo adopt it, add to the configuration:\n\n" : "",
+        printf("%ssources:\n  - %s\n",
+               check ? "\n"
+                       "To adopt it, add this to the configuration:\n"
+                       "\n"
+                     : "",
                config_line(cli, a));
 }
 

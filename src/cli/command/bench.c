@@ -28,8 +28,8 @@ static void result(const struct cli *cli, const char *what, uint64_t count, doub
         printf("{\"bench\":\"%s\",\"messages\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.0f}\n", what, count,
                seconds, (double)count / seconds);
     else
-        printf("%-8s %" PRIu64 " messages of %d bytes in %.2f s: %.0f a second\n", what, count, BENCH_PAYLOAD, seconds,
-               (double)count / seconds);
+        printf("%-8s %" PRIu64 " messages of %d bytes in %.2f s: %.0f per second\n", what, count, BENCH_PAYLOAD,
+               seconds, (double)count / seconds);
     (void)fflush(stdout);
 }
 
@@ -73,7 +73,7 @@ static int drain(struct cli *cli, uint64_t count)
     if (r == PR_OK)
         result(cli, "deliver", count, seconds_since(start));
     else if (r == PR_TIMEOUT) {
-        cli_say("not done within half an hour");
+        cli_say("gave up after half an hour");
         code = EXIT_FAILED;
     } else
         code = cli_fault(&err);
@@ -124,7 +124,7 @@ int run_bench(struct cli *cli)
     (void)snprintf(directory, sizeof(directory), "%s/postrider-bench-XXXXXX",
                    tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
     if (mkdtemp(directory) == NULL) {
-        cli_say("cannot make %s: %s", directory, strerror(errno));
+        cli_say("cannot create %s: %s", directory, strerror(errno));
         return EXIT_FAILED;
     }
     cli_forget_environment();

@@ -51,14 +51,14 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
     pr_id one;
 
     if (cli->arg_count == 0 && !by_filter)
-        return cli_usage(cli, "%s wants %s, or a filter such as --endpoint NAME", cli->command->name,
+        return cli_usage(cli, "%s needs %s or a filter such as --endpoint NAME", cli->command->name,
                          cli->command->arguments);
     struct filter others = filter;
     others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
     if (cli->arg_count > 0 && !filter_is_empty(&others))
-        return cli_usage(cli, "ids and filters exclude each other, but for --endpoint");
+        return cli_usage(cli, "ids and filters cannot be combined, except with --endpoint");
     if (change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
-        return cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
+        return cli_usage(cli, "dead add needs --why TEXT");
     if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 && pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
         filter.stream = slice_from(cli->args[0]);
     else if (cli->arg_count > 0) {
@@ -90,8 +90,12 @@ static int confirm(struct cli *cli, const struct change *change, const struct ad
 
     if (flag_given(&cli->flags, FLAG_YES) || admin->dry_run || cli->arg_count > 0)
         return EXIT_DONE;
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return cli_usage(cli, "this changes every message that matches: look first with --dry-run, then add --yes");
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+        if (admin->filter.row != 0)
+            return cli_usage(cli, "this changes dead letter row %" PRIu64 ": check it with --dry-run, then add --yes",
+                             admin->filter.row);
+        return cli_usage(cli, "this changes every message that matches: check with --dry-run, then add --yes");
+    }
     int code = count(cli, admin, &n);
     if (code != EXIT_DONE || n == 0)
         return code;
@@ -115,9 +119,10 @@ static int report(const struct cli *cli, const struct change *change, const stru
         cli_say("%" PRIu64 " of the ids %s found%s", r->missing, r->missing == 1 ? "was not" : "were not",
                 admin->kind >= ADMIN_DEAD_REPLAY && admin->kind <= ADMIN_DEAD_DISCARD ? " among the dead letters" : "");
     if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
-        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited", r->refused);
+        cli_say("%" PRIu64 " refused: the box has a newer message with the same id, or the dead letter was edited",
+                r->refused);
     else if (r->refused > 0)
-        cli_say("%" PRIu64 " refused: not in a state for it", r->refused);
+        cli_say("%" PRIu64 " refused: the state of the message does not allow it", r->refused);
     if (r->missing + r->refused == 0)
         return EXIT_DONE;
     if (r->changed > 0)
@@ -139,7 +144,7 @@ int run_change(struct cli *cli)
     if (code == EXIT_DONE && replays)
         code = replay_check(cli);
     else if (code == EXIT_DONE && (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY)))
-        code = cli_usage(cli, "--rate and --canary are for replays by filter");
+        code = cli_usage(cli, "--rate and --canary need a filter, not ids");
     if (code == EXIT_DONE)
         code = cli_open_store(cli);
     if (code == EXIT_DONE)

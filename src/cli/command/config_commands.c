@@ -11,7 +11,7 @@
 static int load(struct cli *cli)
 {
     if (cli->arg_count == 1 && flag_given(&cli->flags, FLAG_CONFIG))
-        return cli_usage(cli, "the file is given twice");
+        return cli_usage(cli, "the file was given twice");
     if (cli->arg_count == 1)
         cli->flags.values[FLAG_CONFIG] = cli->args[0];
     return cli_load_config(cli);
@@ -46,15 +46,16 @@ int run_config_check(struct cli *cli)
         buf_fini(&line);
         return EXIT_DONE;
     }
-    printf("%s is right: %zu endpoints, %zu routes, %zu boxes\n",
-           cli->config_from_file ? name : "the default configuration", cli->config->endpoint_count,
-           cli->config->route_count, cli->config->box_count);
+    const struct config *c = cli->config;
+    printf("%s is valid: %zu %s, %zu %s, %zu %s\n", cli->config_from_file ? name : "the default configuration",
+           c->endpoint_count, c->endpoint_count == 1 ? "endpoint" : "endpoints", c->route_count,
+           c->route_count == 1 ? "route" : "routes", c->box_count, c->box_count == 1 ? "box" : "boxes");
     if (policy_print_findings(cli) > 0)
-        cli_say("these rules are valid, but do not do what they say: postrider policy check");
+        cli_say("these rules are valid but have no effect as written; run postrider policy check");
     if (cli->config->open_secret_file[0] != '\0')
-        cli_say("every user of this machine can read %s: chmod 0600", cli->config->open_secret_file);
+        cli_say("every user of this machine can read %s; run chmod 0600 on it", cli->config->open_secret_file);
     if (!cli->config_from_file)
-        cli_say("there is no %s here; write one with: postrider config init", CONFIG_FILE_USUAL);
+        cli_say("%s does not exist here; create it with postrider config init", CONFIG_FILE_USUAL);
     return EXIT_DONE;
 }
 
@@ -104,7 +105,7 @@ int run_config_init(struct cli *cli)
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | overwrite, 0600); /* tokens and passwords get into it */
     if (fd < 0 && errno == EEXIST) {
-        cli_say("%s is there already; overwrite it with --force", path);
+        cli_say("%s already exists; overwrite it with --force", path);
         return EXIT_FAILED;
     }
     bool written = fd >= 0 && write(fd, config_example, size) == (ssize_t)size;
@@ -115,6 +116,6 @@ int run_config_init(struct cli *cli)
         return EXIT_FAILED;
     }
     printf("%s\n", path);
-    cli_say("edit it, then: postrider config check %s", path);
+    cli_say("edit it, then run postrider config check %s", path);
     return EXIT_DONE;
 }

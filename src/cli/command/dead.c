@@ -97,8 +97,9 @@ static void say_cut(struct cli *cli, const struct filter *f, uint64_t looked)
 {
     const char *which = f->stream.size > 0 ? "the first" : "the latest",
                *where = f->stream.size > 0 ? "stream" : "group";
-    cli_say("only %s %s letters of each %s were looked at, others may match; all of them: postrider dead export%s",
-            which, count_grouped(&cli->arena, looked), where, filter_flags(cli));
+    cli_say(
+        "only %s %s letters of each %s were searched; others may match. To search all of them: postrider dead export%s",
+        which, count_grouped(&cli->arena, looked), where, filter_flags(cli));
 }
 
 int run_dead_groups(struct cli *cli)
@@ -124,7 +125,7 @@ int run_dead_groups(struct cli *cli)
     if (reply.cut) /* programs are told, too: it looks like all and is not */
         say_cut(cli, &query.filter, reply.looked);
     if (!cli->json && reply.more)
-        cli_say("there are more groups: --limit N, or a filter");
+        cli_say("more groups exist: use --limit N or a filter");
     return EXIT_DONE;
 }
 
@@ -149,7 +150,7 @@ static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_sl
     json_decref(some);
     if (ret->data != NULL)
         return EXIT_DONE;
-    cli_say("no memory for the headers");
+    cli_say("out of memory for the headers");
     return EXIT_FAILED;
 }
 
@@ -162,12 +163,12 @@ static int find_dead(struct cli *cli, const struct query_reply *reply, const str
     if (count == 1)
         return EXIT_DONE;
     if (count > 1)
-        return cli_usage(cli, "%s died on its way to several: add --endpoint NAME, one of %s", cli->args[0],
+        return cli_usage(cli, "%s died at several endpoints: add --endpoint NAME, one of %s", cli->args[0],
                          message_dead_endpoints(&cli->arena, reply));
     if (message_count_dead(reply, (pr_slice){ NULL, 0 }, ret) == 0)
         cli_say("%s is not dead: it is %s", cli->args[0], state_name(reply->listed[0].state));
     else
-        cli_say("%s did not die on its way to %s, but to %s", cli->args[0], cli->flags.values[FLAG_ENDPOINT],
+        cli_say("%s did not die at %s but at %s", cli->args[0], cli->flags.values[FLAG_ENDPOINT],
                 message_dead_endpoints(&cli->arena, reply));
     return EXIT_NOT_FOUND;
 }
@@ -193,7 +194,7 @@ static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *co
         ret->destination = &parts[2];
     }
     if (code == EXIT_DONE && ret->payload == NULL && ret->headers == NULL && ret->destination == NULL)
-        code = cli_usage(cli, "dead edit wants --data, --file, --header or --to: what is to be different?");
+        code = cli_usage(cli, "nothing to change: give --data, --file, --header or --to");
     struct pr_error err;
     if (code == EXIT_DONE && change_check_edit(ret, (size_t)cli->config->payload_max, &err) != PR_OK)
         code = cli_fault(&err);
@@ -206,11 +207,11 @@ static int edit_report(const struct cli *cli, const struct admin_reply *r, bool 
 
     pr_id_format(r->made, made);
     if (r->refused > 0)
-        cli_say("%s was edited before: see postrider dead show", cli->args[0]);
+        cli_say("%s was already edited; see postrider dead show", cli->args[0]);
     else if (r->changed == 0)
-        cli_say("%s is not among the dead letters", cli->args[0]);
+        cli_say("%s is not a dead letter", cli->args[0]);
     else if (dry_run)
-        cli_say("it would be sent, corrected");
+        cli_say("the corrected message would be sent");
     else if (cli->json)
         printf("{\"action\":\"dead edit\",\"id\":\"%s\",\"original\":\"%s\"}\n", made, cli->args[0]);
     else
@@ -265,7 +266,7 @@ int run_dead_note(struct cli *cli)
     pr_id id;
 
     if (pr_id_parse(slice_from(cli->args[0]), &id) != PR_OK)
-        return cli_usage(cli, "\"%s\" is not an id", cli->args[0]);
+        return cli_usage(cli, "\"%s\" is not a message id", cli->args[0]);
     int code = cli_open_filtered(cli, &admin.filter);
     if (code != EXIT_DONE)
         return code;
@@ -279,7 +280,7 @@ int run_dead_note(struct cli *cli)
                reply.changed);
         return EXIT_DONE;
     }
-    cli_say("%s is not among the dead letters%s%.*s", cli->args[0], admin.filter.endpoint.size > 0 ? " of " : "",
+    cli_say("%s is not a dead letter%s%.*s", cli->args[0], admin.filter.endpoint.size > 0 ? " of " : "",
             SLICE_ARGS(admin.filter.endpoint));
     return EXIT_NOT_FOUND;
 }

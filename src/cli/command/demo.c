@@ -47,9 +47,9 @@ static int choose_file(struct demo *d)
     if (flag_given(&cli->flags, FLAG_STORE)) {
         d->path = cli_store_path(cli);
         if (d->path[0] == '\0')
-            return cli_usage(cli, "the demo wants an SQLite file: --store sqlite:FILE");
+            return cli_usage(cli, "the demo needs an SQLite file: --store sqlite:FILE");
         if (access(d->path, F_OK) == 0) {
-            cli_say("%s is there already; the demo wants a file of its own", d->path);
+            cli_say("%s already exists; the demo needs a new file", d->path);
             return EXIT_FAILED;
         }
         return EXIT_DONE;
@@ -198,7 +198,7 @@ static int watch_relay(struct demo *d)
     if (d->stopping)
         return EXIT_DONE;
     if (!WIFSIGNALED(status)) {
-        cli_say("the delivering process ended with code %d", WEXITSTATUS(status));
+        cli_say("the delivering process exited with code %d", WEXITSTATUS(status));
         return EXIT_FAILED;
     }
     d->crashes++;
@@ -297,16 +297,16 @@ static int send_special(struct demo *d, int64_t before_us)
 static void narrate(struct demo *d)
 {
     double second = demo_round_seconds(d->start_us, d->now_us);
-    const char *text = "Orders flow. The ledger behind billing fails at times, and is tried again.";
+    const char *text = "Orders flow. The ledger behind billing fails now and then; Postrider retries.";
 
     if (second >= DEMO_BAD_AT && second < DEMO_CRASH_AT)
-        text = "customer-99 sent an invoice that can never work; its followers are held.";
+        text = "customer-99 sent an invoice that can never be delivered; its followers are held.";
     else if (second >= DEMO_CRASH_AT && second < DEMO_CRASH_AT + 4)
-        text = "One report kills the whole process, again and again, until it is set aside.";
+        text = "One report kills the whole process again and again, until it is quarantined.";
     else if (second >= DEMO_OUTAGE_FROM && second < DEMO_OUTAGE_TO)
-        text = "billing is down: its breaker opens, messages wait, no failure is counted.";
+        text = "billing is down: the circuit breaker opens, messages wait, no failures are counted.";
     else if (second >= DEMO_OUTAGE_TO && second < DEMO_OUTAGE_TO + 4)
-        text = "billing is back: what waited goes out, in order.";
+        text = "billing is back: the waiting messages go out, in order.";
     (void)snprintf(d->now_text, sizeof(d->now_text), "%s", text);
 }
 
@@ -433,7 +433,7 @@ static int run_tour(struct demo *d)
     if (d->terminal)
         demo_screen_open();
     else
-        fprintf(stderr, "A tour of %d seconds, on %s ...\n", DEMO_TOUR_SECONDS, d->path);
+        fprintf(stderr, "A tour of %d seconds on %s ...\n", DEMO_TOUR_SECONDS, d->path);
     int code = tour(d, signals);
     if (d->terminal)
         demo_screen_close();
@@ -455,7 +455,7 @@ int run_demo(struct cli *cli)
         .terminal = isatty(STDOUT_FILENO) && !cli->json,
         .endpoints = { { .name = "orders", .what = "always works" },
                        { .name = "billing", .what = "fails now and then" },
-                       { .name = "reports", .what = "one of them kills it" } },
+                       { .name = "reports", .what = "one message kills it" } },
     };
     int code;
 

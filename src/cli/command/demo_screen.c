@@ -146,9 +146,9 @@ static void draw_endpoint(struct screen *s, const struct demo_endpoint *e)
 
     piece(s, COLOR_BOLD, " %-9s", e->name);
     piece(s, closed ? COLOR_GREEN : COLOR_RED, "%-10s",
-          closed                  ? "sends"
+          closed                  ? "active"
           : e->breaker[0] == '\0' ? "starting"
-                                  : e->breaker);
+                                  : "failing");
     piece(s, COLOR_NONE, "%6" PRIu64, e->sent);
     piece(s, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%8" PRIu64, e->failed);
     piece(s, e->dead > 0 ? COLOR_RED : COLOR_DIM, "%6" PRIu64, e->dead);
@@ -187,7 +187,7 @@ void demo_screen_draw(const struct demo *d)
     buf_add_cstr(&s.out, "\033[H");
     draw_head(&s, d);
     draw_counts(&s, d);
-    line(&s, COLOR_DIM, " ENDPOINT STATE       SENT  FAILED  DEAD  WAITING");
+    line(&s, COLOR_DIM, " ENDPOINT STATE       SENT  FAILED  DIED  WAITING");
     for (size_t i = 0; i < DEMO_ENDPOINTS; i++)
         draw_endpoint(&s, &d->endpoints[i]);
     end_line(&s);
@@ -215,7 +215,7 @@ static void summary_dead(struct demo *d)
         return;
     for (size_t i = 0; i < reply.listed_count; i++) {
         const struct listed *l = &reply.listed[i];
-        pr_slice why = message_was_poison(l) ? PR_STR("killed the process each time it was handed out") : l->m.error;
+        pr_slice why = message_was_poison(l) ? PR_STR("killed the process each time it was sent") : l->m.error;
 
         pr_id_format(l->m.id, id);
         printf("            %s  %.*s: %.*s\n", id, SLICE_ARGS(l->m.type), SLICE_ARGS(why));
@@ -239,9 +239,9 @@ void demo_summary(struct demo *d)
     printf("What happened in %lld seconds:\n\n", (long long)((d->now_us - d->start_us) / 1000000));
     printf("  stored    %5" PRIu64 "   messages\n", d->stored);
     printf("  delivered %5" PRIu64 "   in order per stream, each at least once\n", c->done);
-    printf("  failed    %5" PRIu64 "   attempts; each was tried again later\n", failed);
-    printf("  crashed   %5u   times: one message killed the process, which was started again\n", d->crashes);
-    printf("  waiting   %5" PRIu64 "   still in the box, for the next start\n", waits);
+    printf("  failed    %5" PRIu64 "   attempts; each was retried later\n", failed);
+    printf("  crashed   %5u   times: one message killed the process, which was restarted\n", d->crashes);
+    printf("  waiting   %5" PRIu64 "   still in the box, delivered at the next start\n", waits);
     if (c->done <= COUNT_EXACT_MAX)
         printf("  lost      %5" PRId64 "\n", (int64_t)(d->stored - c->done - waits - c->dead));
     printf("  dead      %5" PRIu64 "\n", c->dead);

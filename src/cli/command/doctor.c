@@ -32,7 +32,7 @@ static void check_disk(struct checks *c, const char *directory)
     char text[DURATION_TEXT_SIZE];
 
     if (statvfs(directory, &disk) != 0) {
-        checks_add(c, "disk", CHECK_WARN, "cannot look at %s: %s", directory, strerror(errno));
+        checks_add(c, "disk", CHECK_WARN, "cannot check %s: %s", directory, strerror(errno));
         return;
     }
     uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
@@ -40,9 +40,9 @@ static void check_disk(struct checks *c, const char *directory)
 
     size_format(mib << 20, text);
     if (free_bytes < DISK_EMPTY_BYTES)
-        checks_add(c, "disk", CHECK_ERROR, "%s free: make room, or nothing can be stored soon", text);
+        checks_add(c, "disk", CHECK_ERROR, "%s free: make room now, or no message can be stored soon", text);
     else if (free_bytes < DISK_LOW_BYTES)
-        checks_add(c, "disk", CHECK_WARN, "%s free: that is little", text);
+        checks_add(c, "disk", CHECK_WARN, "%s free: running low", text);
     else
         checks_add(c, "disk", CHECK_FINE, "%.1f GiB free", (double)free_bytes / (1 << 30));
 }
@@ -56,19 +56,18 @@ static void check_files(struct cli *cli, struct checks *c)
         return;
     if (stat(path, &file) != 0) {
         checks_add(c, "file", errno == ENOENT ? CHECK_WARN : CHECK_ERROR, "%s: %s", path,
-                   errno == ENOENT ? "not there yet: postrider init makes it" : strerror(errno));
+                   errno == ENOENT ? "does not exist yet; create it with postrider init" : strerror(errno));
     } else if (access(path, R_OK | W_OK) != 0) {
-        checks_add(c, "file", CHECK_ERROR, "%s is not writable for this user: give it to the user that runs postrider",
-                   path);
+        checks_add(c, "file", CHECK_ERROR, "%s is not writable; give it to the user that runs Postrider", path);
     } else if ((file.st_mode & S_IRWXO) != 0) {
         checks_add(c, "file", CHECK_WARN,
-                   "%s can be read%s by everybody (mode %04o): payloads are in it; chmod 660 or 600", path,
+                   "%s can be read%s by every user (mode %04o), and it contains payloads; use chmod 660 or 600", path,
                    (file.st_mode & S_IWOTH) != 0 ? " and changed" : "", (unsigned)(file.st_mode & 07777));
     } else {
         checks_add(c, "file", CHECK_FINE, "%s, mode %04o", path, (unsigned)(file.st_mode & 07777));
     }
     if (access(directory, W_OK) != 0)
-        checks_add(c, "directory", CHECK_ERROR, "%s is not writable: SQLite keeps its log beside the file", directory);
+        checks_add(c, "directory", CHECK_ERROR, "%s is not writable; SQLite keeps its log next to the file", directory);
     check_disk(c, directory);
 }
 
@@ -116,9 +115,9 @@ static void check_instances(struct cli *cli, struct checks *c)
     for (size_t i = 0; i < reply.instance_count; i++)
         alive += reply.instances[i].lease_left_us > 0;
     if (alive > 0)
-        checks_add(c, "instances", CHECK_FINE, "%zu at work", alive);
+        checks_add(c, "instances", CHECK_FINE, "%zu running", alive);
     else
-        checks_add(c, "instances", CHECK_FINE, "none: nothing is delivered until postrider run is started");
+        checks_add(c, "instances", CHECK_FINE, "none: nothing is delivered until you start postrider run");
 }
 
 static void check_endpoints(struct cli *cli, struct checks *c)
@@ -130,7 +129,7 @@ static void check_endpoints(struct cli *cli, struct checks *c)
     if (cli->store.ops == NULL || store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return; /* said already */
     if (endpoints_check(c, &reply) == 0 && reply.endpoint_count > 0)
-        checks_add(c, "endpoints", CHECK_FINE, "none is paused, no breaker is open");
+        checks_add(c, "endpoints", CHECK_FINE, "none is paused or failing");
 }
 
 static void check_config(struct cli *cli, struct checks *c)
@@ -138,7 +137,7 @@ static void check_config(struct cli *cli, struct checks *c)
     const struct config *config = cli->config;
 
     if (!cli->config_from_file)
-        checks_add(c, "config", CHECK_FINE, "defaults: there is no %s here", CONFIG_FILE_USUAL);
+        checks_add(c, "config", CHECK_FINE, "defaults: %s does not exist here", CONFIG_FILE_USUAL);
     else if (config->endpoint_count == 0)
         checks_add(c, "config", CHECK_WARN, "%s has no endpoints: nothing can be delivered", config->file);
     else

@@ -7,9 +7,9 @@ void standing_add(struct cli *cli, struct table *t, const struct standing *s, in
     else if (s->state[0] == 'p')
         table_addf(t, COLOR_YELLOW, "paused for %s", span_short(&cli->arena, s->until_us - now_us));
     else if (s->breaker != NULL && s->until_us > now_us && s->until_us != PR_NEVER)
-        table_addf(t, COLOR_RED, "open, probe in %s", span_short(&cli->arena, s->until_us - now_us));
+        table_addf(t, COLOR_RED, "failing, probe in %s", span_short(&cli->arena, s->until_us - now_us));
     else if (s->breaker != NULL)
-        table_add(t, COLOR_RED, slice_from(s->state));
+        table_add(t, COLOR_RED, s->until_us > now_us ? PR_STR("failing") : PR_STR("failing, probing"));
     else
-        table_add(t, COLOR_GREEN, PR_STR("sends"));
+        table_add(t, COLOR_GREEN, PR_STR("active"));
 }

@@ -6,7 +6,7 @@
 #include "cli/output/table.h"
 #include "ops/endpoint.h"
 
-/* A cell: "sends", "paused for 5m", "open for 12s". */
+/* A cell: "active", "paused for 5m", "failing, probe in 12s". */
 void standing_add(struct cli *cli, struct table *t, const struct standing *s, int64_t now_us);
 
 #endif

@@ -90,7 +90,7 @@ static void print_words(const struct config_endpoint *endpoint, const struct pr_
 
     pr_id_format(m->id, id);
     if (r->outcome == SEND_OK) {
-        printf("%s took the test message %s (type " TEST_TYPE ") in %" PRId64 " ms\n", endpoint->name, id,
+        printf("%s accepted the test message %s (type " TEST_TYPE ") in %" PRId64 " ms\n", endpoint->name, id,
                took_us / 1000);
         return;
     }
@@ -99,7 +99,7 @@ static void print_words(const struct config_endpoint *endpoint, const struct pr_
         return;
     }
     printf("%s %s: %s%s%s%s%s%s, after %" PRId64 " ms\n", endpoint->name,
-           r->outcome == SEND_UNKNOWN ? "may have taken the test message" : "did not take the test message",
+           r->outcome == SEND_UNKNOWN ? "may have accepted the test message" : "did not accept the test message",
            pr_reason_name(r->reason), r->code[0] != '\0' ? " (" : "", r->code, r->code[0] != '\0' ? ")" : "",
            r->error != NULL ? ": " : "", r->error != NULL ? r->error : "", took_us / 1000);
 }
@@ -117,9 +117,9 @@ static void record(struct cli *cli, const struct config_endpoint *endpoint, bool
     struct pr_error err;
 
     if (cli_open_store(cli) != EXIT_DONE)
-        cli_say("so the test is not in the record");
+        cli_say("so the test is not in the audit log");
     else if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
-        cli_say("the test is not in the record: %s", err.text);
+        cli_say("the test is not in the audit log: %s", err.text);
 }
 
 int run_endpoints_test(struct cli *cli)
@@ -136,7 +136,7 @@ int run_endpoints_test(struct cli *cli)
     if (endpoint == NULL)
         return code;
     if (slice_eq_cstr(transport_scheme(endpoint->url), "handler")) {
-        cli_say("endpoint %s is a function of another program: only that can call it", endpoint->name);
+        cli_say("endpoint %s is a function of another program; only that program can call it", endpoint->name);
         return EXIT_FAILED;
     }
     config_endpoint_for_transport(endpoint, &config);

@@ -50,7 +50,7 @@ static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **
     if (text == NULL || code != EXIT_DONE)
         return code;
     if (duration_parse(slice_from(text), &for_us) != PR_OK || for_us <= 0 || for_us > LOOK_MAX_US)
-        return cli_usage(cli, "--for: \"%s\" is not a duration up to an hour; write 5s or 1m", text);
+        return cli_usage(cli, "--for: \"%s\" is not a duration of up to 1h; use 5s or 1m", text);
     const struct timespec span = { .tv_sec = for_us / PR_SECONDS(1), .tv_nsec = for_us % PR_SECONDS(1) * 1000 };
     struct paces *rates = paces_new();
     struct pace *list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
@@ -175,8 +175,8 @@ int run_endpoints(struct cli *cli)
     ASSERT(entries != NULL);
     size_t count = collect(cli, &reply, rates, entries);
     table_init(&t, &cli->arena,
-               rates != NULL ? "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>SENT/S|>FAILED/S|>RULES|WHY"
-                             : "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>RULES|WHY");
+               rates != NULL ? "ENDPOINT|STATE|>SENT|>FAILED|>DIED|>SENT/S|>FAILED/S|>RULES|WHY"
+                             : "ENDPOINT|STATE|>SENT|>FAILED|>DIED|>RULES|WHY");
     for (size_t i = 0; i < count; i++) {
         if (cli->json)
             print_json(cli, &reply, &entries[i]);
@@ -186,7 +186,7 @@ int run_endpoints(struct cli *cli)
     if (!cli->json && count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     if (!cli->json && count == 0)
-        cli_say("there are no endpoints: add some to the configuration");
+        cli_say("no endpoints: add some to the configuration");
     return EXIT_DONE;
 }
 
@@ -213,7 +213,7 @@ static int read_for(struct cli *cli, int64_t now_us, int64_t *ret_until_us)
     if (text == NULL)
         return EXIT_DONE;
     if (duration_parse(slice_from(text), &for_us) != PR_OK || for_us <= 0)
-        return cli_usage(cli, "--for: \"%s\" is not a duration; write it like 30s, 5m, 24h", text);
+        return cli_usage(cli, "--for: \"%s\" is not a duration; use a value such as 30s, 5m or 24h", text);
     *ret_until_us = time_add(now_us, for_us);
     return EXIT_DONE;
 }
@@ -226,7 +226,7 @@ static void report(struct cli *cli, const struct admin *a, const struct admin_re
 
     if (!cli->json) {
         if (r->changed == 0)
-            printf("%s\n", pause ? "it is paused for longer already" : "it was not paused");
+            printf("%s\n", pause ? "it is already paused for longer" : "it was not paused");
         else if (pause && a->until_us == PR_NEVER)
             printf("paused until resumed\n");
         else if (pause)

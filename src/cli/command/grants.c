@@ -65,17 +65,17 @@ int cli_print_grants(struct cli *cli)
 {
     pr_slice s = url_schema(cli->config->store);
     if (cli_store_path(cli)[0] != '\0') {
-        cli_say("SQLite has no roles: who may write the file may do everything");
+        cli_say("SQLite has no roles: every user who can write the file can do everything");
         return EXIT_FAILED;
     }
-    printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box and after an "
+    printf("-- Run this as the owner of the schema %.*s after postrider init, and again after each new box and each "
            "upgrade.\n",
            SLICE_ARGS(s));
     print_application(cli, s);
     bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders come to it, too */
     print_worker(s, "relay", has_http ? "postrider run, with its HTTP API." : "postrider run.", has_http);
     if (config_wal(cli->config) != NULL)
-        printf("-- The server's log is a source. Whoever logs in for postrider run needs this; it is not inherited:\n"
+        printf("-- The server's log is a source. The login role of postrider run needs this; it is not inherited:\n"
                "-- ALTER ROLE NAME REPLICATION;\n");
     print_worker(s, "admin", "People: every command but init.", true);
     return EXIT_DONE;

@@ -9,7 +9,7 @@ static int drop_slots(struct cli *cli)
 
     if (wal_order(&cli->store, config_wal(cli->config), WAL_DROP, &err) != PR_OK)
         return cli_fault(&err);
-    cli_say("replication slots and publications of postrider are gone");
+    cli_say("removed Postrider's replication slots and publications");
     return EXIT_DONE;
 }
 

@@ -36,7 +36,7 @@ static const char *next_words(struct cli *cli, const struct listed *l, const str
 static pr_slice why_words(struct cli *cli, const struct listed *l, const struct breaker_info *b, int64_t now_us)
 {
     if (b != NULL)
-        return arena_printf(&cli->arena, "endpoint %s: %s", breaker_state_now(b, now_us),
+        return arena_printf(&cli->arena, "endpoint %s: %s", breaker_state_word(b, now_us),
                             breaker_words(&cli->arena, b));
     return arena_printf(&cli->arena, "%s%s%.*s", message_reason(l),
                         message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
@@ -92,15 +92,15 @@ static int print_list(struct cli *cli, const struct query_reply *reply, bool in_
                              : arena_printf(&cli->arena, "%" PRIu64, reply->next);
     ASSERT(next.data != NULL);
     if (reply->cut) { /* programs are told, too: it looks like the end and is none */
-        cli_say("%s in the first rows, there may be more behind: --limit N looks at all of them, --after %s "
-                "goes on from here",
-                reply->listed_count > 0 ? "these were found" : nothing, next.data);
+        cli_say(
+            "%s in the first rows, but more may exist: --limit N searches all of them, --after %s continues from here",
+            reply->listed_count > 0 ? "only these were found" : nothing, next.data);
         return EXIT_DONE;
     }
     if (!cli->json && reply->listed_count == 0)
         cli_say("%s", nothing);
     if (!cli->json && reply->more)
-        cli_say("there are more: --limit N, or --after %s", next.data);
+        cli_say("more exist: use --limit N, or --after %s", next.data);
     return EXIT_DONE;
 }
 

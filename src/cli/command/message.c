@@ -29,7 +29,7 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
     messages_see_routes(cli->config, ret_reply);
     if (ret_reply->listed_count > 0)
         return EXIT_DONE;
-    cli_say("there is no message %s: it was delivered and not kept, discarded, or never stored", cli->args[0]);
+    cli_say("no message %s: it was delivered and not kept, discarded, or never stored", cli->args[0]);
     return EXIT_NOT_FOUND;
 }
 
@@ -55,7 +55,7 @@ static void print_time(struct cli *cli, const char *name, int64_t us, int64_t no
     if (us == 0)
         return;
     if (us == PR_NEVER)
-        text = PR_STR("never, until a person says so");
+        text = PR_STR("never, until you retry it");
     else if (us > now_us)
         text =
             arena_printf(&cli->arena, "%s (in %s)", time_words(&cli->arena, us), span_words(&cli->arena, us - now_us));
@@ -89,8 +89,8 @@ static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t no
         return;
     print_field(cli, "waits for",
                 arena_printf(&cli->arena, "endpoint %.*s, which is %s: %s", SLICE_ARGS(b->endpoint),
-                             breaker_state_now(b, now_us), breaker_words(&cli->arena, b)));
-    print_time(cli, "open since", b->since_us, now_us);
+                             breaker_state_word(b, now_us), breaker_words(&cli->arena, b)));
+    print_time(cli, "failing since", b->since_us, now_us);
     print_time(cli, "next probe", b->until_us, now_us);
 }
 
@@ -136,7 +136,7 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     if (l->state != STATE_DEAD) /* nothing is due any more */
         print_time(cli, "due", m->due_us, now_us);
     print_time(cli, "expires", m->expires_us, now_us);
-    print_field(cli, "attempts", arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));
+    print_field(cli, "attempts", arena_printf(&cli->arena, "%d started, %d failed", m->attempts, m->failures));
     print_field(cli, "reason", slice_from(m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL));
     print_field(cli, "code", m->code);
     print_field(cli, "error", m->error);

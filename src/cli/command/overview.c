@@ -76,7 +76,7 @@ int run_streams(struct cli *cli)
     char next[STREAM_MARK_SIZE];
 
     if (after != NULL && !stream_mark_parse(slice_from(after), &query.after_stream))
-        return cli_usage(cli, "--after: \"%s\" is not what the page before ended with", after);
+        return cli_usage(cli, "--after: \"%s\" is not the end of a page", after);
     cli->flags.values[FLAG_AFTER] = NULL; /* here it is no row */
     int code = cli_ask(cli, &query, &reply);
 
@@ -94,13 +94,13 @@ int run_streams(struct cli *cli)
     if (reply.stream_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     else
-        cli_say("no stream is in trouble");
+        cli_say("no stream is blocked");
     if (reply.stream_count > 0)
-        cli_say("postrider why HEAD tells more; retry HEAD (a dead one: dead replay HEAD) tries it now, release "
-                "STREAM lets the others overtake");
+        cli_say("postrider why HEAD explains more; retry HEAD (if dead: dead replay HEAD) tries it now, release STREAM "
+                "lets the others overtake it");
     if (reply.more && reply.stream_count > 0) {
         stream_mark_format(&reply.streams[reply.stream_count - 1], next);
-        cli_say("there are more: --limit N, or --after %s", next);
+        cli_say("more exist: use --limit N, or --after %s", next);
     }
     return EXIT_DONE;
 }
@@ -148,7 +148,7 @@ int run_instances(struct cli *cli)
         return code;
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);
-    table_init(&t, &cli->arena, "INSTANCE|BOX|>LANES|>IN FLIGHT|>LEASE|>UP|VERSION");
+    table_init(&t, &cli->arena, "INSTANCE|BOX|>LANES|>IN-FLIGHT|>LEASE|>UP|VERSION");
     for (size_t n = 0; n < reply.instance_count; n++) {
         const struct instance_info *i = &reply.instances[n];
 
@@ -168,7 +168,7 @@ int run_instances(struct cli *cli)
     if (!cli->json && reply.instance_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     if (!cli->json && reply.instance_count == 0)
-        cli_say("nobody delivers: start postrider run");
+        cli_say("no instance is running: start postrider run");
     return EXIT_DONE;
 }
 
@@ -232,8 +232,8 @@ int run_audit(struct cli *cli)
     if (!cli->json && reply.audit_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     if (!cli->json && reply.audit_count == 0)
-        cli_say("nobody did anything%s", query.filter.since_us != 0 ? " in this time" : "");
+        cli_say("no operator changed anything%s", query.filter.since_us != 0 ? " in this time" : "");
     if (!cli->json && reply.more)
-        cli_say("there is more: --limit N, or --after %" PRIu64, reply.audit[reply.audit_count - 1].number);
+        cli_say("more exist: use --limit N, or --after %" PRIu64, reply.audit[reply.audit_count - 1].number);
     return EXIT_DONE;
 }

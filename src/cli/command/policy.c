@@ -37,7 +37,7 @@ const struct config_endpoint *policy_endpoint(struct cli *cli, const char *name,
     if (near.best != NULL)
         cli_say("the configuration has no endpoint \"%s\"; did you mean %s?", name, near.best);
     else
-        cli_say("the configuration has no endpoint \"%s\"; postrider endpoints lists those that it has", name);
+        cli_say("the configuration has no endpoint \"%s\"; postrider endpoints lists all of them", name);
     *ret_code = EXIT_NOT_FOUND;
     return NULL;
 }
@@ -64,8 +64,8 @@ static int span_flag(struct cli *cli, enum flag flag, int64_t *ret)
     const char *text = cli->flags.values[flag];
 
     if (text != NULL && duration_parse(slice_from(text), ret) != PR_OK)
-        return cli_usage(cli, "--%s: \"%s\" is not a duration; write it like 30s, 5m, 24h", flag_infos[flag].word,
-                         text);
+        return cli_usage(cli, "--%s: \"%s\" is not a duration; use a value such as 30s, 5m or 24h",
+                         flag_infos[flag].word, text);
     return EXIT_DONE;
 }
 
@@ -74,7 +74,7 @@ static int size_flag(struct cli *cli, enum flag flag, int64_t *ret)
     const char *text = cli->flags.values[flag];
 
     if (text != NULL && (size_parse(slice_from(text), ret) != PR_OK || *ret > PR_PAYLOAD_MAX))
-        return cli_usage(cli, "--%s: \"%s\" is not a size; write it like 64KiB", flag_infos[flag].word, text);
+        return cli_usage(cli, "--%s: \"%s\" is not a size; use a value such as 64KiB", flag_infos[flag].word, text);
     return EXIT_DONE;
 }
 
@@ -89,8 +89,8 @@ static int reason_flag(struct cli *cli, int *ret)
     for (int i = 1; i <= PR_REASON_UNKNOWN; i++)
         if (reason_is_known(i))
             suggest_try(&near, slice_from(text), pr_reason_name(i));
-    return near.best != NULL ? cli_usage(cli, "--reason: there is no \"%s\"; did you mean %s?", text, near.best)
-                             : cli_usage(cli, "--reason: there is no \"%s\"", text);
+    return near.best != NULL ? cli_usage(cli, "--reason: unknown reason \"%s\"; did you mean %s?", text, near.best)
+                             : cli_usage(cli, "--reason: unknown reason \"%s\"", text);
 }
 
 /* What the flags say of a failure. */
@@ -280,7 +280,7 @@ static void explain_people(struct cli *cli, const struct config_endpoint *e, con
         printf("Rule \"%s\", step %zu of %zu: %s.\n", clean(cli, d->rule), d->index + 1, d->matched->step_count,
                decision_words(&cli->arena, d));
     else
-        printf("Rule \"%s\", which has no step left: %s.\n", clean(cli, d->rule), decision_words(&cli->arena, d));
+        printf("Rule \"%s\", which has no steps left: %s.\n", clean(cli, d->rule), decision_words(&cli->arena, d));
     printf("\n");
     table_init(&t, &cli->arena, ">FAILURE|>AT|WHAT FOLLOWS|BY");
     for (size_t i = 0; i < x->line_count; i++) {
@@ -294,7 +294,8 @@ static void explain_people(struct cli *cli, const struct config_endpoint *e, con
     }
     table_print(&t, stdout, 0, cli->color);
     if (x->endless)
-        printf("\nAnd so on, without end: the failure is not counted.\n");
+        printf("\n"
+               "And so on, forever: the failure is not counted.\n");
     else if (x->goes_on)
         printf("\nAnd so on.\n");
     explain_unproven(cli, e, x);
@@ -313,7 +314,7 @@ int run_policy_explain(struct cli *cli)
     if (code == EXIT_DONE)
         code = read_asked(cli, &asked);
     if (code == EXIT_DONE && !flag_given(&cli->flags, FLAG_ENDPOINT))
-        code = cli_usage(cli, "policy explain wants --endpoint NAME");
+        code = cli_usage(cli, "policy explain needs --endpoint NAME");
     if (code == EXIT_DONE)
         endpoint = policy_endpoint(cli, cli->flags.values[FLAG_ENDPOINT], &code);
     if (endpoint == NULL)
@@ -382,8 +383,8 @@ static void tell_calls(struct findings *all, const struct rule *rules, size_t co
             if (function.size > 0)
                 tell(all, "call", &rules[i], endpoint,
                      arena_printf(&all->cli->arena,
-                                  "calls %s(): postrider run refuses it; it is for programs that register the function "
-                                  "with pr_engine_call()",
+                                  "calls %s(): postrider run refuses it; only a program that registers the function "
+                                  "with pr_engine_call() can use it",
                                   clean(all->cli, function)));
         }
 }
@@ -453,7 +454,7 @@ int run_policy_check(struct cli *cli)
     int code = EXIT_DONE;
 
     if (cli->arg_count == 1 && flag_given(&cli->flags, FLAG_CONFIG))
-        return cli_usage(cli, "the file is given twice");
+        return cli_usage(cli, "the file was given twice");
     if (cli->arg_count == 1)
         cli->flags.values[FLAG_CONFIG] = cli->args[0];
     code = cli_load_config(cli);

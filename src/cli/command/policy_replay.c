@@ -253,8 +253,9 @@ static void print_people(struct replay *r)
            count_words(&r->cli->arena, r->messages, "message", "messages"), r->same, r->changed);
     if (r->never > 0)
         printf(", and %" PRIu64 " would not have happened", r->never);
-    printf(".\nOf dead letters, messages that still wait, and delivered ones that their box keeps (boxes.NAME.keep): "
-           "others took their story with them.\n");
+    printf(".\n"
+           "Only dead letters, waiting messages and delivered messages that their box keeps (boxes.NAME.keep) are "
+           "included; others have no history left.\n");
     if (r->pair_count == 0)
         return;
     printf("\n");

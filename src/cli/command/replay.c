@@ -52,12 +52,12 @@ static int read_wishes(struct cli *cli, struct replay *r)
     if (code != EXIT_DONE)
         return code;
     if (canary == 0 && flag_given(&cli->flags, FLAG_CANARY))
-        return cli_usage(cli, "--canary 0 would be none: leave it out, or let one go first");
+        return cli_usage(cli, "--canary: 0 is not possible; give 1 or more, or omit it");
     r->canary = (size_t)canary;
     if (rate != NULL && !replay_rate_parse(slice_from(rate), &r->rate))
-        return cli_usage(cli, "--rate: \"%s\" is not like 100/s", rate);
+        return cli_usage(cli, "--rate: \"%s\" is not a rate; use a value such as 100/s", rate);
     if (wait != NULL && duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK)
-        return cli_usage(cli, "--for: \"%s\" is not a duration; write 30s or 5m", wait);
+        return cli_usage(cli, "--for: \"%s\" is not a duration; use 30s or 5m", wait);
     return EXIT_DONE;
 }
 

@@ -30,7 +30,7 @@ static void reload(struct daemon *d)
     int r;
 
     if (!d->cli->config_from_file) {
-        log_emit(&d->log, LOG_WARN, "reload_ignored", LOG_STR("why", "there is no configuration file"));
+        log_emit(&d->log, LOG_WARN, "reload_ignored", LOG_STR("why", "no configuration file"));
         return;
     }
     r = config_load_file(old->file, &config, &err);
@@ -44,7 +44,7 @@ static void reload(struct daemon *d)
     }
     config_free(config);
     log_emit(&d->log, LOG_ERROR, "reload_failed", LOG_STR("error", err.text),
-             LOG_STR("next", "the old configuration goes on"));
+             LOG_STR("next", "keeping the previous configuration"));
 }
 
 /* Until a signal or a fault: EXIT_DONE, or the fault's. */
@@ -103,7 +103,12 @@ static int deliver(struct daemon *d)
     int code = serve(d);
     if (runtime_stop(d->rt, runtime_config(d->rt)->stop_timeout_us) == PR_TIMEOUT) {
         /* A handler still runs; runtime_free() would wait for it. */
-        log_emit(&d->log, LOG_WARN, "stop_timeout", LOG_STR("next", "what was still running counts as an attempt"));
+        char text[160];
+
+        (void)snprintf(text, sizeof(text),
+                       "deliveries still running after %.3gs were abandoned; each counts as one attempt",
+                       (double)runtime_config(d->rt)->stop_timeout_us / 1e6);
+        log_emit(&d->log, LOG_WARN, "stop_timeout", LOG_STR("next", text));
         _exit(code);
     }
     log_emit(&d->log, LOG_INFO, "stopped");
@@ -114,10 +119,10 @@ static void warn_of_rights(const struct daemon *d, const struct config *config)
 {
     if (geteuid() == 0)
         log_emit(&d->log, LOG_WARN, "running_as_root",
-                 LOG_STR("next", "give it a user of its own: it needs no rights but those to its files"));
+                 LOG_STR("next", "use a dedicated user: Postrider only needs access to its files"));
     if (config->open_secret_file[0] != '\0')
         log_emit(&d->log, LOG_WARN, "secret_is_readable", LOG_STR("file", config->open_secret_file),
-                 LOG_STR("next", "every user of this machine can read it: chmod 0600"));
+                 LOG_STR("next", "every user of this machine can read it; run chmod 0600 on it"));
 }
 
 int run_run(struct cli *cli)
@@ -129,8 +134,8 @@ int run_run(struct cli *cli)
     if (code != EXIT_DONE)
         return code;
     if (!cli->config_from_file) {
-        cli_say("there is no configuration, so nothing could be delivered: postrider config init writes one, "
-                "-c FILE names one");
+        cli_say("no configuration, so nothing can be delivered: create one with postrider config init, or name one "
+                "with -c FILE");
         return EXIT_CONFIG;
     }
     if (cli->config->endpoint_count == 0)

@@ -50,11 +50,11 @@ int send_headers(struct cli *cli, pr_slice *ret)
         }
         pr_slice name = { header, (size_t)(equals - header) };
         if (!header_name_is_valid(name))
-            code = cli_usage(cli, "--header \"%s\": a name has letters, digits and - . _ and no blanks", header);
+            code = cli_usage(cli, "--header \"%s\": a name consists of letters, digits, - . and _", header);
         else if (!utf8_valid(slice_from(equals + 1)))
             code = cli_usage(cli, "--header %.*s: the value is not UTF-8", SLICE_ARGS(name));
         else if (header_is_repeated(cli, i, name))
-            code = cli_usage(cli, "--header %.*s is there twice", SLICE_ARGS(name));
+            code = cli_usage(cli, "--header %.*s was given twice", SLICE_ARGS(name));
         if (code != EXIT_DONE)
             break;
         json_key_slice(&w, name);
@@ -82,9 +82,9 @@ static int read_all(struct cli *cli, FILE *f, const char *name, struct buf *ret)
         return EXIT_FAILED;
     }
     if (buf_failed(ret) != 0) {
-        cli_say("%s is larger than %lld bytes; raise limits.payload in the configuration, or send a reference "
-                "to it",
-                name, (long long)cli->config->payload_max);
+        cli_say(
+            "%s is larger than %lld bytes; raise limits.payload in the configuration, or send a reference to the data",
+            name, (long long)cli->config->payload_max);
         return EXIT_FAILED;
     }
     return EXIT_DONE;
@@ -96,9 +96,9 @@ int send_payload(struct cli *cli, const char *dash, struct buf *content, pr_slic
     int code = EXIT_DONE;
 
     if ((data != NULL) + (path != NULL) + (dash != NULL) > 1)
-        return cli_usage(cli, "--data, --file and - exclude each other");
+        return cli_usage(cli, "--data, --file and - cannot be combined");
     if (dash != NULL && strcmp(dash, "-") != 0)
-        return cli_usage(cli, "\"%s\" is too much; the payload is given with --data, --file or -", dash);
+        return cli_usage(cli, "unexpected argument \"%s\"; give the payload with --data, --file or -", dash);
     if (path != NULL) {
         FILE *f = fopen(path, "re");
 
@@ -130,7 +130,7 @@ int send_to_is_known(struct cli *cli)
     if (near.best != NULL)
         cli_say("%s has no endpoint \"%s\"; did you mean %s?", cli->config->file, to, near.best);
     else
-        cli_say("%s has no endpoint \"%s\"; add it under endpoints, or leave --to out and let the routes decide",
+        cli_say("%s has no endpoint \"%s\"; add it under endpoints, or omit --to and let the routes decide",
                 cli->config->file, to);
     return EXIT_NOT_FOUND;
 }
@@ -140,7 +140,7 @@ static int check_names(struct cli *cli, pr_slice box)
     if (cli->flags.values[FLAG_TYPE] == NULL)
         return cli_usage(cli, "--type is missing");
     if (!name_is_valid(box))
-        return cli_usage(cli, "--box: \"%.*s\" is not the name of a box", SLICE_ARGS(box));
+        return cli_usage(cli, "--box: \"%.*s\" is not a valid box name", SLICE_ARGS(box));
     return send_to_is_known(cli);
 }
 
@@ -149,9 +149,9 @@ static int times(struct cli *cli, struct pr_message *message)
     const char *due = cli->flags.values[FLAG_DUE], *expires = cli->flags.values[FLAG_EXPIRES];
 
     if (due != NULL && !cli_time(cli, due, 1, &message->due_us))
-        return cli_usage(cli, "--due: \"%s\" is not a time; write 5m, or 2024-01-31T12:00:00Z", due);
+        return cli_usage(cli, "--due: \"%s\" is not a time; use 5m or 2024-01-31T12:00:00Z", due);
     if (expires != NULL && !cli_time(cli, expires, 1, &message->expires_us))
-        return cli_usage(cli, "--expires: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", expires);
+        return cli_usage(cli, "--expires: \"%s\" is not a time; use 1h or 2024-01-31T12:00:00Z", expires);
     return EXIT_DONE;
 }
 
@@ -165,7 +165,7 @@ static void print_sent(const struct cli *cli, pr_id id, bool duplicate)
     else
         printf("%s\n", text);
     if (duplicate)
-        cli_say("duplicate: this id is stored already; nothing changed");
+        cli_say("duplicate: a message with this id is already stored; nothing changed");
 }
 
 static int send_message(struct cli *cli, pr_slice box, const struct pr_message *message)

@@ -58,13 +58,18 @@ static void print_endpoints(struct cli *cli, const struct status *s)
 
     if (s->endpoints.endpoint_count == 0)
         return;
-    table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>IN-FLIGHT|WHY");
+    table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DIED|>IN-FLIGHT|WHY");
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
         struct standing standing = endpoint_standing(&s->endpoints, e);
 
-        table_add(&t, COLOR_NONE, e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
-        standing_add(cli, &t, &standing, s->endpoints.now_us);
+        if (e->name.size > 0) {
+            table_add(&t, COLOR_NONE, e->name);
+            standing_add(cli, &t, &standing, s->endpoints.now_us);
+        } else { /* messages that died before they were routed */
+            table_add(&t, COLOR_NONE, PR_STR("(not routed)"));
+            table_add(&t, COLOR_DIM, PR_STR("-"));
+        }
         table_addf(&t, COLOR_NONE, "%" PRIu64, e->sent);
         table_addf(&t, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->failed);
         table_addf(&t, e->dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->dead);
@@ -104,15 +109,15 @@ static void print_slots(struct cli *cli, const struct status *s)
 
     if (s->slot_count == 0)
         return;
-    table_init(&t, &cli->arena, "SLOT|STATE|>LAG");
+    table_init(&t, &cli->arena, "SLOT|STATE|>LAG (BYTES)");
     for (size_t i = 0; i < s->slot_count; i++) {
         const struct wal_report *r = &s->slots[i];
 
         table_add(&t, COLOR_NONE, r->slot);
         if (!r->there)
-            table_add(&t, COLOR_RED, PR_STR("not there"));
+            table_add(&t, COLOR_RED, PR_STR("missing"));
         else
-            table_add(&t, r->active ? COLOR_GREEN : COLOR_YELLOW, r->active ? PR_STR("read") : PR_STR("waits"));
+            table_add(&t, r->active ? COLOR_GREEN : COLOR_YELLOW, r->active ? PR_STR("active") : PR_STR("inactive"));
         table_addf(&t, COLOR_NONE, "%" PRId64, r->lag);
     }
     printf("\n");
@@ -140,7 +145,7 @@ static int print_unreachable(struct cli *cli, int code)
 
     if (code != EXIT_STORE || !cli->json)
         return code;
-    checks_add(&s.checks, "store", CHECK_ERROR, "it cannot be read: look at it with postrider doctor");
+    checks_add(&s.checks, "store", CHECK_ERROR, "it cannot be read; run postrider doctor");
     print_json(&s);
     return code;
 }

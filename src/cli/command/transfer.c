@@ -54,7 +54,7 @@ int run_dead_export(struct cli *cli)
     if (code == EXIT_DONE && !output_is_over())
         cli_say("%" PRIu64 " exported", count);
     if (damaged > 0)
-        cli_say("%" PRIu64 " of them cannot be decoded as a whole: what could be read is there", damaged);
+        cli_say("%" PRIu64 " of them could not be decoded completely; the export has their readable parts", damaged);
     return code == EXIT_DONE && damaged > 0 ? EXIT_SOME_FAILED : code;
 }
 
@@ -89,7 +89,7 @@ static int batch_store(struct batch *b)
     int rc = store_admin(&b->cli->store, &admin, &reply, &err);
     if (rc != PR_OK) { /* what is there already is left out, so the same file can be imported again */
         cli_say("from line %" PRIu64 " on %s was imported", b->lines[0],
-                rc == PR_EUNCERTAIN ? "it is not known whether anything" : "nothing");
+                rc == PR_EUNCERTAIN ? "it is unknown whether anything" : "nothing");
         return cli_fault(&err);
     }
     for (size_t i = 0; i < b->count; i++) {
@@ -100,9 +100,9 @@ static int batch_store(struct batch *b)
         b->duplicates += answers[i] == PR_DUPLICATE;
         b->unknown += answers[i] == PR_UNKNOWN;
         if (answers[i] == PR_DUPLICATE)
-            cli_say("line %" PRIu64 ": %s is there already", b->lines[i], id);
+            cli_say("line %" PRIu64 ": %s already exists", b->lines[i], id);
         else if (answers[i] == PR_UNKNOWN)
-            cli_say("line %" PRIu64 ": there is no box %.*s: postrider init makes it when the configuration names it",
+            cli_say("line %" PRIu64 ": unknown box %.*s; name it in the configuration and run postrider init",
                     b->lines[i], SLICE_ARGS(b->letters[i].box));
     }
     b->count = 0;
@@ -165,7 +165,7 @@ int run_dead_import(struct cli *cli)
                ",\"wrong\":%" PRIu64 "}\n",
                b->stored, b->duplicates, b->unknown, b->wrong);
     else
-        printf("%" PRIu64 " imported, %" PRIu64 " there already\n", b->stored, b->duplicates);
+        printf("%" PRIu64 " imported, %" PRIu64 " already existed\n", b->stored, b->duplicates);
     if (code == EXIT_DONE && b->unknown + b->wrong > 0)
         code = b->stored > 0 ? EXIT_SOME_FAILED : EXIT_FAILED;
     arena_fini(&b->arena);

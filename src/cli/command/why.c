@@ -53,10 +53,10 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be tried again" }, { "retry_now", "to be tried again at once" },
-        { "dead_letter", "dead" },        { "park", "parked" },
-        { "discard", "discarded" },       { "replay", "replayed" },
-        { STORY_NOTE, "noted" },          { "edit", "corrected, and sent in place of the one that died" },
+        { "retry", "to be retried" }, { "retry_now", "to be retried at once" },
+        { "dead_letter", "dead" },    { "park", "parked" },
+        { "discard", "discarded" },   { "replay", "replayed" },
+        { STORY_NOTE, "noted" },      { "edit", "corrected, and sent instead of the dead letter" },
         { "release", "released" },
     };
 
@@ -76,7 +76,7 @@ static void say_line(const struct why *y, const json_t *line)
 
     fprintf(y->out, "  +%-9s", span_words(y->arena, at - y->l->m.created_us));
     if (strcmp(rule, "poison") == 0)
-        fprintf(y->out, " not handed out again");
+        fprintf(y->out, " not attempted again");
     else if (reason[0] != '\0' && attempt == 0)
         fprintf(y->out, " not sent");
     else if (reason[0] == '\0' && step[0] != '\0')
@@ -139,9 +139,9 @@ static void say_story(const struct why *y)
                 .data);
     json_array_foreach(story, i, line) say_line(y, line);
     if (json_array_size(story) >= STORY_LINES_MAX)
-        fprintf(y->out, "  (only the last %d things are kept)\n", STORY_LINES_MAX);
+        fprintf(y->out, "  (only the last %d events are kept)\n", STORY_LINES_MAX);
     if (json_array_size(story) == 0 && m->attempts > 0)
-        fprintf(y->out, "  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
+        fprintf(y->out, "  attempted %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
                 m->failures);
     json_decref(story);
 }

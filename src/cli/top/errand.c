@@ -65,13 +65,13 @@ static void report(struct errand *e, const struct admin_reply *r)
 
     if (o->kind == ORDER_PAUSE)
         (void)snprintf(e->said, sizeof(e->said), "%.200s %s", o->name,
-                       r->changed > 0 ? "is paused until resumed" : "was paused already");
+                       r->changed > 0 ? "is paused until resumed" : "was already paused");
     else if (o->kind == ORDER_RESUME)
         (void)snprintf(e->said, sizeof(e->said), "%.200s %s", o->name,
                        r->changed > 0 ? "is resumed" : "was not paused");
     else if (r->changed == 0)
         e->rc = error_set(&e->error, PR_ENOTFOUND, "nothing was %s: %s", done,
-                          r->refused > 0 ? "it is not in a state for it" : "it is gone");
+                          r->refused > 0 ? "its state does not allow it" : "it no longer exists");
     else if (r->refused > 0)
         (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s, %" PRIu64 " refused", r->changed, done, r->refused);
     else
@@ -118,7 +118,7 @@ static void say_message(struct errand *e, struct cli *cli, FILE *out)
         e->rc = why_print(cli, &reply, &reply.listed[i], out, &e->error);
     }
     if (reply.listed_count == 0)
-        fprintf(out, "It is not there any more: it was delivered and not kept, or discarded.\n");
+        fprintf(out, "It no longer exists: it was delivered and not kept, or discarded.\n");
 }
 
 static const struct view_endpoint *find_endpoint(const struct errand *e)
@@ -134,7 +134,7 @@ static void say_state(const struct view_endpoint *n, struct arena *arena, int64_
     switch (n->state) {
     case VIEW_OPEN:
     case VIEW_HALF_OPEN:
-        fprintf(out, "It is open for %s: its messages wait and are not counted.",
+        fprintf(out, "It has been failing for %s: its messages wait, and no failures are counted.",
                 span_words(arena, now_us - n->since_us));
         if (n->until_us > now_us && n->until_us != PR_NEVER)
             fprintf(out, " The next probe is in %s.\n", span_words(arena, n->until_us - now_us));
@@ -143,12 +143,12 @@ static void say_state(const struct view_endpoint *n, struct arena *arena, int64_
         break;
     case VIEW_PAUSED:
         if (n->until_us == PR_NEVER)
-            fprintf(out, "It is paused until somebody resumes it.\n");
+            fprintf(out, "It is paused until you resume it.\n");
         else
             fprintf(out, "It is paused for another %s.\n", span_words(arena, n->until_us - now_us));
         break;
-    case VIEW_SENDS: fprintf(out, "It sends.\n"); break;
-    default: fprintf(out, "The configuration does not know it.\n");
+    case VIEW_SENDS: fprintf(out, "It is active.\n"); break;
+    default: fprintf(out, "It is not in the configuration.\n");
     }
     if (n->why.size > 0)
         fprintf(out, "%.*s\n", SLICE_ARGS(n->why));
@@ -170,7 +170,7 @@ static void say_endpoint(struct errand *e, struct cli *cli, FILE *out)
     struct arena *arena = &cli->arena;
 
     if (n == NULL) {
-        fprintf(out, "It is not in the list any more.\n");
+        fprintf(out, "It is no longer in the list.\n");
         return;
     }
     fprintf(out, "Endpoint %s\n\n", e->name);
@@ -194,7 +194,7 @@ static void run_open(struct errand *e)
     FILE *out = open_memstream(&e->text, &size);
 
     if (out == NULL) {
-        e->rc = error_set(&e->error, PR_ENOMEM, "no memory for the text");
+        e->rc = error_set(&e->error, PR_ENOMEM, "out of memory for the text");
         return;
     }
     own.color = false;
@@ -205,7 +205,7 @@ static void run_open(struct errand *e)
         say_message(e, &own, out);
     arena_fini(&own.arena);
     if (fclose(out) != 0 && e->rc == PR_OK)
-        e->rc = error_set(&e->error, PR_ENOMEM, "no memory for the text");
+        e->rc = error_set(&e->error, PR_ENOMEM, "out of memory for the text");
 }
 
 void errand_run(struct errand *e)

@@ -53,7 +53,7 @@ int runner_new(struct runner **ret, struct pr_error *reterr)
     struct runner *r = calloc(1, sizeof(*r));
 
     if (r == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the view");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the view");
     int rc = monitor_init(&r->monitor, reterr);
     if (rc != PR_OK) {
         free(r);

@@ -125,7 +125,7 @@ int terminal_next_signal(void)
 int terminal_open(bool color, struct pr_error *reterr)
 {
     if (tcgetattr(STDIN_FILENO, &terminal.before) != 0)
-        return error_set(reterr, PR_EIO, "this is not a terminal: %s", strerror(errno));
+        return error_set(reterr, PR_EIO, "not a terminal: %s", strerror(errno));
     terminal.raw = terminal.before;
     cfmakeraw(&terminal.raw);
     terminal.raw.c_cc[VMIN] = 0;
@@ -133,11 +133,11 @@ int terminal_open(bool color, struct pr_error *reterr)
     terminal.color = color;
     terminal.input_size = 0;
     if (!open_signals())
-        return error_set(reterr, PR_EIO, "signals cannot be watched: %s", strerror(errno));
+        return error_set(reterr, PR_EIO, "cannot watch signals: %s", strerror(errno));
     watch_crashes(true);
     if (take())
         return PR_OK;
-    error_set(reterr, PR_EIO, "the terminal does not take settings: %s", strerror(errno));
+    error_set(reterr, PR_EIO, "cannot change the terminal's settings: %s", strerror(errno));
     terminal_close();
     return PR_EIO;
 }

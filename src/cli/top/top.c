@@ -90,7 +90,7 @@ static int open_remote(struct top *t, const char *url)
     char token[TOKEN_MAX];
 
     if (flag_given(&cli->flags, FLAG_STORE))
-        return cli_usage(cli, "--url and --store exclude each other: who is to be asked?");
+        return cli_usage(cli, "--url and --store cannot be combined");
     int code = cli_load_config(cli);
     if (code == EXIT_DONE)
         code = read_token(cli, token);
@@ -109,7 +109,7 @@ static int open_source(struct top *t)
     if (url != NULL)
         return open_remote(t, url);
     if (flag_given(&t->cli->flags, FLAG_TOKEN_FILE))
-        return cli_usage(t->cli, "--token-file goes with --url");
+        return cli_usage(t->cli, "--token-file needs --url");
     int code = cli_open_store(t->cli);
     if (code == EXIT_DONE) {
         t->config = t->cli->config;
@@ -147,7 +147,7 @@ static void take_look(struct top *t)
     struct errand *e = &t->errand;
 
     if (e->rc != PR_OK) { /* what was known stays on the screen */
-        (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "no answer, trying again: %s", e->error.text);
+        (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "no answer, retrying: %s", e->error.text);
         t->next_look_us = mono_us() + max64(t->every_us, AGAIN_US);
         return;
     }
@@ -240,7 +240,7 @@ static int show(struct top *t, size_t *ret_page)
 static void take_order(struct top *t)
 {
     if (t->order_waits) {
-        ui_say(&t->ui, true, "the order before this one still waits: nothing was changed");
+        ui_say(&t->ui, true, "the previous change is not finished: nothing was changed");
         return;
     }
     t->order = t->ui.order;
@@ -392,7 +392,7 @@ static int read_every(struct top *t)
     if (text == NULL || (duration_parse(slice_from(text), &t->every_us) == PR_OK && t->every_us >= EVERY_MIN_US &&
                          t->every_us <= EVERY_MAX_US))
         return EXIT_DONE;
-    return cli_usage(t->cli, "--every: \"%s\" is not a time from 100ms to 1h", text);
+    return cli_usage(t->cli, "--every: \"%s\" is not a duration from 100ms to 1h", text);
 }
 
 static int run(struct top *t)
@@ -422,7 +422,7 @@ int run_top(struct cli *cli)
         if (code == EXIT_DONE)
             code = run(&t);
     } else {
-        cli_say("no memory for the view");
+        cli_say("out of memory for the view");
     }
     view_free(t.view);
     view_free(t.base);

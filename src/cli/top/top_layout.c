@@ -143,7 +143,7 @@ static pr_slice last_words(struct drawing *d, size_t width, unsigned *ret_style)
     }
     if (ui->mode == MODE_FILTER) {
         *ret_style = COLOR_BOLD;
-        return arena_printf(&d->arena, "/%s_  enter keeps it, esc shows all", ui->filter);
+        return arena_printf(&d->arena, "/%s_  enter keeps the filter, esc shows all", ui->filter);
     }
     if (ui->trouble[0] != '\0') {
         *ret_style = COLOR_RED;

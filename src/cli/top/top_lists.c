@@ -12,7 +12,7 @@
 #define WHY_BYTES 500
 
 static const struct grid_column box_columns[] = {
-    { "BOX", false, 12, NAME_MOST, 0 }, { "READY", true, 7, 8, 0 },  { "IN FLIGHT", true, 9, 9, 1 },
+    { "BOX", false, 12, NAME_MOST, 0 }, { "READY", true, 7, 8, 0 },  { "IN-FLIGHT", true, 9, 9, 1 },
     { "RETRYING", true, 8, 8, 2 },      { "HELD", true, 7, 8, 3 },   { "DEAD", true, 7, 8, 0 },
     { "PARKED", true, 7, 8, 6 },        { "PAUSED", true, 7, 8, 5 }, { "DELAYED", true, 7, 8, 7 },
     { "OLDEST", true, 7, 10, 0 },
@@ -25,7 +25,7 @@ static const struct grid_column endpoint_columns[] = {
     { "FAILED/S", true, 8, 8, 3 },
     { "SENT", true, 6, 8, 6 },
     { "FAILED", true, 6, 8, 5 },
-    { "DEAD", true, 6, 8, 4 },
+    { "DIED", true, 6, 8, 4 },
     { "WHY", false, WHY_MIN, 0, 2 },
 };
 
@@ -111,26 +111,31 @@ static void add_state(struct drawing *d, struct grid *g, const struct view_endpo
     switch (e->state) {
     case VIEW_OPEN:
         if (timed)
-            grid_add(g, COLOR_RED, arena_printf(&d->arena, "open, probe in %s", span_short(&d->arena, left_us)));
+            grid_add(g, COLOR_RED, arena_printf(&d->arena, "failing, probe in %s", span_short(&d->arena, left_us)));
         else
-            grid_text(g, COLOR_RED, "open");
+            grid_text(g, COLOR_RED, "failing");
         break;
-    case VIEW_HALF_OPEN: grid_text(g, COLOR_RED, "half-open"); break;
+    case VIEW_HALF_OPEN: grid_text(g, COLOR_RED, "failing, probing"); break;
     case VIEW_PAUSED:
         if (timed)
             grid_add(g, COLOR_YELLOW, arena_printf(&d->arena, "paused for %s", span_short(&d->arena, left_us)));
         else
             grid_text(g, COLOR_YELLOW, "paused until resumed");
         break;
-    case VIEW_SENDS: grid_text(g, COLOR_GREEN, "sends"); break;
+    case VIEW_SENDS: grid_text(g, COLOR_GREEN, "active"); break;
     default: grid_text(g, COLOR_DIM, "not configured");
     }
 }
 
 static void add_endpoint(struct drawing *d, struct grid *g, const struct view_endpoint *e)
 {
-    grid_add(g, COLOR_NONE, e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
-    add_state(d, g, e);
+    if (e->name.size > 0) {
+        grid_add(g, COLOR_NONE, e->name);
+        add_state(d, g, e);
+    } else { /* messages that died before they were routed */
+        grid_text(g, COLOR_NONE, "(not routed)");
+        grid_text(g, COLOR_DIM, "-");
+    }
     add_rate(d, g, &e->rates, e->rates.sent, COLOR_GREEN);
     add_rate(d, g, &e->rates, e->rates.failed, COLOR_YELLOW);
     add_count(d, g, e->sent, COLOR_NONE);
@@ -153,7 +158,7 @@ static void add_group(struct drawing *d, struct grid *g, const struct dead_group
 {
     int reason = group->reason != PR_REASON_NONE ? group->reason : group->cause;
 
-    grid_add(g, COLOR_NONE, group->endpoint.size > 0 ? group->endpoint : PR_STR("(none)"));
+    grid_add(g, COLOR_NONE, group->endpoint.size > 0 ? group->endpoint : PR_STR("(not routed)"));
     grid_add(g, COLOR_NONE, group->type);
     grid_text(g, COLOR_RED, count_bounded(&d->arena, group->count));
     grid_text(g, COLOR_NONE, span_words(&d->arena, d->v->now_us - group->last_us));
@@ -184,10 +189,9 @@ static const struct {
     size_t column_count;
     const char *nothing; /* in place of the rows */
 } panes[PANE_COUNT] = {
-    [PANE_ENDPOINTS] = { endpoint_columns, ARRAY_LENGTH(endpoint_columns),
-                         "there are none yet: add some to the configuration" },
+    [PANE_ENDPOINTS] = { endpoint_columns, ARRAY_LENGTH(endpoint_columns), "none yet: add some to the configuration" },
     [PANE_GROUPS] = { group_columns, ARRAY_LENGTH(group_columns), "no dead letters" },
-    [PANE_STREAMS] = { stream_columns, ARRAY_LENGTH(stream_columns), "every stream flows" },
+    [PANE_STREAMS] = { stream_columns, ARRAY_LENGTH(stream_columns), "no stream is blocked" },
 };
 
 static void add_row(struct drawing *d, struct grid *g, enum pane pane, size_t i)
@@ -228,5 +232,5 @@ void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows)
     grid_draw(&g, d->s, row, has_focus && all.count > 0 ? cursor - first : SIZE_MAX);
     if (all.count == 0)
         (void)screen_put(d->s, row + 1, 1, d->s->width, COLOR_DIM,
-                         slice_from(d->ui->filter[0] != '\0' ? "nothing that the filter finds" : panes[pane].nothing));
+                         slice_from(d->ui->filter[0] != '\0' ? "no row matches the filter" : panes[pane].nothing));
 }

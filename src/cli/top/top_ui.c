@@ -171,7 +171,7 @@ static void begin_pause(struct ui *ui, const struct view *v, bool pause)
     size_t i;
 
     if (!under_cursor(ui, v, &i)) {
-        ui_say(ui, true, "nothing is chosen here");
+        ui_say(ui, true, "nothing is selected here");
         return;
     }
     pr_slice name = endpoint_of(ui, v, i);
@@ -209,7 +209,7 @@ static void retry_head(struct ui *ui, const struct stream_info *s)
 
     pr_id_format(s->head, id);
     ui->order = (struct order){ .kind = dead ? ORDER_REPLAY : ORDER_RETRY, .id = s->head };
-    ask(ui, "%s %s, which stream %.*s waits for?", dead ? "Replay" : "Retry", id,
+    ask(ui, "%s %s, the message that blocks stream %.*s?", dead ? "Replay" : "Retry", id,
         SLICE_ARGS(utf8_cut_bytes(s->stream, 200)));
 }
 
@@ -218,9 +218,9 @@ static void begin_retry(struct ui *ui, const struct view *v)
     size_t i;
 
     if (ui->pane == PANE_ENDPOINTS)
-        ui_say(ui, true, "t retries a failing group or the head of a blocked stream: tab goes there");
+        ui_say(ui, true, "t retries a failing group or the head of a blocked stream; tab moves there");
     else if (!under_cursor(ui, v, &i))
-        ui_say(ui, true, "nothing is chosen here");
+        ui_say(ui, true, "nothing is selected here");
     else if (ui->pane == PANE_GROUPS)
         retry_group(ui, &v->groups[i]);
     else
@@ -232,7 +232,7 @@ static enum wish begin_open(struct ui *ui, const struct view *v)
     size_t i;
 
     if (!under_cursor(ui, v, &i)) {
-        ui_say(ui, true, "nothing is chosen here");
+        ui_say(ui, true, "nothing is selected here");
         return WISH_NOTHING;
     }
     choose(ui, v); /* so that keys mean what is shown */

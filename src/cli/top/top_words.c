@@ -14,25 +14,26 @@
 
 const char top_help[] = "Keys\n"
                         "\n"
-                        "  up, down, k, j     the row before, the row after\n"
-                        "  PgUp PgDn Home End further\n"
+                        "  up, down, k, j     previous row, next row\n"
+                        "  PgUp PgDn Home End previous page, next page, first row, last row\n"
                         "  tab, shift-tab     the next list: endpoints, failing groups, blocked streams\n"
-                        "  enter              open: why a message does not arrive, how an endpoint is\n"
+                        "  enter              details: why a message is stuck, how an endpoint is doing\n"
                         "  p                  pause the endpoint of this row, until resumed\n"
                         "  r                  resume it\n"
                         "  t                  replay a group of dead letters, retry the head of a stream\n"
                         "  /                  show only rows with this text; escape shows all again\n"
-                        "  ?                  this text\n"
-                        "  q, Ctrl-C          leave what is open; quit\n"
+                        "  ?                  show this help\n"
+                        "  q, Ctrl-C          close the details; quit\n"
                         "\n"
-                        "Every change asks first, and is in the record: postrider audit\n"
+                        "Every change asks for confirmation and is logged: postrider audit\n"
                         "\n"
                         "What is shown\n"
                         "\n"
-                        "  Rates are of the last interval. Endpoints that do not send stand first, then\n"
-                        "  those that fail most. A failing group is dead letters that died of the same\n"
-                        "  thing. A stream is blocked when messages wait behind one that failed. Of each\n"
-                        "  list the worst 200 are shown; 10,000+ means that counting ended there.\n";
+                        "  Rates cover the last interval. Failing and paused endpoints come first, then\n"
+                        "  those with the most failures. DIED is a total, DEAD the current number of dead\n"
+                        "  letters. A failing group is a set of dead letters with the same cause. A stream\n"
+                        "  is blocked when messages wait behind one that failed. Each list shows the worst\n"
+                        "  200; 10,000+ means that counting stopped there.\n";
 
 /* What of a line fits, broken between words where there are some. */
 static pr_slice break_line(pr_slice line, size_t columns)
@@ -79,6 +80,18 @@ static void say_endpoints(struct drawing *d, struct sentence *s, size_t count, s
         say(s, color, "endpoint %.*s is %s", SLICE_ARGS(utf8_cut_bytes(d->v->endpoints[first].name, 200)), what);
 }
 
+/* "billing: failing, not sending until 12:03 (circuit breaker)" */
+static void say_failing(struct drawing *d, struct sentence *s)
+{
+    const struct view_endpoint *e = d->v->endpoints;
+
+    if (d->v->open_count != 1 || e->until_us <= d->v->now_us || e->until_us == PR_NEVER)
+        say_endpoints(d, s, d->v->open_count, 0, COLOR_RED, "failing");
+    else
+        say(s, COLOR_RED, "%.*s: failing, not sending until %s (circuit breaker)",
+            SLICE_ARGS(utf8_cut_bytes(e->name, 200)), clock_words(&d->arena, e->until_us, d->v->now_us));
+}
+
 static void say_streams(struct drawing *d, struct sentence *s)
 {
     const struct view *v = d->v;
@@ -100,15 +113,16 @@ static void say_trouble(struct drawing *d, struct sentence *s)
     const struct view *v = d->v;
 
     if (v->backlog > 0 && v->instance_count == 0)
-        say(s, COLOR_RED, "nobody delivers: start postrider run");
-    say_endpoints(d, s, v->open_count, 0, COLOR_RED, "open");
+        say(s, COLOR_RED, "no instance is running: start postrider run");
+    say_failing(d, s);
     say_endpoints(d, s, v->paused_count, v->open_count, COLOR_YELLOW, "paused");
     say_streams(d, s);
     if (v->dead > 0)
         say(s, COLOR_YELLOW, "%s%s dead %s", count_human(&d->arena, v->dead), v->dead_exact ? "" : "+",
             v->dead == 1 ? "letter" : "letters");
     if (v->oldest_us != 0 && v->now_us - v->oldest_us > OLD_US)
-        say(s, COLOR_YELLOW, "the oldest ready message waits for %s", span_words(&d->arena, v->now_us - v->oldest_us));
+        say(s, COLOR_YELLOW, "the oldest ready message has waited for %s",
+            span_words(&d->arena, v->now_us - v->oldest_us));
 }
 
 static void say_well(struct drawing *d, struct sentence *s)
@@ -121,7 +135,8 @@ static void say_well(struct drawing *d, struct sentence *s)
     sends += v->total_count - v->endpoint_count; /* beyond the page: the worst come first */
     say(s, COLOR_GREEN, "All is well: ");
     if (sends > 0)
-        buf_addf(&s->text, "%s %s, ", count_human(&d->arena, sends), sends == 1 ? "endpoint sends" : "endpoints send");
+        buf_addf(&s->text, "%s %s, ", count_human(&d->arena, sends),
+                 sends == 1 ? "endpoint is active" : "endpoints are active");
     buf_add_cstr(&s->text, v->backlog == 0 ? "nothing waits, " : "");
     buf_add_cstr(&s->text, "nothing is blocked or dead.");
 }

@@ -158,7 +158,7 @@ static int take_endpoints(struct view *v, const struct query_reply *reply, const
     v->endpoints = arena_alloc_array(&v->arena, room, sizeof(*v->endpoints));
     v->totals = arena_alloc_array(&v->arena, room, sizeof(*v->totals));
     if (v->endpoints == NULL || v->totals == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the endpoints");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the endpoints");
     list_totals(v, reply, config);
     for (size_t i = 0; i < v->total_count; i++) {
         struct view_endpoint *e = &v->endpoints[i];

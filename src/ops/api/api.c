@@ -61,17 +61,17 @@ void api_fault(struct api *x, const struct pr_error *error)
         { PR_ETOOBIG, 413, "too_large", "" },
         { PR_ENOTFOUND, 404, "not_found", "" },
         { PR_EUNSUPPORTED, 415, "unsupported", "" },
-        { PR_EBUSY, 503, "busy", "try again" },
-        { PR_EFULL, 507, "full", "make room where the store is" },
-        { PR_ENOMEM, 503, "no_memory", "ask for less, or try again" },
-        { PR_EUNCERTAIN, 503, "uncertain", "it may have happened: try again with the same id" },
+        { PR_EBUSY, 503, "busy", "retry the request" },
+        { PR_EFULL, 507, "full", "free some disk space for the store" },
+        { PR_ENOMEM, 503, "no_memory", "request less, or try again" },
+        { PR_EUNCERTAIN, 503, "uncertain", "the request may have succeeded: repeat it with the same id" },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].fault == error->code) {
             api_error(x, kinds[i].status, kinds[i].code, kinds[i].hint, "%s", error->text);
             return;
         }
-    api_error(x, 503, "store", "GET /health/ready says more", "%s", error->text);
+    api_error(x, 503, "store", "see GET /health/ready", "%s", error->text);
 }
 
 bool api_query(struct api *x, const struct query *query, struct query_reply *ret)
@@ -89,7 +89,7 @@ bool api_id(struct api *x, pr_id *ret)
 {
     if (pr_id_parse(x->part, ret) == PR_OK)
         return true;
-    api_error(x, 400, "invalid", "ids look like 0190163d-8694-739b-aea5-966c26f8ad91", "\"%.*s\" is not an id",
+    api_error(x, 400, "invalid", "ids look like 0190163d-8694-739b-aea5-966c26f8ad91", "\"%.*s\" is not a message id",
               SLICE_ARGS(x->part));
     return false;
 }
@@ -110,7 +110,7 @@ bool api_box_is_there(struct api *x, pr_slice box)
     for (size_t i = 0; i < reply.box_count; i++) /* nobody here works on it, but it is there */
         if (slice_eq(reply.boxes[i].name, box))
             return true;
-    api_error(x, 404, "unknown_box", "GET /v1/boxes lists them", "there is no box \"%.*s\"", SLICE_ARGS(box));
+    api_error(x, 404, "unknown_box", "see GET /v1/boxes", "unknown box \"%.*s\"", SLICE_ARGS(box));
     return false;
 }
 

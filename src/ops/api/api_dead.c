@@ -84,12 +84,13 @@ static void order(struct api *x, const struct admin *admin)
     struct pr_error error;
     int rc = change_run(x->in.store, admin, &reply, &error);
     if (rc == PR_OK && admin->filter.id_count == 1 && reply.missing == 1)
-        rc = error_set(&error, PR_ENOTFOUND, "there is no such dead letter");
+        rc = error_set(&error, PR_ENOTFOUND, "no such dead letter");
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
     } else if (admin->filter.id_count == 1 && reply.refused == 1) {
-        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place", "it was refused");
+        api_error(x, 409, "refused", "the box has a newer message with its id, or a corrected message replaced it",
+                  "the replay was refused");
     } else {
         api_report_change(x, admin, &reply);
     }
@@ -117,7 +118,7 @@ static int edit_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr
     const char *plain = body_text(x, "payload_text"), *coded = body_text(x, "payload_base64");
     *ret_given = json != NULL || plain != NULL || coded != NULL;
     if ((json != NULL) + (plain != NULL) + (coded != NULL) > 1)
-        return error_set(reterr, PR_EINVAL, "payload, payload_text and payload_base64 exclude each other");
+        return error_set(reterr, PR_EINVAL, "payload, payload_text and payload_base64 cannot be combined");
     char *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     struct buf bytes;
     buf_init(&bytes, ANSWER_MAX);
@@ -126,8 +127,8 @@ static int edit_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr
     buf_fini(&bytes);
     free(made);
     if (rc != PR_OK)
-        return error_set(reterr, PR_EINVAL, "payload_base64: it is not base64");
-    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the new message");
+        return error_set(reterr, PR_EINVAL, "payload_base64: not valid base64");
+    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the new message");
 }
 
 static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, struct pr_error *reterr)
@@ -143,14 +144,13 @@ static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, st
     free(made);
     ret[2] = slice_from(destination);
     if (ret[1].data == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the new message");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the new message");
     edit->payload = given ? &ret[0] : NULL;
     edit->headers = headers != NULL ? &ret[1] : NULL;
     edit->destination = destination != NULL ? &ret[2] : NULL;
     if (!given && headers == NULL && destination == NULL)
         return error_set(reterr, PR_EINVAL,
-                         "nothing would be different: send payload, payload_text, payload_base64, "
-                         "headers or destination");
+                         "nothing to change: give payload, payload_text, payload_base64, headers or destination");
     return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
 }
 
@@ -165,8 +165,8 @@ static bool is_one(struct api *x, const struct filter *filter)
     if (message_count_dead(&reply, filter->endpoint, &any) <= 1)
         return true;
     api_error(x, 409, "ambiguous",
-              arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
-              "it died on its way to several");
+              arena_printf(&x->arena, "give endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
+              "the message died at several endpoints");
     return false;
 }
 
@@ -191,7 +191,7 @@ void api_dead_edit(struct api *x)
         return;
     }
     if (edit.destination != NULL && config_find_endpoint(x->in.config, *edit.destination) == NULL)
-        api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
+        api_error(x, 422, "unknown_endpoint", "see GET /v1/endpoints", "unknown endpoint \"%.*s\"",
                   SLICE_ARGS(*edit.destination));
     else
         order(x, &admin);

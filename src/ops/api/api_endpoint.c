@@ -78,7 +78,7 @@ void api_endpoints(struct api *x)
         return;
     struct pace *rates = arena_alloc_array(&x->arena, reply.endpoint_count, sizeof *rates);
     if (rates == NULL) {
-        api_error(x, 503, "no_memory", "", "no memory for the endpoints");
+        api_error(x, 503, "no_memory", "", "out of memory for the endpoints");
         return;
     }
     paces_look(x->paces, &reply, rates);
@@ -101,8 +101,7 @@ static bool is_known(struct api *x)
 {
     if (config_find_endpoint(x->in.config, x->part) != NULL)
         return true;
-    api_error(x, 404, "not_found", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
-              SLICE_ARGS(x->part));
+    api_error(x, 404, "not_found", "see GET /v1/endpoints", "unknown endpoint \"%.*s\"", SLICE_ARGS(x->part));
     return false;
 }
 
@@ -130,8 +129,8 @@ void api_endpoint_pause(struct api *x)
     if (!is_known(x))
         return;
     if (span != NULL && (duration_parse(slice_from(span), &for_us) != PR_OK || for_us <= 0)) {
-        api_error(x, 400, "invalid", "write 30s, 5m, 24h; without it it is until resumed",
-                  "for: \"%.60s\" is not a time", span);
+        api_error(x, 400, "invalid", "use 30s, 5m or 24h; omit it to pause until resumed",
+                  "for: \"%.60s\" is not a duration", span);
         return;
     }
     admin.until_us = for_us == PR_NEVER ? PR_NEVER : time_add(api_now(x), for_us);

@@ -28,7 +28,7 @@ static bool take_letters(struct api *x, struct admin *admin, struct listed *lett
     for (size_t i = 0; i < admin->letter_count; i++) {
         struct pr_error error;
         if (export_read(&x->arena, json_array_get(list, i), &letters[i], &error) != PR_OK) {
-            api_error(x, 400, "invalid", "take them from GET /v1/dead/export; nothing was imported",
+            api_error(x, 400, "invalid", "use letters from GET /v1/dead/export; nothing was imported",
                       "letters: entry %zu %s", i + 1, error.text);
             return false;
         }
@@ -79,8 +79,8 @@ void api_dead_import(struct api *x)
     struct admin_reply reply = { 0 };
     struct pr_error error;
     int rc = count == 0 || count > IMPORT_MAX
-                 ? error_set(&error, PR_EINVAL, "letters: 1 to %d are possible", IMPORT_MAX)
-             : letters == NULL || answers == NULL ? error_set(&error, PR_ENOMEM, "no memory for %zu letters", count)
+                 ? error_set(&error, PR_EINVAL, "letters: needs 1 to %d entries", IMPORT_MAX)
+             : letters == NULL || answers == NULL ? error_set(&error, PR_ENOMEM, "out of memory for %zu letters", count)
                                                   : PR_OK;
     if (rc == PR_OK && !take_letters(x, &admin, letters))
         return;

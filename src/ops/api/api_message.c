@@ -84,9 +84,8 @@ static bool delivery_json(struct api *x, const struct query_reply *reply, const 
 /* endpoint may be empty: to none. */
 static void not_found(struct api *x, const char *where, pr_slice endpoint)
 {
-    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored",
-              "there is no %s %.*s%s%.*s", where, SLICE_ARGS(x->part), endpoint.size > 0 ? " to " : "",
-              SLICE_ARGS(endpoint));
+    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored", "no %s %.*s%s%.*s",
+              where, SLICE_ARGS(x->part), endpoint.size > 0 ? " to " : "", SLICE_ARGS(endpoint));
 }
 
 void api_message(struct api *x)
@@ -190,7 +189,7 @@ static bool take_cause(struct api *x, struct admin *admin)
     admin->cause = word != NULL ? (int)reason_parse(slice_from(word)) : 0;
     if (word == NULL || admin->cause != PR_REASON_NONE)
         return true;
-    api_error(x, 400, "invalid", "one is rejected", "reason: \"%.60s\" is none", word);
+    api_error(x, 400, "invalid", "for example rejected", "reason: unknown reason \"%.60s\"", word);
     return false;
 }
 
@@ -217,8 +216,8 @@ void api_message_change(struct api *x)
     } else if (reply.missing > 0) {
         not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint);
     } else if (reply.changed == 0 && reply.refused > 0) {
-        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is", "message %.*s is not in a state for it",
-                  SLICE_ARGS(x->part));
+        api_error(x, 409, "refused", "GET /v1/messages/ID shows its state",
+                  "the state of message %.*s does not allow it", SLICE_ARGS(x->part));
     } else {
         api_report_change(x, &admin, &reply);
     }

@@ -13,7 +13,7 @@ bool api_replay_is_long(const struct api *x)
 static void replay_json(struct api *x, pr_id id)
 {
     if (replays_write(x->replays, id, &x->w) != PR_OK)
-        api_error(x, 404, "not_found", "GET /v1/replays lists them; a restart forgets them", "there is no such replay");
+        api_error(x, 404, "not_found", "GET /v1/replays lists the replays since the last restart", "no such replay");
 }
 
 /* "rate": "100/s" or 100, "canary": 5, "canary_wait": "5m". */
@@ -25,13 +25,13 @@ static int take_wishes(struct api *x, struct replay *r, struct pr_error *reterr)
     if (json_is_integer(rate) && json_integer_value(rate) > 0 && json_integer_value(rate) <= REPLAY_RATE_MAX)
         r->rate = (uint64_t)json_integer_value(rate);
     else if (rate != NULL && !replay_rate_parse(slice_from(json_string_value(rate)), &r->rate))
-        return error_set(reterr, PR_EINVAL, "rate: write 100/s, at most %d", REPLAY_RATE_MAX);
+        return error_set(reterr, PR_EINVAL, "rate: use a value such as 100/s, at most %d", REPLAY_RATE_MAX);
     if (first < 1 || first > REPLAY_CANARY_MAX)
-        return error_set(reterr, PR_EINVAL, "canary: a number from 1 to %d; without one leave it out",
+        return error_set(reterr, PR_EINVAL, "canary: must be a number from 1 to %d; omit it for none",
                          REPLAY_CANARY_MAX);
     r->canary = canary != NULL ? (size_t)first : 0;
     if (wait != NULL && (duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK || r->canary_wait_us <= 0))
-        return error_set(reterr, PR_EINVAL, "canary_wait: \"%.60s\" is not a time; write 30s, 5m", wait);
+        return error_set(reterr, PR_EINVAL, "canary_wait: \"%.60s\" is not a duration; use 30s or 5m", wait);
     return PR_OK;
 }
 
@@ -42,9 +42,9 @@ void api_replay_start(struct api *x, const struct admin *admin)
     pr_id id;
     int rc = take_wishes(x, &wish, &error);
     if (rc == PR_OK && admin->filter.id_count > 0)
-        rc = error_set(&error, PR_EINVAL, "rate and canary are for replays by filter");
+        rc = error_set(&error, PR_EINVAL, "rate and canary need a filter, not ids");
     if (rc == PR_OK && admin->filter.limit > 0)
-        rc = error_set(&error, PR_EINVAL, "limit is for replays in one piece, without rate and canary");
+        rc = error_set(&error, PR_EINVAL, "limit cannot be combined with rate or canary");
     if (rc == PR_OK)
         rc = replays_start(x->replays, &wish, x->in.store, &id, &error);
     if (rc < 0) {
@@ -91,8 +91,8 @@ void api_replay_change(struct api *x)
         return;
     int rc = stop ? replays_stop(x->replays, id, api_now(x)) : replays_resume(x->replays, id);
     if (rc == PR_STALE)
-        api_error(x, 409, "refused", "GET /v1/replays/ID says how it stands",
-                  stop ? "it has ended already" : "it is under way, or it has done everything");
+        api_error(x, 409, "refused", "GET /v1/replays/ID shows its progress",
+                  stop ? "it has already ended" : "it is running, or it is complete");
     else if (rc != PR_OK || record(x, stop ? ADMIN_REPLAY_STOP : ADMIN_REPLAY_RESUME, id))
         replay_json(x, id);
 }

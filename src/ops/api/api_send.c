@@ -11,7 +11,7 @@ static bool destinations_are_known(struct api *x, const struct pr_message *messa
         if (messages[i].destination.size > 0 && config_find_endpoint(x->in.config, messages[i].destination) == NULL) {
             api_error(x, 422, "unknown_endpoint",
                       "GET /v1/endpoints lists them; without a destination the routes decide",
-                      "there is no endpoint \"%.*s\"", SLICE_ARGS(messages[i].destination));
+                      "unknown endpoint \"%.*s\"", SLICE_ARGS(messages[i].destination));
             return false;
         }
     return true;
@@ -45,7 +45,7 @@ void api_messages_send(struct api *x)
     pr_slice box = params_get(&x->params, "box");
     box = box.size > 0 ? box : PR_STR("outbox");
     if (config_find_box(x->in.config, box) == NULL) {
-        api_error(x, 404, "unknown_box", "name it under boxes: in the configuration", "there is no box \"%.*s\"",
+        api_error(x, 404, "unknown_box", "add it under boxes: in the configuration", "unknown box \"%.*s\"",
                   SLICE_ARGS(box));
         return;
     }
@@ -55,7 +55,7 @@ void api_messages_send(struct api *x)
     pr_id *ids = rc == PR_OK ? arena_alloc_array(&x->arena, count, sizeof *ids) : NULL;
     int *answers = rc == PR_OK ? arena_alloc_array(&x->arena, count, sizeof *answers) : NULL;
     if (rc == PR_OK && (ids == NULL || answers == NULL))
-        rc = error_set(&error, PR_ENOMEM, "no memory for %zu messages", count);
+        rc = error_set(&error, PR_ENOMEM, "out of memory for %zu messages", count);
     if (rc == PR_OK)
         rc = store_enqueue(x->in.store, box, messages, count, (size_t)x->in.config->payload_max, ids, answers, &error);
     if (rc < 0) {

@@ -30,7 +30,7 @@ void api_status(struct api *x)
 {
     struct status *s = arena_zalloc(&x->arena, sizeof *s);
     if (s == NULL)
-        api_error(x, 503, "no_memory", "", "no memory for the status");
+        api_error(x, 503, "no_memory", "", "out of memory for the status");
     else if (collect(x, s)) {
         check_here(x, s);
         status_json(&x->w, s);
@@ -42,7 +42,7 @@ void api_health(struct api *x)
 {
     struct status *s = arena_zalloc(&x->arena, sizeof *s);
     if (s == NULL)
-        api_error(x, 503, "no_memory", "", "no memory for the status");
+        api_error(x, 503, "no_memory", "", "out of memory for the status");
     else if (collect(x, s)) {
         check_here(x, s);
         json_begin_object(&x->w);

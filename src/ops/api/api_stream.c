@@ -48,7 +48,7 @@ void api_streams(struct api *x)
         return;
     }
     if (after.size > 0 && !stream_mark_parse(after, &query.after_stream)) {
-        api_error(x, 400, "invalid", "", "after: it is `next` of the page before");
+        api_error(x, 400, "invalid", "", "after: must be `next` of the previous page");
         return;
     }
     if (!api_query(x, &query, &reply))

@@ -67,11 +67,11 @@ bool body_check(struct api *x)
     json_object_foreach(x->json, key, value)
     {
         if (!field_is_known(x->route->fields, key)) {
-            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key, x->route->fields);
+            api_error(x, 400, "invalid", "", "unknown member \"%.60s\"; known are: %s", key, x->route->fields);
             return false;
         }
         if (!field_has_right_type(key, value)) {
-            api_error(x, 400, "invalid", "GET /openapi.json says what it is", "%s: it has the wrong type", key);
+            api_error(x, 400, "invalid", "see GET /openapi.json", "%s: wrong type", key);
             return false;
         }
     }
@@ -94,7 +94,7 @@ bool body_endpoint(struct api *x, pr_slice *ret)
     *ret = slice_from(name);
     if (name == NULL || name[0] != '\0')
         return true;
-    api_error(x, 400, "invalid", "", "endpoint: it is empty; leave it out");
+    api_error(x, 400, "invalid", "", "endpoint: must not be empty; omit it instead");
     return false;
 }
 
@@ -102,13 +102,13 @@ static int take_ids(struct api *x, const json_t *list, struct filter *filter, st
 {
     size_t count = json_array_size(list);
     if (count == 0 || count > IDS_MAX)
-        return error_set(reterr, PR_EINVAL, "ids: 1 to %d are possible", IDS_MAX);
+        return error_set(reterr, PR_EINVAL, "ids: needs 1 to %d entries", IDS_MAX);
     pr_id *ids = arena_alloc_array(&x->arena, count, sizeof *ids);
     if (ids == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %zu ids", count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu ids", count);
     for (size_t i = 0; i < count; i++)
         if (pr_id_parse(slice_from(json_string_value(json_array_get(list, i))), &ids[i]) != PR_OK)
-            return error_set(reterr, PR_EINVAL, "ids: entry %zu is not an id", i + 1);
+            return error_set(reterr, PR_EINVAL, "ids: entry %zu is not a message id", i + 1);
     filter->ids = ids;
     filter->id_count = count;
     return PR_OK;
@@ -125,10 +125,10 @@ static int take_filter(struct api *x, json_t *object, struct filter *filter, str
         if (json_is_integer(value))
             text = arena_printf(&x->arena, "%lld", (long long)json_integer_value(value));
         int rc = text.data != NULL ? filter_set(filter, slice_from(key), text, now_us, reterr)
-                                   : error_set(reterr, PR_EINVAL, "filter: %.60s is not a text", key);
+                                   : error_set(reterr, PR_EINVAL, "filter: %.60s: must be a string", key);
         if (rc == PR_UNKNOWN)
             rc = error_set(reterr, PR_EINVAL,
-                           "filter: there is no \"%.60s\"; there are box endpoint type stream reason error "
+                           "filter: unknown member \"%.60s\"; known are box endpoint type stream reason error "
                            "fingerprint since until row newest_row limit after",
                            key);
         if (rc < 0)
@@ -144,19 +144,19 @@ bool body_filter(struct api *x, struct filter *ret)
     int rc = PR_OK;
     *ret = api_filter_init(x);
     if (ids == NULL && filter == NULL)
-        rc = error_set(&error, PR_EINVAL, "say which: ids or filter");
+        rc = error_set(&error, PR_EINVAL, "give ids or filter");
     if (rc == PR_OK && filter != NULL)
         rc = take_filter(x, filter, ret, &error);
     if (rc == PR_OK && ret->newest_row != 0 && !slice_starts_with(slice_from(x->route->path), PR_STR("/v1/dead")))
-        rc = error_set(&error, PR_EINVAL, "newest_row: only dead letters have it");
+        rc = error_set(&error, PR_EINVAL, "newest_row: only for dead letters");
     struct filter others = *ret;
     others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
     if (rc == PR_OK && ids != NULL && (!filter_is_empty(&others) || ret->limit > 0 || ret->after > 0))
-        rc = error_set(&error, PR_EINVAL, "ids and filter exclude each other, but for endpoint");
+        rc = error_set(&error, PR_EINVAL, "ids and filter cannot be combined, except with endpoint");
     if (rc == PR_OK && ids != NULL)
         rc = take_ids(x, ids, ret, &error);
     if (rc == PR_OK && filter != NULL && filter_is_empty(ret))
-        rc = error_set(&error, PR_EINVAL, "the filter is empty: it would mean everything");
+        rc = error_set(&error, PR_EINVAL, "the filter is empty: it would match everything");
     if (rc < 0)
         api_fault(x, &error);
     return rc == PR_OK;

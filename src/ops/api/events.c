@@ -38,10 +38,10 @@ static int parse_kinds(pr_slice list, unsigned *ret, struct pr_error *reterr)
                !slice_eq_cstr((pr_slice){ list.data, size }, happening_name((enum happening_kind)kind)))
             kind++;
         if (kind > HAPPENING_ENDPOINT)
-            return error_set(reterr, PR_EINVAL,
-                             "kind: \"%.*s\" is none; there are sent failed dead parked discarded expired "
-                             "changed endpoint",
-                             (int)size, list.data);
+            return error_set(
+                reterr, PR_EINVAL,
+                "kind: unknown kind \"%.*s\"; use one of sent failed dead parked discarded expired changed endpoint",
+                (int)size, list.data);
         *ret |= 1u << kind;
         size += comma != NULL;
         list = (pr_slice){ list.data + size, list.size - size };
@@ -54,10 +54,10 @@ int events_new(struct feed *feed, const struct params *params, const atomic_bool
 {
     struct events *e = calloc(1, sizeof *e);
     if (e == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a listener");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a client");
     int rc = parse_kinds(params_get(params, "kind"), &e->kinds, reterr);
     if (rc == PR_OK && feed_join(feed, &e->next) != PR_OK)
-        rc = error_set(reterr, PR_ENOMEM, "no memory for a listener");
+        rc = error_set(reterr, PR_ENOMEM, "out of memory for a client");
     if (rc < 0) {
         free(e);
         return rc;
@@ -129,7 +129,8 @@ static void events_fetch(struct events *e)
             events_write(&e->pending, &list[i]);
     if (rc == PR_STALE) {
         buf_add_cstr(&e->pending,
-                     ": dropped: you were too slow and missed events; look at the state, then listen again\n\n");
+                     ": dropped: this client was too slow and missed events; read the state, then reconnect\n"
+                     "\n");
         e->over = true;
     }
     e->silent = e->pending.size > 0 ? 0 : e->silent + (rc == PR_TIMEOUT);

@@ -151,9 +151,9 @@ static void guest_look(struct gate *g, struct guest *guest)
     switch (http_head_read(PR_BYTES(g->bytes, (size_t)got), &head)) {
     case HEAD_MORE:
         if ((size_t)got == sizeof g->bytes)
-            guest_refuse(g, guest, 431, "too_large", "the head of the request is too large");
+            guest_refuse(g, guest, 431, "too_large", "the request header is too large");
         else if (++guest->looks > LOOKS_MAX)
-            guest_refuse(g, guest, 408, "timeout", "the head of the request comes in too many pieces");
+            guest_refuse(g, guest, 408, "timeout", "the request header came in too many pieces");
         return;
     case HEAD_WRONG: guest_refuse(g, guest, head.status, head.code, head.text); return;
     case HEAD_READ: break;
@@ -168,9 +168,9 @@ static void guest_look(struct gate *g, struct guest *guest)
 static void guest_time_is_over(struct gate *g, struct guest *guest)
 {
     if (guest->state == GUEST_ASKS)
-        guest_refuse(g, guest, 408, "timeout", "the head of the request did not come in time");
+        guest_refuse(g, guest, 408, "timeout", "the request header did not arrive in time");
     else if (guest->state == GUEST_WAITS)
-        guest_refuse(g, guest, 503, "busy", "too many requests are being answered");
+        guest_refuse(g, guest, 503, "busy", "too many requests at once");
     else
         guest_close(g, guest);
 }
@@ -345,7 +345,7 @@ int gate_start(const struct gate_options *options, struct gate **ret, struct pr_
 {
     struct gate *g = calloc(1, sizeof *g);
     if (g == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for http");
+        return error_set(reterr, PR_ENOMEM, "out of memory for http");
     g->options = *options;
     g->wake_fd = -1;
     g->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -26,7 +26,7 @@ static int http_front_start(struct runtime *rt, const struct config *config, str
                             struct pr_error *reterr)
 {
     struct http_front *f = calloc(1, sizeof *f);
-    int rc = f != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for http");
+    int rc = f != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for http");
     if (rc == PR_OK && config->http_listen[0] != '\0')
         rc = http_server_start(rt, config, log, &f->server, reterr);
     if (rc == PR_OK && config->watch.raise_type[0] != '\0')

@@ -63,14 +63,14 @@ static enum head_found read_target(pr_slice target, struct http_head *h)
     if (target.size > HEAD_TARGET_MAX)
         return wrong(h, 414, "too_large", "the URL is too long");
     if (target.size == 0 || target.data[0] != '/')
-        return invalid(h, "the request names no path");
+        return invalid(h, "the request has no path");
     for (size_t i = 0; i < target.size; i++)
         if (target.data[i] <= ' ' || target.data[i] >= 0x7f || target.data[i] == '#')
             return invalid(h, "the path has a character that must be URL-encoded");
     h->path = (pr_slice){ target.data, mark != NULL ? (size_t)(mark - target.data) : target.size };
     for (size_t i = h->path.size; i < target.size; i++)
         params += target.data[i] == '&';
-    return params <= PARAMS_MAX ? HEAD_READ : wrong(h, 400, "invalid", "there are too many parameters");
+    return params <= PARAMS_MAX ? HEAD_READ : wrong(h, 400, "invalid", "too many parameters");
 }
 
 /* METHOD SP TARGET SP HTTP/1.1, one space each. */
@@ -86,7 +86,7 @@ static enum head_found read_request_line(pr_slice line, struct http_head *h, boo
     if (!is_token(h->method))
         return invalid(h, "the method is not a word");
     if (!*ret_is_1_1 && !slice_eq_cstr(version, "HTTP/1.0"))
-        return wrong(h, 505, "version", "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return wrong(h, 505, "version", "only HTTP/1.1 and HTTP/1.0 are supported");
     return read_target((pr_slice){ first + 1, (size_t)(last - first - 1) }, h);
 }
 
@@ -106,7 +106,7 @@ static enum head_found read_field(pr_slice line, struct http_head *h, struct fie
     const char *colon = memchr(line.data, ':', line.size);
     pr_slice name = { line.data, colon != NULL ? (size_t)(colon - line.data) : line.size };
     if (++f->count > HEAD_FIELDS_MAX)
-        return wrong(h, 431, "too_large", "there are too many header fields");
+        return wrong(h, 431, "too_large", "too many header fields");
     if (colon == NULL || !is_token(name)) /* a folded line begins with a space */
         return invalid(h, "a header field is not NAME: VALUE on one line");
     pr_slice value = slice_trim((pr_slice){ colon + 1, line.size - name.size - 1 });
@@ -122,7 +122,7 @@ static enum head_found read_field(pr_slice line, struct http_head *h, struct fie
     if (name_is(name, "Transfer-Encoding")) {
         f->codings++;
         if (!name_is(value, "chunked"))
-            return wrong(h, 501, "unsupported", "chunked is the only transfer encoding");
+            return wrong(h, 501, "unsupported", "the only supported transfer encoding is chunked");
     }
     return HEAD_READ;
 }
@@ -130,11 +130,11 @@ static enum head_found read_field(pr_slice line, struct http_head *h, struct fie
 static enum head_found check_fields(const struct fields *f, bool is_1_1, struct http_head *h)
 {
     if (f->hosts > 1 || (is_1_1 && f->hosts == 0))
-        return invalid(h, "HTTP/1.1 needs one Host");
+        return invalid(h, "HTTP/1.1 needs exactly one Host field");
     if (f->lengths > 1)
-        return invalid(h, "there are two lengths");
+        return invalid(h, "two Content-Length fields");
     if (f->codings > 1 || (f->codings == 1 && (f->lengths == 1 || !is_1_1)))
-        return invalid(h, "Transfer-Encoding goes with HTTP/1.1, once, and without Content-Length");
+        return invalid(h, "Transfer-Encoding needs HTTP/1.1, only once and without Content-Length");
     h->chunked = f->codings == 1;
     h->body_bytes = f->length;
     return HEAD_READ;
@@ -149,7 +149,7 @@ enum head_found http_head_read(pr_slice bytes, struct http_head *ret)
     *ret = (struct http_head){ .status = 0 };
     while (found == HEAD_READ) {
         if (!take_line(&bytes, &line, &ends))
-            return invalid(ret, "lines end with CR LF");
+            return invalid(ret, "lines must end with CR LF");
         if (!ends)
             return HEAD_MORE;
         if (!first && line.size == 0)

@@ -189,20 +189,22 @@ static void responses(struct json_writer *w, const struct api_route *r)
     json_begin_object(w);
     while (next_word(&list, &word))
         if (word.data[0] == '2')
-            response(w, word, slice_eq_cstr(word, "202") ? "taken on; it is under way" : "done", type, answer_of(r));
+            response(w, word, slice_eq_cstr(word, "202") ? "accepted and running" : "done", type, answer_of(r));
     list = r->statuses;
-    response(w, PR_STR("400"), "the request is not understood", "application/json", ERROR_SCHEMA);
+    response(w, PR_STR("400"), "invalid request", "application/json", ERROR_SCHEMA);
     if (r->role != ROLE_NONE)
-        response(w, PR_STR("401"), "a token is needed", "application/json", ERROR_SCHEMA);
-    response(w, PR_STR("403"), "not from here, or not with this token", "application/json", ERROR_SCHEMA);
+        response(w, PR_STR("401"), "a token is required", "application/json", ERROR_SCHEMA);
+    response(w, PR_STR("403"), "not allowed from this origin or with this token", "application/json", ERROR_SCHEMA);
     while (next_word(&list, &word))
         if (word.data[0] != '2' && !slice_eq_cstr(word, "413"))
-            response(w, word, "it could not be done; the error says why", "application/json", ERROR_SCHEMA);
+            response(w, word, "not possible in the current state; the error says why", "application/json",
+                     ERROR_SCHEMA);
     if (r->body != BODY_NONE) {
         response(w, PR_STR("413"), "the body is too large", "application/json", ERROR_SCHEMA);
-        response(w, PR_STR("415"), "the body is of a type that is not understood", "application/json", ERROR_SCHEMA);
+        response(w, PR_STR("415"), "unsupported content type of the body", "application/json", ERROR_SCHEMA);
     }
-    response(w, PR_STR("503"), "not now", "application/json", r->role != ROLE_NONE ? ERROR_SCHEMA : NULL);
+    response(w, PR_STR("503"), "temporarily unavailable", "application/json",
+             r->role != ROLE_NONE ? ERROR_SCHEMA : NULL);
     json_end_object(w);
 }
 

@@ -55,7 +55,7 @@ static int param_add(pr_slice pair, struct arena *arena, struct params *params, 
     size_t value_at = name_size + (equals != NULL);
     struct param p = { { NULL, 0 }, { NULL, 0 } };
     if (params->count == PARAMS_MAX)
-        return error_set(reterr, PR_EINVAL, "at most %d parameters are possible", PARAMS_MAX);
+        return error_set(reterr, PR_EINVAL, "at most %d parameters are allowed", PARAMS_MAX);
     int rc = url_decode((pr_slice){ pair.data, name_size }, true, arena, &p.name);
     if (rc == PR_OK)
         rc = url_decode((pr_slice){ pair.data + value_at, pair.size - value_at }, true, arena, &p.value);
@@ -63,10 +63,10 @@ static int param_add(pr_slice pair, struct arena *arena, struct params *params, 
         rc = PR_EINVAL;
     if (rc < 0)
         return error_set(reterr, rc,
-                         rc == PR_ENOMEM ? "no memory for the parameters" : "a parameter is not URL-encoded UTF-8");
+                         rc == PR_ENOMEM ? "out of memory for the parameters" : "a parameter is not URL-encoded UTF-8");
     for (size_t i = 0; i < params->count; i++)
         if (slice_eq(params->list[i].name, p.name))
-            return error_set(reterr, PR_EINVAL, "the parameter %.*s is there twice", SLICE_ARGS(p.name));
+            return error_set(reterr, PR_EINVAL, "parameter %.*s was given twice", SLICE_ARGS(p.name));
     params->list[params->count++] = p;
     return PR_OK;
 }
@@ -104,9 +104,8 @@ int params_check(const struct params *params, const char *known, struct pr_error
         if (word_is_in(name, known))
             continue;
         return *known != '\0'
-                   ? error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name),
-                               known)
-                   : error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\", nor any other", SLICE_ARGS(name));
+                   ? error_set(reterr, PR_EINVAL, "unknown parameter \"%.*s\"; known are: %s", SLICE_ARGS(name), known)
+                   : error_set(reterr, PR_EINVAL, "unknown parameter \"%.*s\"; this path has none", SLICE_ARGS(name));
     }
     return PR_OK;
 }
@@ -147,8 +146,8 @@ static int set_state(struct filter *filter, pr_slice value, struct pr_error *ret
     enum state state = state_parse(value);
     if (state == STATE_COUNT || state == STATE_GONE)
         return error_set(reterr, PR_EINVAL,
-                         "state: \"%.*s\" is none; there are ready, in-flight, delayed, retrying, held, "
-                         "parked, paused, dead, done",
+                         "state: unknown state \"%.*s\"; use one of ready, in-flight, delayed, retrying, held, parked, "
+                         "paused, dead, done",
                          SLICE_ARGS(value));
     filter->state = (int)state;
     return PR_OK;
@@ -158,7 +157,7 @@ static int set_time(pr_slice name, pr_slice value, int64_t now_us, int64_t *ret,
 {
     if (time_or_span(value, -1, now_us, ret))
         return PR_OK;
-    return error_set(reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
+    return error_set(reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; use 1h or 2024-01-31T12:00:00Z",
                      SLICE_ARGS(name), SLICE_ARGS(value));
 }
 
@@ -171,14 +170,14 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
                   { "stream", &f->stream }, { "error", &f->error },       { "fingerprint", &f->fingerprint } };
     uint64_t limit;
     if (value.size == 0)
-        return error_set(reterr, PR_EINVAL, "%.*s is empty; leave it out", SLICE_ARGS(name));
+        return error_set(reterr, PR_EINVAL, "%.*s: must not be empty; omit it instead", SLICE_ARGS(name));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (!slice_eq_cstr(name, texts[i].name))
             continue;
         if (i == 0 && !name_is_valid(value))
-            return error_set(reterr, PR_EINVAL, "box: \"%.*s\" is not the name of a box", SLICE_ARGS(value));
+            return error_set(reterr, PR_EINVAL, "box: \"%.*s\" is not a valid box name", SLICE_ARGS(value));
         if (texts[i].field == &f->fingerprint && !fingerprint_is_valid(value))
-            return error_set(reterr, PR_EINVAL, "fingerprint: \"%.*s\" is none; write 16 digits 0 to f",
+            return error_set(reterr, PR_EINVAL, "fingerprint: \"%.*s\" is not a fingerprint; use 16 hex digits",
                              SLICE_ARGS(utf8_cut(value, 40)));
         *texts[i].field = value;
         return PR_OK;
@@ -191,27 +190,27 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
         f->reason = (int)reason_parse(value);
         return f->reason != PR_REASON_NONE
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL, "reason: \"%.*s\" is none; one is timeout_exceeded",
+                   : error_set(reterr, PR_EINVAL, "reason: unknown reason \"%.*s\"; for example timeout_exceeded",
                                SLICE_ARGS(value));
     }
     if (slice_eq_cstr(name, "limit")) {
         if (!number_parse(value, LIST_LIMIT_MAX, &limit) || limit == 0)
-            return error_set(reterr, PR_EINVAL, "limit: a number from 1 to %d", LIST_LIMIT_MAX);
+            return error_set(reterr, PR_EINVAL, "limit: must be a number from 1 to %d", LIST_LIMIT_MAX);
         f->limit = (size_t)limit;
         return PR_OK;
     }
     if (slice_eq_cstr(name, "row"))
         return number_parse(value, INT64_MAX, &f->row) && f->row > 0
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
+                   : error_set(reterr, PR_EINVAL, "row: must be the row number of a dead letter");
     if (slice_eq_cstr(name, "newest_row"))
         return number_parse(value, INT64_MAX, &f->newest_row) && f->newest_row > 0
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL, "newest_row: what the step before said as newest_row");
+                   : error_set(reterr, PR_EINVAL, "newest_row: must be newest_row of the previous step");
     if (slice_eq_cstr(name, "after"))
         return filter_set_after(f, value)
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL, "after: what the page before said as next: a row, or BOX:ROW");
+                   : error_set(reterr, PR_EINVAL, "after: must be `next` of the previous page: a row, or BOX:ROW");
     return PR_UNKNOWN;
 }
 

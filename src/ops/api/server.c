@@ -95,7 +95,7 @@ static int secrets_init(struct secrets *s, const struct config *config, struct p
     if (ok)
         return PR_OK;
     secrets_fini(s);
-    return error_set(reterr, PR_ENOMEM, "no memory for http");
+    return error_set(reterr, PR_ENOMEM, "out of memory for http");
 }
 
 /* ---- What came ----------------------------------------------------------------------------------- */
@@ -147,12 +147,12 @@ static void check_change(struct request *r, struct MHD_Connection *connection)
         return;
     if (!cannot_be_forged(r, connection))
         refuse(r, MHD_HTTP_FORBIDDEN, "header_missing", "send " GUARD_HEADER ": 1",
-               "changes need the header " GUARD_HEADER ", which no web page can send");
+               "changes need the header " GUARD_HEADER ", which web pages cannot send");
     else if (r->x.route->body == BODY_JSON && !media_type_is(r->x.input.content_type, "application/json"))
         refuse(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "unsupported", "send Content-Type: application/json",
-               "changes come as JSON");
+               "changes must be JSON");
     else if (length != NULL && strtoull(length, NULL, 10) > r->body.max)
-        refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "raise limits.payload, or send a reference to it",
+        refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "raise limits.payload, or send a reference to the data",
                "the body is too large");
 }
 
@@ -177,21 +177,21 @@ static void admit(struct server *s, struct request *r, struct MHD_Connection *co
     buf_init(&r->body, s->body_max);
     ASSERT(pthread_rwlock_unlock(&s->lock) == 0);
     if (!known)
-        refuse(r, MHD_HTTP_FORBIDDEN, "bad_host", "name it under http.hosts in the configuration",
-               "this is not a name by which it may be called");
+        refuse(r, MHD_HTTP_FORBIDDEN, "bad_host", "add the name under http.hosts in the configuration",
+               "requests with this host name are not allowed");
     else if (authz_is_cross_site(header(connection, "Sec-Fetch-Site"), header(connection, MHD_HTTP_HEADER_ORIGIN),
                                  header(connection, MHD_HTTP_HEADER_HOST)))
-        refuse(r, MHD_HTTP_FORBIDDEN, "cross_site", "ask from a program, or open the address itself",
-               "a page of another origin asks for this");
+        refuse(r, MHD_HTTP_FORBIDDEN, "cross_site", "use a program, or open the address directly",
+               "requests from pages of another origin are not allowed");
 }
 
 static void check_role(struct request *r)
 {
     if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE)
         refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN",
-               "a token that is known here is needed");
+               "a valid token is required");
     else if (r->x.role < r->x.route->role)
-        refuse(r, MHD_HTTP_FORBIDDEN, "viewer", "use the operator's token", "this token may look, not change");
+        refuse(r, MHD_HTTP_FORBIDDEN, "viewer", "use the operator's token", "this token is read-only");
 }
 
 static void find_route(struct request *r, const char *method)
@@ -205,9 +205,9 @@ static void find_route(struct request *r, const char *method)
 
     enum route_found found = route_find(method, path, &x->route, &part, &r->allow);
     if (found == ROUTE_NO_PATH)
-        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "GET /openapi.json lists everything", "there is nothing here");
+        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "see GET /openapi.json", "unknown path");
     else if (found == ROUTE_NO_METHOD)
-        refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "method", r->allow, "not with this method");
+        refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "method", r->allow, "the path does not support this method");
     if (found != ROUTE_FOUND)
         return;
     int rc = url_decode(part, false, &x->arena, &x->part);
@@ -280,7 +280,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct req
 {
     struct api *x = &r->x;
     if (buf_failed(&x->out))
-        api_error(x, 503, "no_memory", "ask for less: limit=10", "the answer is too large");
+        api_error(x, 503, "no_memory", "request less: limit=10", "the answer is too large");
     buf_add_cstr(&x->out, x->out.size > 0 && x->out.data[x->out.size - 1] == '\n' ? "" : "\n");
     pr_slice out = buf_slice(&x->out);
     return send_response(connection, r,
@@ -295,13 +295,13 @@ static bool take_json(struct request *r)
     json_error_t where;
     pr_slice body = slice_trim(buf_slice(&r->body));
     if (!json_is_shallow(body)) {
-        api_error(x, 400, "invalid", "", "the body is nested more than %d deep", DECODE_DEPTH_MAX);
+        api_error(x, 400, "invalid", "", "the body is nested more than %d levels deep", DECODE_DEPTH_MAX);
         return false;
     }
     x->json = body.size > 0 ? json_loadb(body.data, body.size, JSON_REJECT_DUPLICATES, &where) : json_object();
     if (json_is_object(x->json))
         return body_check(x);
-    api_error(x, 400, "invalid", "", "the body is not a JSON object%s%.200s", x->json == NULL ? ": " : "",
+    api_error(x, 400, "invalid", "", "the body must be a JSON object%s%.200s", x->json == NULL ? ": " : "",
               x->json == NULL ? where.text : "");
     return false;
 }
@@ -311,7 +311,8 @@ static void answer(struct request *r)
     struct api *x = &r->x;
     struct pr_error error;
     if (buf_failed(&r->body)) {
-        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it", "the body is too large");
+        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to the data",
+                  "the body is too large");
         return;
     }
     x->input.body = buf_slice(&r->body);
@@ -363,14 +364,15 @@ static enum MHD_Result send_events(struct server *s, struct request *r, struct M
     struct listener *l = calloc(1, sizeof *l);
     struct pr_error error = { 0 };
     bool room = atomic_fetch_add(&s->listeners, 1) < LISTENERS_MAX;
-    int rc = l == NULL ? error_set(&error, PR_ENOMEM, "no memory for a listener") : PR_OK;
+    int rc = l == NULL ? error_set(&error, PR_ENOMEM, "out of memory for a client") : PR_OK;
     if (rc == PR_OK && room)
         rc = events_new(runtime_feed(s->rt), &r->x.params, &s->stopping, &l->events, &error);
     if (rc < 0 || !room) {
         atomic_fetch_sub(&s->listeners, 1);
         free(l);
         if (!room)
-            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already", LISTENERS_MAX);
+            api_error(&r->x, 503, "too_many", "try again later", "%d event clients are connected already",
+                      LISTENERS_MAX);
         else
             api_fault(&r->x, &error);
         return send_answer(connection, r);
@@ -515,13 +517,13 @@ int http_server_start(struct runtime *rt, const struct config *config, struct lo
     struct address address;
     int rc = address_parse(config->http_listen, &address, reterr);
     if (rc == PR_OK && !address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
-        rc = error_set(reterr, PR_ECONFIG, "http.listen: %s is not a loopback address; others need http.token",
+        rc = error_set(reterr, PR_ECONFIG, "http.listen: %s is not a loopback address; other addresses need http.token",
                        config->http_listen);
     if (rc < 0)
         return rc;
     struct server *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for http");
+        return error_set(reterr, PR_ENOMEM, "out of memory for http");
     *s = (struct server){ .rt = rt,
                           .log = log,
                           .address = address,
@@ -532,7 +534,7 @@ int http_server_start(struct runtime *rt, const struct config *config, struct lo
     ASSERT(pthread_rwlock_init(&s->lock, NULL) == 0);
     rc = s->metrics != NULL && s->replays != NULL && s->paces != NULL
              ? secrets_init(&s->secrets, config, reterr)
-             : error_set(reterr, PR_ENOMEM, "no memory for http");
+             : error_set(reterr, PR_ENOMEM, "out of memory for http");
     if (rc == PR_OK)
         rc = server_listen(s, config->http_listen, reterr);
     if (rc < 0) {
@@ -542,7 +544,7 @@ int http_server_start(struct runtime *rt, const struct config *config, struct lo
     log_emit(log, LOG_INFO, "http_listening", LOG_STR("listen", config->http_listen), LOG_INT("port", s->port));
     if (address.any.sa_family != AF_UNIX && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
         log_emit(log, LOG_INFO, "http_without_token",
-                 LOG_STR("next", "every user of this machine is an operator: set http.token, or listen on unix:PATH"));
+                 LOG_STR("next", "every local user can change everything; set http.token, or listen on unix:PATH"));
     *ret = s;
     return PR_OK;
 }

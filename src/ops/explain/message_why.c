@@ -215,13 +215,13 @@ static void say_free(struct why_context *v)
 {
     char id[PR_ID_TEXT_SIZE];
     if (v->aside == NULL) {
-        SAY(v, "It is held in stream %s, but what it waited for is gone.\n", clean(v, v->l->m.stream));
+        SAY(v, "It is held in stream %s, but the message before it is gone.\n", clean(v, v->l->m.stream));
         return;
     }
     pr_id_format(v->aside->m.id, id);
     SAY(v,
-        "It is held in stream %s, but %s (%s) before it is parked: that holds up nobody where the ordering "
-        "is not strict.\n",
+        "It is held in stream %s, but the message before it, %s (%s), is parked: a parked message only blocks its "
+        "stream when the ordering is strict.\n",
         clean(v, v->l->m.stream), id, clean(v, v->aside->m.type));
 }
 
@@ -234,17 +234,17 @@ static void say_head(struct why_context *v)
         return;
     }
     pr_id_format(head->m.id, id);
-    SAY(v, "It is held behind %s (%s), which stands before it in stream %s and is %s", id, clean(v, head->m.type),
+    SAY(v, "It is held behind %s (%s), the message before it in stream %s, which is %s", id, clean(v, head->m.type),
         clean(v, v->l->m.stream), state_name(head->state));
     const struct breaker_info *b = message_breaker(v->o->config, v->o->reply, head);
     if (b != NULL)
-        SAY(v, ", but endpoint %s is %s (%s)", clean(v, b->endpoint), breaker_state_now(b, v->now_us),
+        SAY(v, ", but endpoint %s is %s (%s)", clean(v, b->endpoint), breaker_state_word(b, v->now_us),
             clean(v, slice_from(breaker_words(v->arena, b))));
     if (head->state == STATE_RETRYING)
         SAY(v, ": its next attempt is %s", ahead(v, head->m.due_us));
     SAY(v, ".\n");
     if (head->m.reason != PR_REASON_NONE)
-        SAY(v, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason), head->m.error.size > 0 ? ": " : "",
+        SAY(v, "That message failed with %s%s%s.\n", pr_reason_name(head->m.reason), head->m.error.size > 0 ? ": " : "",
             clean(v, head->m.error));
 }
 
@@ -255,7 +255,7 @@ static void say_paused(struct why_context *v)
     if (e != NULL && e->by.size > 0)
         SAY(v, " by %s", clean(v, e->by));
     if (e != NULL && e->paused_until_us == PR_NEVER)
-        SAY(v, " until somebody resumes it");
+        SAY(v, " until you resume it");
     else if (e != NULL)
         SAY(v, " until %s", time_words(v->arena, e->paused_until_us));
     if (e != NULL && e->why.size > 0)
@@ -267,12 +267,12 @@ static void say_parked(struct why_context *v)
 {
     const struct pr_message *m = &v->l->m;
     if (message_awaits_route(m) && m->destination.size > 0)
-        SAY(v, "It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
+        SAY(v, "It is parked: no endpoint \"%s\" is configured. It continues when the configuration has one.\n",
             clean(v, m->destination));
     else if (message_awaits_route(m))
-        SAY(v, "It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
+        SAY(v, "It is parked: it names no endpoint, and no route matches. It continues when a route matches.\n");
     else
-        SAY(v, "It is parked: nothing happens until a person says so.\n");
+        SAY(v, "It is parked: nothing happens until you retry or discard it.\n");
 }
 
 static void say_dead(struct why_context *v)
@@ -281,23 +281,22 @@ static void say_dead(struct why_context *v)
     char id[PR_ID_TEXT_SIZE];
     SAY(v, "It died %s: ", ago(v, l->died_us));
     if (message_was_poison(l)) /* the last hand-out was not started */
-        SAY(v, "handed out %d times, and nobody ever said how it ended (a crash, a kill)",
-            message_unexplained(&l->m) - 1);
+        SAY(v, "%d attempts started, and none had an outcome (a crash, a kill)", message_unexplained(&l->m) - 1);
     else if (l->cause == PR_REASON_POISON_MESSAGE)
         SAY(v, "retries used up, it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
     else
         SAY(v, "%s", message_reason(l));
     if (l->limit > 0)
-        SAY(v, ", the limit is %d", l->limit);
+        SAY(v, "; the limit is %d", l->limit);
     SAY(v, ".\n");
     if (l->rule.size > 0)
-        SAY(v, "Decided by: %s.\n", clean(v, l->rule));
+        SAY(v, "Decided by %s.\n", clean(v, l->rule));
     if (l->note.size > 0)
         SAY(v, "Note: %s\n", clean(v, l->note));
     if (pr_id_is_zero(l->edited_as))
         return;
     pr_id_format(l->edited_as, id);
-    SAY(v, "It was corrected: %s went in its place.\n", id);
+    SAY(v, "It was corrected: %s was sent instead.\n", id);
 }
 
 /* Its own state is fine: the endpoint is not. */
@@ -305,15 +304,15 @@ static void say_open(struct why_context *v)
 {
     const struct breaker_info *b = v->o->breaker;
     const char *why = clean(v, slice_from(breaker_words(v->arena, b)));
-    SAY(v, "It waits because endpoint %s is %s", clean(v, b->endpoint), breaker_state_now(b, v->now_us));
+    SAY(v, "It waits because endpoint %s is %s", clean(v, b->endpoint), breaker_state_word(b, v->now_us));
     if (b->type.size > 0)
         SAY(v, " for messages of type %s", clean(v, b->type));
-    SAY(v, ": for %s (since %s) instance %s sends only probes there.\n", span_words(v->arena, v->now_us - b->since_us),
-        time_words(v->arena, b->since_us), clean(v, b->instance));
+    SAY(v, ": for %s (since %s) instance %s has sent only probes there.\n",
+        span_words(v->arena, v->now_us - b->since_us), time_words(v->arena, b->since_us), clean(v, b->instance));
     if (b->probes > 0)
         SAY(v, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes", why);
     else
-        SAY(v, "It opened after %s.\n", why);
+        SAY(v, "It failed with %s.\n", why);
 }
 
 /* Its stream goes one at a time. */
@@ -322,10 +321,10 @@ static void say_before(struct why_context *v)
     const struct listed *before = v->turn.before;
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(before->m.id, id);
-    SAY(v, "It is ready, but %s (%s) stands before it in stream %s and is ", id, clean(v, before->m.type),
+    SAY(v, "It is ready, but %s (%s) is before it in stream %s and is ", id, clean(v, before->m.type),
         clean(v, v->l->m.stream));
     if (before->state == STATE_IN_FLIGHT)
-        SAY(v, "on its way right now, sent by instance %s.\n", clean(v, before->instance));
+        SAY(v, "being sent right now by instance %s.\n", clean(v, before->instance));
     else
         SAY(v, "ready, too.\n");
 }
@@ -337,12 +336,13 @@ static void say_limits(struct why_context *v)
     if (e == NULL)
         return;
     if (v->turn.room > 0 && v->turn.out >= v->turn.room)
-        SAY(v, "It waits for room: %llu %s way to endpoint %s, whose concurrency is %d%s.\n",
+        SAY(v, "It waits for a free slot: %llu %s way to endpoint %s, whose concurrency is %d%s.\n",
             (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their", e->name,
             e->concurrency, v->workers > 1 ? " in each instance" : "");
     if (e->rate.count > 0)
-        SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n", e->name,
-            (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
+        SAY(v,
+            "Endpoint %s has a rate limit of %lld per %s. When it is used up, the message waits for the next period.\n",
+            e->name, (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
 }
 
 static void say_ready(struct why_context *v)
@@ -353,7 +353,7 @@ static void say_ready(struct why_context *v)
         say_before(v);
     else
         SAY(v, "It is ready and waits for its turn%s.\n",
-            v->workers > 0 ? "" : ", but nobody delivers from this box: start postrider run");
+            v->workers > 0 ? "" : ", but no instance delivers from this box: start postrider run");
     if (v->o->breaker == NULL)
         say_limits(v);
 }
@@ -363,15 +363,13 @@ static void say_turn(struct why_context *v)
 {
     const struct config_endpoint *e = v->setting;
     if (v->turn.before != NULL)
-        SAY(v, "When that one has ended it goes on, in order: messages of a stream go one at a time.\n");
+        SAY(v, "It continues, in order, when that message has ended: messages of a stream are sent one at a time.\n");
     else
         SAY(v, "Attempt %d%s%s, as soon as it is its turn.\n", v->l->m.attempts + 1,
             v->o->endpoint.size > 0 ? " to " : "", clean(v, v->o->endpoint));
     bool full = v->turn.room > 0 && v->turn.out >= v->turn.room, rated = e != NULL && e->rate.count > 0;
     if (e != NULL && (full || rated))
-        SAY(v,
-            "More go out with a larger %s%s%s of endpoint %s in the configuration: kill -HUP makes postrider "
-            "run read it.\n",
+        SAY(v, "A larger %s%s%s of endpoint %s in the configuration sends more; kill -HUP reloads it.\n",
             full ? "concurrency" : "", full && rated ? " or " : "", rated ? "rate" : "", e->name);
 }
 
@@ -381,11 +379,10 @@ static void say_where(struct why_context *v)
     switch (v->o->state) {
     case STATE_READY: say_ready(v); break;
     case STATE_IN_FLIGHT:
-        SAY(v, "It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1,
-            clean(v, l->instance));
+        SAY(v, "It is being sent right now, attempt %d, by instance %s.\n", l->m.attempts + 1, clean(v, l->instance));
         break;
     case STATE_DELAYED:
-        SAY(v, "It waits because its sender said not before %s: %s.\n", time_words(v->arena, l->m.due_us),
+        SAY(v, "It waits because its sender scheduled it for %s: %s.\n", time_words(v->arena, l->m.due_us),
             ahead(v, l->m.due_us));
         break;
     case STATE_RETRYING:
@@ -398,13 +395,13 @@ static void say_where(struct why_context *v)
     case STATE_PAUSED: say_paused(v); break;
     case STATE_DEAD: say_dead(v); break;
     case STATE_DONE: SAY(v, "It is done: delivered %s.\n", ago(v, l->died_us)); break;
-    default: SAY(v, "It is gone.\n");
+    default: SAY(v, "It no longer exists.\n");
     }
     if (l->bad != NULL)
         SAY(v, "It cannot be decoded: %s.\n", l->bad);
     if (l->m.expires_us != 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
         SAY(v, "It expires %s.\n",
-            l->m.expires_us > v->now_us ? ahead(v, l->m.expires_us) : "at its next hand-out: its time is over");
+            l->m.expires_us > v->now_us ? ahead(v, l->m.expires_us) : "before its next attempt: its time is over");
 }
 
 /* ---- What comes next -------------------------------------------------------------------------- */
@@ -455,7 +452,7 @@ static void say_limit(struct why_context *v)
     else if (last->decision.matched == NULL)
         SAY(v, "endpoint %s makes it a dead letter at the %s failure.\n", v->setting->name, ordinal(v, last->failure));
     else
-        SAY(v, "at the %s failure of this kind rule %s says: %s.\n", ordinal(v, last->failure),
+        SAY(v, "at the %s failure of this kind rule %s decides: %s.\n", ordinal(v, last->failure),
             clean(v, last->decision.rule), decision_words(v->arena, &last->decision));
 }
 
@@ -463,12 +460,12 @@ static void say_after_head(struct why_context *v)
 {
     const struct listed *head = v->o->head;
     if (head == NULL) {
-        SAY(v, "It goes on, in order, %s.\n",
-            v->workers > 0 ? "soon" : "as soon as somebody delivers from this box: start postrider run");
+        SAY(v, "It continues, in order, %s.\n",
+            v->workers > 0 ? "soon" : "as soon as an instance delivers from this box: start postrider run");
         return;
     }
     if (head->state != STATE_DEAD && head->state != STATE_PARKED) {
-        SAY(v, "When the message before it is delivered%s or discarded it goes on, in order.\n",
+        SAY(v, "It continues, in order, when the message before it is delivered%s or discarded.\n",
             v->setting != NULL && v->setting->ordering == ORDERING_STRICT ? "" : ", dead");
         if (head->state == STATE_RETRYING)
             v->o->next_us = head->m.due_us;
@@ -476,7 +473,7 @@ static void say_after_head(struct why_context *v)
     }
     const char *which = name_part(v, &v->head_parts, head, message_endpoint(head));
     SAY(v, /* strict: it holds it until a person says so */
-        "Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
+        "Nothing happens by itself. It continues, in order, after you handle the message before it:\n"
         "postrider %s %s, or postrider %s %s.\n",
         head->state == STATE_DEAD ? "dead replay" : "retry", which,
         head->state == STATE_DEAD ? "dead discard" : "discard", which);
@@ -487,23 +484,23 @@ static void say_due(struct why_context *v)
     const struct pr_message *m = &v->l->m;
     v->o->next_us = m->due_us;
     if (m->expires_us != 0 && m->expires_us <= m->due_us)
-        SAY(v, "It expires before its time: it will not be sent.\n");
+        SAY(v, "It expires before it is due: it will not be sent.\n");
     else
         SAY(v, "Attempt %d%s%s, %s%s.\n", m->attempts + 1, v->o->endpoint.size > 0 ? " to " : "",
             clean(v, v->o->endpoint), ahead(v, m->due_us),
-            v->workers > 0 ? "" : ", if somebody delivers from this box by then: start postrider run");
+            v->workers > 0 ? "" : ", if an instance delivers from this box by then: start postrider run");
 }
 
 static void say_probe(struct why_context *v)
 {
     const struct breaker_info *b = v->o->breaker;
     if (b->until_us == PR_NEVER) {
-        SAY(v, "Nothing by itself: the endpoint asked not to be tried again.\n");
+        SAY(v, "Nothing happens by itself: the endpoint asked for no more attempts.\n");
         return;
     }
     v->o->next_us = b->until_us;
     SAY(v,
-        "A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
+        "A probe to %s, %s: this message or another one. When the probe is delivered, all continue in order;\n"
         "until then no attempt and no failure is counted.\n",
         clean(v, b->endpoint),
         b->until_us > v->now_us ? ahead(v, b->until_us) : "as soon as there is something to send");
@@ -513,17 +510,18 @@ static void say_end_of_pause(struct why_context *v)
 {
     if (v->pause != NULL)
         v->o->next_us = v->pause->paused_until_us;
-    SAY(v, "It goes on when the endpoint is resumed%s%s; nothing is counted meanwhile.\n",
+    SAY(v, "It continues when the endpoint is resumed%s%s; nothing is counted meanwhile.\n",
         v->pause != NULL && v->pause->paused_until_us != PR_NEVER ? ", which happens by itself " : "",
         v->pause != NULL && v->pause->paused_until_us != PR_NEVER ? ahead(v, v->pause->paused_until_us) : "");
 }
 
 static void say_flight(struct why_context *v)
 {
-    SAY(v, "Delivered, or what the endpoint's rules say of its failure");
+    SAY(v, "It is delivered, or the endpoint's rules decide about its failure");
     if (v->setting != NULL && v->setting->timeout_us > 0)
         SAY(v, "; without an answer it fails after %s", span_words(v->arena, v->setting->timeout_us));
-    SAY(v, ".\nIf its instance dies, another one takes over when the lease ends, and counts this attempt.\n");
+    SAY(v, ".\n"
+           "If its instance dies, another one takes over when the lease ends, and this attempt counts.\n");
 }
 
 static void say_next(struct why_context *v)
@@ -532,14 +530,14 @@ static void say_next(struct why_context *v)
     enum state state = v->o->state;
     switch (state) {
     case STATE_DEAD:
-        SAY(v, "Nothing by itself: it stays among the dead letters until a person %s it.\n",
-            pr_id_is_zero(l->edited_as) ? "replays, corrects or discards" : "discards");
+        SAY(v, "Nothing happens by itself: it stays a dead letter until you %s it.\n",
+            pr_id_is_zero(l->edited_as) ? "replay, correct or discard" : "discard");
         break;
-    case STATE_DONE: SAY(v, "Nothing: it is kept to be read for a while.\n"); break;
+    case STATE_DONE: SAY(v, "Nothing: it only stays readable for a while.\n"); break;
     case STATE_PARKED:
         SAY(v, "%s\n",
-            message_awaits_route(&l->m) ? "It goes on by itself when the configuration knows where."
-                                        : "Nothing by itself.");
+            message_awaits_route(&l->m) ? "It continues by itself when the configuration has a destination for it."
+                                        : "Nothing happens by itself.");
         break;
     case STATE_RETRYING:
     case STATE_DELAYED: say_due(v); break;
@@ -573,7 +571,7 @@ static void add_dead_commands(struct why_context *v, const char *which)
         add(v, "dead edit", "correct it first (or --file, --header, --to)",
             arena_printf(v->arena, "%s --data 'TEXT'", which).data);
     }
-    add(v, "dead discard", "delete it for good", which);
+    add(v, "dead discard", "delete it permanently", which);
 }
 
 static void add_commands(struct why_context *v)
@@ -588,23 +586,24 @@ static void add_commands(struct why_context *v)
         return;
     }
     if (state == STATE_RETRYING || state == STATE_PARKED || state == STATE_DELAYED)
-        add(v, "retry", "try now, with new counters", which);
+        add(v, "retry", "try it now, with counters reset", which);
     if (state == STATE_HELD && o->head != NULL)
         add(v, "release", "let it overtake", which);
     if (v->turn.before != NULL) {
         char before[PR_ID_TEXT_SIZE];
         pr_id_format(v->turn.before->m.id, before);
-        add(v, "why", "what that one waits for", before);
+        add(v, "why", "explain that message", before);
     }
     if (state == STATE_PAUSED)
-        add(v, "resume", "send there again, now", shell_argument(v->arena, o->endpoint));
+        add(v, "resume", "start sending to it again, now", shell_argument(v->arena, o->endpoint));
     if (o->breaker != NULL)
-        add(v, "pause", "send no more probes (--for 5m; then postrider resume)",
+        add(v, "pause", "stop the probes (--for 5m; then postrider resume)",
             shell_argument(v->arena, o->breaker->endpoint));
     if (state != STATE_PARKED)
         add(v, "park", "set it aside", which);
     add(v, "discard", "delete it without delivering", which);
-    add(v, "dead add", "make it dead, and say why", arena_printf(v->arena, "%s --why 'TEXT'", which).data);
+    add(v, "dead add", "move it to the dead letters; give the reason",
+        arena_printf(v->arena, "%s --why 'TEXT'", which).data);
 }
 
 /* ---- All of it -------------------------------------------------------------------------------- */
@@ -636,7 +635,7 @@ int message_why_make(struct message_why *o, struct pr_error *reterr)
         o->next_us = 0;
     bool failed = buf_failed(&v.text) != PR_OK || o->now == NULL || o->next == NULL;
     buf_fini(&v.text);
-    return failed ? error_set(reterr, PR_ENOMEM, "no memory for the answer") : PR_OK;
+    return failed ? error_set(reterr, PR_ENOMEM, "out of memory for the answer") : PR_OK;
 }
 
 /* Lines as one text. */

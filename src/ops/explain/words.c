@@ -65,6 +65,20 @@ const char *time_words(struct arena *arena, int64_t us)
     return in_arena(slice_dup(arena, slice_from(text)));
 }
 
+const char *clock_words(struct arena *arena, int64_t us, int64_t now_us)
+{
+    time_t seconds = (time_t)(us / 1000000);
+    struct tm local;
+    char text[64];
+
+    if (us - now_us >= PR_MINUTES(20 * 60))
+        return time_words(arena, us);
+    if (localtime_r(&seconds, &local) == NULL ||
+        strftime(text, sizeof(text), us - now_us < PR_MINUTES(1) ? "%H:%M:%S" : "%H:%M", &local) == 0)
+        return "never";
+    return in_arena(slice_dup(arena, slice_from(text)));
+}
+
 const char *count_words(struct arena *arena, uint64_t count, const char *one, const char *many)
 {
     if (count > COUNT_EXACT_MAX)
@@ -119,15 +133,17 @@ const char *decision_words(struct arena *arena, const struct decision *d)
         break;
     case STEP_DEAD_LETTER: buf_add_cstr(&b, "dead letter"); break;
     case STEP_DISCARD: buf_add_cstr(&b, "discard"); break;
-    case STEP_PARK: buf_add_cstr(&b, "park until a person says so"); break;
-    case STEP_PAUSE: buf_add_cstr(&b, "put back, uncounted"); break;
-    case STEP_POSTPONE: buf_addf(&b, "postpone for %s, uncounted", span_words(arena, d->delay_us)); break;
-    case STEP_CALL: buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call)); break;
+    case STEP_PARK: buf_add_cstr(&b, "park until you retry it"); break;
+    case STEP_PAUSE: buf_add_cstr(&b, "put back, not counted"); break;
+    case STEP_POSTPONE: buf_addf(&b, "postpone for %s, not counted", span_words(arena, d->delay_us)); break;
+    case STEP_CALL:
+        buf_addf(&b, "%s() decides; if it does not, the next step decides", text_clean_copy(arena, s->call));
+        break;
     }
     if (s != NULL && s->to.size > 0)
         buf_addf(&b, " to endpoint %s", text_clean_copy(arena, s->to));
     if (s != NULL && s->pause_us == PR_NEVER)
-        buf_add_cstr(&b, "; pause the endpoint until it is resumed");
+        buf_add_cstr(&b, "; pause the endpoint until resumed");
     else if (s != NULL && s->pause_us > 0)
         buf_addf(&b, "; pause the endpoint for %s", span_words(arena, s->pause_us));
     if (s != NULL && s->raise != NULL)

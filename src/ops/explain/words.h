@@ -12,6 +12,8 @@ const char *span_short(struct arena *arena, int64_t us);
 const char *span_words(struct arena *arena, int64_t us);
 /* "2024-01-31 12:00:00", local time. */
 const char *time_words(struct arena *arena, int64_t us);
+/* "12:03"; with seconds when it is less than a minute from now, with the date when it is far. */
+const char *clock_words(struct arena *arena, int64_t us, int64_t now_us);
 /* "1 message", "3 messages", "10,000+ messages" */
 const char *count_words(struct arena *arena, uint64_t count, const char *one, const char *many);
 

@@ -81,7 +81,7 @@ static int canary_choose(struct replay *r, struct store *store, struct pr_error 
     r->canaries = calloc(r->canary, sizeof(r->canaries[0]));
     r->canary_count = r->canary_passed = 0;
     if (r->canaries == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the canaries");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the canaries");
     query.filter.limit = max_size(r->canary, CANARY_PAGE);
     arena_init(&arena, 16384);
     while (rc == PR_OK && found.more && r->canary_count < r->canary) {
@@ -130,7 +130,8 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     r->watch_end_us = time_add(now_us, r->canary_wait_us);
     r->state = reply.refused > 0 ? REPLAY_FAILED : reply.changed > 0 ? REPLAY_WATCH : REPLAY_CANARY;
     if (r->state == REPLAY_FAILED)
-        (void)snprintf(r->why, sizeof r->why, "a canary cannot go: its id was sent anew; replay by another filter");
+        (void)snprintf(r->why, sizeof r->why,
+                       "a canary cannot be replayed: the box has a newer message with its id; use another filter");
     return PR_OK;
 }
 
@@ -172,8 +173,8 @@ static int canary_watch(struct replay *r, struct store *store, int64_t now_us, s
         pr_id_format(canary, id);
         duration_format(r->canary_wait_us, span);
         (void)snprintf(
-            r->why, sizeof r->why, "the canary %s %s%s: the others were left where they are; postrider why %s", id,
-            fate == FATE_FAILED ? "failed again" : "has not arrived within ", fate == FATE_FAILED ? "" : span, id);
+            r->why, sizeof r->why, "the canary %s %s%s: the other dead letters were not replayed; postrider why %s", id,
+            fate == FATE_FAILED ? "failed again" : "was not delivered within ", fate == FATE_FAILED ? "" : span, id);
     }
     if (r->canary_passed == r->canary_count)
         r->state = REPLAY_REST;

@@ -191,20 +191,20 @@ static int order_copy(struct job *job, struct pr_error *reterr)
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         *texts[i] = slice_dup(&job->arena, *texts[i]);
         if (texts[i]->data == NULL)
-            return error_set(reterr, PR_ENOMEM, "no memory for a replay");
+            return error_set(reterr, PR_ENOMEM, "out of memory for a replay");
     }
     buf_init(&target, AUDIT_BYTES_MAX);
     audit_write_target(&target, o);
     job->target = slice_dup(&job->arena, buf_slice(&target));
     buf_fini(&target);
-    return job->target.data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a replay");
+    return job->target.data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for a replay");
 }
 
 static int job_new(const struct replay *wish, struct store *store, struct job **ret, struct pr_error *reterr)
 {
     struct job *job = calloc(1, sizeof *job);
     if (job == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a replay");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a replay");
     arena_init(&job->arena, 1024);
     pr_id_new(&job->id);
     job->replay = (struct replay){
@@ -250,7 +250,7 @@ int replays_start(struct replays *all, const struct replay *wish, struct store *
         return rc;
     monitor_lock(&all->monitor);
     if (!make_room(all))
-        rc = error_set(reterr, PR_EBUSY, "%d replays are under way", REPLAYS_MAX);
+        rc = error_set(reterr, PR_EBUSY, "%d replays are running", REPLAYS_MAX);
     if (rc == PR_OK && !all->has_thread) {
         rc = thread_start(&all->thread, THREAD_STACK_LOOP, "replays", replays_run, all, reterr);
         all->has_thread = rc == PR_OK;

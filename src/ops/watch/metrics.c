@@ -168,7 +168,7 @@ static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
 
 static void write_ends(struct buf *b, const struct own *own)
 {
-    family(b, "postrider_messages_ended_total", "counter", "Messages that this process brought to an end.");
+    family(b, "postrider_messages_ended_total", "counter", "Messages that this process finished.");
     for (size_t i = 0; i < own->box_count; i++) {
         const struct engine_counts *c = &own->boxes[i].counts;
         const struct {
@@ -186,33 +186,33 @@ static void write_ends(struct buf *b, const struct own *own)
 static void write_own_boxes(struct buf *b, const struct own *own)
 {
     write_ends(b, own);
-    family(b, "postrider_poison_total", "counter", "Messages that were handed out too often without an outcome.");
+    family(b, "postrider_poison_total", "counter", "Messages quarantined after too many attempts without an outcome.");
     for (size_t i = 0; i < own->box_count; i++)
         sample(b, "postrider_poison_total", "box", slice_from(own->boxes[i].name), "kind", PR_STR("attempts"),
                (double)own->boxes[i].counts.poison);
-    family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process works.");
+    family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process works on.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_lanes_owned", "box", slice_from(own->boxes[i].name), own->boxes[i].lanes);
-    family(b, "postrider_lease_lost_total", "counter", "Times that somebody else took the lease.");
+    family(b, "postrider_lease_lost_total", "counter", "Times that another instance took the lease.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_lease_lost_total", "box", slice_from(own->boxes[i].name),
                  (double)own->boxes[i].counts.leases_lost);
-    family(b, "postrider_verdicts_stale_total", "counter", "Outcomes that came too late to count.");
+    family(b, "postrider_verdicts_stale_total", "counter", "Outcomes that arrived too late to count.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_verdicts_stale_total", "box", slice_from(own->boxes[i].name),
                  (double)own->boxes[i].counts.stale);
-    family(b, "postrider_commit_to_send_seconds", "histogram", "From the creation of a message to its first hand-out.");
+    family(b, "postrider_commit_to_send_seconds", "histogram", "Time from storing a message to its first attempt.");
     for (size_t i = 0; i < own->box_count; i++)
         histogram(b, "postrider_commit_to_send_seconds", "box", slice_from(own->boxes[i].name),
                   &own->boxes[i].counts.commit_to_send);
-    family(b, "postrider_cycle_seconds", "histogram", "How long the store took for a cycle.");
+    family(b, "postrider_cycle_seconds", "histogram", "Time that the store took for a cycle.");
     for (size_t i = 0; i < own->box_count; i++)
         histogram(b, "postrider_cycle_seconds", "box", slice_from(own->boxes[i].name), &own->boxes[i].cycles);
 }
 
 static void write_failures(struct buf *b, const struct own *own)
 {
-    family(b, "postrider_failures_total", "counter", "Failed sends of this process, by reason.");
+    family(b, "postrider_failures_total", "counter", "Failed attempts of this process, by reason.");
     for (size_t i = 0; i < own->endpoint_count; i++)
         for (size_t k = 0; k < REASON_COUNT; k++)
             if (own->endpoints[i].reasons[k] > 0)
@@ -222,7 +222,7 @@ static void write_failures(struct buf *b, const struct own *own)
 
 static void write_own_endpoints(struct buf *b, const struct own *own)
 {
-    family(b, "postrider_sends_total", "counter", "Sends of this process that had an outcome.");
+    family(b, "postrider_sends_total", "counter", "Attempts of this process that had an outcome.");
     for (size_t i = 0; i < own->endpoint_count; i++) {
         sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("ok"),
                (double)own->endpoints[i].sent);
@@ -230,10 +230,10 @@ static void write_own_endpoints(struct buf *b, const struct own *own)
                (double)own->endpoints[i].failed);
     }
     write_failures(b, own);
-    family(b, "postrider_in_flight", "gauge", "Messages of this process that are on their way.");
+    family(b, "postrider_in_flight", "gauge", "Messages that this process is sending.");
     for (size_t i = 0; i < own->endpoint_count; i++)
         sample_1(b, "postrider_in_flight", "endpoint", own->names[i], (double)own->endpoints[i].out);
-    family(b, "postrider_send_duration_seconds", "histogram", "From hand-out to outcome.");
+    family(b, "postrider_send_duration_seconds", "histogram", "Time from the start of an attempt to its outcome.");
     for (size_t i = 0; i < own->endpoint_count; i++)
         histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i], &own->endpoints[i].durations);
 }
@@ -279,22 +279,21 @@ static void write_states(struct buf *b, const struct metrics *m)
 static void write_boxes(struct buf *b, const struct metrics *m)
 {
     family(b, "postrider_messages_stored_total", "counter",
-           "Messages that were ever stored in the box, by whomever; the same from all instances.");
+           "Messages ever stored in the box by any sender; the same from all instances.");
     for (size_t i = 0; i < m->boxes.box_count; i++)
         sample_1(b, "postrider_messages_stored_total", "box", m->boxes.boxes[i].name, (double)m->boxes.boxes[i].stored);
     write_states(b, m);
     family(b, "postrider_messages_waiting", "gauge",
-           "Messages that could go out, or go out after what is before them.");
+           "Messages that can be sent now, or after the messages before them.");
     for (size_t i = 0; i < m->boxes.box_count; i++)
         sample_1(b, "postrider_messages_waiting", "box", m->boxes.boxes[i].name,
                  (double)(m->boxes.boxes[i].ready + m->boxes.boxes[i].held + m->boxes.boxes[i].paused));
     family(b, "postrider_messages_scheduled", "gauge",
-           "Messages that wait for their time: delayed by their sender, or to be retried.");
+           "Messages that are not due yet: delayed by their sender, or waiting for a retry.");
     for (size_t i = 0; i < m->boxes.box_count; i++)
         sample_1(b, "postrider_messages_scheduled", "box", m->boxes.boxes[i].name,
                  (double)(m->boxes.boxes[i].delayed + m->boxes.boxes[i].retrying));
-    family(b, "postrider_oldest_message_age_seconds", "gauge",
-           "How long the oldest ready message has waited: the lag.");
+    family(b, "postrider_oldest_message_age_seconds", "gauge", "Age of the oldest ready message: the lag.");
     for (size_t i = 0; i < m->boxes.box_count; i++) {
         int64_t oldest_us = m->boxes.boxes[i].oldest_us;
         sample_1(b, "postrider_oldest_message_age_seconds", "box", m->boxes.boxes[i].name,
@@ -305,22 +304,24 @@ static void write_boxes(struct buf *b, const struct metrics *m)
 static void write_retries(struct buf *b, const struct metrics *m)
 {
     static const char *const names[FAILING_BUCKETS] = { "1", "2", "3-5", "6-10", "more" };
-    family(b, "postrider_messages_failed", "gauge", "Messages in the box that failed, by how often.");
+    family(b, "postrider_messages_failed", "gauge", "Failed messages in the box, by number of failures.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         for (size_t k = 0; k < FAILING_BUCKETS; k++)
             sample(b, "postrider_messages_failed", "box", m->failing.failing[i].name, "failures", slice_from(names[k]),
                    (double)m->failing.failing[i].by_failures[k]);
     family(b, "postrider_poison_candidates", "gauge",
-           "Messages that were handed out without an outcome, once before the limit.");
+           "Messages whose attempts had no outcome and that are one attempt below the limit.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         sample_1(b, "postrider_poison_candidates", "box", m->failing.failing[i].name,
                  (double)m->failing.failing[i].near_limit);
-    family(b, "postrider_next_retry_timestamp_seconds", "gauge", "When the first retry is planned; none: nothing is.");
+    family(b, "postrider_next_retry_timestamp_seconds", "gauge",
+           "Time of the first planned retry; absent if none is planned.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         if (m->failing.failing[i].next_us != 0)
             sample_1(b, "postrider_next_retry_timestamp_seconds", "box", m->failing.failing[i].name,
                      (double)m->failing.failing[i].next_us / 1e6);
-    family(b, "postrider_last_retry_timestamp_seconds", "gauge", "When the last retry is planned; none: nothing is.");
+    family(b, "postrider_last_retry_timestamp_seconds", "gauge",
+           "Time of the last planned retry; absent if none is planned.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         if (m->failing.failing[i].last_us != 0)
             sample_1(b, "postrider_last_retry_timestamp_seconds", "box", m->failing.failing[i].name,
@@ -329,7 +330,7 @@ static void write_retries(struct buf *b, const struct metrics *m)
 
 static void write_dead(struct buf *b, const struct metrics *m)
 {
-    family(b, "postrider_dead_letters", "gauge", "Dead letters by their last reason, of the latest 10000.");
+    family(b, "postrider_dead_letters", "gauge", "Dead letters by last reason, among the latest 10000.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         for (size_t k = 0; k < REASON_COUNT; k++)
             if (m->failing.failing[i].dead[k] > 0)
@@ -341,7 +342,7 @@ static void write_streams(struct buf *b, const struct metrics *m)
 {
     if (!m->streams_known)
         return;
-    family(b, "postrider_blocked_streams", "gauge", "Streams in which messages wait behind one that failed.");
+    family(b, "postrider_blocked_streams", "gauge", "Streams in which messages wait behind a failed one.");
     for (size_t i = 0; i < m->boxes.box_count; i++) {
         size_t count = 0;
         for (size_t k = 0; k < m->streams.stream_count; k++)
@@ -354,7 +355,7 @@ static void write_streams(struct buf *b, const struct metrics *m)
 static void write_endpoints(struct buf *b, const struct metrics *m, const struct own *own)
 {
     static const char *const states[] = { "ok", "open", "half-open", "paused" };
-    family(b, "postrider_endpoint_state", "gauge", "1 for the state of the endpoint, 0 for the others.");
+    family(b, "postrider_endpoint_state", "gauge", "1 for the current state of the endpoint, 0 for the others.");
     for (size_t i = 0; i < own->endpoint_count; i++) {
         struct endpoint_state e = { .name = own->names[i] };
         for (size_t k = 0; k < m->endpoints.endpoint_count; k++)
@@ -386,13 +387,13 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
     refresh(m, in);
     family(b, "postrider_build_info", "gauge", "The version, as a label.");
     sample_1(b, "postrider_build_info", "version", PR_STR(POSTRIDER_VERSION), 1);
-    family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are right.");
+    family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are up to date.");
     sample_1(b, "postrider_store_up", NULL, NONE, runtime_is_ready(rt, &error) == PR_OK);
     family(b, "postrider_inbox_duplicates_total", "counter",
-           "Messages that this process was to store in the inbox, and that were there already.");
+           "Messages for the inbox that this process received and that were already stored.");
     sample_1(b, "postrider_inbox_duplicates_total", NULL, NONE,
              (double)__atomic_load_n(&in->store->inbox_duplicates, __ATOMIC_RELAXED));
-    family(b, "postrider_counts_age_seconds", "gauge", "How old the counts of boxes are.");
+    family(b, "postrider_counts_age_seconds", "gauge", "Age of the counts of boxes.");
     sample_1(b, "postrider_counts_age_seconds", NULL, NONE,
              (double)(clock_mono_us(clock_system()) - m->asked_us) / 1e6);
     if (own_read(in->relay, &arena, &own)) {

@@ -80,9 +80,8 @@ void watch_progress(struct status *s)
         int64_t stuck_us = s->config->watch.stuck_us;
         if (n != NULL && b->ready > 0 && age_us > stuck_us && s->instances.now_us - n->started_us > stuck_us)
             checks_warn(&s->checks, "progress", b->name,
-                        "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for "
-                        "%s: look at its "
-                        "log, then restart it",
+                        "instance %.*s has the lease of %.*s but sends nothing, although a message has been ready for "
+                        "%s: check its log, then restart it",
                         SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
     }
 }
@@ -92,13 +91,12 @@ static void watch_outcomes(struct status *s)
     for (size_t i = 0; i < s->failing.failing_count; i++) {
         const struct box_failing *f = &s->failing.failing[i];
         if (f->near_limit > 0)
-            checks_warn(&s->checks, "poison", f->name,
-                        "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
-                        "kill the "
-                        "process; look with postrider list --box %.*s --state retrying, set aside with "
-                        "postrider park ID",
-                        count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
-                        SLICE_ARGS(f->name), SLICE_ARGS(f->name));
+            checks_warn(
+                &s->checks, "poison", f->name,
+                "%s in %.*s: attempted repeatedly without an outcome, close to the limit: they may crash the process. "
+                "To see them: postrider list --box %.*s --state retrying; to set one aside: postrider park ID",
+                count_words(s->checks.arena, f->near_limit, "message", "messages"), SLICE_ARGS(f->name),
+                SLICE_ARGS(f->name));
     }
 }
 
@@ -108,10 +106,10 @@ static void watch_age(struct status *s)
         const struct box_counts *b = &s->boxes.boxes[i];
         int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
         if (age_us > s->config->watch.oldest_us)
-            checks_warn(&s->checks, "age", b->name,
-                        "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --state "
-                        "ready --limit 1",
-                        SLICE_ARGS(b->name), span_words(s->checks.arena, age_us), SLICE_ARGS(b->name));
+            checks_warn(
+                &s->checks, "age", b->name,
+                "the oldest ready message in %.*s has waited for %s: postrider list --box %.*s --state ready --limit 1",
+                SLICE_ARGS(b->name), span_words(s->checks.arena, age_us), SLICE_ARGS(b->name));
     }
 }
 
@@ -169,7 +167,7 @@ static void watch_deaths(struct status *s)
     if (dead < many || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK || reply.total < many)
         return;
     checks_warn(&s->checks, "dying", PR_STR("store"), "%s in the last %s: postrider dead groups",
-                count_words(s->checks.arena, reply.total, "message died", "messages died"),
+                count_words(s->checks.arena, reply.total, "new dead letter", "new dead letters"),
                 span_words(s->checks.arena, within_us));
 }
 

@@ -62,7 +62,7 @@ static int message_about(const struct runtime_inside *in, struct arena *arena, c
     pr_id_new(&ret->id);
     bool failed = buf_failed(&payload) != PR_OK || ret->payload.data == NULL;
     buf_fini(&payload);
-    return failed ? error_set(reterr, PR_ENOMEM, "no memory for a warning") : PR_OK;
+    return failed ? error_set(reterr, PR_ENOMEM, "out of memory for a warning") : PR_OK;
 }
 
 /* Those of watchdogs, and by what name the store remembers them. */
@@ -108,7 +108,7 @@ int watchdog_look(const struct runtime_inside *in, struct watch_past *past, stru
     struct arena arena;
     arena_init(&arena, ARENA_BYTES);
     struct status *s = arena_zalloc(&arena, sizeof *s);
-    int rc = s != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the watchdogs");
+    int rc = s != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the watchdog");
     if (rc == PR_OK) {
         *s = (struct status){ .config = in->config, .store = in->store, .past = past, .checks.arena = &arena };
         rc = status_collect(s, reterr);
@@ -158,7 +158,7 @@ int watchdog_start(struct runtime *rt, struct log *log, struct watchdog **ret, s
 {
     struct watchdog *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the watchdogs");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the watchdog");
     s->rt = rt;
     s->log = log;
     int rc = monitor_init(&s->monitor, reterr);

@@ -15,8 +15,8 @@
 
 static int refused(const char *text, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026",
-                     text);
+    return error_set(reterr, PR_ECONFIG,
+                     "http.listen: \"%s\" is not an address and port; use a value such as 127.0.0.1:8026", text);
 }
 
 static bool parse_port(const char *text, uint16_t *ret_port)
@@ -33,7 +33,7 @@ static int parse_path(const char *text, struct address *ret, struct pr_error *re
 {
     const char *path = text + strlen(UNIX_PREFIX);
     if (path[0] == '\0' || strlen(path) >= sizeof ret->path.sun_path)
-        return error_set(reterr, PR_ECONFIG, "http.listen: the name of the socket is missing or longer than %zu bytes",
+        return error_set(reterr, PR_ECONFIG, "http.listen: the socket path is missing or longer than %zu bytes",
                          sizeof ret->path.sun_path - 1);
     ret->path.sun_family = AF_UNIX;
     memcpy(ret->path.sun_path, path, strlen(path) + 1);

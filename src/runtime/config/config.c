@@ -72,14 +72,14 @@ static int check_store(const char *url, struct pr_error *reterr)
     bool postgres = slice_eq_cstr(scheme, "postgres") || slice_eq_cstr(scheme, "postgresql");
 
     if (postgres && !store_is_built_in(url))
-        return error_set(reterr, PR_ECONFIG, "store: postgres is not built in; use sqlite:FILE");
+        return error_set(reterr, PR_ECONFIG, "store: this build has no PostgreSQL support; use sqlite:FILE");
     if (postgres)
         return PR_OK;
     if (!slice_eq_cstr(scheme, "sqlite") && !slice_eq_cstr(scheme, "memory"))
         return error_set(reterr, PR_ECONFIG,
-                         "store: not a store that is known; use sqlite:FILE or postgres://USER@HOST/DATABASE");
+                         "store: unknown kind of store; use sqlite:FILE or postgres://USER@HOST/DATABASE");
     if (slice_eq_cstr(scheme, "sqlite") && (url[scheme.size + 1] == '\0' || url[scheme.size + 1] == '?'))
-        return error_set(reterr, PR_ECONFIG, "store: the name of the file is missing; use sqlite:FILE");
+        return error_set(reterr, PR_ECONFIG, "store: the file name is missing; use sqlite:FILE");
     return PR_OK;
 }
 
@@ -92,10 +92,10 @@ static int check_token(const struct config_reader *reader, const char *const *fi
     const struct node *node = node_of(reader->config, field);
     for (const char *c = *field; *c != '\0'; c++)
         if (*c <= ' ' || *c >= 0x7f)
-            return config_fail(reader, node, "http.%s: only printable characters without blanks are possible", key);
+            return config_fail(reader, node, "http.%s: only printable characters without spaces are allowed", key);
     if (strlen(*field) < TOKEN_MIN)
-        return config_fail(reader, node, "http.%s: %d characters at least; make one with: openssl rand -hex 32", key,
-                           TOKEN_MIN);
+        return config_fail(reader, node, "http.%s: needs at least %d characters; create one with: openssl rand -hex 32",
+                           key, TOKEN_MIN);
     return PR_OK;
 }
 
@@ -114,11 +114,11 @@ static int check_listen(const struct config_reader *reader)
         return rc;
     if (config->http_token[0] != '\0' && strcmp(config->http_token, config->http_viewer_token) == 0)
         return config_fail(reader, node_of(config, &config->http_viewer_token),
-                           "http.viewer_token: it is the same as http.token");
+                           "http.viewer_token: must differ from http.token");
     if (address_parse(config->http_listen, &address, &err) != PR_OK)
         return config_fail(reader, node, "%s", err.text);
     if (!address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
-        return config_fail(reader, node, "http.listen: %s is not a loopback address; others need http.token",
+        return config_fail(reader, node, "http.listen: %s is not a loopback address; other addresses need http.token",
                            config->http_listen);
     return PR_OK;
 }
@@ -137,7 +137,7 @@ static int complete_url(const struct config_reader *reader, struct config_endpoi
     if (transport_find(slice_from(endpoint->url)) == NULL)
         return PR_OK;
     endpoint->url = arena_printf(&reader->config->arena, "%s:", endpoint->url).data;
-    return endpoint->url != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "no memory");
+    return endpoint->url != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "out of memory");
 }
 
 static int check_endpoints(const struct config_reader *reader)
@@ -155,7 +155,7 @@ static int check_endpoints(const struct config_reader *reader)
             return config_fail(reader, node_of(reader->config, &endpoint->url), "%s", why.text);
         if (endpoint->mode && endpoint->rate.count > 0)
             return config_fail(reader, node_of(reader->config, &endpoint->rate),
-                               "endpoint %s: what is over a rate waits in the store: mode inline cannot have one",
+                               "endpoint %s: a rate needs mode durable, because excess messages wait in the store",
                                endpoint->name);
     }
     return PR_OK;
@@ -166,11 +166,10 @@ static int check_watch(const struct config_reader *reader)
     const struct config_watch *watch = &reader->config->watch;
 
     if (watch->raise_to[0] != '\0' && config_find_endpoint(reader->config, slice_from(watch->raise_to)) == NULL)
-        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise.to: no endpoint \"%s\"",
+        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise.to: unknown endpoint \"%s\"",
                            watch->raise_to);
     if (watch->raise_to[0] != '\0' && watch->raise_type[0] == '\0')
-        return config_fail(reader, node_of(reader->config, &watch->raise_to),
-                           "watch.raise: a message needs a type, too");
+        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise: needs a type");
     return PR_OK;
 }
 
@@ -214,9 +213,11 @@ static int check_routes(const struct config_reader *reader)
                 continue;
             for (size_t k = 0; k < config->endpoint_count; k++)
                 suggest_try(&near, slice_from(route->to[j]), config->endpoints[k].name);
-            return near.best != NULL ? config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"; did you mean %s?",
-                                                   i, route->to[j], near.best)
-                                     : config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"", i, route->to[j]);
+            return near.best != NULL
+                       ? config_fail(reader, node, "routes[%zu].to: unknown endpoint \"%s\"; did you mean %s?", i,
+                                     route->to[j], near.best)
+                       : config_fail(reader, node, "routes[%zu].to: unknown endpoint \"%s\"; add it under endpoints", i,
+                                     route->to[j]);
         }
     }
     return PR_OK;
@@ -267,7 +268,7 @@ static int load(struct config *config, pr_slice text, struct pr_error *reterr)
     struct config_reader reader = { .config = config, .source = &source, .reterr = reterr };
     struct node *root = NULL;
     if (config_variables_init(&variables, &config->arena) != PR_OK)
-        return error_set(reterr, PR_ENOMEM, "%s: no memory", source.name);
+        return error_set(reterr, PR_ENOMEM, "%s: out of memory", source.name);
     int r = node_parse(text, &source, &config->arena, &root, reterr);
 
     reader.root = root;
@@ -292,13 +293,13 @@ int config_load_text(pr_slice text, const char *name, struct config **ret, struc
     struct config *config = calloc(1, sizeof(*config));
 
     if (config == NULL)
-        return error_set(reterr, PR_ENOMEM, "%s: no memory", name);
+        return error_set(reterr, PR_ENOMEM, "%s: out of memory", name);
     arena_init(&config->arena, CONFIG_ARENA_BLOCK);
     config->file = slice_dup(&config->arena, slice_from(name)).data;
     config->notes = arena_zalloc(&config->arena, sizeof(*config->notes));
     if (config->file == NULL || config->notes == NULL) {
         config_free(config);
-        return error_set(reterr, PR_ENOMEM, "%s: no memory", name);
+        return error_set(reterr, PR_ENOMEM, "%s: out of memory", name);
     }
     map_init(&config->notes->map);
     int r = load(config, text, reterr);
@@ -358,7 +359,7 @@ int config_set_store(struct config *config, const char *url, struct pr_error *re
     if (r != PR_OK)
         return r;
     if (copy.data == NULL || config_note_set(config, &config->store, ORIGIN_FLAG, NULL, copy.data) != PR_OK)
-        return error_set(reterr, PR_ENOMEM, "no memory");
+        return error_set(reterr, PR_ENOMEM, "out of memory");
     config->store = copy.data;
     return PR_OK;
 }

@@ -92,7 +92,7 @@ static int expand_file(struct expansion *x, pr_slice path, struct pr_error *rete
     pr_slice value = buf_slice(&content);
 
     if (r == PR_OK && memchr(value.data, '\0', value.size) != NULL)
-        r = error_set(reterr, PR_ECONFIG, "${file:%.*s}: has a NUL byte in it", SLICE_ARGS(path));
+        r = error_set(reterr, PR_ECONFIG, "${file:%.*s}: contains a NUL byte", SLICE_ARGS(path));
     if (slice_ends_with(value, PR_STR("\n")))
         value.size--;
     if (slice_ends_with(value, PR_STR("\r")))
@@ -121,7 +121,7 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
     if (!is_variable_name(left) || colon >= sizeof(name) || (rest.size > 0 && rest.size < 2) ||
         (rest.size >= 2 && rest.data[1] != '-' && rest.data[1] != '?'))
         return error_set(reterr, PR_ECONFIG,
-                         "${%.*s} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}",
+                         "${%.*s} is not valid; use ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}",
                          SLICE_ARGS(inside));
     memcpy(name, left.data, left.size);
     name[left.size] = '\0';
@@ -131,7 +131,7 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
         pr_slice word = rest.size > 0 ? (pr_slice){ rest.data + 2, rest.size - 2 } : rest;
 
         if (rest.size == 0)
-            return error_set(reterr, PR_ECONFIG, "environment variable %s is not set; set it, or write ${%s:-default}",
+            return error_set(reterr, PR_ECONFIG, "environment variable %s is not set; set it, or use ${%s:-default}",
                              name, name);
         if (rest.data[1] == '?')
             return error_set(reterr, PR_ECONFIG, "environment variable %s is not set: %.*s", name, SLICE_ARGS(word));
@@ -141,8 +141,9 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
     }
     buf_add_cstr(&x->text, value);
     buf_add_cstr(&x->shown, value);
-    return config_variables_note_used(x->source->variables, name) == PR_OK ? PR_OK
-                                                                           : error_set(reterr, PR_ENOMEM, "no memory");
+    return config_variables_note_used(x->source->variables, name) == PR_OK
+               ? PR_OK
+               : error_set(reterr, PR_ENOMEM, "out of memory");
 }
 
 static int expand_all(struct expansion *x, pr_slice text, struct pr_error *reterr)
@@ -158,7 +159,7 @@ static int expand_all(struct expansion *x, pr_slice text, struct pr_error *reter
             const char *end = memchr(rest.data, '}', rest.size);
 
             if (end == NULL)
-                return error_set(reterr, PR_ECONFIG, "\"${\" without its \"}\"");
+                return error_set(reterr, PR_ECONFIG, "\"${\" without a closing \"}\"");
             pr_slice inside = { rest.data + 2, (size_t)(end - rest.data) - 2 };
             int r = slice_starts_with(inside, PR_STR("file:"))
                         ? expand_file(x, (pr_slice){ inside.data + 5, inside.size - 5 }, reterr)
@@ -190,7 +191,7 @@ int node_expand(pr_slice text, const struct node_source *source, struct arena *a
         *ret_text = slice_dup(arena, buf_slice(&x.text)).data;
         *ret_shown = slice_dup(arena, buf_slice(&x.shown)).data;
         if (*ret_text == NULL || *ret_shown == NULL)
-            r = error_set(reterr, PR_ENOMEM, "no memory");
+            r = error_set(reterr, PR_ENOMEM, "out of memory");
     }
     if (x.text.data != NULL)
         explicit_bzero(x.text.data, x.text.size);

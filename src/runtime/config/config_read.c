@@ -41,7 +41,7 @@ int config_fail_at_key(const struct config_reader *reader, const struct node *no
 
 static int no_memory(const struct config_reader *reader)
 {
-    return error_set(reader->reterr, PR_ENOMEM, "%s: no memory", reader->source->name);
+    return error_set(reader->reterr, PR_ENOMEM, "%s: out of memory", reader->source->name);
 }
 
 static const char *kind_of(const struct node *node)
@@ -175,10 +175,9 @@ static int read_value(struct config_reader *reader, const struct option *option,
     if (node == NULL)
         return PR_OK;
     if (node->kind != NODE_SCALAR)
-        return config_fail(reader, node, "%s: a %s is wanted, this is %s", path, option_kind_name(option->kind),
-                           kind_of(node));
+        return config_fail(reader, node, "%s: needs a %s, not %s", path, option_kind_name(option->kind), kind_of(node));
     if (node_is_null(node) && option->kind != OPTION_TEXT)
-        return config_fail(reader, node, "%s: a %s is wanted, there is nothing", path, option_kind_name(option->kind));
+        return config_fail(reader, node, "%s: needs a %s, but is empty", path, option_kind_name(option->kind));
     if (option_parse(option, node->text, node->shown, field, &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
     int r = note_said(reader, field, node, node->shown);
@@ -205,7 +204,7 @@ static int read_item(struct config_reader *reader, const struct option *option, 
     int r = PR_OK;
 
     if (item->kind != NODE_SCALAR || item->text[0] == '\0')
-        return config_fail(reader, item, "%s: single values are wanted in this list", path);
+        return config_fail(reader, item, "%s: the list can only have single values", path);
     switch (option->kind) {
     case OPTION_NAMES:
     case OPTION_SECRETS: *(const char **)ret = item->text; break;
@@ -227,13 +226,12 @@ static int read_values(struct config_reader *reader, const struct option *option
     if (node == NULL)
         return PR_OK;
     if (node->kind == NODE_MAP || node_is_null(node))
-        return config_fail(reader, node, "%s: a list is wanted", path);
+        return config_fail(reader, node, "%s: needs a list", path);
     const struct node *first = node->kind == NODE_LIST ? node->first : node;
     size_t count = node->kind == NODE_LIST ? node->count : 1;
 
     if (count == 0 || count > (size_t)option->max)
-        return config_fail(reader, node, "%s: 1 to %d entries are wanted, there are %zu", path, (int)option->max,
-                           count);
+        return config_fail(reader, node, "%s: needs 1 to %d entries, not %zu", path, (int)option->max, count);
     char *items = arena_alloc_array(&reader->config->arena, count, size);
     if (items == NULL)
         return no_memory(reader);
@@ -257,14 +255,14 @@ static int read_headers(struct config_reader *reader, const struct option *optio
     if (map == NULL)
         return PR_OK;
     if (map->kind != NODE_MAP || map->count == 0 || map->count > (size_t)option->max)
-        return config_fail(reader, map, "%s: a map of 1 to %d headers is wanted, like {x-tenant: acme*}", path,
+        return config_fail(reader, map, "%s: needs a map of 1 to %d headers, such as {x-tenant: acme*}", path,
                            (int)option->max);
     headers = arena_alloc_array(&reader->config->arena, map->count, sizeof(*headers));
     if (headers == NULL)
         return no_memory(reader);
     for (const struct node *c = map->first; c != NULL; c = c->next) {
         if (c->kind != NODE_SCALAR)
-            return config_fail(reader, c, "%s.%s: a glob is wanted, this is %s", path, c->key, kind_of(c));
+            return config_fail(reader, c, "%s.%s: needs a glob, not %s", path, c->key, kind_of(c));
         headers[count++] = (struct route_header){ slice_from(c->key), slice_from(c->text) };
     }
     route->headers = headers;
@@ -303,8 +301,8 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
         const struct node *own = node_find(node, formula[i]), *table = node_find(node, "delays");
 
         if (own != NULL && table != NULL)
-            return config_fail_at_key(reader, own, "%s.%s: delays is there, too; it is the table or the formula", path,
-                                      formula[i]);
+            return config_fail_at_key(reader, own, "%s.%s: cannot be combined with delays; use the list or the formula",
+                                      path, formula[i]);
         if (own != NULL) { /* a formula beside a preset that has a table */
             retry->delays = NULL;
             retry->delay_count = 0;
@@ -326,7 +324,7 @@ static int read_breaker(struct config_reader *reader, const struct option *optio
         bool on = strcmp(node->text, "on") == 0;
 
         if (!on && strcmp(node->text, "off") != 0)
-            return config_fail(reader, node, "%s: \"%s\" is not known; write off, or a map like {after: 5, open: 5s}",
+            return config_fail(reader, node, "%s: unknown value \"%s\"; use off, or a map such as {after: 5, open: 5s}",
                                path, node->shown);
         breaker->enabled = on;
         return note_said(reader, &breaker->enabled, node, NULL);
@@ -375,12 +373,13 @@ static int read_named(struct config_reader *reader, const struct option *option,
     if (map != NULL && node_is_null(map))
         map = NULL;
     if (map != NULL && map->kind != NODE_MAP)
-        return config_fail(reader, map, "%s: a map of names is wanted, this is %s", path, kind_of(map));
+        return config_fail(reader, map, "%s: needs a map of names, not %s", path, kind_of(map));
     while (option->built_in != NULL && option->built_in[count] != NULL)
         count++;
     for (const struct node *c = map != NULL ? map->first : NULL; c != NULL; c = c->next) {
         if (!option->is_name(slice_from(c->key)))
-            return config_fail_at_key(reader, c, "%s: \"%s\" is not a name; use %s", path, c->key, option->name_rule);
+            return config_fail_at_key(reader, c, "%s: \"%s\" is not a valid name; use %s", path, c->key,
+                                      option->name_rule);
         count += !is_built_in(option, c->key);
     }
     if (count > (size_t)option->max)
@@ -407,7 +406,7 @@ static int read_list(struct config_reader *reader, const struct option *option, 
     if (list == NULL || node_is_null(list))
         return PR_OK;
     if (list->kind != NODE_LIST)
-        return config_fail(reader, list, "%s: a list is wanted, this is %s", path, kind_of(list));
+        return config_fail(reader, list, "%s: needs a list, not %s", path, kind_of(list));
     if (list->count > (size_t)option->max)
         return config_fail(reader, list, "%s: more than %d", path, (int)option->max);
     char *items = arena_alloc_array(&reader->config->arena, list->count, option->item_size);
@@ -514,8 +513,7 @@ int config_read_section(struct config_reader *reader, const struct option_sectio
     if (map != NULL && node_is_null(map))
         map = NULL;
     if (r == PR_OK && map != NULL && map->kind != NODE_MAP)
-        r = config_fail(reader, map, "%s%sa map is wanted, this is %s", path, path[0] != '\0' ? ": " : "",
-                        kind_of(map));
+        r = config_fail(reader, map, "%s%sneeds a map, not %s", path, path[0] != '\0' ? ": " : "", kind_of(map));
     if (r == PR_OK && map != NULL)
         r = config_check_keys(reader, section, map, path);
     for (size_t i = 0; r == PR_OK && i < section->count; i++) {

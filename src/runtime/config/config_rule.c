@@ -12,7 +12,7 @@
 
 static int no_memory(const struct config_reader *reader)
 {
-    return error_set(reader->reterr, PR_ENOMEM, "%s: no memory", reader->source->name);
+    return error_set(reader->reterr, PR_ENOMEM, "%s: out of memory", reader->source->name);
 }
 
 static const char *join(const struct config_reader *reader, const char *path, const char *name)
@@ -25,7 +25,7 @@ static const char *join(const struct config_reader *reader, const char *path, co
 static int read_text(const struct config_reader *reader, const struct node *node, const char *path, pr_slice *ret)
 {
     if (node->kind != NODE_SCALAR || node->text[0] == '\0')
-        return config_fail(reader, node, "%s: a text is wanted", path);
+        return config_fail(reader, node, "%s: needs a text", path);
     *ret = slice_from(node->text);
     return PR_OK;
 }
@@ -41,13 +41,13 @@ static int read_texts(const struct config_reader *reader, const struct node *nod
     if (texts == NULL)
         return no_memory(reader);
     if (node->kind == NODE_MAP || count == 0 || count > MATCHER_LIST_MAX)
-        return config_fail(reader, node, "%s: a text, or a list of 1 to %d, is wanted", path, MATCHER_LIST_MAX);
+        return config_fail(reader, node, "%s: needs a text, or a list of 1 to %d", path, MATCHER_LIST_MAX);
     for (size_t i = 0; i < count; i++, item = item->next) {
         int r = read_text(reader, item, path, &texts[i]);
         if (r != PR_OK)
             return r;
         if (texts[i].size > MATCHER_TEXT_MAX)
-            return config_fail(reader, item, "%s: at most %d bytes are possible", path, MATCHER_TEXT_MAX);
+            return config_fail(reader, item, "%s: at most %d bytes are allowed", path, MATCHER_TEXT_MAX);
     }
     *ret = texts;
     *ret_count = count;
@@ -61,7 +61,7 @@ static int read_number(const struct config_reader *reader, const struct option *
     int count = 0;
 
     if (node->kind != NODE_SCALAR)
-        return config_fail(reader, node, "%s: a %s is wanted", path, option_kind_name(option->kind));
+        return config_fail(reader, node, "%s: needs a %s", path, option_kind_name(option->kind));
     if (option_parse(option, node->text, node->shown, option->kind == OPTION_COUNT ? (void *)&count : (void *)ret,
                      &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
@@ -84,7 +84,7 @@ static int read_range(const struct config_reader *reader, const struct option *v
         return r;
     }
     if (node->kind != NODE_MAP || node->count == 0)
-        return config_fail(reader, node, "%s: a map like {min: 1, max: 3} is wanted", path);
+        return config_fail(reader, node, "%s: needs a map such as {min: 1, max: 3}", path);
     r = config_check_keys(reader, &option_range, node, path);
     for (const struct node *c = node->first; c != NULL && r == PR_OK; c = c->next) {
         const char *own = join(reader, path, c->key);
@@ -92,7 +92,7 @@ static int read_range(const struct config_reader *reader, const struct option *v
                         : read_number(reader, value, c, own, strcmp(c->key, "min") == 0 ? &ret->min : &ret->max);
     }
     if (r == PR_OK && ret->min > ret->max)
-        r = config_fail(reader, node, "%s: min is more than max", path);
+        r = config_fail(reader, node, "%s: min is greater than max", path);
     return r;
 }
 
@@ -131,14 +131,14 @@ static int unknown_word(const struct config_reader *reader, const struct node *i
 
     suggest_word(&near, kind, word);
     if (near.best != NULL)
-        return config_fail(reader, item, "%s: \"%s\" is not known; did you mean %s?", path, item->shown, near.best);
+        return config_fail(reader, item, "%s: unknown value \"%s\"; did you mean %s?", path, item->shown, near.best);
     buf_init(&all, 1024);
     for (int i = 1; kind == MATCH_REASON && i <= PR_REASON_UNKNOWN; i++)
         if (reason_is_known(i))
             buf_addf(&all, "%s%s", i > 1 ? ", " : "", pr_reason_name(i));
     for (enum reason_class c = CLASS_TRANSIENT; kind == MATCH_CLASS && c <= CLASS_UNKNOWN; c++)
         buf_addf(&all, "%s%s", c > CLASS_TRANSIENT ? ", " : "", reason_class_name(c));
-    r = config_fail(reader, item, "%s: \"%s\" is not known; it is one of %.*s", path, item->shown,
+    r = config_fail(reader, item, "%s: unknown value \"%s\"; use one of %.*s", path, item->shown,
                     SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return r;
@@ -202,9 +202,9 @@ static int read_group(const struct config_reader *reader, const struct node *nod
     if (parts == NULL)
         return no_memory(reader);
     if (depth >= MATCHER_DEPTH_MAX)
-        return config_fail(reader, node, "%s: and, or, not go at most %d deep", path, MATCHER_DEPTH_MAX);
+        return config_fail(reader, node, "%s: and, or, not can be nested at most %d deep", path, MATCHER_DEPTH_MAX);
     if (kind != MATCH_NOT && (node->kind != NODE_LIST || count == 0 || count > MATCHER_LIST_MAX))
-        return config_fail(reader, node, "%s: a list of 1 to %d matchers is wanted", path, MATCHER_LIST_MAX);
+        return config_fail(reader, node, "%s: needs a list of 1 to %d matchers", path, MATCHER_LIST_MAX);
     for (; r == PR_OK && n < count; n++, part = part->next) {
         const char *own = kind == MATCH_NOT ? path : arena_printf(&reader->config->arena, "%s[%zu]", path, n).data;
         r = own == NULL ? no_memory(reader) : read_when(reader, part, depth + 1, own, &parts[n]);
@@ -244,7 +244,7 @@ static int read_when(const struct config_reader *reader, const struct node *node
     int r;
 
     if (node->kind != NODE_MAP || node->count == 0)
-        return config_fail(reader, node, "%s: a map of matchers is wanted, like {reason: rejected}", path);
+        return config_fail(reader, node, "%s: needs a map of matchers, such as {reason: rejected}", path);
     r = config_check_keys(reader, &option_when, node, path);
     parts = arena_alloc_array(&reader->config->arena, node->count, sizeof(*parts));
     if (parts == NULL)
@@ -276,8 +276,9 @@ static int read_endpoint(const struct config_reader *reader, const struct node *
             suggest_try(&near, *ret, c->key);
     }
     return near.best != NULL
-               ? config_fail(reader, node, "%s: no endpoint \"%s\"; did you mean %s?", path, node->shown, near.best)
-               : config_fail(reader, node, "%s: no endpoint \"%s\"; add it to endpoints", path, node->shown);
+               ? config_fail(reader, node, "%s: unknown endpoint \"%s\"; did you mean %s?", path, node->shown,
+                             near.best)
+               : config_fail(reader, node, "%s: unknown endpoint \"%s\"; add it under endpoints", path, node->shown);
 }
 
 static int read_raise(const struct config_reader *reader, const struct node *node, const char *path,
@@ -289,7 +290,7 @@ static int read_raise(const struct config_reader *reader, const struct node *nod
     if (raise == NULL)
         return no_memory(reader);
     if (node->kind != NODE_MAP || node_find(node, "type") == NULL)
-        return config_fail(reader, node, "%s: a map with a type is wanted, like {type: sending.failed, to: alerts}",
+        return config_fail(reader, node, "%s: needs a map with a type, such as {type: sending.failed, to: alerts}",
                            path);
     r = config_check_keys(reader, &option_raise, node, path);
     for (const struct node *c = node->first; c != NULL && r == PR_OK; c = c->next) {
@@ -318,7 +319,7 @@ static int read_dead_letter(const struct config_reader *reader, const struct nod
     if (own == NULL)
         return no_memory(reader);
     if (node->kind == NODE_LIST || (node->kind == NODE_SCALAR && !node_is_null(node)))
-        return config_fail(reader, node, "%s: {} is wanted, or {to: ENDPOINT}", path);
+        return config_fail(reader, node, "%s: needs {} or {to: ENDPOINT}", path);
     if (node->kind == NODE_MAP)
         r = config_check_keys(reader, &option_dead_letter, node, path);
     return r == PR_OK && to != NULL ? read_endpoint(reader, to, own, &ret->to) : r;
@@ -365,7 +366,7 @@ static int read_nothing(const struct config_reader *reader, const struct node *n
 {
     if (node_is_null(node) || (node->kind == NODE_MAP && node->count == 0))
         return PR_OK;
-    return config_fail(reader, node, "%s: nothing is wanted here: write %s: {}", path, node->key);
+    return config_fail(reader, node, "%s: takes no value; use %s: {}", path, node->key);
 }
 
 static int read_action(struct config_reader *reader, enum step_key key, const struct node *node, const char *path,
@@ -421,7 +422,7 @@ static int read_step_map(struct config_reader *reader, const struct node *node, 
             return no_memory(reader);
         if (is_main(key, &ret->step)) {
             if (first != NULL)
-                return config_fail_at_key(reader, c, "%s: %s is there, too; make two steps of them, in a list", own,
+                return config_fail_at_key(reader, c, "%s: cannot be combined with %s; make a list of two steps", own,
                                           first->key);
             first = c;
         }
@@ -433,7 +434,7 @@ static int read_step_map(struct config_reader *reader, const struct node *node, 
         ret->step = STEP_CALL;
     else if (ret->pause_us == 0)
         return config_fail(reader, node,
-                           "%s: what becomes of the message? Add retry, dead_letter, discard, park or pause", path);
+                           "%s: no action for the message; add retry, dead_letter, discard, park or pause", path);
     return PR_OK;
 }
 
@@ -458,9 +459,9 @@ static int read_step(struct config_reader *reader, const struct node *node, cons
     return node->kind == NODE_SCALAR
                ? config_fail(
                      reader, node,
-                     "%s: unknown step \"%s\"; write dead_letter, discard, park, or a map like {retry: [5s, 30s]}",
+                     "%s: unknown step \"%s\"; use dead_letter, discard, park, or a map such as {retry: [5s, 30s]}",
                      path, node->shown)
-               : config_fail(reader, node, "%s: a step is wanted: a word, or a map like {retry: [5s, 30s]}", path);
+               : config_fail(reader, node, "%s: needs a step: a word, or a map such as {retry: [5s, 30s]}", path);
 }
 
 static int read_then(struct config_reader *reader, const struct node *node, const char *path, struct rule *ret)
@@ -473,7 +474,7 @@ static int read_then(struct config_reader *reader, const struct node *node, cons
     if (steps == NULL)
         return no_memory(reader);
     if (count == 0 || count > RULE_STEPS_MAX)
-        return config_fail(reader, node, "%s: 1 to %d steps are wanted", path, RULE_STEPS_MAX);
+        return config_fail(reader, node, "%s: needs 1 to %d steps", path, RULE_STEPS_MAX);
     for (size_t i = 0; r == PR_OK && i < count; i++, item = item->next) {
         const char *own =
             node->kind == NODE_LIST ? arena_printf(&reader->config->arena, "%s[%zu]", path, i).data : path;
@@ -498,7 +499,7 @@ static int read_rule(struct config_reader *reader, const struct node *node, size
     if (name_path == NULL || when_path == NULL || then_path == NULL)
         return no_memory(reader);
     if (node->kind != NODE_MAP)
-        return config_fail(reader, node, "%s: a map with name, when and then is wanted", path);
+        return config_fail(reader, node, "%s: needs a map with name, when and then", path);
     r = config_check_keys(reader, &option_rule, node, path);
     if (r == PR_OK && then == NULL)
         r = config_fail(reader, node, "%s: then is missing", path);
@@ -527,7 +528,7 @@ int config_read_rules(struct config_reader *reader, const struct option *option,
     if (list == NULL || node_is_null(list))
         return PR_OK;
     if (list->kind != NODE_LIST)
-        return config_fail(reader, list, "%s: a list of rules is wanted", path);
+        return config_fail(reader, list, "%s: needs a list of rules", path);
     if (list->count > RULES_MAX)
         return config_fail(reader, list, "%s: more than %d", path, RULES_MAX);
     rules = arena_alloc_array(&reader->config->arena, list->count, sizeof(*rules));

@@ -11,7 +11,7 @@
 
 static int no_memory(const struct config_reader *reader)
 {
-    return error_set(reader->reterr, PR_ENOMEM, "%s: no memory", reader->source->name);
+    return error_set(reader->reterr, PR_ENOMEM, "%s: out of memory", reader->source->name);
 }
 
 /* ---- Presets ------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static int add_value(const struct config_reader *reader, const struct node *colu
                      const char *path, struct values *values)
 {
     if (value->kind != NODE_SCALAR)
-        return config_fail(reader, value, "%s.%s: a single value is wanted", path, column->key);
+        return config_fail(reader, value, "%s.%s: needs a single value", path, column->key);
     if (values->count == values->max)
         return config_fail(reader, value, "%s: more than %zu values", path, values->max);
     values->list[values->count++] =
@@ -57,8 +57,7 @@ static int read_map(struct config_reader *reader, const struct option *option, c
     int r = PR_OK;
 
     if (map->kind != NODE_MAP || map->count == 0)
-        return config_fail(reader, map, "%s: a map from columns to values is wanted, such as {Status: Completed}",
-                           path);
+        return config_fail(reader, map, "%s: needs a map from columns to values, such as {Status: Completed}", path);
     values.list = arena_alloc_array(&reader->config->arena, values.max, sizeof(*values.list));
     if (values.list == NULL)
         return no_memory(reader);
@@ -66,8 +65,7 @@ static int read_map(struct config_reader *reader, const struct option *option, c
         if (!name_is_valid(slice_from(c->key)))
             return config_fail_at_key(
                 reader, c,
-                "%s: \"%s\" is not the name of a column; use letters, digits and _, at most 63, not a "
-                "digit first",
+                "%s: \"%s\" is not a column name; use letters, digits and _, at most 63, not starting with a digit",
                 path, c->key);
         bool list = lists && c->kind == NODE_LIST;
         for (const struct node *v = list ? c->first : c; v != NULL && r == PR_OK; v = list ? v->next : NULL)
@@ -96,7 +94,7 @@ int config_read_values(struct config_reader *reader, const struct option *option
     if (option->kind == OPTION_DONE) {
         map = node->kind == NODE_MAP && node->count == 1 ? node_find(node, "set") : NULL;
         if (map == NULL)
-            return config_fail(reader, node, "%s: write delete, or a map like {set: {Status: Completed}}", path);
+            return config_fail(reader, node, "%s: use delete, or a map such as {set: {Status: Completed}}", path);
     }
     return read_map(reader, option, map, option->kind == OPTION_VALUES, target, path);
 }
@@ -153,10 +151,10 @@ static int check_box(const struct config_reader *reader, size_t number, const st
         return PR_OK;
     for (size_t i = 0; i < config->box_count; i++)
         suggest_try(&near, slice_from(source->box), config->boxes[i].name);
-    return near.best != NULL
-               ? config_fail(reader, node, "sources[%zu].box: no box \"%s\"; did you mean %s?", number, source->box,
-                             near.best)
-               : config_fail(reader, node, "sources[%zu].box: no box \"%s\"; name it under boxes", number, source->box);
+    return near.best != NULL ? config_fail(reader, node, "sources[%zu].box: unknown box \"%s\"; did you mean %s?",
+                                           number, source->box, near.best)
+                             : config_fail(reader, node, "sources[%zu].box: unknown box \"%s\"; add it under boxes",
+                                           number, source->box);
 }
 
 static int check_fields(const struct config_reader *reader, size_t number, const struct source_config *source,
@@ -175,7 +173,7 @@ static int check_fields(const struct config_reader *reader, size_t number, const
         for (size_t k = 0; k < parts.count; k++)
             if (parts.list[k].kind == ADOPT_PART_HEADER && source->table.fields[ADOPT_HEADERS][0] == '\0')
                 return config_fail(reader, place_of(reader->config, field, entry),
-                                   "sources[%zu].%s: header: is used, but headers names no column", number,
+                                   "sources[%zu].%s: uses header:, but headers names no column", number,
                                    adopt_fields[i].name);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(required); i++)
@@ -194,15 +192,13 @@ static int check_table(const struct config_reader *reader, size_t number, struct
     if (!adopt_table_split(source->table.table, &schema, &name))
         return config_fail(
             reader, node,
-            "sources[%zu].table: \"%s\" is not the name of a table; write NAME or SCHEMA.NAME in letters, "
-            "digits and _",
+            "sources[%zu].table: \"%s\" is not a table name; use NAME or SCHEMA.NAME with letters, digits and _",
             number, source->table.table);
     /* Without a word about the store, --store may still name one; if it does not, the start fails. */
     if (config_note_find(reader->config, &reader->config->store) != NULL &&
         !slice_starts_with(slice_from(reader->config->store), PR_STR("postgres")))
         return config_fail(reader, node,
-                           "sources[%zu].table: tables are adopted in PostgreSQL only, in the store's own database; "
-                           "this store is another one",
+                           "sources[%zu].table: needs a PostgreSQL store; the table must be in the store's database",
                            number);
     source->name = source->table.table;
     source->table.box = source->box;
@@ -237,12 +233,11 @@ static int check_wal(const struct config_reader *reader, size_t number, struct s
     if (boxes == NULL)
         return no_memory(reader);
     if (strchr(source->wal.prefix, ':') != NULL)
-        return config_fail(reader, node, "sources[%zu].wal: \"%s\" has a colon, behind which senders name a box",
-                           number, source->wal.prefix);
-    if (!slice_starts_with(slice_from(config->store), PR_STR("postgres")))
         return config_fail(reader, node,
-                           "sources[%zu].wal: only PostgreSQL has a log that can be read; this store is another one",
-                           number);
+                           "sources[%zu].wal: \"%s\" contains a colon, which separates the prefix from a box", number,
+                           source->wal.prefix);
+    if (!slice_starts_with(slice_from(config->store), PR_STR("postgres")))
+        return config_fail(reader, node, "sources[%zu].wal: needs a PostgreSQL store", number);
     for (size_t i = 0; i < config->box_count; i++)
         boxes[i] = config->boxes[i].name;
     source->kind = SOURCE_WAL;
@@ -270,11 +265,11 @@ static int check_keys(const struct config_reader *reader, size_t number, const s
     const char *kind = source->wal.prefix[0] != '\0' ? "wal" : "table";
 
     if (source->wal.prefix[0] == '\0' && source->table.table[0] == '\0')
-        return config_fail(reader, entry, "sources[%zu]: table or wal is missing", number);
+        return config_fail(reader, entry, "sources[%zu]: needs table or wal", number);
     for (const struct node *c = entry->first; c != NULL; c = c->next)
         if (!config_source_has(source, c->key))
-            return config_fail_at_key(reader, c, "sources[%zu].%s: this is a source of kind %s, which has no such key",
-                                      number, c->key, kind);
+            return config_fail_at_key(reader, c, "sources[%zu].%s: unknown key in a source of kind %s", number, c->key,
+                                      kind);
     return PR_OK;
 }
 
@@ -286,9 +281,10 @@ static int check_twice(const struct config_reader *reader, size_t number, const 
         const struct source_config *other = &reader->config->sources[i];
 
         if (own->table.table[0] != '\0' && strcmp(own->table.table, other->table.table) == 0)
-            return config_fail(reader, entry, "sources[%zu].table: %s is there twice", number, own->table.table);
+            return config_fail(reader, entry, "sources[%zu].table: %s is listed twice", number, own->table.table);
         if (own->wal.prefix[0] != '\0' && other->wal.prefix[0] != '\0')
-            return config_fail(reader, entry, "sources[%zu].wal: there is one already; 'PREFIX:BOX' reaches every box",
+            return config_fail(reader, entry,
+                               "sources[%zu].wal: only one wal source is possible; 'PREFIX:BOX' reaches every box",
                                number);
     }
     return PR_OK;

@@ -44,7 +44,7 @@ static int parse_scaled(const struct option *option, const char *text, const cha
     int r = is_size ? size_parse(slice_from(text), &value) : duration_parse(slice_from(text), &value);
 
     if (r != PR_OK)
-        return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; write it like %s", shown,
+        return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; use a value such as %s", shown,
                          option_kind_name(option->kind), is_size ? "512B, 64KiB, 1MiB" : "200ms, 30s, 5m, 24h, 7d");
     r = check_bounds(option, (double)value, shown, reterr);
     if (r == PR_OK)
@@ -102,8 +102,8 @@ static int parse_rate(const char *text, const char *shown, struct rate_setting *
                 *ret = (struct rate_setting){ count, rate_units[i].us };
                 return PR_OK;
             }
-    return error_set(reterr, PR_ECONFIG, "\"%s\" is not a rate; write it like 100/s, 6000/m, 500/h (1 to %d)", shown,
-                     RATE_COUNT_MAX);
+    return error_set(reterr, PR_ECONFIG, "\"%s\" is not a rate; use a value such as 100/s, 6000/m or 500/h (1 to %d)",
+                     shown, RATE_COUNT_MAX);
 }
 
 static void format_rate(const struct rate_setting *rate, struct buf *ret)
@@ -127,11 +127,11 @@ static int parse_choice(const struct option *option, const char *text, const cha
         suggest_try(&near, slice_from(text), option->choices[i]);
     }
     if (near.best != NULL)
-        return error_set(reterr, PR_ECONFIG, "\"%s\" is not known; did you mean %s?", shown, near.best);
+        return error_set(reterr, PR_ECONFIG, "unknown value \"%s\"; did you mean %s?", shown, near.best);
     buf_init(&all, 512);
     for (size_t i = 0; option->choices[i] != NULL; i++)
         buf_addf(&all, "%s%s", i > 0 ? ", " : "", option->choices[i]);
-    int r = error_set(reterr, PR_ECONFIG, "\"%s\" is not known; it is one of %.*s", shown, SLICE_ARGS(buf_slice(&all)));
+    int r = error_set(reterr, PR_ECONFIG, "unknown value \"%s\"; use one of %.*s", shown, SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return r;
 }

@@ -122,11 +122,11 @@ int config_variables_check(const struct config_variables *v, struct pr_error *re
         const struct config_variable *variable = &v->list[i];
         if (!variable->known && variable->near.best != NULL)
             return error_set(reterr, PR_ECONFIG,
-                             "environment variable %s: there is no such setting; did you mean " VARIABLE_PREFIX "%s?",
+                             "environment variable %s: no such setting; did you mean " VARIABLE_PREFIX "%s?",
                              variable->name, variable->near.best);
         if (!variable->known)
             return error_set(reterr, PR_ECONFIG,
-                             "environment variable %s: there is no such setting; that of limits.payload is "
+                             "environment variable %s: no such setting; the variable of limits.payload is "
                              "POSTRIDER_LIMITS__PAYLOAD, and endpoints and boxes must be in the file",
                              variable->name);
     }

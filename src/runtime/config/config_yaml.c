@@ -46,7 +46,7 @@ static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...
 
 static int no_memory(struct yaml_reader *y)
 {
-    return error_set(y->reterr, PR_ENOMEM, "%s: no memory", y->source->name);
+    return error_set(y->reterr, PR_ENOMEM, "%s: out of memory", y->source->name);
 }
 
 /* ---- Veils -------------------------------------------------------------------------------- */
@@ -128,10 +128,10 @@ static yaml_mark_t mark_at(pr_slice text, size_t offset)
 static const char *advice(const char *problem, pr_slice text)
 {
     if (strcmp(problem, "mapping values are not allowed in this context") == 0)
-        return "; a value with a colon at its end or before a space must be in quotes"; /* url: console: */
+        return "; put a value with a colon at its end or before a space in quotes"; /* url: console: */
     if (strcmp(problem, "found character that cannot start any token") == 0 &&
         memchr(text.data, '\t', text.size) != NULL)
-        return "; lines are indented with spaces, not with tabs";
+        return "; indent lines with spaces, not tabs";
     return "";
 }
 
@@ -213,7 +213,7 @@ static int read_key(struct yaml_reader *y, const struct node *map, const yaml_ev
         return fail(y, event->start_mark, "more than %d keys in one map", CONFIG_KEYS_MAX);
     for (const struct node *n = map->first; n != NULL; n = n->next)
         if (slice_eq_cstr(key, n->key))
-            return fail(y, event->start_mark, "%s: this key is there already, in line %d", n->key, n->key_line);
+            return fail(y, event->start_mark, "%s: duplicate key, already in line %d", n->key, n->key_line);
     *ret_key = slice_dup(y->arena, key).data;
     return *ret_key != NULL ? PR_OK : no_memory(y);
 }
@@ -286,10 +286,10 @@ static int read_node(struct yaml_reader *y, const yaml_event_t *event, struct no
         tag = event->data.sequence_start.tag;
         anchor = event->data.sequence_start.anchor;
         break;
-    default: return fail(y, event->start_mark, "anchors and aliases are not supported: write it out");
+    default: return fail(y, event->start_mark, "anchors and aliases are not supported; repeat the value");
     }
     if (anchor != NULL)
-        return fail(y, event->start_mark, "anchors and aliases are not supported: write it out");
+        return fail(y, event->start_mark, "anchors and aliases are not supported; repeat the value");
     if (tag != NULL)
         return fail(y, event->start_mark, "tags are not supported");
     return event->type == YAML_SCALAR_EVENT ? read_scalar(y, event, ret) : read_collection(y, event, ret);
@@ -313,7 +313,7 @@ static int read_stream(struct yaml_reader *y, struct node **ret)
         case YAML_STREAM_END_EVENT: break;
         case YAML_DOCUMENT_START_EVENT:
             if (root != NULL)
-                r = fail(y, event.start_mark, "a second document: only one is read");
+                r = fail(y, event.start_mark, "a second document is not allowed");
             break;
         default: r = read_node(y, &event, &root);
         }
@@ -349,7 +349,7 @@ int node_parse(pr_slice text, const struct node_source *source, struct arena *ar
         return error_set(reterr, PR_ECONFIG, "%s: larger than %u bytes", source->name, CONFIG_BYTES_MAX);
     for (size_t i = 0; i < text.size; i++)
         if (veil_at(text, i) >= 0)
-            return fail(&y, mark_at(text, i), "not valid YAML: this is no character of Unicode");
+            return fail(&y, mark_at(text, i), "not valid YAML: not a Unicode character");
     buf_init(&veiled, (size_t)CONFIG_BYTES_MAX * VEIL_SIZE);
     veil(text, &veiled);
     y.text = buf_slice(&veiled);

@@ -15,7 +15,7 @@
 
 static int no_memory(struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ENOMEM, "no memory for the configuration");
+    return error_set(reterr, PR_ENOMEM, "out of memory for the configuration");
 }
 
 static const struct handler_entry *find_handler(const struct program *program, const char *url)
@@ -71,16 +71,16 @@ static int check_step(const struct setting *s, const struct program *program, co
                       const struct rule_step *step, struct pr_error *reterr)
 {
     if (step->call.size > 0 && program_find_call(program, step->call) == NULL)
-        return error_set(
-            reterr, PR_ECONFIG,
-            "%.*s%srule %.*s calls \"%.*s\", which nobody registered; such rules need a program that calls "
-            "pr_engine_call()",
-            SLICE_ARGS(step->place), step->place.size > 0 ? ": " : "", SLICE_ARGS(rule->name), SLICE_ARGS(step->call));
+        return error_set(reterr, PR_ECONFIG,
+                         "%.*s%srule %.*s calls \"%.*s\", which is not registered; such rules need a program that "
+                         "calls pr_engine_call()",
+                         SLICE_ARGS(step->place), step->place.size > 0 ? ": " : "", SLICE_ARGS(rule->name),
+                         SLICE_ARGS(step->call));
     if (step->to.size > 0 && !is_endpoint(s, step->to))
-        return error_set(reterr, PR_ECONFIG, "rule %.*s: dead_letter: no endpoint \"%.*s\"", SLICE_ARGS(rule->name),
-                         SLICE_ARGS(step->to));
+        return error_set(reterr, PR_ECONFIG, "rule %.*s: dead_letter: unknown endpoint \"%.*s\"",
+                         SLICE_ARGS(rule->name), SLICE_ARGS(step->to));
     if (step->raise != NULL && step->raise->to.size > 0 && !is_endpoint(s, step->raise->to))
-        return error_set(reterr, PR_ECONFIG, "rule %.*s: raise: no endpoint \"%.*s\"", SLICE_ARGS(rule->name),
+        return error_set(reterr, PR_ECONFIG, "rule %.*s: raise: unknown endpoint \"%.*s\"", SLICE_ARGS(rule->name),
                          SLICE_ARGS(step->raise->to));
     return PR_OK;
 }
@@ -105,7 +105,7 @@ static int check_rules(const struct setting *s, const struct program *program, s
         rc = check_list(s, program, s->endpoints[i].policy.own, s->endpoints[i].policy.own_count, reterr);
     for (size_t i = 0; rc == PR_OK && i < program->rule_count; i++)
         if (program->rules[i].endpoint != NULL && !is_endpoint(s, slice_from(program->rules[i].endpoint)))
-            rc = error_set(reterr, PR_ECONFIG, "rule %.*s: no endpoint \"%s\"",
+            rc = error_set(reterr, PR_ECONFIG, "rule %.*s: unknown endpoint \"%s\"",
                            SLICE_ARGS(program->rules[i].rule->name), program->rules[i].endpoint);
     return rc;
 }
@@ -155,8 +155,8 @@ static int add_config_endpoints(struct setting *s, const struct config *config, 
         const struct handler_entry *handler = find_handler(program, c->url);
         if (handler == NULL && strncmp(c->url, "handler:", strlen("handler:")) == 0)
             return error_set(reterr, PR_ECONFIG,
-                             "endpoint %s: no handler \"%s\" is registered; such endpoints need a program that "
-                             "calls pr_engine_handle_named()",
+                             "endpoint %s: handler \"%s\" is not registered; such endpoints need a program that calls "
+                             "pr_engine_handle_named()",
                              c->name, c->url + strlen("handler:"));
         int rc = add_endpoint(s, c, handler, program, log, reterr);
         if (rc < 0)
@@ -247,7 +247,7 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
     arena_init(&s->arena, ARENA_BLOCK);
     size_t endpoints_max = config->endpoint_count + handler_count;
     if (endpoints_max > ENDPOINTS_MAX)
-        return error_set(reterr, PR_ECONFIG, "%zu endpoints and handlers: at most %d are possible", endpoints_max,
+        return error_set(reterr, PR_ECONFIG, "%zu endpoints and handlers: at most %d are allowed", endpoints_max,
                          ENDPOINTS_MAX);
     s->endpoints = arena_alloc_array(&s->arena, endpoints_max, sizeof s->endpoints[0]);
     s->transports = arena_alloc_array(&s->arena, endpoints_max, sizeof s->transports[0]);

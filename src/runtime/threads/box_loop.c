@@ -104,8 +104,8 @@ static void box_loop_check_effects(struct box_loop *d, struct delivery_result *r
         if (box_loop_knows_box(d, e->box))
             continue;
         char text[256];
-        snprintf(text, sizeof text, "its handler sent a message to box %.*s, which is not there: name it under boxes:",
-                 SLICE_ARGS(e->box));
+        snprintf(text, sizeof text,
+                 "its handler sent a message to unknown box %.*s; add it under boxes:", SLICE_ARGS(e->box));
         uint64_t token = result->token;
         int bits = result->bits;
         delivery_result_fini(result);
@@ -138,7 +138,7 @@ static void box_loop_log_rest(struct box_loop *d, int64_t now)
     if (d->log_lines > LOG_PER_SECOND)
         log_emit(box_loop_log(d), LOG_WARN, "not_logged", LOG_STR("box", box_loop_name(d)),
                  LOG_INT("messages", d->log_lines - LOG_PER_SECOND),
-                 LOG_STR("next", "postrider dead list; postrider list"));
+                 LOG_STR("next", "see postrider dead list and postrider list"));
     d->log_second = now / PR_SECONDS(1);
     d->log_lines = 0;
 }
@@ -328,7 +328,7 @@ static bool box_loop_give(struct box_loop *d, size_t endpoint, const struct deli
         return false;
     if (transport_thread_give(d->transport_threads[endpoint], list, count))
         return true;
-    error_set(reterr, PR_ENOMEM, "no memory for %zu deliveries", count);
+    error_set(reterr, PR_ENOMEM, "out of memory for %zu deliveries", count);
     return false;
 }
 
@@ -576,17 +576,17 @@ int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_b
     size_t endpoint_count = options->setting->endpoint_count;
     struct box_loop *d = calloc(1, sizeof *d);
     if (d == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+        return error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
     d->options = *options;
     d->wake_fd = -1;
     d->transport_threads = calloc(endpoint_count + 1, sizeof d->transport_threads[0]);
     d->view.endpoints = calloc(endpoint_count + 1, sizeof d->view.endpoints[0]);
     int rc = d->transport_threads != NULL && d->view.endpoints != NULL
                  ? wake_open(&d->wake_fd, reterr)
-                 : error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+                 : error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
     results_init(&d->results, d->wake_fd);
     if (rc == PR_OK && inline_results_init(&d->news, endpoint_count, d->wake_fd) != PR_OK)
-        rc = error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+        rc = error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
     if (rc == PR_OK)
         rc = box_loop_make_engine(d, reterr);
     if (rc < 0) {

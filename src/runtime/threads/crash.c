@@ -20,9 +20,9 @@ static const struct fault {
     { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" }, { SIGABRT, "SIGABRT" },
 };
 
-static const char why_sender[] = "a fault in the thread that sends for this endpoint: what was out there counts as "
-                                 "handed out, and is poison after some of these";
-static const char why_other[] = "a fault in this thread: what was out anywhere counts as handed out";
+static const char why_sender[] = "the thread that sends to this endpoint crashed; each message being sent counts as an "
+                                 "attempt, and repeated crashes quarantine it";
+static const char why_other[] = "this thread crashed; each message being sent counts as an attempt";
 
 static int report_fd = -1;
 static enum log_format report_format;

@@ -20,7 +20,7 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
 {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
-        return error_set(reterr, PR_ENOMEM, "no memory for a thread");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a thread");
 
     /* The new thread inherits the mask, so no signal can slip in between. */
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* the thread's own: see crash.h */
@@ -35,7 +35,7 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
     ASSERT(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
     pthread_attr_destroy(&attributes);
     if (rc != 0)
-        return error_set(reterr, PR_ENOMEM, "cannot start the thread %s: %s; is the limit of processes reached?", name,
+        return error_set(reterr, PR_ENOMEM, "cannot start the thread %s: %s; check the limit of processes", name,
                          strerror(rc));
 
     char text[NAME_SIZE];
@@ -48,7 +48,7 @@ int wake_open(int *ret_fd, struct pr_error *reterr)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0)
-        return error_set(reterr, PR_EIO, "eventfd: %s; is the limit of open files reached?", strerror(errno));
+        return error_set(reterr, PR_EIO, "eventfd: %s; check the limit of open files", strerror(errno));
     *ret_fd = fd;
     return PR_OK;
 }
@@ -101,7 +101,7 @@ int monitor_init(struct monitor *monitor, struct pr_error *reterr)
         pthread_condattr_destroy(&attributes);
     }
     if (rc != 0)
-        return error_set(reterr, PR_ENOMEM, "no memory for a condition variable");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a condition variable");
     ASSERT(pthread_mutex_init(&monitor->lock, NULL) == 0); /* cannot fail without attributes */
     return PR_OK;
 }

@@ -269,7 +269,7 @@ int transport_thread_new(const struct endpoint_config *config, struct results *r
 {
     struct transport_thread *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the endpoint %s", config->name);
+        return error_set(reterr, PR_ENOMEM, "out of memory for the endpoint %s", config->name);
     c->results = results;
     c->config = *config;
     c->room = SUBMIT_MAX;
