@@ -347,8 +347,8 @@ def a_broken_rule_keeps_the_old_configuration(p, r):  # B203
     assert settled(p, p.send("--type", "t", "--to", "a"), "dead")["story"][0]["rule"] == "for good"
     configure(p, r, {"a": ("/status/400", "breaker: off")}, "  - {name: calls, then: {call: f}}\n")
     daemon.send_signal(signal.SIGHUP)
-    wait_for(lambda: 'rule calls calls \\"f\\", which nobody registered' in open(os.path.join(p.path, "log")).read()
-             or 'rule calls calls "f", which nobody registered' in open(os.path.join(p.path, "log")).read(), "a complaint in the log")
+    wait_for(lambda: 'rule calls calls \\"f\\", which is not registered' in open(os.path.join(p.path, "log")).read()
+             or 'rule calls calls "f", which is not registered' in open(os.path.join(p.path, "log")).read(), "a complaint in the log")
     configure(p, r, {"a": ("/status/400", "breaker: off")}, "  - {name: new, when: {class: permanent}, then: park}\n")
     daemon.send_signal(signal.SIGHUP)
     id = None
@@ -428,7 +428,7 @@ def policy_check_finds_what_does_not_work(p, r):  # B61
     assert [(f["rule"], f["kind"], f["line"]) for f in found["findings"]] == [
         ("two", "unreachable", 8), ("three", "never_matches", 9), ("four", "endless", 10)], found
     has(p.fails(1, "policy", "check").out, 'postrider.yaml:8: rule "two" is never reached: rule "one" before it')
-    has(p.ok("config", "check").out, "is right", 'rule "three" can never match')
+    has(p.ok("config", "check").out, "is valid", 'rule "three" can never match')
     daemon = begin(p, r, {"a": ("/record", ""), "b": ("/record", "")}, """\
   - {name: one, when: {class: transient}, then: park}
   - {name: two, when: {reason: timeout_exceeded}, then: discard}
@@ -441,7 +441,7 @@ def policy_check_finds_what_does_not_work(p, r):  # B61
     has(warnings[0], "postrider.yaml:8", "two", "is never reached")
     has(warnings[1], "postrider.yaml:9", "four", "has no end: pause alone puts the message back uncounted")
     configure(p, r, {"a": ("/record", "")}, "  - {name: calls, then: {call: f}}\n")
-    has(p.fails(3, "run").err, "postrider.yaml:6:32: rules[0].then.call", 'rule calls calls "f", which nobody registered')
+    has(p.fails(3, "run").err, "postrider.yaml:6:32: rules[0].then.call", 'rule calls calls "f", which is not registered')
     configure(p, r, {"a": ("/record", "")}, RULES)
     has(p.ok("policy", "check").out, "2 rules, and nothing wrong with them")
     has(p.fails(4, "policy", "explain", "--endpoint", "aa").err, 'no endpoint "aa"; did you mean a?')
