@@ -160,6 +160,8 @@ TEST(config_defaults_of_an_endpoint_are_those_of_the_policy) /* D2 */
     CHECK_EQ(e->retry.cap_us, retry_default.cap_us);
     CHECK_EQ(e->retry.failures, retry_default.failures);
     CHECK(fabs(e->retry.jitter - retry_default.jitter) < 1e-9);
+    CHECK_EQ(e->retry.blame, retry_default.blame);
+    CHECK_EQ(e->retry.give_up_us, retry_default.give_up_us);
     CHECK_EQ(e->breaker.enabled, breaker_default.enabled);
     CHECK_EQ(e->breaker.after, breaker_default.after);
     CHECK_EQ(e->breaker.open_us, breaker_default.open_us);
@@ -190,6 +192,28 @@ TEST(config_presets_are_the_three_schedules) /* B33 */
         CHECK(!c->endpoints[i].breaker.enabled);
     check_shows(c, "breaker: off", true);
     check_shows(c, "delays: [10s, 1m, 5m]", true);
+    config_free(c);
+}
+
+TEST(config_who_says_when_a_message_is_dead_counts_every_failure) /* B33, B78 */
+{
+    struct config *c = load("endpoints:\n"
+                            "  a: {url: 'null:', retry: {failures: 5}}\n"
+                            "  b: {url: 'null:', retry: [1s, 2s]}\n"
+                            "  c: {url: 'null:', retry: {delays: [1s, 2s]}}\n"
+                            "  d: {url: 'null:', preset: whizbang, retry: {base: 3s}}\n"
+                            "  e: {url: 'null:', retry: {blame: always}}\n"
+                            "  f: {url: 'null:', retry: {base: 3s, cap: 1m, jitter: 0}}\n"
+                            "  g: {url: 'null:', retry: {failures: 5, blame: evidence, give_up: 1d}}\n"
+                            "rules: [{name: r, when: {code: x}, then: [{retry: {base: 1s}}, dead_letter]}]\n");
+
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(c->endpoints[i].retry.blame, BLAME_ALWAYS);
+    CHECK_EQ(c->endpoints[5].retry.blame, BLAME_EVIDENCE); /* these change only the delays */
+    CHECK_EQ(c->endpoints[6].retry.blame, BLAME_EVIDENCE);
+    CHECK_EQ(c->endpoints[6].retry.give_up_us, PR_SECONDS(86400));
+    CHECK_EQ(c->rules[0].steps[0].retry.blame, BLAME_ALWAYS);
+    check_shows(c, "give_up: 1d", true);
     config_free(c);
 }
 
