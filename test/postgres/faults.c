@@ -481,7 +481,7 @@ STORE_TEST(whoever_cannot_connect_is_told_why_and_what_to_do)
     (void)s;
     SAYS(open_error("postgres://u@127.0.0.1:1/db"), "is the server running");
     SAYS(open_error("postgres://u@no-such-host.invalid/db"), "host");
-    SAYS(open_error("postgres://u@h/db?nonsense=1"), "nonsense");
+    SAYS(open_error("postgres://u@h/db?nonsense=1"), "invalid URI query parameter");
     SAYS(open_error("postgres://u@h/db?schema=no-name"), "schema");
     snprintf(url, sizeof(url), "postgresql:///nowhere?host=%s&user=postgres", folder);
     SAYS(open_error(url), "create the database");
