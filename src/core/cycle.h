@@ -239,6 +239,8 @@ enum notice_kind {
     NOTICE_ENDPOINT, /* an endpoint was paused or resumed: see endpoints */
     NOTICE_RELOAD,   /* much has changed (a filter was used): read everything anew */
     NOTICE_FAILED,   /* a row was stored that had failed before: others of its stream wait behind it */
+    NOTICE_REPAIRED, /* what rows say was changed past us: read everything anew, also what was handed out and has not
+                      * started */
 };
 
 struct notice {

@@ -138,6 +138,10 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
         e->due_restart_us = now_us;
         break;
     case NOTICE_RELOAD: read_all_anew(e); break;
+    case NOTICE_REPAIRED:
+        read_all_anew(e);
+        endpoints_call_back(e);
+        break;
     case NOTICE_ENDPOINT: break; /* the endpoints are in the reply */
     case NOTICE_FAILED: add_failed_head(e, n); break;
     }

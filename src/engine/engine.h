@@ -121,9 +121,8 @@ void engine_cycle_failed(struct engine *e, int64_t now_us, int fault);
 
 /* Up to max deliveries for an endpoint that may go out now; each must get one result. */
 size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max);
-/* The endpoint was paused, a breaker of it opened, the lease was lost or the store may have lost commits since this was asked
- * last: what was taken and has not started is
- * to be RETURNED, also of types that may go: they come again with the next cycle. */
+/* The endpoint was paused, a breaker of it opened, the lease was lost, the store may have lost commits or rows were changed by
+ * hand since this was asked last: what was taken and has not started is to be RETURNED, also of types that may go: they come again with the next cycle. */
 bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
 /* Copies what it keeps; the caller frees the result. */
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);

@@ -265,6 +265,34 @@ def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     until("it has arrived", lambda: place.sent() == 1)
 
 
+RECEIVER = """#!/bin/sh
+cat >> got; echo >> got
+while ! [ -e go ]; do sleep 0.05; done
+[ "$(tail -n 1 got)" != broken ]
+"""
+
+
+def test_a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now(place):  # B19
+    """The first is at its receiver; the second was read with it and waits; the first fails, and its retry waits."""
+    with open(os.path.join(place.path, "receiver"), "w") as file:
+        file.write(RECEIVER)
+    os.chmod(os.path.join(place.path, "receiver"), 0o755)
+    with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
+        file.write("  slow: {url: 'exec:./receiver', concurrency: 1, retry: {base: 3s, factor: 1}}\n")
+    got = os.path.join(place.path, "got")
+    place.sql("INSERT INTO {s}.outbox (type, destination, payload) VALUES ('t', 'slow', 'broken'), ('t', 'slow', 'wrong')")
+    place.start()
+    until("the first is at its receiver", lambda: os.path.exists(got))
+    place.sql("UPDATE {s}.outbox SET payload = 'mended', type = 'repaired' WHERE payload = 'wrong'")
+    log = os.path.join(place.path, "daemon.log")
+    until("the change is taken up", lambda: "rows_repaired" in open(log).read())
+    open(os.path.join(place.path, "go"), "w").close()
+    until("the first has failed", lambda: place.sql("SELECT 1 FROM {s}.outbox WHERE failures > 0"))
+    place.sql("UPDATE {s}.outbox SET payload = 'mended, too'")
+    until("both are delivered", lambda: not place.sql("SELECT 1 FROM {s}.outbox"))
+    assert open(got).read().split("\n")[:-1] == ["broken", "mended", "mended, too"], open(got).read()
+
+
 def test_a_note_is_for_the_endpoint_that_is_named(place):  # B84
     id = place.dead()
     place.sql("INSERT INTO {s}.outbox (id, type, destination) VALUES ('%s', 't', 'other')" % id)
@@ -600,7 +628,8 @@ def test_the_record_tells_who_did_what(place):  # B202
 ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_thousand_that_wait", "a_filter_goes_on_past_what_another_took",
                "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
                "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads",
-               "why_names_the_head_however_much_stands_before_it")
+               "why_names_the_head_however_much_stands_before_it",
+               "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now")
 
 
 def main():

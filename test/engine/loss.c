@@ -92,3 +92,41 @@ TEST(what_nobody_announces_is_found_when_the_lease_is_renewed) /* B19 */
     CHECK_EQ(stage_sends(&s, p->m.id), 1);
     stage_close(&s);
 }
+
+/* One that waits for another of its stream, and one that was handed out ahead: neither goes as it was. */
+TEST(a_row_that_is_repaired_while_it_waits_in_memory_goes_as_it_is_now) /* B19 */
+{
+    struct stage s;
+
+    stage_set(&s);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    world_pause(&s.w, 0, PR_NEVER);
+    stage_run(&s, PR_SECONDS(1));
+    pr_id id = world_send(&s.w, "", "fail");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(memory_repair(&s.w.store, s.scenario.engine.box, id, PR_STR(""), PR_STR("ok")), PR_OK);
+    world_resume(&s.w, 0);
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(stage_sends(&s, id), 1);
+    CHECK(stage_done(&s, id));
+    stage_close(&s);
+}
+
+/* The attempt under way is left alone; the next one sends what the row says by then. */
+TEST(a_row_that_is_repaired_while_it_is_out_is_tried_again_as_it_is_now) /* B19 */
+{
+    struct stage s;
+
+    stage_set(&s);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    pr_id id = world_send(&s.w, "", "late:3000");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(stage_sends(&s, id), 1);
+    CHECK_EQ(memory_repair(&s.w.store, s.scenario.engine.box, id, PR_STR(""), PR_STR("ok")), PR_OK);
+    stage_run(&s, PR_SECONDS(120));
+    CHECK_EQ(stage_sends(&s, id), 2);
+    CHECK(stage_done(&s, id));
+    stage_close(&s);
+}

@@ -179,6 +179,13 @@ void suite_plant(struct suite *s, const char *box, const struct plant *plant)
     s->kind->plant(s, box, plant);
 }
 
+void suite_repair(struct suite *s, pr_id id, const char *payload)
+{
+    if (s->kind->repair == NULL)
+        SKIP("sqlite-memory: there is no way past the store");
+    s->kind->repair(s, id, payload);
+}
+
 void *suite_tx_begin(struct suite *s)
 {
     if (s->kind->tx_begin == NULL)

@@ -45,6 +45,7 @@ struct suite_kind {
     void (*finish)(struct suite *s);  /* before close; may look for damage.  NULL: nothing */
     void (*destroy)(struct suite *s); /* after close: remove files.  NULL: nothing */
     void (*plant)(struct suite *s, const char *box, const struct plant *plant); /* NULL: no way in */
+    void (*repair)(struct suite *s, pr_id id, const char *payload); /* of a row of outbox; NULL: no way in */
 
     /* Senders' transactions; with STORE_CAN_COMMIT_LATE several at once, and seqs are drawn by
      * tx_add().  NULL: none. */
@@ -122,6 +123,9 @@ pr_id suite_id(unsigned number); /* the same for the same number, ascending */
 
 /* Store a row past all checks; skips the test where there is no way in. */
 void suite_plant(struct suite *s, const char *box, const struct plant *plant);
+
+/* UPDATE outbox SET payload by plain SQL; skips the test where there is no way in. */
+void suite_repair(struct suite *s, pr_id id, const char *payload);
 
 void *suite_tx_begin(struct suite *s); /* skips the test where senders have none */
 

@@ -15,6 +15,50 @@ static const struct notice *check_noticed(struct worker *w, enum notice_kind kin
     return &r->notices[0];
 }
 
+/* ---- By plain SQL ----------------------------------------------------------------- */
+
+STORE_TEST(a_row_that_is_changed_by_plain_sql_is_told_and_then_it_is_quiet) /* B19 */
+{
+    struct worker *w = suite_join(s, "outbox"), *other = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .payload = PR_STR("wrong"));
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->notice_count, 0);
+    CHECK_EQ(CYCLE(other)->notice_count, 0);
+    suite_repair(s, id, "mended");
+    check_noticed(w, NOTICE_REPAIRED);
+    for (int i = 0; i < 2; i++)
+        CYCLE(w);
+    CHECK_EQ(CYCLE(w)->notice_count, 0);
+    check_noticed(other, NOTICE_REPAIRED); /* also who looks later */
+    for (int i = 0; i < 2; i++)
+        CYCLE(other);
+    CHECK_EQ(CYCLE(other)->notice_count, 0);
+    CHECK_SLICE(suite_get(s, id)->m.payload, "mended");
+}
+
+STORE_TEST(a_change_by_plain_sql_is_told_again_when_the_answer_was_lost) /* B7, B19 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .payload = PR_STR("wrong"));
+    CYCLE(w, .fresh_rows = 10);
+    suite_repair(s, id, "mended");
+    int64_t cursor = w->notice;
+    check_noticed(w, NOTICE_REPAIRED);
+    for (int i = 0; i < 3; i++) {
+        w->number--;
+        w->notice = cursor;
+        check_noticed(w, NOTICE_REPAIRED);
+    }
+}
+
+STORE_TEST(who_joins_is_not_told_what_was_changed_before) /* B19 */
+{
+    pr_id id = SEND(s, "outbox", .payload = PR_STR("wrong"));
+    suite_repair(s, id, "mended");
+    struct worker *w = suite_join(s, "outbox");
+    CHECK_EQ(w->reply->notice_count, 0);
+    CHECK_SLICE(reply_find(CYCLE(w, .fresh_rows = 10), id)->m.payload, "mended");
+}
+
 /* ---- Retry ------------------------------------------------------------------------ */
 
 STORE_TEST(a_retry_begins_a_new_life_now_and_keeps_the_story)

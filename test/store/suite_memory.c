@@ -42,6 +42,11 @@ static void memory_plant_row(struct suite *s, const char *box, const struct plan
     CHECK_EQ(memory_plant(&s->store, pr_str(box), &m, bad), PR_OK);
 }
 
+static void memory_repair_row(struct suite *s, pr_id id, const char *payload)
+{
+    CHECK_EQ(memory_repair(&s->store, PR_STR("outbox"), id, PR_STR(""), pr_str(payload)), PR_OK);
+}
+
 static void *memory_begin(struct suite *s)
 {
     for (size_t i = 0; i < TX_MAX; i++)
@@ -76,6 +81,7 @@ const struct suite_kind suite_memory = {
     .prepare = memory_prepare,
     .finish = memory_finish,
     .plant = memory_plant_row,
+    .repair = memory_repair_row,
     .tx_begin = memory_begin,
     .tx_add = memory_add,
     .tx_end = memory_end,

@@ -182,6 +182,17 @@ static void postgres_plant(struct suite *s, const char *box, const struct plant 
     PQfinish(pg);
 }
 
+static void postgres_repair(struct suite *s, pr_id id, const char *payload)
+{
+    (void)s;
+    char sql[256], text[PR_ID_TEXT_SIZE];
+    pr_id_format(id, text);
+    snprintf(sql, sizeof(sql), "UPDATE %%s.outbox SET payload = '%s' WHERE id = '%s'", payload, text);
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, sql);
+    PQfinish(pg);
+}
+
 static void *postgres_begin(struct suite *s)
 {
     (void)s;
@@ -220,6 +231,7 @@ const struct suite_kind suite_postgres = {
     .finish = postgres_finish,
     .destroy = postgres_destroy,
     .plant = postgres_plant,
+    .repair = postgres_repair,
     .tx_begin = postgres_begin,
     .tx_add = postgres_add,
     .tx_end = postgres_end,

@@ -82,6 +82,21 @@ static void sqlite_plant(struct suite *s, const char *box, const struct plant *p
     CHECK_EQ(rc, SQLITE_DONE);
 }
 
+static void sqlite_repair(struct suite *s, pr_id id, const char *payload)
+{
+    sqlite3 *db = sqlite_raw(s);
+    sqlite3_stmt *statement = NULL;
+    CHECK_EQ(sqlite3_prepare_v2(db, "UPDATE outbox SET payload = ?1 WHERE id = ?2", -1, &statement, NULL), SQLITE_OK);
+    bind_text(statement, 1, payload);
+    sqlite3_bind_blob(statement, 2, id.bytes, sizeof(id.bytes), SQLITE_STATIC);
+    int rc = sqlite3_step(statement);
+    sqlite3_finalize(statement);
+    int changed = sqlite3_changes(db);
+    sqlite3_close(db);
+    CHECK_EQ(rc, SQLITE_DONE);
+    CHECK_EQ(changed, 1);
+}
+
 static sqlite3 *open_tx; /* one writer at a time */
 
 static void sqlite_finish(struct suite *s)
@@ -127,6 +142,7 @@ const struct suite_kind suite_sqlite = {
     .prepare = sqlite_prepare,
     .destroy = sqlite_destroy,
     .plant = sqlite_plant,
+    .repair = sqlite_repair,
     .finish = sqlite_finish,
     .tx_begin = sqlite_begin,
     .tx_add = sqlite_add,

@@ -32,6 +32,10 @@ void memory_tx_rollback(struct memory_tx *tx);
  * message_defect() says about it.  Answers as memory_tx_insert. */
 PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct pr_message *message, const char *bad);
 
+/* A plain UPDATE of the payload, past the contract; instances hear of it (NOTICE_REPAIRED).
+ * Fault  PR_ENOTFOUND (no such box or row), PR_ENOMEM. */
+PR_MUST_CHECK int memory_repair(struct store *store, pr_slice box, pr_id id, pr_slice destination, pr_slice payload);
+
 /* What senders committed since somebody last wrote durably is gone, and its places are drawn again; `lost` (may be NULL) is
  * told of each message.  Every session hears of it with its next cycle (history_changed).  Returns how many.
  * all: as after a failover to a server that never heard of it, all rows of boxes are gone, also those on receipts; for stores

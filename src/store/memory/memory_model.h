@@ -32,7 +32,7 @@
 /* ---- Rows ------------------------------------------------------------------------------- */
 
 /* Texts that change during a row's life; each is an allocation of its own. */
-enum own { OWN_CODE, OWN_ERROR, OWN_STORY, OWN_HELD_BY, OWN_COUNT };
+enum own { OWN_CODE, OWN_ERROR, OWN_STORY, OWN_HELD_BY, OWN_PAYLOAD, OWN_COUNT };
 
 /* What is known of a row that left the box: a dead letter, or done. */
 struct after_life {

@@ -158,10 +158,8 @@ bool text_dup(pr_slice text, pr_slice *ret)
 void row_own(struct stored *row, enum own which, pr_slice text)
 {
     pr_slice *const fields[OWN_COUNT] = {
-        [OWN_CODE] = &row->m.code,
-        [OWN_ERROR] = &row->m.error,
-        [OWN_STORY] = &row->m.story,
-        [OWN_HELD_BY] = &row->m.held_by,
+        [OWN_CODE] = &row->m.code,       [OWN_ERROR] = &row->m.error,     [OWN_STORY] = &row->m.story,
+        [OWN_HELD_BY] = &row->m.held_by, [OWN_PAYLOAD] = &row->m.payload,
     };
     free(row->own[which]);
     row->own[which] = (char *)(uintptr_t)text.data; /* malloc'ed: ours to free */

@@ -111,6 +111,30 @@ int memory_plant(struct store *store, pr_slice box, const struct pr_message *mes
     return rc;
 }
 
+int memory_repair(struct store *store, pr_slice box_name, pr_id id, pr_slice destination, pr_slice payload)
+{
+    struct memory *memory = store->self;
+    struct stored_notice *notice = NULL;
+    pr_slice text = { NULL, 0 };
+    int rc = PR_ENOTFOUND;
+    pthread_mutex_lock(&memory->mutex);
+    struct box *box = box_find(memory, box_name);
+    struct stored *row = box != NULL ? row_find_id(box, id, destination) : NULL;
+    if (row != NULL) {
+        notice = notice_new(box, NOTICE_REPAIRED, NULL, (pr_slice){ NULL, 0 });
+        rc = notice != NULL && text_dup(payload, &text) ? PR_OK : PR_ENOMEM;
+    }
+    if (rc == PR_OK) {
+        row_own(row, OWN_PAYLOAD, text);
+        notice_add(memory, notice);
+        box_touch(box);
+    } else {
+        free(notice);
+    }
+    pthread_mutex_unlock(&memory->mutex);
+    return rc;
+}
+
 /* ---- The contract --------------------------------------------------------------------------- */
 
 static bool is_duplicate(const struct box *box, const struct pr_message *m)

@@ -14,6 +14,7 @@
  *   ctid_cache.c     where they were seen                 sweep.c    those that were overlooked
  *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
+ *   repaired.c rows that were changed by plain SQL
  *   sql.c      the port for people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
  *   breaker.c  breakers that are not closed
@@ -109,6 +110,8 @@ struct pg_session {
     uint64_t uncertain;  /* the cycle whose commit may have happened; 0: none */
     uint64_t idle_claim; /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;
+    int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */
+    uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
     /* The fresh scan. */
     struct scan *scan;
@@ -235,6 +238,12 @@ PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
 PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
 PR_MUST_CHECK int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row);
 PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from);
+
+/* repaired.c.  REPAIRED(): which lines are there, as one number; 0: none. */
+#define REPAIRED(box)                                                                                                  \
+    "(SELECT coalesce(bit_xor(hashint8extended(xid::text::bigint, 0)), 0) FROM {schema}.repaired WHERE box = " box ")"
+PR_MUST_CHECK int pg_repairs_take(struct cycle_run *run, int64_t lines); /* with the notices, in their array */
+void pg_repairs_tell(struct pg_session *session);
 
 /* notice.c, wait.c */
 void pg_notices_add(struct cycle_run *run);

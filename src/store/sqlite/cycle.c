@@ -249,6 +249,9 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
         bool found = session->reply.row_count > 0 || session->reply.notice_count > 0;
         session->fruitless = found ? 0 : session->fruitless + 1;
     }
+    if (run->repaired != session->repaired)
+        session->repaired_cycle = c->epoch == 0 ? 0 : c->number;
+    session->repaired = run->repaired;
     memcpy(session->position_before, run->position_before, sizeof(session->position_before));
     memcpy(session->position, run->position, sizeof(session->position));
     if (run->took) /* not before: on a full disk it would be said with each try */

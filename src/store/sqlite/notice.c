@@ -181,6 +181,27 @@ static int notices_missed(struct cycle_run *run, bool *ret_missed)
     return rc;
 }
 
+/* Rows that were changed by hand.  When the reply that told of it was lost, it is told again. */
+static int repairs_read(struct cycle_run *run, bool joins)
+{
+    const struct session *session = run->session;
+    struct cycle_reply *reply = &run->session->reply;
+    int rc = conn_int(run->conn, "SELECT times FROM postrider_repaired WHERE box = '{box}'", session->box, NULL, 0,
+                      &run->repaired, run->reterr);
+    bool told = run->repaired == session->repaired && run->cycle->number != session->repaired_cycle;
+    if (rc < 0 || joins || told)
+        return rc;
+    struct notice *notices = arena_alloc_array(&run->session->arena, reply->notice_count + 1, sizeof(*notices));
+    if (notices == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+    if (reply->notice_count > 0)
+        memcpy(notices, reply->notices, reply->notice_count * sizeof(*notices));
+    notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_REPAIRED };
+    reply->notices = notices;
+    log_emit(session->store->log, LOG_INFO, "rows_repaired", LOG_SLICE("box", session->box));
+    return PR_OK;
+}
+
 int notices_read(struct cycle_run *run, bool joined)
 {
     struct cycle_reply *reply = &run->session->reply;
@@ -199,6 +220,8 @@ int notices_read(struct cycle_run *run, bool joined)
         reply->notices[0].number = reply->notice_last;
         endpoints = true;
     }
+    if (rc >= 0)
+        rc = repairs_read(run, joins);
     if (rc < 0 || !endpoints)
         return rc < 0 ? rc : PR_OK;
     reply->endpoints_known = true;

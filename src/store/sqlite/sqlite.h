@@ -77,7 +77,9 @@ struct session {
     int lock_fd;     /* -1: no lock file */
     bool locked;     /* the lock file is ours */
     int64_t purge_next_us;
-    uint64_t generation; /* of the connection (conn.generation) that the engine was told of */
+    uint64_t generation;     /* of the connection (conn.generation) that the engine was told of */
+    int64_t repaired;        /* how often rows were changed by hand, as the engine was told ... */
+    uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
     /* The fresh scan: rows up to here were read, by lane; and where the latest cycle began,
      * for when it is asked again. */
@@ -107,6 +109,7 @@ struct cycle_run {
     bool owner;
     bool took, buried; /* we work the box from this cycle on; after another one that died */
     bool replayed;
+    int64_t repaired;                    /* becomes the session's when the cycle lands */
     int64_t position[LANE_COUNT];        /* becomes the session's when the cycle lands */
     int64_t position_before[LANE_COUNT]; /* the same, before anything was read */
     struct pr_error *reterr;

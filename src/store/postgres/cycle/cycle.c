@@ -244,6 +244,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
         rc = link_lock_timeout(session->link, cycle.lease_us / 3, reterr);
     if (rc == PR_OK) {
         run_begin_anew(&run, &cycle);
+        pg_repairs_tell(session);
         rc = run_it(&run);
     }
     if (rc == PR_OK) {

@@ -65,21 +65,22 @@ void pg_notices_add(struct cycle_run *run)
     struct args args = { .count = 0 };
     arg_time(&args, pg_store_wall_us(run->session->store));
     arg_time(&args, pg_store_mono_us(run->session->store));
+    arg_text(&args, run->session->box);
     if (run->cycle->notice_after == 0) {
         link_add(run->link,
-                 "SELECT " NOW("$1") ", " NOW("$2") ", pg_postmaster_start_time(), coalesce(max(number), 1)"
-                                                    " FROM {schema}.control",
+                 "SELECT " NOW("$1") ", " NOW("$2") ", pg_postmaster_start_time(), " REPAIRED(
+                     "$3") ", coalesce(max(number), 1)"
+                           " FROM {schema}.control",
                  NO_BOX, &args, &run->control);
         return;
     }
     arg_i64(&args, run->cycle->notice_after);
-    arg_text(&args, run->session->box);
     arg_i32(&args, NOTICES_PER_CYCLE);
     link_add(run->link,
-             "SELECT t.*, c.* FROM (SELECT " NOW("$1") ", " NOW(
-                 "$2") ", pg_postmaster_start_time()) t LEFT JOIN LATERAL"
+             "SELECT t.*, c.* FROM (SELECT " NOW("$1") ", " NOW("$2") ", pg_postmaster_start_time(), " REPAIRED(
+                 "$3") ") t LEFT JOIN LATERAL"
                        " (SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
-                       " WHERE number > $3 AND box IN ('', $4) ORDER BY number LIMIT $5) c ON true",
+                       " WHERE number > $4 AND box IN ('', $3) ORDER BY number LIMIT $5) c ON true",
              NO_BOX, &args, &run->control);
 }
 
@@ -91,7 +92,8 @@ void pg_clock_take(struct cycle_run *run)
     run->session->reply.now_us = run->now_us;
 }
 
-#define COLUMN_NUMBER 3
+#define COLUMN_REPAIRED 3
+#define COLUMN_NUMBER 4
 
 int pg_notices_take(struct cycle_run *run)
 {
@@ -103,16 +105,16 @@ int pg_notices_take(struct cycle_run *run)
     reply->notice_last = run->cycle->notice_after;
     if (run->cycle->notice_after == 0) {
         reply->notice_last = field_i64(r, 0, COLUMN_NUMBER);
-        return PR_OK;
+        return pg_repairs_take(run, field_i64(r, 0, COLUMN_REPAIRED));
     }
-    reply->notices = arena_alloc_array(&run->session->arena, (size_t)count, sizeof(reply->notices[0]));
+    reply->notices = arena_alloc_array(&run->session->arena, (size_t)count + 1, sizeof(reply->notices[0]));
     if (reply->notices == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %d notices", count);
     if (count == NOTICES_PER_CYCLE) { /* whoever heard a part only might send what was discarded meanwhile */
         reply->notice_last = field_i64(r, count - 1, COLUMN_NUMBER);
         reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;
-        return PR_OK;
+        return pg_repairs_take(run, field_i64(r, 0, COLUMN_REPAIRED));
     }
     for (int i = 0; i < count; i++) {
         struct notice *n = &reply->notices[reply->notice_count++];
@@ -127,7 +129,7 @@ int pg_notices_take(struct cycle_run *run)
         reply->notice_last = n->number;
         reply->endpoints_known |= n->kind == NOTICE_ENDPOINT;
     }
-    return PR_OK;
+    return pg_repairs_take(run, field_i64(r, 0, COLUMN_REPAIRED));
 }
 
 /* ---- What is thrown away ------------------------------------------------------------------------ */

@@ -22,12 +22,13 @@
 #define BELL_AGAIN_US PR_MILLISECONDS(2)
 
 /* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
-static const char LOOK[] =
-    "SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"
-    " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)),"
-    " (SELECT bit_xor(epoch # lanes) FROM {schema}.instance WHERE box = $1),"
-    " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot())),"
-    " (SELECT pg_relation_filenode(tableoid)::bigint FROM {box_seq})";
+static const char LOOK[] = "SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"
+                           " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)) OR " REPAIRED(
+                               "$1") " NOT IN (0, $4),"
+                                     " (SELECT bit_xor(epoch # lanes) FROM {schema}.instance WHERE box = $1),"
+                                     " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE "
+                                     "pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot())),"
+                                     " (SELECT pg_relation_filenode(tableoid)::bigint FROM {box_seq})";
 
 void pg_wait_open(struct pg_session *session)
 {
@@ -151,6 +152,7 @@ static bool look(struct pg_session *session)
     arg_text(&args, session->box);
     arg_i64(&args, session->seen_notice);
     arg_array(&args, running);
+    arg_i64(&args, session->repaired);
     if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
         return true;
     bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3) ||

@@ -562,11 +562,11 @@ void pg_fresh_prepare(struct fresh *f)
         f->failed = fresh_reply_rows(f);
 }
 
-/* Did it come, and did operators do nothing since it was read?  What they did is seen by who asks now. */
+/* Did it come, and did people do nothing since it was read?  What they did is seen by who asks now. */
 static int ahead_confirm(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
-    if (f->failed == PR_OK && reply->notice_last == f->run->cycle->notice_after)
+    if (f->failed == PR_OK && reply->notice_last == f->run->cycle->notice_after && reply->notice_count == 0)
         return PR_OK;
     reply->row_count = 0;
     f->ahead = false;
