@@ -93,7 +93,6 @@ TEST(what_nobody_announces_is_found_when_the_lease_is_renewed) /* B19 */
     stage_close(&s);
 }
 
-/* One that waits for another of its stream, and one that was handed out ahead: neither goes as it was. */
 TEST(a_row_that_is_repaired_while_it_waits_in_memory_goes_as_it_is_now) /* B19 */
 {
     struct stage s;

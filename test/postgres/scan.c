@@ -428,6 +428,29 @@ STORE_TEST(due_at_null_by_hand_means_now) /* B19 */
     PQfinish(pg);
 }
 
+/* It waits behind nothing that it waited behind, and a change of the payload alone lets nobody pass.  A transaction leaves one
+ * line, however many rows it changes, and none when it changes nothing that is sent. */
+STORE_TEST(a_held_row_that_is_sent_elsewhere_by_hand_is_not_held_any_more) /* B19 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    pr_id moved = SEND(s, "outbox"), stays = SEND(s, "outbox");
+    CHECK_EQ(VERDICT(w, suite_seen(s, moved), .kind = VERDICT_HOLD, .held_by = PR_STR("a/s")), PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, stays), .kind = VERDICT_HOLD, .held_by = PR_STR("a/t")), PR_OK);
+    suite_pg_do(pg, "UPDATE %s.outbox SET payload = payload, due_at = due_at, failures = failures");
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.repaired"), 0);
+    suite_pg_do(pg,
+                "UPDATE %s.outbox SET payload = 'mended', destination = CASE held_by WHEN 'a/s' THEN 'b' ELSE '' END");
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.repaired"), 1);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox WHERE held_by IS NULL AND destination = 'b'"), 1);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox WHERE held_by = 'a/t' AND destination = ''"), 1);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .restart_lanes = LANES_ALL)->row_count, 1);
+    CHECK_SLICE(reply_find(w->reply, moved)->m.destination, "b");
+    CYCLE(w);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.repaired"), 0);
+    PQfinish(pg);
+}
+
 STORE_TEST(rows_with_xids_of_another_server_are_read_once) /* S5 */
 {
     PGconn *pg = suite_pg_connect();

@@ -476,3 +476,19 @@ TEST(due_at_null_by_hand_means_now) /* B19 */
     worker_close(&w);
     fixture_close(f);
 }
+
+/* It waits behind nothing that it waited behind, and a change of the payload alone lets nobody pass. */
+TEST(a_held_row_that_is_sent_elsewhere_by_hand_is_not_held_any_more) /* B19 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *raw = fixture_raw(f);
+    raw_run(raw, "INSERT INTO outbox (type, held_by) VALUES ('moved', 'a/s'), ('stays', 'a/t')");
+    raw_run(raw, "UPDATE outbox SET payload = payload, failures = failures");
+    CHECK_EQ(raw_int(raw, "SELECT times FROM postrider_repaired WHERE box = 'outbox'"), 0);
+    raw_run(raw, "UPDATE outbox SET payload = 'mended', destination = CASE type WHEN 'moved' THEN 'b' ELSE '' END");
+    CHECK_EQ(raw_int(raw, "SELECT times FROM postrider_repaired WHERE box = 'outbox'"), 2);
+    CHECK_EQ(raw_int(raw, "SELECT count(*) FROM outbox WHERE held_by IS NULL AND type = 'moved'"), 1);
+    CHECK_EQ(raw_int(raw, "SELECT count(*) FROM outbox WHERE held_by = 'a/t' AND type = 'stays'"), 1);
+    sqlite3_close(raw);
+    fixture_close(f);
+}
