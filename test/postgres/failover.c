@@ -41,7 +41,7 @@ static void wait_until_replayed(PGconn *primary)
 
 static const char *standby_url(void)
 {
-    static char url[512];
+    static char url[sizeof(((struct suite *)NULL)->url)];
     snprintf(url, sizeof(url),
              "postgres:///postgres?host=%s,%s/standby&target_session_attrs=read-write&user=postgres&schema=%s",
              server_folder(), server_folder(), suite_pg_schema());
