@@ -357,6 +357,13 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     }
 }
 
+/* Verdicts that end a hand-out by its counters. */
+static bool compares(enum verdict_kind kind)
+{
+    return kind == VERDICT_FAIL || kind == VERDICT_POSTPONE || kind == VERDICT_ABANDON || kind == VERDICT_PARK ||
+           kind == VERDICT_DISCARD || kind == VERDICT_DEAD_LETTER;
+}
+
 void check_verdict(struct checker *c, const struct event *e)
 {
     if (c->messages[e->message].lost && e->answer != PR_OK)
@@ -369,7 +376,7 @@ void check_verdict(struct checker *c, const struct event *e)
     if (e->answer == PR_OK) {
         if (shadow_is_over(row))
             breach_set(c, "I5", "m%u is %s and was judged again", e->message, state_name(row->state));
-        if (verdict_compares((enum verdict_kind)e->what) && e->number > 0 && row->attempts != e->number - 1)
+        if (compares((enum verdict_kind)e->what) && e->number > 0 && row->attempts != e->number - 1)
             breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number,
                        e->message, row->attempts);
         apply_verdict(c, e, row);

@@ -51,13 +51,16 @@ enum verdict_kind {
  *
  * Answer  PR_OK       it was applied.
  *         PR_UNKNOWN  no such row: nothing changed.
- *         PR_STALE    the row changed hands or was judged meanwhile (for those that
- *                     verdict_compares(): its attempts are not number - 1 any more; for HOLD: it
- *                     was released or parked; verdict_parks_unsent(): it was parked; verdict_unparks(): by
- *                     a person, see message_awaits_route()): nothing changed.
+ *         PR_STALE    the row changed hands or was judged meanwhile: nothing changed.  That is, of FAIL, POSTPONE,
+ *                     ABANDON, PARK, DISCARD and DEAD_LETTER with a number: its attempts are not number - 1 any more;
+ *                     of HOLD: it was released or parked; of what parks without a number: it is parked; of ABANDON
+ *                     without a number that unparks: it waits for a person, see message_awaits_route().
+ *         ANSWER_BUSY somebody else holds the row in an open transaction: nothing changed.  Ask again.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL or
  * POSTPONE without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
+enum { ANSWER_BUSY = 16 }; /* beside enum pr_result */
+
 struct verdict {
     enum verdict_kind kind;
     uint64_t row; /* with id: both must match */
@@ -82,27 +85,6 @@ struct verdict {
                                    * "destination/" (see message_awaits_endpoint()) */
     size_t destination_count;
 };
-
-/* Do they end a hand-out by its counters?  When an operator began to count anew, they are about the past. */
-static inline bool verdict_compares(enum verdict_kind kind)
-{
-    return kind == VERDICT_FAIL || kind == VERDICT_POSTPONE || kind == VERDICT_ABANDON || kind == VERDICT_PARK ||
-           kind == VERDICT_DISCARD || kind == VERDICT_DEAD_LETTER;
-}
-
-/* Does it park what was merely read?  What a person parked meanwhile stays theirs, and is not taken for one that waits
- * for its endpoint. */
-static inline bool verdict_parks_unsent(const struct verdict *v)
-{
-    bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE || v->kind == VERDICT_ABANDON;
-    return v->number == 0 && (v->kind == VERDICT_PARK || (comes_back && v->delay_us == PR_NEVER));
-}
-
-/* Does it bring back what was parked for want of an endpoint?  What a person parked meanwhile waits for a person. */
-static inline bool verdict_unparks(const struct verdict *v)
-{
-    return v->kind == VERDICT_ABANDON && v->number == 0 && v->delay_us != PR_NEVER;
-}
 
 /* A message to be stored in the same transaction as verdict number `verdict`: only when that
  * verdict was applied.  A duplicate id changes nothing. */
@@ -276,7 +258,7 @@ struct cycle_reply {
     int64_t drawn;        /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
                              * send are not in the way of a cycle (see policy/courtesy.h) */
 
-    int *answers;         /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE */
+    int *answers;         /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
     uint64_t *split_rows; /* per destination of every SPLIT, in order of verdicts; 0: not applied */
 
     struct row *rows; /* everything that was read, in the order asked */

@@ -159,6 +159,8 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
                 e->endpoints[i].paused_until_us = r->endpoints[k].paused_until_us;
 }
 
+#define BUSY_PAUSE_US PR_MILLISECONDS(20) /* until a row is tried again that somebody else holds */
+
 /* ---- Verdicts and receipts ------------------------------------------------------------------------- */
 
 /* A retry without delay, or after the store's clock went back, is due before the place that the
@@ -186,12 +188,26 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         if (r->replayed && splits > 0)
             answer = PR_STALE;
         look_behind_cursor(e, r, &item->verdict, now_us);
+        if (answer == ANSWER_BUSY) {
+            verdict_tally(e, item, -1);
+            item_move(e, item, PLACE_JUDGED);
+            e->retry_at_us = now_us + BUSY_PAUSE_US;
+            split += splits;
+            i++;
+            continue;
+        }
         settle_committed(e, item, answer, r->replayed ? NULL : r->split_rows + split, now_us);
         split += splits;
         i++;
     }
     for (size_t k = 0; k < e->planned_hold_count; k++) {
         struct stream *s = e->planned_holds[k].stream;
+        if (!r->replayed && r->answers[i + k] == ANSWER_BUSY) {
+            e->retry_at_us = now_us + BUSY_PAUSE_US;
+            if (hold_add(e, e->planned_holds[k]))
+                continue;
+            reload = true;
+        }
         if (s == NULL)
             continue;
         s->holds--;

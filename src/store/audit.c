@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
 #include "base/util.h"
 
 static const char *const names[] = {
@@ -122,25 +121,14 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     json_end_object(&w);
 }
 
-void note_write(struct buf *b, const struct admin *admin)
+struct row_order order_of_admin(const struct admin *admin)
 {
-    buf_add_slice(b, admin->by);
-    if (admin->by.size > 0 && admin->why.size > 0)
-        buf_add_cstr(b, ": ");
-    buf_add_slice(b, admin->why);
-}
-
-pr_slice dead_add_error(const struct admin *admin, const struct pr_message *m)
-{
-    return m->error.size > 0 ? m->error : utf8_cut(admin->why, PR_ERROR_MAX);
-}
-
-pr_slice note_kept(pr_slice note)
-{
-    size_t from = note.size;
-    for (size_t left = NOTE_KEPT_MAX; from > 0 && left > 0; left--)
-        do
-            from--;
-        while (from > 0 && ((unsigned char)note.data[from] & 0xC0) == 0x80);
-    return (pr_slice){ note.data + from, note.size - from };
+    return (struct row_order){
+        .kind = admin->kind,
+        .by = admin->by,
+        .why = admin->why,
+        .cause = admin->cause,
+        .edit = admin->edit,
+        .made = admin->made,
+    };
 }

@@ -36,6 +36,7 @@
 #include "core/cycle.h"
 #include "core/lane.h"
 #include "core/message.h"
+#include "core/order.h"
 #include "core/reason.h"
 #include "core/state.h"
 
@@ -273,40 +274,8 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     int64_t now_us;
 };
 
-/* What people do.  Each is one transaction, which also writes down who, when, what, why and how many. */
-enum admin_kind {
-    ADMIN_RETRY,   /* due = now, counters 0, not held, parked no more; open receipts forget it */
-    ADMIN_RELEASE, /* followers: released = true, held_by = NULL, due = now; the head is not touched (by id it is
-                         * refused).  By stream: every row of it that is behind a failed head */
-    ADMIN_PARK,
-    ADMIN_DISCARD,
-    ADMIN_DEAD_ADD,    /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
-                         * error why is.  What has no destination died for the endpoint that the filter's routes give it,
-                         * if they give one */
-    ADMIN_DEAD_REPLAY, /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
-                         * or (by id; a filter does not find them) it was edited */
-    ADMIN_DEAD_DISCARD,
-    ADMIN_DEAD_EDIT,   /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
-                         * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
-    ADMIN_DEAD_NOTE,   /* why is put behind its note, with who said it; and into its story, which goes with the message
-                         * when it is replayed, and is there when it dies again */
-    ADMIN_DEAD_IMPORT, /* letters are put among the dead letters as they are, with a new row.  Refused: that id
-                         * (for that destination) is there already, in the box or dead; its box is unknown */
-    ADMIN_PAUSE,       /* filter.endpoint, until_us: the later end wins */
-    ADMIN_RESUME,
-    /* Not done by a store, only recorded there: with an outcome. */
-    ADMIN_ENDPOINT_TEST, /* filter.endpoint */
-    ADMIN_REPLAY_STOP,   /* filter.ids: the replay's */
-    ADMIN_REPLAY_RESUME,
-};
-
 /* "dead_replay": as it stands in the audit. */
 const char *admin_name(enum admin_kind kind);
-
-/* What is different in an edited message; NULL: as it was. */
-struct dead_edit {
-    const pr_slice *payload, *headers, *destination;
-};
 
 struct admin {
     enum admin_kind kind;

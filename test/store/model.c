@@ -117,11 +117,26 @@ static int64_t due_after(const struct model *m, int64_t delay_us)
     return delay_us == PR_NEVER ? PR_NEVER : m->now_us + delay_us;
 }
 
+/* Does it end a hand-out by its counters?  When a person began to count anew, it is about the past. */
+static bool compares(enum verdict_kind kind)
+{
+    return kind == VERDICT_FAIL || kind == VERDICT_POSTPONE || kind == VERDICT_ABANDON || kind == VERDICT_PARK ||
+           kind == VERDICT_DISCARD || kind == VERDICT_DEAD_LETTER;
+}
+
+/* Does it give a due time, or none for ever, to what was merely read?  What a person parked meanwhile stays theirs. */
+static bool is_about_unsent(const struct verdict *v)
+{
+    bool later = v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE || v->kind == VERDICT_ABANDON;
+    return v->number == 0 &&
+           (v->kind == VERDICT_PARK || v->kind == VERDICT_ABANDON || (later && v->delay_us == PR_NEVER));
+}
+
 static bool is_stale(const struct model_row *r, const struct verdict *v)
 {
-    return (verdict_compares(v->kind) && v->number > 0 && r->attempts != v->number - 1) ||
+    return (compares(v->kind) && v->number > 0 && r->attempts != v->number - 1) ||
            (v->kind == VERDICT_HOLD && (r->released || r->due_us == PR_NEVER)) ||
-           ((verdict_parks_unsent(v) || verdict_unparks(v)) && r->due_us == PR_NEVER); /* none waits for an endpoint */
+           (is_about_unsent(v) && r->due_us == PR_NEVER); /* none waits for an endpoint */
 }
 
 int model_verdict(struct model *m, const struct verdict *v)
@@ -238,8 +253,9 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
             return false;
         r->place = MODEL_IN_BOX;
         r->attempts = r->failures = 0;
-        r->row = 0;
-        r->relearn = true;
+        r->status |= PR_STATUS_FAILED;
+        row_comes_back(r, 0, m->now_us);
+        r->row = 0; /* the place stays, the row is new */
         return true;
     case ADMIN_RELEASE:
     case ADMIN_DEAD_EDIT:

@@ -22,7 +22,6 @@ struct model_row {
     bool released;
     bool dies;     /* while its instance is being buried: one attempt more */
     uint64_t read; /* the cycle of the instance at work whose fresh scan read it; 0: none */
-    bool relearn;  /* of a replay the contract says little: take the rest from the store */
     bool retold;   /* an operator's action added to the story: take it from the store */
     uint64_t row;  /* the store's name, 0: not learned yet */
     int64_t seq;   /* the store's, 0: not learned yet */

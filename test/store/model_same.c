@@ -24,17 +24,6 @@ bool same_text(struct run *run, const char *what, pr_slice got, const char *want
 /* What the model cannot know is learned at first sight. */
 static bool learn(struct run *run, struct model_row *r, const struct listed *l)
 {
-    if (r->relearn) {
-        r->due_us = l->m.due_us;
-        r->released = l->m.released;
-        r->reason = l->m.reason;
-        r->failed_us = l->m.failed_us;
-        snprintf(r->error, sizeof(r->error), "%.*s", SLICE_ARGS(l->m.error));
-        snprintf(r->held_by, sizeof(r->held_by), "%.*s", SLICE_ARGS(l->m.held_by));
-        r->relearn = false;
-        if (r->due_us <= 0 || r->due_us > run->m.now_us)
-            return run_wrong(run, "a replayed row is due at %" PRId64, r->due_us);
-    }
     if (r->seq == 0) {
         r->seq = l->m.seq;
         if (r->seq <= run->m.seq_last)
@@ -72,7 +61,9 @@ static bool same_dead(struct run *run, struct model_row *r, const struct listed 
            SAME(run, "dead: cause", l->cause, r->cause) && SAME(run, "dead: state", l->state, STATE_DEAD) &&
            same_text(run, "dead: stream", l->m.stream, r->stream) &&
            same_text(run, "dead: payload", l->m.payload, r->payload) &&
-           same_text(run, "dead: error", l->m.error, r->error);
+           same_text(run, "dead: error", l->m.error, r->error) &&
+           SAME(run, "dead: released", l->m.released, r->released) &&
+           same_text(run, "dead: held_by", l->m.held_by, "");
 }
 
 static bool same_place(struct run *run, enum query_kind kind, enum model_place place,

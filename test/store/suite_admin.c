@@ -1,6 +1,7 @@
 /* Operators' actions, and how running instances hear of them. */
 #include "suite.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The notices that the worker gets now: at least one, all of this kind or RELOAD. */
@@ -79,6 +80,60 @@ STORE_TEST(a_retry_begins_a_new_life_now_and_keeps_the_story)
     CHECK_EQ(l->m.due_us, s->wall_us);
     CHECK(slice_contains(l->m.story, PR_STR("retry")));
     CHECK(reply_find(CYCLE(w, .due.rows = 10), id) != NULL);
+}
+
+/* The story is the same whatever the store: when the next attempt is, too. */
+STORE_TEST(what_a_person_ordered_is_one_line_of_the_story_with_the_next_attempt)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("e"));
+    worker_fail(w, id, PR_SECONDS(9));
+    CHECK_EQ(ADMIN_ID(s, ADMIN_RETRY, id, .by = PR_STR("ann"), .why = PR_STR("fixed")).changed, 1);
+    char line[256], now[TIME_TEXT_SIZE];
+    time_format_rfc3339(s->wall_us, now);
+    snprintf(line, sizeof(line),
+             "{\"at\":\"%s\",\"attempt\":1,\"endpoint\":\"e\",\"error\":\"fixed\",\"rule\":\"ann\",\"step\":\"retry\","
+             "\"next\":\"%s\"}]",
+             now, now);
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(line)));
+}
+
+STORE_TEST(a_release_of_a_stream_frees_those_on_the_way_of_a_failed_head_and_no_others) /* B55 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = SEND(s, "outbox", .id = suite_id(1), .stream = PR_STR("s"), .destination = PR_STR("a"));
+    pr_id other = SEND(s, "outbox", .id = suite_id(2), .stream = PR_STR("s"), .destination = PR_STR("b"));
+    pr_id follower = SEND(s, "outbox", .id = suite_id(3), .stream = PR_STR("s"), .destination = PR_STR("a"));
+    pr_id anywhere = SEND(s, "outbox", .id = suite_id(4), .stream = PR_STR("s"));
+    pr_id held = SEND(s, "outbox", .id = suite_id(5), .stream = PR_STR("s"), .destination = PR_STR("b"));
+    worker_fail(w, head, PR_SECONDS(60));
+    CHECK_EQ(VERDICT(w, suite_seen(s, held), .kind = VERDICT_HOLD, .held_by = PR_STR("b/s")), PR_OK);
+    CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.box = PR_STR("outbox"), .stream = PR_STR("s"))).changed, 3);
+    CHECK(!suite_get(s, head)->m.released);
+    CHECK(!suite_get(s, other)->m.released); /* nobody holds it up */
+    CHECK(suite_get(s, follower)->m.released);
+    CHECK(suite_get(s, anywhere)->m.released);
+    CHECK(suite_get(s, held)->m.released);
+}
+
+STORE_TEST(a_session_for_a_box_that_does_not_exist_is_refused_as_such)
+{
+    struct store_session session;
+    struct pr_error error;
+    CHECK_EQ(store_session_open(&s->store, PR_STR("nowhere"), &session, &error), PR_ENOTFOUND);
+    CHECK(strstr(error.text, "nowhere") != NULL);
+}
+
+STORE_TEST(what_is_kept_as_done_is_held_by_nobody)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
+    struct claim c = worker_claim(w, id);
+    const struct verdict v = { .kind = VERDICT_COMPLETE, .row = c.row, .id = id, .number = c.number };
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .keep_us = PR_SECONDS(60));
+    CHECK_EQ(suite_get(s, id)->state, STATE_DONE);
+    CHECK_SLICE(suite_get(s, id)->m.held_by, "");
 }
 
 STORE_TEST(a_retry_unparks_and_frees_what_is_held)

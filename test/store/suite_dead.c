@@ -155,6 +155,22 @@ STORE_TEST(a_replayed_dead_letter_goes_back_to_its_place_and_begins_a_new_life) 
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK);
 }
 
+STORE_TEST(a_replayed_message_is_released_as_it_was_and_nobody_waits_for_it_again)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("s"));
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_RELEASE, id).changed, 1);
+    worker_kill(w, id);
+    CHECK(suite_get(s, id)->m.released);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1);
+    const struct listed *l = suite_get(s, id);
+    CHECK(l->m.released);
+    CHECK(!message_blocks_stream(&l->m));
+    CHECK_EQ(l->m.due_us, s->wall_us);
+    CHECK_EQ(l->m.status, PR_STATUS_STORED | PR_STATUS_FAILED);
+}
+
 STORE_TEST(a_replay_of_an_id_that_was_sent_anew_is_refused_and_says_so) /* B2 */
 {
     struct worker *w = suite_join(s, "outbox");

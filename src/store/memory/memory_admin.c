@@ -3,23 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/util.h"
-#include "core/fingerprint.h"
-#include "core/story.h"
-#include "store/action.h"
 #include "store/audit.h"
 #include "store/memory/memory_model.h"
-
-#define STORY_MAX (1u << 20) /* 16 lines with a text each are far below */
 
 /* One row that is meant, with what its change will need. */
 struct target {
     struct stored *row;
     bool refused;
-    pr_slice story, error; /* malloc'ed; error: of what dies */
-    struct after_life *after;
-    struct stored *made;                 /* DEAD_EDIT: what goes in its place */
+    struct change change;
+    struct change_memory memory;
+    struct stored *made;                 /* FATE_COPIED: what goes in its place */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
 };
 
@@ -33,9 +27,7 @@ struct targets {
 static void targets_fini(struct targets *t)
 {
     for (size_t i = 0; i < t->count; i++) {
-        free((char *)(uintptr_t)t->list[i].story.data);
-        free((char *)(uintptr_t)t->list[i].error.data);
-        free(t->list[i].after);
+        change_memory_fini(&t->list[i].memory);
         row_free(t->list[i].made);
         free(t->list[i].notice);
         free(t->list[i].gone);
@@ -126,158 +118,59 @@ static uint64_t ids_missing(const struct targets *t, const struct filter *filter
 
 /* ---- Taking the memory ---------------------------------------------------------------------- */
 
-static int target_take_story(struct target *target, const struct admin *admin, int64_t now_us)
-{
-    const struct stored *row = target->row;
-    struct story_line line = {
-        .at_us = now_us,
-        .attempt = row->m.attempts,
-        .endpoint = row->m.destination,
-        .error = admin->why,
-        .rule = admin->by,
-        .step = action_of(admin->kind)->step,
-    };
-    if (line.step == NULL)
-        return PR_OK;
-    struct buf buf;
-    buf_init(&buf, STORY_MAX);
-    story_append(row->m.story, &line, &buf);
-    bool done = !buf_failed(&buf) && text_dup(buf_slice(&buf), &target->story);
-    buf_fini(&buf);
-    return done ? PR_OK : PR_ENOMEM;
-}
-
-/* The note says who did it and why (B88). */
-static int target_take_after_life(struct target *target, const struct admin *admin)
-{
-    const struct after_life *old = target->row->after;
-    struct buf note;
-    buf_init(&note, STORY_MAX);
-    if (old != NULL && old->note.size > 0) {
-        buf_add_slice(&note, old->note);
-        buf_add_char(&note, '\n');
-    }
-    note_write(&note, admin);
-    if (!buf_failed(&note) && admin->kind == ADMIN_DEAD_NOTE)
-        target->after = after_life_copy(old, note_kept(buf_slice(&note)));
-    else if (!buf_failed(&note))
-        target->after =
-            after_life_new(filter_endpoint_of(&admin->filter, &target->row->m), admin->by, buf_slice(&note));
-    buf_fini(&note);
-    if (target->after != NULL && admin->kind == ADMIN_DEAD_ADD)
-        target->after->cause = admin->cause;
-    return target->after != NULL ? PR_OK : PR_ENOMEM;
-}
-
 /* The corrected message. */
-static int target_take_edited(struct target *target, const struct admin *admin, int64_t now_us)
+static int target_take_copy(struct target *target, const struct row_order *order, int64_t now_us)
 {
-    const struct dead_edit *edit = admin->edit;
     char cause[PR_ID_TEXT_SIZE];
-    struct pr_message m = target->row->m;
-    pr_id_format(m.id, cause);
-    m.id = admin->made;
-    m.causation_id = slice_from(cause);
-    m.payload = edit->payload != NULL ? *edit->payload : m.payload;
-    m.headers = edit->headers != NULL ? *edit->headers : m.headers;
-    m.destination = edit->destination != NULL ? *edit->destination : m.destination;
-    m.attempts = m.failures = 0;
-    m.held_by = (pr_slice){ NULL, 0 };
-    m.released = false;
-    m.status |= PR_STATUS_FAILED;
-    m.due_us = max64(1, now_us);
-    m.story = target->story;
-    target->made = row_new(target->row->box, &m);
-    if (edit->destination != NULL) {
-        target->gone = notice_new(target->row->box, NOTICE_GONE, target->row, target->row->m.destination);
-        if (target->gone == NULL)
-            return PR_ENOMEM;
-        target->gone->n.row = 0; /* rows of dead letters are nobody's names */
+    struct stored *row = target->row;
+    struct pr_message m = message_edited(&row->m, order, cause);
+    m.due_us = change_due_us(&target->change, &row->m, now_us);
+    m.story = target->change.story;
+    target->made = row_new(row->box, &m);
+    if (target->made == NULL)
+        return PR_ENOMEM;
+    if (order->edit->destination == NULL)
+        return PR_OK;
+    target->gone = notice_new(row->box, NOTICE_GONE, row, row->m.destination);
+    if (target->gone == NULL)
+        return PR_ENOMEM;
+    target->gone->n.row = 0; /* rows of dead letters are nobody's names */
+    return PR_OK;
+}
+
+static int target_take(struct target *target, const struct admin *admin, struct order_texts *texts, bool tell,
+                       int64_t now_us)
+{
+    struct stored *row = target->row;
+    const struct row_order order = order_of_admin(admin);
+    pr_slice endpoint = filter_endpoint_of(&admin->filter, &row->m);
+    int rc = change_of_order(&order, &row->m, row->row, endpoint, now_us, texts, &target->change);
+    if (rc == PR_OK)
+        rc = change_take(row, &target->change, NULL, &target->memory);
+    if (rc == PR_OK && target->change.fate == FATE_COPIED)
+        rc = target_take_copy(target, &order, now_us);
+    if (rc == PR_OK && tell) { /* where it died the routes may send it no more */
+        target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row->m.destination);
+        rc = target->notice != NULL ? PR_OK : PR_ENOMEM;
     }
-    return target->made != NULL ? PR_OK : PR_ENOMEM;
+    return rc;
 }
 
 static int targets_take(struct targets *t, const struct admin *admin, bool each, int64_t now_us)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        struct target *target = &t->list[i];
-        struct stored *row = target->row;
-        if (target->refused)
-            continue;
-        if (target_take_story(target, admin, now_us) < 0)
-            return PR_ENOMEM;
-        bool notes = admin->kind == ADMIN_DEAD_ADD || admin->kind == ADMIN_DEAD_NOTE;
-        if (notes && target_take_after_life(target, admin) < 0)
-            return PR_ENOMEM;
-        if (admin->kind == ADMIN_DEAD_ADD && !text_dup(dead_add_error(admin, &row->m), &target->error))
-            return PR_ENOMEM;
-        if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
-            return PR_ENOMEM;
-        if (each && admin->kind != ADMIN_DEAD_NOTE) {
-            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row,
-                                        row->m.destination); /* where it died the routes may send it no more */
-            if (target->notice == NULL)
-                return PR_ENOMEM;
-        }
-    }
-    return PR_OK;
+    struct order_texts texts;
+    int rc = PR_OK;
+    order_texts_init(&texts);
+    for (size_t i = 0; i < t->count && rc == PR_OK; i++)
+        if (!t->list[i].refused)
+            rc = target_take(&t->list[i], admin, &texts, each && admin->kind != ADMIN_DEAD_NOTE, now_us);
+    order_texts_fini(&texts);
+    return rc;
 }
 
 /* ---- Changing ------------------------------------------------------------------------------- */
 
-static void row_again(struct stored *row, int64_t now_us)
-{
-    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
-    row->m.due_us = max64(1, now_us);
-}
-
-static void row_new_life(struct stored *row, int64_t now_us)
-{
-    row->m.attempts = row->m.failures = 0;
-    row_again(row, now_us);
-}
-
-/* Its hand-outs of before count no more. */
-static void receipts_forget(const struct stored *row)
-{
-    list_foreach(instance_node, &row->box->instances)
-        list_foreach(node, &LIST_ENTRY(instance_node, struct instance, node)->receipts) {
-            struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
-            for (size_t i = 0; i < receipt->count; i++)
-                if (receipt->entries[i].row == row->row)
-                    receipt->entries[i].row = 0; /* nobody's name */
-        }
-}
-
-static void target_die(struct target *target, int64_t now_us)
-{
-    struct stored *row = target->row;
-    struct after_life *after = target->after;
-    target->after = NULL;
-    if (after->cause == 0)
-        after->cause = row->m.reason != 0 ? row->m.reason : PR_REASON_REJECTED;
-    after->at_us = now_us;
-    row_own(row, OWN_ERROR, target->error);
-    target->error = (pr_slice){ NULL, 0 };
-    fingerprint(after->endpoint, row->m.type, after->cause, row->m.error, after->fingerprint);
-    row_bury_dead(row, after);
-    row->m.status |= PR_STATUS_FAILED;
-    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
-}
-
-static void target_replay(struct target *target, int64_t now_us)
-{
-    struct stored *row = target->row;
-    dead_unlink(row);
-    free(row->after);
-    row->after = NULL;
-    row_new_life(row, now_us);
-    row_link(row);
-    if (target->notice != NULL)
-        target->notice->n.row = row->row;
-}
-
-static void target_edit(struct target *target, struct memory *memory)
+static void target_copy(struct target *target, struct memory *memory)
 {
     struct stored *made = target->made;
     target->made = NULL;
@@ -290,60 +183,16 @@ static void target_edit(struct target *target, struct memory *memory)
     target->gone = NULL;
 }
 
-static void target_note(struct target *target)
+static void target_apply(struct target *target, struct memory *memory, int64_t now_us)
 {
-    free(target->row->after);
-    target->row->after = target->after;
-    target->after = NULL;
-}
-
-/* Changes that leave the row in its box. */
-static void target_change(struct stored *row, enum admin_kind kind, int64_t now_us)
-{
-    row_unplace(row);
-    if (kind == ADMIN_RETRY) {
-        row_new_life(row, now_us);
-        receipts_forget(row);
-    } else if (kind == ADMIN_RELEASE) {
-        row_again(row, now_us);
-        row->m.released = true;
-    } else {
-        row_again(row, now_us);
-        row->m.due_us = PR_NEVER;
-    }
-    row_place(row);
-}
-
-static void target_apply(struct target *target, struct memory *memory, enum admin_kind kind, int64_t now_us)
-{
-    struct stored *row = target->row;
-    if (target->story.size > 0 && kind != ADMIN_DEAD_EDIT) {
-        row_own(row, OWN_STORY, target->story);
-        target->story = (pr_slice){ NULL, 0 };
-    }
-    switch (kind) {
-    case ADMIN_RETRY:
-    case ADMIN_RELEASE:
-    case ADMIN_PARK: target_change(row, kind, now_us); break;
-    case ADMIN_DISCARD:
-        row_unlink(row);
-        row_free(row);
-        break;
-    case ADMIN_DEAD_ADD: target_die(target, now_us); break;
-    case ADMIN_DEAD_REPLAY: target_replay(target, now_us); break;
-    case ADMIN_DEAD_DISCARD:
-        dead_unlink(row);
-        row_free(row);
-        break;
-    case ADMIN_DEAD_EDIT: target_edit(target, memory); break;
-    case ADMIN_DEAD_NOTE: target_note(target); break;
-    case ADMIN_DEAD_IMPORT:
-    case ADMIN_PAUSE:
-    case ADMIN_RESUME:
-    case ADMIN_ENDPOINT_TEST:
-    case ADMIN_REPLAY_STOP:
-    case ADMIN_REPLAY_RESUME: ASSERT(!"an action on rows");
-    }
+    change_apply(target->row, &target->change, &target->memory, now_us, 0, NULL);
+    if (target->change.fate == FATE_COPIED)
+        target_copy(target, memory);
+    if (target->change.fate == FATE_BACK && target->notice != NULL)
+        target->notice->n.row = target->row->row;
+    if (target->notice != NULL)
+        notice_add(memory, target->notice);
+    target->notice = NULL;
 }
 
 /* ---- Actions on rows ------------------------------------------------------------------------ */
@@ -390,10 +239,7 @@ static void targets_apply(struct targets *t, struct memory *memory, const struct
             reply->changed--;
             continue;
         }
-        target_apply(target, memory, admin->kind, now_us);
-        if (target->notice != NULL)
-            notice_add(memory, target->notice);
-        target->notice = NULL;
+        target_apply(target, memory, now_us);
     }
     list_foreach(node, &memory->boxes)
         box_touch(LIST_ENTRY(node, struct box, node));

@@ -17,9 +17,10 @@ struct tally_work {
 
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
-    struct instance *joins;  /* NULL: it is an instance already */
-    struct change *changes;  /* one per verdict */
-    struct stored **effects; /* one per effect */
+    struct instance *joins;       /* NULL: it is an instance already */
+    struct change *changes;       /* one per verdict */
+    struct change_memory *memory; /* of each of them */
+    struct stored **effects;      /* one per effect */
     struct receipt *receipt;
     struct tally_work *tallies;       /* one per tally */
     struct pause_work *pauses;        /* one per pause */
@@ -34,8 +35,8 @@ static void text_free(pr_slice text)
 static void work_fini(struct work *work, const struct cycle *cycle)
 {
     free(work->joins);
-    for (size_t i = 0; work->changes != NULL && i < cycle->verdict_count; i++)
-        change_fini(&work->changes[i]);
+    for (size_t i = 0; work->memory != NULL && i < cycle->verdict_count; i++)
+        change_memory_fini(&work->memory[i]);
     for (size_t i = 0; work->effects != NULL && i < cycle->effect_count; i++)
         row_free(work->effects[i]);
     free(work->receipt);
@@ -123,11 +124,23 @@ static int work_take_pauses(struct work *work, const struct cycle *cycle)
     return PR_OK;
 }
 
+static int work_take_changes(struct work *work, struct session *session, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct stored *row = row_find(session->box, cycle->verdicts[i].row);
+        work->changes[i] = change_of_verdict(&cycle->verdicts[i], cycle->keep_us > 0);
+        if (row != NULL && change_take(row, &work->changes[i], &session->arena, &work->memory[i]) < 0)
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
 static int work_take(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
                      struct pr_error *reterr)
 {
     struct arena *arena = &session->arena;
     work->changes = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->changes[0]));
+    work->memory = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->memory[0]));
     work->effects = arena_alloc_array(arena, cycle->effect_count, sizeof(work->effects[0]));
     work->tallies = arena_alloc_array(arena, cycle->tally_count, sizeof(work->tallies[0]));
     work->breakers = arena_alloc_array(arena, cycle->breaker_count, sizeof(work->breakers[0]));
@@ -137,13 +150,12 @@ static int work_take(struct work *work, struct session *session, const struct cy
         destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
     session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
-    if (work->changes == NULL || work->effects == NULL || work->tallies == NULL || work->breakers == NULL ||
-        work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
+    if (work->changes == NULL || work->memory == NULL || work->effects == NULL || work->tallies == NULL ||
+        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL ||
+        session->reply.split_rows == NULL)
         return PR_ENOMEM;
 
-    int rc = PR_OK;
-    for (size_t i = 0; i < cycle->verdict_count && rc == PR_OK; i++)
-        rc = change_prepare(session->box, &cycle->verdicts[i], cycle->keep_us > 0, arena, &work->changes[i]);
+    int rc = work_take_changes(work, session, cycle);
     if (rc == PR_OK)
         rc = work_take_effects(work, session, cycle, now_us, reterr);
     if (rc == PR_OK)
@@ -239,15 +251,27 @@ static void work_pauses(struct work *work, struct memory *memory, const struct c
     }
 }
 
+/* The answer. */
+static int work_change(struct work *work, size_t i, struct session *session, const struct instance *instance,
+                       const struct cycle *cycle, int64_t now_us, uint64_t *split_rows)
+{
+    const struct change *c = &work->changes[i];
+    struct stored *row = row_find(session->box, c->row);
+    if (row == NULL || !pr_id_equal(row->m.id, c->id))
+        return PR_UNKNOWN;
+    if (session->box->lanes[row->lane].owner != instance || !change_holds(c, &row->m))
+        return PR_STALE;
+    change_apply(row, c, &work->memory[i], now_us, cycle->keep_us, split_rows);
+    return PR_OK;
+}
+
 static void work_apply(struct work *work, struct session *session, struct instance *instance, const struct cycle *cycle,
                        int64_t now_us)
 {
     uint64_t *split_rows = session->reply.split_rows;
     for (size_t i = 0; i < cycle->verdict_count; i++) {
-        const struct verdict *v = &cycle->verdicts[i];
-        session->reply.answers[i] =
-            change_apply(session->box, instance, v, &work->changes[i], now_us, cycle->keep_us, split_rows);
-        split_rows += v->kind == VERDICT_SPLIT ? v->destination_count : 0;
+        session->reply.answers[i] = work_change(work, i, session, instance, cycle, now_us, split_rows);
+        split_rows += work->changes[i].destination_count;
     }
     work_effects(work, session, cycle);
     work_receipts(work, instance, cycle);

@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/slice.h"
+#include "core/change.h"
 #include "engine/scan.h"
 #include "store/memory/memory.h"
 #include "store/memory/memory_tree.h"
@@ -264,17 +265,19 @@ void evidence_apply(struct memory *memory, const struct cycle *cycle, int64_t no
 int evidence_answer(struct session *session, const struct cycle *cycle);
 void evidence_forget(struct memory *memory);
 
-/* memory_verdict.c */
-struct change { /* memory that a verdict may need, taken before anything is changed */
+/* memory_change.c */
+struct change_memory { /* what a change may need, taken before anything is changed */
     pr_slice text[OWN_COUNT];
     struct after_life *after;
-    struct stored **rows; /* in the arena; SPLIT: one per destination */
+    struct stored **rows; /* in the arena; FATE_SPLIT: one per destination */
     size_t row_count;
 };
-int change_prepare(struct box *box, const struct verdict *verdict, bool keep, struct arena *arena, struct change *ret);
-void change_fini(struct change *change); /* what was not used */
-int change_apply(struct box *box, const struct instance *instance, const struct verdict *verdict, struct change *change,
-                 int64_t now_us, int64_t keep_us, uint64_t *split_rows);
+PR_MUST_CHECK int change_take(const struct stored *row, const struct change *change, struct arena *arena,
+                              struct change_memory *ret); /* the arena is for splits */
+void change_memory_fini(struct change_memory *memory);    /* what was not used */
+/* Of a row for which change_holds(); it may be gone afterwards. */
+void change_apply(struct stored *row, const struct change *change, struct change_memory *memory, int64_t now_us,
+                  int64_t keep_us, uint64_t *split_rows);
 
 /* memory_cycle.c */
 int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);

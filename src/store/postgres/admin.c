@@ -6,38 +6,40 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "core/fingerprint.h"
-#include "core/story.h"
-#include "store/action.h"
 #include "store/audit.h"
 #include "store/people/import.h"
 #include "store/people/listing.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/cycle/change.h"
 
 #define ARENA_BYTES 65536
-#define STORY_BYTES_MAX (1u << 20)
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 #define AT_ONCE 40            /* statements on their way */
 #define TRIES_MAX 5           /* two operators and a busy engine can run into each other more than once */
 
-/* What is told of one row. */
+/* One row on its way, and what is told of it. */
 struct told {
-    PGresult *result; /* of its statement: no row in it, and it was refused */
+    PGresult *result; /* of a statement of its own: no row in it, and it was refused */
     pr_slice box, stream, endpoint;
     uint64_t row;
     int64_t seq;
 };
 
-struct order {
+struct order_run {
     struct postgres_store *store;
     struct link *link;
     const struct admin *admin;
+    struct row_order order;
+    struct order_texts texts;
     struct arena arena;
     struct sql sql; /* on the same connection */
     struct surroundings s;
     bool *found; /* of each id of the filter */
     struct told on_way[AT_ONCE];
+    struct change changes[AT_ONCE]; /* of rows of a box: those on their way */
     size_t on_way_count;
+    struct arena on_way_arena; /* their texts */
+    struct array arrays[CHANGE_ARRAYS];
     struct told *told; /* NOTICES_EACH_MAX of them */
     size_t told_count;
     struct array retried_boxes, retried_rows;
@@ -45,40 +47,23 @@ struct order {
     struct pr_error *reterr;
 };
 
-static const struct action *order_action(const struct order *o)
+static const struct action *order_action(const struct order_run *o)
 {
     return action_of(o->admin->kind);
 }
 
-static int no_memory(struct order *o)
+static void arg_json(struct args *args, pr_slice json)
+{
+    arg_text_or_null(args, json);
+    args->types[args->count - 1] = OID_JSON;
+}
+
+static int no_memory(struct order_run *o)
 {
     return error_set(o->reterr, PR_ENOMEM, "no memory for what is to be changed");
 }
 
 /* ---- Changing ------------------------------------------------------------------------------------ */
-
-#define THE_ROW " WHERE b.id = $1 AND " HANDLE " = $2"
-#define RETRY_ROW                                                                                                      \
-    "UPDATE {box} b SET due_at = $3, attempts = 0, failures = 0, held_by = NULL, story = coalesce($4::json, "          \
-    "b.story)" THE_ROW " RETURNING 0::bigint"
-#define RELEASE_ROW                                                                                                    \
-    "UPDATE {box} b SET due_at = $3, released = true, held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW     \
-    " RETURNING 0::bigint"
-#define PARK_ROW                                                                                                       \
-    "UPDATE {box} b SET due_at = 'infinity', held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW              \
-    " AND $3::timestamptz IS NOT NULL RETURNING 0::bigint"
-#define DISCARD_ROW "DELETE FROM {box} b" THE_ROW " RETURNING 0::bigint"
-
-static const char DEAD_ADD_ROW[] =
-    "WITH gone AS (DELETE FROM {box} b" THE_ROW " RETURNING b.*)"
-    " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED(
-        "") ", status, attempts, failures, failure_reason, code,"
-            " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
-            " SELECT {box_name}, g.xid, " MESSAGE_MOVED(
-                "g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
-                      " coalesce(nullif(g.error, ''), $9), g.failed_at, coalesce($4::json, g.story), $10, $5, 0, $8, "
-                      "$6, $7, $3 FROM gone g"
-                      " RETURNING 0::bigint";
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
 static const char REPLAY_ROW[] =
@@ -86,7 +71,7 @@ static const char REPLAY_ROW[] =
     "failed_at, story,"
     " released, " MESSAGE_BACK(
         "") ") OVERRIDING SYSTEM VALUE"
-            " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status, d.failure_reason, d.code, d.error, "
+            " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status | 32768, d.failure_reason, d.code, d.error, "
             "d.failed_at,"
             " coalesce($3::json, d.story), d.released, " MESSAGE_BACK(
                 "d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
@@ -121,140 +106,121 @@ static const char CAN_REPLAY[] =
     "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL AND NOT EXISTS"
     " (SELECT FROM {box} b WHERE b.id = d.id AND b.destination = d.destination)";
 
-/* The story with a line about this; empty when the action leaves none. */
-static void story_make(struct order *o, const struct listed *l, struct buf *ret)
-{
-    const struct story_line line = {
-        .at_us = o->s.now_us,
-        .attempt = l->m.attempts,
-        .endpoint = l->m.destination,
-        .error = o->admin->why,
-        .rule = o->admin->by,
-        .step = order_action(o)->step,
-        .next_us = order_action(o)->notice == NOTICE_DUE ? o->s.now_us : 0,
-    };
-    if (line.step != NULL)
-        story_append(l->m.story, &line, ret);
-}
-
-static void add_dead(struct order *o, const struct listed *l, pr_slice box, struct args *args, PGresult **ret)
-{
-    char print[FINGERPRINT_SIZE];
-    int found = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
-    int cause = o->admin->cause != 0 ? o->admin->cause : found;
-    pr_slice error = dead_add_error(o->admin, &l->m), endpoint = filter_endpoint_of(&o->admin->filter, &l->m);
-    struct buf note;
-    fingerprint(endpoint, l->m.type, cause, error, print);
-    buf_init(&note, NOTE_BYTES_MAX);
-    note_write(&note, o->admin);
-    arg_i32(args, cause);
-    arg_text(args, slice_from(print));
-    arg_text(args, buf_slice(&note));
-    arg_text(args, o->admin->by);
-    arg_text_or_null(args, error);
-    arg_text(args, endpoint);
-    link_add(o->link, DEAD_ADD_ROW, box, args, ret);
-    buf_fini(&note);
-}
-
-static void add_note(struct order *o, struct args *args, pr_slice story, PGresult **ret)
-{
-    struct buf note;
-    buf_init(&note, NOTE_BYTES_MAX);
-    note_write(&note, o->admin);
-    arg_text(args, buf_slice(&note));
-    arg_i32(args, NOTE_KEPT_MAX);
-    arg_text(args, story);
-    args->types[args->count - 1] = OID_JSON;
-    link_add(o->link, NOTE_ROW, NO_BOX, args, ret);
-    buf_fini(&note);
-}
-
-static void add_edit(struct order *o, pr_slice box, struct args *args, PGresult **ret)
+/* How a change takes a dead letter. */
+static void add_edit(struct order_run *o, const struct change *c, pr_slice box, PGresult **ret)
 {
     static const pr_slice none;
-    const struct dead_edit *e = o->admin->edit;
-    arg_id(args, o->admin->made);
-    arg_bool(args, e->destination != NULL);
-    arg_text(args, e->destination != NULL ? *e->destination : none);
-    arg_bool(args, e->headers != NULL);
-    arg_text_or_null(args, e->headers != NULL ? *e->headers : none);
-    args->types[args->count - 1] = OID_JSON;
-    arg_bool(args, e->payload != NULL);
-    arg_payload(args, e->payload != NULL ? *e->payload : none, o->link->pg);
-    link_add(o->link, EDIT_ROW, box, args, ret);
+    const struct dead_edit *e = o->order.edit;
+    struct args args = { .count = 0 };
+    arg_i64(&args, (int64_t)c->row);
+    arg_time(&args, o->s.now_us);
+    arg_json(&args, c->story);
+    arg_id(&args, o->order.made);
+    arg_bool(&args, e->destination != NULL);
+    arg_text(&args, e->destination != NULL ? *e->destination : none);
+    arg_bool(&args, e->headers != NULL);
+    arg_json(&args, e->headers != NULL ? *e->headers : none);
+    arg_bool(&args, e->payload != NULL);
+    arg_payload(&args, e->payload != NULL ? *e->payload : none, o->link->pg);
+    link_add(o->link, EDIT_ROW, box, &args, ret);
 }
 
-static void add_change(struct order *o, const struct listed *l, pr_slice box, pr_slice story, PGresult **ret)
+static void add_dead_change(struct order_run *o, const struct change *c, pr_slice box, PGresult **ret)
 {
-    static const char *const statements[] = {
-        [ADMIN_RETRY] = RETRY_ROW,
-        [ADMIN_RELEASE] = RELEASE_ROW,
-        [ADMIN_PARK] = PARK_ROW,
-        [ADMIN_DISCARD] = DISCARD_ROW,
-    };
     struct args args = { .count = 0 };
-    bool dead = order_action(o)->on_dead;
-    if (!dead)
-        arg_id(&args, l->m.id);
-    arg_i64(&args, (int64_t)l->row);
-    if (o->admin->kind == ADMIN_DEAD_DISCARD) {
+    arg_i64(&args, (int64_t)c->row);
+    switch (c->fate) {
+    case FATE_GONE:
         link_add(o->link, "DELETE FROM {schema}.dead_letter WHERE row_id = $1 RETURNING 0::bigint", NO_BOX, &args, ret);
-        return;
-    }
-    if (o->admin->kind == ADMIN_DEAD_NOTE) {
-        add_note(o, &args, story, ret);
-        return;
-    }
-    if (o->admin->kind == ADMIN_DISCARD) {
-        link_add(o->link, DISCARD_ROW, box, &args, ret);
-        return;
-    }
-    arg_time(&args, o->s.now_us);
-    arg_text_or_null(&args, story);
-    args.types[args.count - 1] = OID_JSON;
-    if (o->admin->kind == ADMIN_DEAD_ADD)
-        add_dead(o, l, box, &args, ret);
-    else if (o->admin->kind == ADMIN_DEAD_REPLAY)
+        break;
+    case FATE_STAYS:
+        arg_text(&args, c->note);
+        arg_i32(&args, NOTE_KEPT_MAX);
+        arg_json(&args, c->story);
+        link_add(o->link, NOTE_ROW, NO_BOX, &args, ret);
+        break;
+    case FATE_BACK:
+        arg_time(&args, o->s.now_us);
+        arg_json(&args, c->story);
         link_add(o->link, REPLAY_ROW, box, &args, ret);
-    else if (o->admin->kind == ADMIN_DEAD_EDIT)
-        add_edit(o, box, &args, ret);
-    else
-        link_add(o->link, statements[o->admin->kind], box, &args, ret);
+        break;
+    default: add_edit(o, c, box, ret); break;
+    }
+}
+
+/* The texts that the next order_texts would overwrite. */
+static bool change_keep_texts(struct order_run *o, struct change *c)
+{
+    pr_slice *const texts[] = { &c->story, &c->note, &c->error, &c->endpoint };
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        if (texts[i]->size > 0) {
+            *texts[i] = slice_dup(&o->on_way_arena, *texts[i]);
+            if (texts[i]->data == NULL)
+                return false;
+        }
+    return true;
+}
+
+/* Rows of one box that are on their way. */
+static int changes_run(struct order_run *o, int answers[AT_ONCE])
+{
+    struct pg_changes changes = {
+        .link = o->link,
+        .box = o->on_way[0].box,
+        .list = o->changes,
+        .count = o->on_way_count,
+        .lanes = LANES_ALL,
+        .wall_us = o->s.now_us,
+        .arena = &o->on_way_arena,
+        .arrays = o->arrays,
+    };
+    int rc = pg_changes_apply(&changes, o->reterr);
+    if (rc == PR_OK)
+        memcpy(answers, changes.answers, o->on_way_count * sizeof(answers[0]));
+    return rc;
+}
+
+static void told_add(struct order_run *o, const struct told *t)
+{
+    o->reply.changed++;
+    if (o->admin->kind == ADMIN_RETRY) {
+        array_text(&o->retried_boxes, t->box);
+        array_i64(&o->retried_rows, (int64_t)t->row);
+    }
+    if (o->admin->kind == ADMIN_DEAD_EDIT)
+        o->reply.made = o->admin->made;
+    if (o->told_count < NOTICES_EACH_MAX)
+        o->told[o->told_count] = *t;
+    o->told_count++;
 }
 
 /* The answers to what is on its way. */
-static int changes_take(struct order *o)
+static int changes_take(struct order_run *o)
 {
     size_t mark = o->link->result_count;
-    int rc = link_run(o->link, o->reterr);
+    bool by_change = !order_action(o)->on_dead && !o->admin->dry_run;
+    int answers[AT_ONCE];
+    int rc = by_change ? changes_run(o, answers) : link_run(o->link, o->reterr);
     for (size_t i = 0; i < o->on_way_count && rc == PR_OK; i++) {
         struct told *t = &o->on_way[i];
-        if (PQntuples(t->result) == 0) {
+        bool done = by_change ? answers[i] == PR_OK : PQntuples(t->result) > 0;
+        if (!done) {
             o->reply.refused++;
             continue;
         }
-        o->reply.changed++;
-        if (o->admin->kind == ADMIN_RETRY) {
-            array_text(&o->retried_boxes, t->box);
-            array_i64(&o->retried_rows, (int64_t)t->row);
-        }
-        if (o->admin->kind == ADMIN_DEAD_EDIT)
-            o->reply.made = o->admin->made;
         if (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)
             t->row = (uint64_t)field_i64(t->result, 0, 0);
-        if (o->told_count < NOTICES_EACH_MAX)
-            o->told[o->told_count] = *t;
-        o->told_count++;
+        told_add(o, t);
     }
     link_forget_after(o->link, mark);
+    arena_reset(&o->on_way_arena);
     o->on_way_count = 0;
     return rc;
 }
 
 /* ---- Finding -------------------------------------------------------------------------------------- */
 
-static pr_slice box_known(const struct order *o, pr_slice name)
+static pr_slice box_known(const struct order_run *o, pr_slice name)
 {
     for (size_t i = 0; i < o->s.box_count; i++)
         if (slice_eq(o->s.boxes[i], name))
@@ -262,40 +228,49 @@ static pr_slice box_known(const struct order *o, pr_slice name)
     return NO_BOX;
 }
 
-static void note_id(struct order *o, pr_id id)
+static void note_id(struct order_run *o, pr_id id)
 {
     for (size_t i = 0; i < o->admin->filter.id_count; i++)
         o->found[i] |= pr_id_equal(o->admin->filter.ids[i], id);
 }
 
-static int target_put(struct order *o, const struct listed *l, pr_slice box)
+static void add_dry(struct order_run *o, uint64_t row, pr_slice box, PGresult **ret)
 {
-    struct told *t = &o->on_way[o->on_way_count++];
-    struct buf story;
     struct args args = { .count = 0 };
+    arg_i64(&args, (int64_t)row);
+    if (o->admin->kind == ADMIN_DEAD_REPLAY)
+        link_add(o->link, CAN_REPLAY, box, &args, ret);
+    else if (o->admin->kind == ADMIN_DEAD_EDIT)
+        link_add(o->link, CAN_EDIT, box, &args, ret);
+    else
+        link_add(o->link, "SELECT $1", NO_BOX, &args, ret);
+}
+
+static int target_put(struct order_run *o, const struct listed *l, pr_slice box)
+{
+    struct told *t = &o->on_way[o->on_way_count];
+    struct change *c = &o->changes[o->on_way_count++];
+    pr_slice endpoint = filter_endpoint_of(&o->admin->filter, &l->m);
     *t = (struct told){ .box = box, .seq = l->m.seq };
     t->row = o->admin->kind == ADMIN_DEAD_DISCARD ? 0 : l->row;
     t->stream = slice_dup(&o->arena, l->m.stream);
     t->endpoint = slice_dup(&o->arena, l->m.destination); /* where it died the routes may send it no more */
     if (t->stream.data == NULL || t->endpoint.data == NULL)
         return no_memory(o);
-    buf_init(&story, STORY_BYTES_MAX);
-    story_make(o, l, &story);
-    arg_i64(&args, (int64_t)l->row);
-    if (!o->admin->dry_run)
-        add_change(o, l, box, buf_slice(&story), &t->result);
-    else if (o->admin->kind == ADMIN_DEAD_REPLAY)
-        link_add(o->link, CAN_REPLAY, box, &args, &t->result);
-    else if (o->admin->kind == ADMIN_DEAD_EDIT)
-        link_add(o->link, CAN_EDIT, box, &args, &t->result);
-    else
-        link_add(o->link, "SELECT $1", NO_BOX, &args, &t->result);
-    int rc = buf_failed(&story) == PR_OK ? PR_OK : no_memory(o);
-    buf_fini(&story);
-    return rc;
+    if (o->admin->dry_run) {
+        add_dry(o, l->row, box, &t->result);
+        return PR_OK;
+    }
+    if (change_of_order(&o->order, &l->m, l->row, endpoint, o->s.now_us, &o->texts, c) < 0)
+        return no_memory(o);
+    if (order_action(o)->on_dead)
+        add_dead_change(o, c, box, &t->result);
+    else if (!change_keep_texts(o, c))
+        return no_memory(o);
+    return PR_OK;
 }
 
-static bool is_by_stream(const struct order *o)
+static bool is_by_stream(const struct order_run *o)
 {
     return o->admin->kind == ADMIN_RELEASE && o->admin->filter.id_count == 0 && o->admin->filter.stream.size > 0;
 }
@@ -303,7 +278,7 @@ static bool is_by_stream(const struct order *o)
 static int target_found(void *arg, const struct listed *l, struct pr_error *reterr)
 {
     (void)reterr;
-    struct order *o = arg;
+    struct order_run *o = arg;
     pr_slice box = box_known(o, l->box);
     if (box.size == 0)
         return PR_OK; /* a dead letter of a box that is no more stays where it is */
@@ -331,11 +306,11 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
 /* The next page's results come after these, and are forgotten with the page. */
 static int page_ended(void *arg)
 {
-    struct order *o = arg;
+    struct order_run *o = arg;
     return o->on_way_count > 0 ? changes_take(o) : PR_OK;
 }
 
-static int targets_run(struct order *o)
+static int targets_run(struct order_run *o)
 {
     const struct filter *f = &o->admin->filter;
     struct listing listing = {
@@ -365,7 +340,7 @@ static int targets_run(struct order *o)
 
 /* ---- Telling --------------------------------------------------------------------------------------- */
 
-static void add_notice(struct order *o, pr_slice box, enum notice_kind kind, const struct told *t)
+static void add_notice(struct order_run *o, pr_slice box, enum notice_kind kind, const struct told *t)
 {
     struct args args = { .count = 0 };
     arg_text(&args, box);
@@ -380,7 +355,7 @@ static void add_notice(struct order *o, pr_slice box, enum notice_kind kind, con
 }
 
 /* Numbers are committed in their order: one at a time from here to the end. */
-static int notices_write(struct order *o)
+static int notices_write(struct order_run *o)
 {
     static const struct told nothing;
     link_add(o->link, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE", NO_BOX, NULL, NULL);
@@ -405,7 +380,7 @@ static int notices_write(struct order *o)
     return link_run(o->link, o->reterr);
 }
 
-static int audit_write(struct order *o)
+static int audit_write(struct order_run *o)
 {
     struct buf target;
     struct args args = { .count = 0 };
@@ -430,7 +405,7 @@ static int audit_write(struct order *o)
 /* ---- Orders ---------------------------------------------------------------------------------------- */
 
 /* Their hand-outs of before count no more.  At the end, since a cycle locks rows before receipts, too. */
-static int receipts_forget(struct order *o)
+static int receipts_forget(struct order_run *o)
 {
     struct args args = { .count = 0 };
     arg_array(&args, &o->retried_boxes);
@@ -444,7 +419,7 @@ static int receipts_forget(struct order *o)
     return link_run(o->link, o->reterr);
 }
 
-static int newest_read(struct order *o)
+static int newest_read(struct order_run *o)
 {
     PGresult *r;
     if (!order_action(o)->on_dead)
@@ -455,7 +430,7 @@ static int newest_read(struct order *o)
     return rc;
 }
 
-static int order_rows(struct order *o)
+static int order_rows(struct order_run *o)
 {
     array_init(&o->retried_boxes);
     array_init(&o->retried_rows);
@@ -474,7 +449,7 @@ static int order_rows(struct order *o)
 }
 
 /* Letters of others. */
-static int order_import(struct order *o)
+static int order_import(struct order_run *o)
 {
     bool in_streams;
     int rc = import_letters(&o->sql, &o->s, o->admin, &o->reply, &in_streams);
@@ -485,7 +460,7 @@ static int order_import(struct order *o)
 }
 
 /* Of two pauses the later end wins; one that is over does not count. */
-static int order_endpoint(struct order *o)
+static int order_endpoint(struct order_run *o)
 {
     const struct admin *a = o->admin;
     PGresult *r;
@@ -519,7 +494,7 @@ static int order_endpoint(struct order *o)
     return rc == PR_OK ? notices_write(o) : rc;
 }
 
-static int order_inside(struct order *o)
+static int order_inside(struct order_run *o)
 {
     bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
     link_add_begin(o->link);
@@ -539,9 +514,14 @@ static int order_inside(struct order *o)
     return rc;
 }
 
-static int order_run(struct order *o)
+static int order_run(struct order_run *o)
 {
     arena_init(&o->arena, ARENA_BYTES);
+    arena_init(&o->on_way_arena, ARENA_BYTES);
+    order_texts_init(&o->texts);
+    for (size_t i = 0; i < CHANGE_ARRAYS; i++)
+        array_init(&o->arrays[i]);
+    o->order = order_of_admin(o->admin);
     o->reply = (struct admin_reply){ 0 };
     o->on_way_count = o->told_count = 0;
     o->told = arena_alloc_array(&o->arena, NOTICES_EACH_MAX, sizeof(o->told[0]));
@@ -551,6 +531,10 @@ static int order_run(struct order *o)
         rc = order_inside(o);
     link_rollback(o->link);
     link_forget(o->link);
+    for (size_t i = 0; i < CHANGE_ARRAYS; i++)
+        array_fini(&o->arrays[i]);
+    order_texts_fini(&o->texts);
+    arena_fini(&o->on_way_arena);
     arena_fini(&o->arena);
     return rc;
 }
@@ -558,7 +542,7 @@ static int order_run(struct order *o)
 int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     struct postgres_store *store = self;
-    struct order o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
+    struct order_run o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
 
     pthread_mutex_lock(&store->people_lock);
     o.sql.reterr = reterr;

@@ -108,6 +108,7 @@ struct pg_session {
     uint64_t told_by; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
     int64_t told_start;
     uint64_t uncertain;  /* the cycle whose commit may have happened; 0: none */
+    bool wary;           /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
     uint64_t idle_claim; /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;
     int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */
@@ -168,6 +169,8 @@ struct peer {
 struct cycle_run {
     struct pg_session *session;
     const struct cycle *cycle;
+    const struct change *changes; /* that its verdicts mean: in the arena, made at first need */
+    bool any_busy;                /* somebody else holds a row that one of them is about */
     struct link *link;
     bool joins;              /* this cycle makes the instance */
     bool replayed;           /* its number landed before: it only reads */

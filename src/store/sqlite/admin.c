@@ -6,18 +6,15 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
-#include "core/fingerprint.h"
-#include "core/story.h"
-#include "store/action.h"
 #include "store/audit.h"
 #include "store/people/import.h"
 #include "store/people/listing.h"
+#include "store/sqlite/change.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define ARENA_BYTES 65536
-#define STORY_BYTES_MAX (1u << 20)
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 
 /* One row that is meant; read again when its turn comes. */
@@ -27,47 +24,67 @@ struct target {
     bool refused;
 };
 
-struct order {
+struct head {
+    pr_slice destination;
+    int64_t seq;
+};
+
+struct order_run {
     struct sqlite_store *store;
     struct conn *conn;
     const struct admin *admin;
     struct arena arena, scratch;
     struct sql sql; /* on the same connection */
+    struct order_texts texts;
     struct surroundings s;
-    int64_t head_seq; /* RELEASE of a stream: what is behind it */
+    bool by_stream;    /* RELEASE of a stream: of those behind one of its heads */
+    struct head *heads; /* in the arena */
+    size_t head_count;
     struct target *targets;
     size_t count, capacity;
     struct admin_reply reply;
     struct pr_error *reterr;
 };
 
-static const struct action *order_action(const struct order *o)
+static const struct action *order_action(const struct order_run *o)
 {
     return action_of(o->admin->kind);
 }
 
-static int no_memory(struct order *o)
+static int no_memory(struct order_run *o)
 {
     return error_set(o->reterr, PR_ENOMEM, "no memory for what is to be changed");
 }
 
 /* ---- Finding ------------------------------------------------------------------------------ */
 
+/* Is a head of the same stream before it, on the same way?  Where a row without destination goes is not known. */
+static bool is_behind_head(const struct order_run *o, const struct pr_message *m)
+{
+    for (size_t i = 0; i < o->head_count; i++) {
+        const struct head *h = &o->heads[i];
+        bool same_way = h->destination.size == 0 || m->destination.size == 0 || slice_eq(h->destination, m->destination);
+        if (same_way && h->seq < m->seq)
+            return true;
+    }
+    return false;
+}
+
 /* A release is for followers: by stream those behind a failed head, else whoever is no head. */
-static bool is_releasable(const struct order *o, const struct listed *l)
+static bool is_releasable(const struct order_run *o, const struct listed *l)
 {
     bool awaits = message_awaits_endpoint(&l->m);
     if (l->m.held_by.size > 0 && !awaits)
         return true;
-    if (o->head_seq > 0)
-        return (l->m.due_us == 0 || awaits) && l->m.seq > o->head_seq;
+    if (o->by_stream)
+        return (l->m.due_us == 0 || awaits) && is_behind_head(o, &l->m);
     return message_may_overtake(&l->m);
 }
 
 static int target_add(void *arg, const struct listed *l, struct pr_error *reterr)
 {
     (void)reterr;
-    struct order *o = arg;
+    struct order_run *o = arg;
     const struct filter *f = &o->admin->filter;
     bool edited = !pr_id_is_zero(l->edited_as);
     bool stands = o->admin->kind == ADMIN_RELEASE && !is_releasable(o, l);
@@ -100,7 +117,7 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
     return PR_OK;
 }
 
-static int find_in(struct order *o, pr_slice box, const pr_id *id)
+static int find_in(struct order_run *o, pr_slice box, const pr_id *id)
 {
     struct filter filter = o->admin->filter;
     const struct listing listing = { .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
@@ -113,23 +130,37 @@ static int find_in(struct order *o, pr_slice box, const pr_id *id)
     return listing_run(&o->sql, &o->s, &listing, NULL);
 }
 
-static int head_seq_read(struct order *o, pr_slice box)
+/* RELEASE of a stream: the first failed or parked head of it for each destination. */
+static int heads_read(struct order_run *o, pr_slice box)
 {
-    o->head_seq = 0;
-    const struct filter *f = &o->admin->filter;
-    if (o->admin->kind != ADMIN_RELEASE || f->id_count > 0 || f->stream.size == 0)
+    sqlite3_stmt *s;
+    size_t room = 0;
+    o->head_count = 0;
+    if (!o->by_stream)
         return PR_OK;
-    o->head_seq = INT64_MAX; /* no failed head: only what is held */
-    int rc =
-        conn_int(o->conn,
-                 "SELECT seq FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE stream = ?1 AND " MESSAGE_IS_HEAD
-                 " ORDER BY seq LIMIT 1",
-                 box, VALUES(V_TEXT(f->stream)), &o->head_seq, o->reterr);
-    return rc < 0 ? rc : PR_OK;
+    int rc = conn_bind(o->conn,
+                       "SELECT destination, min(seq) FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE stream ="
+                       " ?1 AND " MESSAGE_IS_HEAD " GROUP BY destination",
+                       box, VALUES(V_TEXT(o->admin->filter.stream)), &s, o->reterr);
+    while (rc >= 0 && (rc = conn_step(o->conn, s, o->reterr)) > 0) {
+        if (o->head_count == room) {
+            struct head *heads = arena_alloc_array(&o->arena, room = 2 * room + 8, sizeof(heads[0]));
+            if (heads != NULL && o->head_count > 0)
+                memcpy(heads, o->heads, o->head_count * sizeof(heads[0]));
+            o->heads = heads;
+        }
+        pr_slice destination = slice_dup(&o->arena, column_slice(s, 0));
+        if (o->heads == NULL || destination.data == NULL) {
+            sqlite3_reset(s);
+            return no_memory(o);
+        }
+        o->heads[o->head_count++] = (struct head){ destination, sqlite3_column_int64(s, 1) };
+    }
+    return rc;
 }
 
 /* In each box, or in the one named; dead letters are in one table. */
-static int find_everywhere(struct order *o, const pr_id *id)
+static int find_everywhere(struct order_run *o, const pr_id *id)
 {
     const struct filter *f = &o->admin->filter;
     if (order_action(o)->on_dead)
@@ -138,14 +169,14 @@ static int find_everywhere(struct order *o, const pr_id *id)
     for (size_t i = 0; i < o->s.box_count && rc == PR_OK; i++) {
         if (f->box.size > 0 && !slice_eq(f->box, o->s.boxes[i]))
             continue;
-        rc = head_seq_read(o, o->s.boxes[i]);
+        rc = heads_read(o, o->s.boxes[i]);
         if (rc == PR_OK)
             rc = find_in(o, o->s.boxes[i], id);
     }
     return rc;
 }
 
-static int targets_find(struct order *o)
+static int targets_find(struct order_run *o)
 {
     const struct filter *f = &o->admin->filter;
     int rc = f->id_count == 0 ? find_everywhere(o, NULL) : PR_OK;
@@ -162,7 +193,7 @@ static int targets_find(struct order *o)
 }
 
 /* B2: its id was sent anew. */
-static int targets_refuse(struct order *o)
+static int targets_refuse(struct order_run *o)
 {
     for (size_t i = 0; i < o->count; i++) {
         struct target *t = &o->targets[i];
@@ -187,7 +218,7 @@ static int targets_refuse(struct order *o)
 
 /* ---- Changing ------------------------------------------------------------------------------ */
 
-static int target_read(struct order *o, const struct target *t, struct pr_message *ret)
+static int target_read(struct order_run *o, const struct target *t, struct pr_message *ret)
 {
     bool dead = order_action(o)->on_dead;
     sqlite3_stmt *statement;
@@ -209,168 +240,9 @@ static int target_read(struct order *o, const struct target *t, struct pr_messag
     return rc;
 }
 
-/* The story with a line about this; empty when the action leaves none. */
-static int story_make(struct order *o, const struct pr_message *m, struct buf *ret)
-{
-    const struct story_line line = {
-        .at_us = o->s.now_us,
-        .attempt = m->attempts,
-        .endpoint = m->destination,
-        .error = o->admin->why,
-        .rule = o->admin->by,
-        .step = order_action(o)->step,
-        .next_us = order_action(o)->notice == NOTICE_DUE ? o->s.now_us : 0,
-    };
-    if (line.step != NULL)
-        story_append(m->story, &line, ret);
-    return buf_failed(ret) == PR_OK ? PR_OK : no_memory(o);
-}
-
-static int do_dead_add(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story)
-{
-    char print[FINGERPRINT_SIZE];
-    int cause = o->admin->cause != 0 ? o->admin->cause : m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
-    pr_slice error = dead_add_error(o->admin, m), endpoint = filter_endpoint_of(&o->admin->filter, m);
-    struct buf note;
-
-    fingerprint(endpoint, m->type, cause, error, print);
-    buf_init(&note, NOTE_BYTES_MAX);
-    note_write(&note, o->admin);
-    int rc = conn_do(
-        o->conn,
-        "INSERT INTO postrider_dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
-        " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
-        " fingerprint, note, died_at, " MESSAGE_MOVED ")"
-        " SELECT '{box}', destination, seq, due_at, status | 32768, attempts, failures, failure_reason, code,"
-        " coalesce(nullif(error, ''), ?8), failed_at, ?2, NULL, released, ?9, ?3, 0, ?4, ?5, ?6, ?7, " MESSAGE_MOVED
-        " FROM \"{box}\" WHERE row_id = ?1",
-        t->box,
-        VALUES(V_INT(t->row), V_TEXT(story), V_INT(cause), V_TEXT(o->admin->by), V_TEXT(slice_from(print)),
-               V_TEXT(buf_slice(&note)), V_INT(o->s.now_us), V_TEXT_OR_NULL(error), V_TEXT(endpoint)),
-        NULL, o->reterr);
-    buf_fini(&note);
-    if (rc == PR_OK)
-        rc =
-            conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
-    return rc;
-}
-
-/* Back to its place: a new row with the old seq. */
-static int do_dead_replay(struct order *o, const struct target *t, pr_slice story, uint64_t *ret_row)
-{
-    int rc =
-        conn_do(o->conn,
-                "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
-                " story, " MESSAGE_MOVED ")"
-                " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, "
-                "?3, " MESSAGE_MOVED " FROM postrider_dead_letter WHERE row_id = ?1",
-                t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
-    *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
-    if (rc == PR_OK)
-        rc = conn_do(o->conn, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
-                     NULL, o->reterr);
-    return rc;
-}
-
-/* The same, corrected and under its own id; the original stays and says so. */
-static int do_dead_edit(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story,
-                        uint64_t *ret_row)
-{
-    const struct dead_edit *e = o->admin->edit;
-    char id[PR_ID_TEXT_SIZE];
-    pr_id_format(m->id, id);
-    int rc = conn_do(
-        o->conn,
-        "INSERT INTO \"{box}\" (split_seq, due_at, status, failure_reason, code, error, failed_at, story, id,"
-        " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id,"
-        " traceparent, tracestate, event, created_at, expires_at)"
-        " SELECT seq, ?2, status | 32768, failure_reason, code, error, failed_at, ?3, ?4, ?5,"
-        " CASE ?6 WHEN 1 THEN ?7 ELSE destination END, CASE ?8 WHEN 1 THEN ?9 ELSE headers END,"
-        " CASE ?10 WHEN 1 THEN ?11 ELSE payload END, stream, type, source, subject, content_type, correlation_id,"
-        " traceparent, tracestate, event, created_at, expires_at FROM postrider_dead_letter WHERE row_id = ?1",
-        t->box,
-        VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story), V_ID(o->admin->made), V_TEXT(slice_from(id)),
-               V_INT(e->destination != NULL), e->destination != NULL ? V_TEXT(*e->destination) : V_NULL,
-               V_INT(e->headers != NULL), e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL,
-               V_INT(e->payload != NULL), e->payload != NULL ? V_BLOB(*e->payload) : V_NULL),
-        NULL, o->reterr);
-    *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
-    if (rc == PR_OK)
-        rc = conn_do(o->conn, "UPDATE postrider_dead_letter SET edited_as = ?2 WHERE row_id = ?1", NO_BOX,
-                     VALUES(V_INT(t->row), V_ID(o->admin->made)), NULL, o->reterr);
-    o->reply.made = o->admin->made;
-    return rc;
-}
-
-static int do_dead_note(struct order *o, const struct target *t, pr_slice story)
-{
-    struct buf note;
-    buf_init(&note, NOTE_BYTES_MAX);
-    note_write(&note, o->admin);
-    int rc = conn_do(o->conn,
-                     "UPDATE postrider_dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE "
-                     "'' END || ?2, ?3),"
-                     " story = ?4 WHERE row_id = ?1",
-                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX), V_TEXT(story)),
-                     NULL, o->reterr);
-    buf_fini(&note);
-    return rc;
-}
-
-static int do_update(struct order *o, const struct target *t, pr_slice story)
-{
-    const char *sql =
-        o->admin->kind == ADMIN_RETRY ? "UPDATE \"{box}\" SET due_at = ?2, attempts = 0, failures = 0, held_by = NULL,"
-                                        " story = coalesce(?3, story) WHERE row_id = ?1"
-        : o->admin->kind == ADMIN_RELEASE
-            ? "UPDATE \"{box}\" SET due_at = ?2, released = 1, held_by = NULL, story = coalesce(?3, story)"
-              " WHERE row_id = ?1"
-            : "UPDATE \"{box}\" SET due_at = ?2, held_by = NULL, story = coalesce(?3, story) WHERE row_id = ?1";
-    int64_t due_us = o->admin->kind == ADMIN_PARK ? PR_NEVER : max64(1, o->s.now_us);
-    int rc =
-        conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL, o->reterr);
-    if (rc == PR_OK && o->admin->kind == ADMIN_RETRY) /* its hand-outs of before count no more */
-        rc = conn_do(
-            o->conn,
-            "UPDATE postrider_claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box = '{box}'"
-            " AND json_type(entries, '$.\"' || ?1 || '\"') IS NOT NULL",
-            t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
-    return rc;
-}
-
-/* *ret_row: the row that instances know, or will know; 0 for a dead letter that is gone. */
-static int target_do(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story,
-                     uint64_t *ret_row)
-{
-    *ret_row = t->row;
-    switch (o->admin->kind) {
-    case ADMIN_RETRY:
-    case ADMIN_RELEASE:
-    case ADMIN_PARK: return do_update(o, t, story);
-    case ADMIN_DISCARD:
-        return conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
-                       o->reterr);
-    case ADMIN_DEAD_ADD: return do_dead_add(o, t, m, story);
-    case ADMIN_DEAD_REPLAY: return do_dead_replay(o, t, story, ret_row);
-    case ADMIN_DEAD_DISCARD:
-        *ret_row = 0;
-        return conn_do(o->conn, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
-                       NULL, o->reterr);
-    case ADMIN_DEAD_EDIT: return do_dead_edit(o, t, m, story, ret_row);
-    case ADMIN_DEAD_NOTE: return do_dead_note(o, t, story);
-    case ADMIN_DEAD_IMPORT:
-    case ADMIN_PAUSE:
-    case ADMIN_RESUME:
-    case ADMIN_ENDPOINT_TEST:
-    case ADMIN_REPLAY_STOP:
-    case ADMIN_REPLAY_RESUME: break;
-    }
-    return error_set(o->reterr, PR_EINVAL, "there is no action of kind %d", (int)o->admin->kind);
-}
-
 /* ---- Telling ------------------------------------------------------------------------------- */
 
-static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, uint64_t row, int64_t seq,
+static int notice_write(struct order_run *o, pr_slice box, enum notice_kind kind, uint64_t row, int64_t seq,
                         pr_slice stream, pr_slice endpoint)
 {
     return conn_do(o->conn,
@@ -382,7 +254,7 @@ static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, ui
                    NULL, o->reterr);
 }
 
-static int audit_write(struct order *o)
+static int audit_write(struct order_run *o)
 {
     struct buf target;
     buf_init(&target, AUDIT_BYTES_MAX);
@@ -401,29 +273,37 @@ static int audit_write(struct order *o)
 
 /* ---- Orders about rows ----------------------------------------------------------------------- */
 
-static int target_run(struct order *o, const struct target *t, bool tell)
+static int target_run(struct order_run *o, const struct target *t, bool tell)
 {
+    const struct row_order order = order_of_admin(o->admin);
+    const struct changing w = { o->conn, t->box, o->s.now_us, 0, o->reterr };
     struct pr_message m;
-    struct buf story;
-    uint64_t row = 0;
+    struct change change;
+    uint64_t row = t->row; /* that instances know, or will know; 0: of a dead letter that is gone */
     int rc = target_read(o, t, &m);
     if (rc != PR_OK)
         return rc;
-    buf_init(&story, STORY_BYTES_MAX);
-    rc = story_make(o, &m, &story);
-    if (rc == PR_OK)
-        rc = target_do(o, t, &m, buf_slice(&story), &row);
+    if (change_of_order(&order, &m, t->row, filter_endpoint_of(&o->admin->filter, &m), o->s.now_us, &o->texts, &change) < 0)
+        return no_memory(o);
+    rc = order_action(o)->on_dead ? dead_change(&w, &change, &order, &row) : box_change(&w, &change, NULL);
+    if (rc == PR_STALE) { /* an equal one went back just now */
+        o->reply.refused++;
+        o->reply.changed--;
+        return PR_OK;
+    }
+    ASSERT(rc <= PR_OK); /* we found it in this transaction */
+    if (rc == PR_OK && change.fate == FATE_COPIED)
+        o->reply.made = o->admin->made;
     /* Sent elsewhere, so its old stream goes on without it. */
-    bool moved = o->admin->kind == ADMIN_DEAD_EDIT && o->admin->edit->destination != NULL;
+    bool moved = change.fate == FATE_COPIED && o->admin->edit->destination != NULL;
     if (rc == PR_OK && moved)
         rc = notice_write(o, t->box, NOTICE_GONE, 0, m.seq, m.stream, m.destination);
     if (rc == PR_OK && tell)
         rc = notice_write(o, t->box, order_action(o)->notice, row, m.seq, m.stream, m.destination);
-    buf_fini(&story);
     return rc;
 }
 
-static int newest_read(struct order *o)
+static int newest_read(struct order_run *o)
 {
     int64_t newest = 0;
     if (!order_action(o)->on_dead)
@@ -434,7 +314,7 @@ static int newest_read(struct order *o)
     return rc;
 }
 
-static int order_rows(struct order *o)
+static int order_rows(struct order_run *o)
 {
     int rc = newest_read(o);
     if (rc == PR_OK)
@@ -456,7 +336,7 @@ static int order_rows(struct order *o)
 
 /* ---- Letters of others ------------------------------------------------------------------------ */
 
-static int order_import(struct order *o)
+static int order_import(struct order_run *o)
 {
     bool in_streams;
     int rc = import_letters(&o->sql, &o->s, o->admin, &o->reply, &in_streams);
@@ -470,7 +350,7 @@ static int order_import(struct order *o)
 /* ---- Orders about endpoints -------------------------------------------------------------------- */
 
 /* Of two pauses the later end wins; one that is over does not count. */
-static int order_endpoint(struct order *o)
+static int order_endpoint(struct order_run *o)
 {
     const struct admin *a = o->admin;
     int64_t now_us = o->s.now_us, current_us = 0;
@@ -502,7 +382,7 @@ static int order_endpoint(struct order *o)
 }
 
 /* What was done elsewhere. */
-static int order_record(struct order *o)
+static int order_record(struct order_run *o)
 {
     o->reply = *o->admin->outcome;
     return audit_write(o);
@@ -510,7 +390,7 @@ static int order_record(struct order *o)
 
 /* ---- The whole ---------------------------------------------------------------------------------- */
 
-static int order_run(struct order *o)
+static int order_run(struct order_run *o)
 {
     bool on_endpoint = o->admin->kind == ADMIN_PAUSE || o->admin->kind == ADMIN_RESUME;
     int rc = conn_begin(o->conn, !o->admin->dry_run, o->reterr);
@@ -529,7 +409,9 @@ static int order_run(struct order *o)
 
 int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
-    struct order o = { .store = self, .admin = admin, .reterr = reterr };
+    const struct filter *f = &admin->filter;
+    struct order_run o = { .store = self, .admin = admin, .reterr = reterr };
+    o.by_stream = admin->kind == ADMIN_RELEASE && f->id_count == 0 && f->stream.size > 0;
 
     int rc = store_people(o.store, false, &o.conn, reterr);
     if (rc != PR_OK)
@@ -538,6 +420,7 @@ int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     sqlite_sql_use(&o.sql, o.store, o.conn);
     arena_init(&o.arena, ARENA_BYTES);
     arena_init(&o.scratch, ARENA_BYTES);
+    order_texts_init(&o.texts);
     conn_lock(o.conn);
     rc = order_run(&o);
     conn_unlock(o.conn);
@@ -546,6 +429,7 @@ int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_
         store_wake(o.store);
     }
     free(o.targets);
+    order_texts_fini(&o.texts);
     arena_fini(&o.scratch);
     arena_fini(&o.arena);
     return rc;

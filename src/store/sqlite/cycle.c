@@ -22,7 +22,7 @@ static int session_check_box(struct session *session, struct pr_error *reterr)
     int rc = conn_int(session->conn, "SELECT 1 FROM postrider_box WHERE name = ?1", session->box,
                       VALUES(V_TEXT(session->box)), &found, reterr);
     if (rc == PR_UNKNOWN)
-        return error_set(reterr, PR_ESCHEMA, "there is no box %s in %s: name it under boxes: and run postrider init",
+        return error_set(reterr, PR_ENOTFOUND, "there is no box %s in %s: name it under boxes: and run postrider init",
                          session->box_name, session->store->location.path);
     return rc;
 }

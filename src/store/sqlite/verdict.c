@@ -1,16 +1,13 @@
-/* verdict.c - what a cycle changes: verdicts, effects, receipts, tallies.
- *
- * Every verdict finds its row first, by row and id, to tell "gone" from "judged meanwhile".
- * Those that end their row are done all together. */
+/* verdict.c - what a cycle changes: verdicts (as changes, see change.c), effects, receipts, tallies.  Those that only
+ * delete their row are done all together. */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/failpoint.h"
 #include "base/slice.h"
 #include "core/id.h"
-#include "core/story.h"
+#include "store/sqlite/change.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
@@ -31,264 +28,7 @@ static void buf_add_number(struct buf *b, uint64_t number)
     buf_add(b, at, (size_t)(text + sizeof(text) - at));
 }
 
-/* ---- One row ----------------------------------------------------------------------- */
-
-struct found {
-    int attempts;
-    bool released, parked;
-    bool is_own_destination; /* one of the verdict's destinations is the row's own */
-};
-
-static bool is_among(pr_slice destination, const struct verdict *v)
-{
-    for (size_t i = 0; i < v->destination_count; i++)
-        if (slice_eq(destination, v->destinations[i]))
-            return true;
-    return false;
-}
-
-/* Outcome PR_UNKNOWN: no such row with this id.  The id of a damaged row is zero. */
-static int row_find(struct cycle_run *run, const struct verdict *v, struct found *ret)
-{
-    sqlite3_stmt *statement;
-    int rc = conn_bind(run->conn, "SELECT id, attempts, released, destination, due_at FROM \"{box}\" WHERE row_id = ?1",
-                       run->session->box, VALUES(V_INT(v->row)), &statement, run->reterr);
-    if (rc == PR_OK)
-        rc = conn_step(run->conn, statement, run->reterr);
-    if (rc <= 0)
-        return rc < 0 ? rc : PR_UNKNOWN;
-
-    pr_slice stored = column_slice(statement, 0);
-    pr_id id = { { 0 } };
-    if (stored.size > 0)
-        (void)id_from_stored(stored, &id);
-    bool same = pr_id_equal(id, v->id);
-    ret->attempts = sqlite3_column_int(statement, 1);
-    ret->released = sqlite3_column_int(statement, 2) != 0;
-    ret->parked = sqlite3_column_int64(statement, 4) == PR_NEVER;
-    ret->is_own_destination = is_among(column_slice(statement, 3), v);
-    sqlite3_reset(statement);
-    return same ? PR_OK : PR_UNKNOWN;
-}
-
-static int row_delete(struct cycle_run *run, uint64_t row)
-{
-    return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(row)), NULL,
-                   run->reterr);
-}
-
-/* ---- Verdicts ------------------------------------------------------------------------ */
-
-static int keep_done(struct cycle_run *run, const struct verdict *v)
-{
-    return conn_do(run->conn,
-                   "INSERT INTO postrider_done (box, destination, seq, due_at, status, attempts, failures, "
-                   "failure_reason, code, error,"
-                   " failed_at, story, held_by, released, endpoint, done_at, keep_until, " MESSAGE_MOVED ")"
-                   " SELECT '{box}', destination, seq, due_at, status | ?2, max(attempts, ?3), failures, "
-                   "failure_reason, code,"
-                   " error, failed_at, coalesce(?4, story), NULL, released, iif(?5 = '', destination, ?5), ?6, "
-                   "?7, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
-                   run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_TEXT_OR_NULL(v->story),
-                          V_TEXT(v->endpoint), V_INT(run->now_us), V_INT(time_add(run->now_us, run->cycle->keep_us))),
-                   NULL, run->reterr);
-}
-
-static int end_row(struct cycle_run *run, const struct verdict *v)
-{
-    bool keep = v->kind == VERDICT_COMPLETE && run->cycle->keep_us > 0;
-    int rc = keep ? keep_done(run, v) : PR_OK;
-    return rc == PR_OK ? row_delete(run, v->row) : rc;
-}
-
-/* What was parked while it was out stays so. */
-#define DUE(number, due) "iif(due_at = 9223372036854775807 AND " number " > 0, due_at, " due ")"
-
-/* FAIL, POSTPONE, PARK with a reason: it comes back, and it was a failure; counted when it was handed out, and not postponed. */
-static int write_failure(struct cycle_run *run, const struct verdict *v, int64_t due_us)
-{
-    int reason = v->reason != PR_REASON_NONE ? v->reason : PR_REASON_UNKNOWN; /* D5 */
-    return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET attempts = max(attempts, ?10), failures = failures + (?10 > 0), status "
-                   "= status | ?3 | 32768,"
-                   " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = " DUE(
-                       "?2", "?8") ", held_by = NULL,"
-                                   " story = coalesce(?9, story) WHERE row_id = ?1",
-                   run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason), V_TEXT_OR_NULL(v->code),
-                          V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us), V_TEXT_OR_NULL(v->story),
-                          V_INT(v->kind == VERDICT_POSTPONE ? 0 : v->number)),
-                   NULL, run->reterr);
-}
-
-/* ABANDON, PARK without a reason: it comes back, and nobody failed. */
-static int write_comeback(struct cycle_run *run, const struct verdict *v, int64_t due_us)
-{
-    return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = " DUE(
-                       "?2", "?4") ", held_by = NULL,"
-                                   " story = coalesce(?5, story) WHERE row_id = ?1",
-                   run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(due_us), V_TEXT_OR_NULL(v->story)),
-                   NULL, run->reterr);
-}
-
-static int write_release(struct cycle_run *run, const struct verdict *v)
-{
-    return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET released = 1, held_by = NULL, due_at = " DUE(
-                       "?4", "?2") ", story = coalesce(?3, story) WHERE row_id = ?1",
-                   run->session->box,
-                   VALUES(V_INT(v->row), V_INT(run->now_us), V_TEXT_OR_NULL(v->story), V_INT(v->number)), NULL,
-                   run->reterr);
-}
-
-static int write_hold(struct cycle_run *run, const struct verdict *v)
-{
-    return conn_do(run->conn, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3 WHERE row_id = ?1",
-                   run->session->box, VALUES(V_INT(v->row), V_TEXT(v->held_by), V_INT(v->bits)), NULL, run->reterr);
-}
-
-static int move_dead(struct cycle_run *run, const struct verdict *v)
-{
-    bool real = v->reason != PR_REASON_NONE; /* the latest real failure stays (D6) */
-    int rc = conn_do(
-        run->conn,
-        "INSERT INTO postrider_dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
-        " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
-        " fingerprint, died_at, " MESSAGE_MOVED ")"
-        " SELECT '{box}', destination, seq, due_at, status | ?2 | 32768, max(attempts, ?3), failures + ?4,"
-        " iif(?5, ?6, failure_reason), iif(?5, ?7, code), iif(?5, ?8, error), iif(?4, ?9, failed_at),"
-        " coalesce(?10, story), NULL, released, iif(?11 = '', destination, ?11), ?12, ?13, ?14, ?15, "
-        "?9, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
-        run->session->box,
-        VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_INT(v->counted), V_INT(real), V_INT(v->reason),
-               V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_TEXT_OR_NULL(v->story),
-               V_TEXT(v->endpoint), V_INT(v->cause), V_INT(v->limit), V_TEXT(v->rule),
-               V_TEXT(slice_from(v->fingerprint))),
-        NULL, run->reterr);
-    FAILPOINT("store.dead_letter.copied");
-    return rc == PR_OK ? row_delete(run, v->row) : rc;
-}
-
-/* The row as it is, whatever its columns hold; the caller resets the statement. */
-static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_stmt **ret)
-{
-    int rc =
-        conn_bind(run->conn, "SELECT seq, status, story, released, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
-                  run->session->box, VALUES(V_INT(v->row)), ret, run->reterr);
-    if (rc == PR_OK)
-        rc = conn_step(run->conn, *ret, run->reterr);
-    ASSERT(rc != 0); /* it was found */
-    return rc < 0 ? rc : PR_OK;
-}
-
-/* A copy for one destination; one that has this id already, or had it and lost it to the dead
- * letters, keeps what it has (0). */
-static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice destination, pr_slice holder,
-                        uint64_t *ret_row)
-{
-    sqlite3_stmt *insert;
-    int64_t dead = 0;
-    const int id_column = 4;
-    pr_slice id = column_slice(row, id_column);
-    bool text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
-    int rc = conn_int(
-        run->conn,
-        "SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id WHERE id = ?1 AND destination = ?2"
-        " AND box = '{box}'",
-        run->session->box, VALUES(text ? V_TEXT(id) : V_BLOB(id), V_TEXT(destination)), &dead, run->reterr);
-    *ret_row = 0;
-    if (rc != PR_UNKNOWN)
-        return rc;
-    /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
-    rc = conn_bind(
-        run->conn,
-        "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, released, " MESSAGE_MOVED ") VALUES"
-        " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        " ?19, ?20, ?21) ON CONFLICT (id, destination) DO NOTHING",
-        run->session->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder)), &insert, run->reterr);
-    for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
-        if (sqlite3_bind_value(insert, i + 3, sqlite3_column_value(row, i)) != SQLITE_OK)
-            rc = error_set(run->reterr, PR_ENOMEM, "no memory for a row");
-    if (rc == PR_OK)
-        rc = conn_step(run->conn, insert, run->reterr);
-    if (rc == PR_OK && sqlite3_changes(run->conn->db) > 0)
-        *ret_row = (uint64_t)sqlite3_last_insert_rowid(run->conn->db);
-    return rc;
-}
-
-/* One row per destination, then the row itself goes. */
-static int split_rows(struct cycle_run *run, const struct verdict *v, const struct found *found, uint64_t *ret_rows)
-{
-    sqlite3_stmt *row = NULL;
-    int rc = PR_OK;
-    if (found->is_own_destination) /* out of the way of its own successor */
-        rc = conn_do(run->conn, "UPDATE \"{box}\" SET destination = char(0) || row_id WHERE row_id = ?1",
-                     run->session->box, VALUES(V_INT(v->row)), NULL, run->reterr);
-    if (rc == PR_OK)
-        rc = split_read(run, v, &row);
-    for (size_t i = 0; i < v->destination_count && rc == PR_OK; i++)
-        rc = split_insert(run, row, v->destinations[i], v->holders != NULL ? v->holders[i] : (pr_slice){ NULL, 0 },
-                          &ret_rows[i]);
-    sqlite3_reset(row);
-    return rc == PR_OK ? row_delete(run, v->row) : rc;
-}
-
-/* A parked row.  PR_OK: for want of an endpoint; PR_STALE: it waits for a person. */
-static int row_awaits_route(struct cycle_run *run, uint64_t row)
-{
-    sqlite3_stmt *statement;
-    int rc = conn_bind(run->conn, "SELECT failure_reason, story FROM \"{box}\" WHERE row_id = ?1", run->session->box,
-                       VALUES(V_INT(row)), &statement, run->reterr);
-    if (rc == PR_OK)
-        rc = conn_step(run->conn, statement, run->reterr);
-    if (rc <= 0)
-        return rc < 0 ? rc : PR_UNKNOWN;
-    const struct pr_message m = { .due_us = PR_NEVER,
-                                  .reason = sqlite3_column_int(statement, 0),
-                                  .story = column_slice(statement, 1) };
-    rc = message_awaits_route(&m) ? PR_OK : PR_STALE;
-    sqlite3_reset(statement);
-    return rc;
-}
-
-/* PR_OK, PR_UNKNOWN, PR_STALE: the answer; or a fault. */
-static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_t *ret_rows)
-{
-    struct found found;
-    int64_t due_us = max64(1, time_add(run->now_us, v->delay_us)); /* 0 would be fresh */
-
-    int rc = row_find(run, v, &found);
-    if (rc != PR_OK)
-        return rc;
-    if (verdict_compares(v->kind) && v->number > 0 && found.attempts != v->number - 1)
-        return PR_STALE;
-    if (found.parked && verdict_parks_unsent(v)) /* by an operator, meanwhile */
-        return PR_STALE;
-    if (found.parked && verdict_unparks(v))
-        rc = row_awaits_route(run, v->row);
-    if (rc != PR_OK)
-        return rc;
-    switch (v->kind) {
-    case VERDICT_COMPLETE:
-    case VERDICT_DISCARD:
-    case VERDICT_EXPIRE: return end_row(run, v);
-    case VERDICT_FAIL:
-    case VERDICT_POSTPONE: return write_failure(run, v, due_us);
-    case VERDICT_ABANDON: return write_comeback(run, v, due_us);
-    case VERDICT_PARK:
-        return v->reason != PR_REASON_NONE ? write_failure(run, v, PR_NEVER) : write_comeback(run, v, PR_NEVER);
-    case VERDICT_RETURN: return PR_OK;
-    case VERDICT_RELEASE: return write_release(run, v);
-    case VERDICT_HOLD: /* an operator may have released or parked it meanwhile */
-        return found.released || found.parked ? PR_STALE : write_hold(run, v);
-    case VERDICT_DEAD_LETTER: return move_dead(run, v);
-    case VERDICT_SPLIT: return split_rows(run, v, &found, ret_rows);
-    }
-    return error_set(run->reterr, PR_EINVAL, "there is no verdict of kind %d", (int)v->kind);
-}
+/* ---- Effects ------------------------------------------------------------------------- */
 
 static int effects_apply(struct cycle_run *run)
 {
@@ -323,10 +63,9 @@ static int ending_compare(const void *a, const void *b)
     return x->verdict < y->verdict ? -1 : x->verdict > y->verdict;
 }
 
-static bool is_ending(const struct cycle *c, const struct verdict *v)
+static bool is_ending(const struct change *c)
 {
-    return (v->kind == VERDICT_DISCARD && v->number == 0) || v->kind == VERDICT_EXPIRE ||
-           (v->kind == VERDICT_COMPLETE && c->keep_us <= 0);
+    return c->fate == FATE_GONE && c->guards == 0;
 }
 
 /* Those that end a row which has no other verdict in this cycle, by row. */
@@ -347,7 +86,8 @@ static int endings_collect(struct cycle_run *run, struct ending **ret, size_t *r
     for (size_t i = 0, next; i < c->verdict_count; i = next) {
         for (next = i + 1; next < c->verdict_count && all[next].row == all[i].row;)
             next++;
-        if (next == i + 1 && is_ending(c, &c->verdicts[all[i].verdict]))
+        const struct change change = change_of_verdict(&c->verdicts[all[i].verdict], c->keep_us > 0);
+        if (next == i + 1 && is_ending(&change))
             all[count++] = all[i];
     }
     *ret = all;
@@ -504,6 +244,7 @@ static int endings_run(struct cycle_run *run)
 int verdicts_apply(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
+    const struct changing w = { run->conn, run->session->box, run->now_us, c->keep_us, run->reterr };
     struct cycle_reply *reply = &run->session->reply;
     size_t split_count = 0;
 
@@ -519,13 +260,13 @@ int verdicts_apply(struct cycle_run *run)
     int rc = endings_run(run);
     uint64_t *rows = reply->split_rows;
     for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++) {
-        const struct verdict *v = &c->verdicts[i];
+        const struct change change = change_of_verdict(&c->verdicts[i], c->keep_us > 0);
         if (reply->answers[i] == NOT_ANSWERED) {
-            int answer = verdict_apply(run, v, rows);
+            int answer = box_change(&w, &change, rows);
             reply->answers[i] = answer;
             rc = answer < 0 ? answer : PR_OK;
         }
-        rows += v->kind == VERDICT_SPLIT ? v->destination_count : 0;
+        rows += change.destination_count;
     }
     return rc == PR_OK ? effects_apply(run) : rc;
 }

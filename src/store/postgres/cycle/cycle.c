@@ -250,6 +250,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
     if (rc == PR_OK) {
         session_remember(session, &run);
         tell_history(&run);
+        session->wary = run.any_busy;
         plain_count(&run);
         if (pg_prefetch_start(&run) != PR_OK)
             session->one_batch_left = 0; /* the connection is lost: the next one will say so */
@@ -263,6 +264,12 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
 static bool is_stopped(const struct link *link)
 {
     return strcmp(link->state, STOPPED) == 0;
+}
+
+/* Somebody holds a row that it would delete. */
+static bool is_locked_out(const struct link *link)
+{
+    return strcmp(link->state, "55P03") == 0;
 }
 
 /* Its key is there already: look, and it will be found replayed. */
@@ -283,7 +290,10 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
             return PR_OK;
         }
         bool again =
-            rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link);
+            rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link) ||
+            (is_locked_out(session->link) && !session->wary);
+        if (is_locked_out(session->link))
+            session->wary = true;
         if (is_stopped(session->link))
             pg_ctid_cache_forget(&session->ctid_cache);
         if (is_key_conflict(session->link))

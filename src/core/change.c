@@ -1,0 +1,271 @@
+#include "core/change.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "core/message.h"
+#include "core/story.h"
+
+#define STORY_BYTES_MAX (1u << 20) /* 16 lines with a text each are far below */
+
+/* ---- Verdicts ----------------------------------------------------------------------------------- */
+
+/* It ends a hand-out: when somebody began to count anew, it is about the past. */
+static void guard_hand_out(struct change *c, const struct verdict *v)
+{
+    if (v->number == 0)
+        return;
+    c->guards |= GUARD_ATTEMPTS;
+    c->attempts_are = v->number - 1;
+}
+
+static void count_hand_out(struct change *c, const struct verdict *v, bool failed)
+{
+    if (v->number == 0)
+        return;
+    c->sets |= SET_ATTEMPTS | (failed ? ADD_FAILURE : 0);
+    c->attempts = v->number;
+}
+
+static void set_failure(struct change *c, const struct verdict *v)
+{
+    c->sets |= SET_REASON | SET_ERROR | SET_FAILED_AT;
+    c->bits |= PR_STATUS_FAILED;
+    c->reason = v->reason != PR_REASON_NONE ? v->reason : PR_REASON_UNKNOWN; /* D5 */
+    c->code = v->code;
+    c->error = v->error;
+}
+
+/* It comes back through the due index; one that was parked while it was out does not. */
+static void come_back(struct change *c, const struct verdict *v, int64_t delay_us)
+{
+    c->sets |= SET_DUE | SET_HELD | (v->number != 0 ? KEEP_PARKED : 0);
+    c->delay_us = delay_us;
+}
+
+static void change_of_failure(struct change *c, const struct verdict *v, int64_t delay_us)
+{
+    set_failure(c, v);
+    count_hand_out(c, v, true);
+    come_back(c, v, delay_us);
+}
+
+static void change_of_death(struct change *c, const struct verdict *v)
+{
+    c->fate = FATE_DEAD;
+    count_hand_out(c, v, false);
+    if (v->reason != PR_REASON_NONE)
+        set_failure(c, v);
+    c->bits |= PR_STATUS_FAILED;
+    c->sets = (c->sets & ~(unsigned)SET_FAILED_AT) |
+              (v->counted ? SET_FAILED_AT | ADD_FAILURE : 0); /* D6: the real failure stays */
+    c->cause = v->cause;
+    c->limit = v->limit;
+    c->rule = v->rule;
+    memcpy(c->fingerprint, v->fingerprint, sizeof(c->fingerprint));
+}
+
+/* What was merely read is parked once; what a person parked meanwhile stays theirs. */
+static void guard_merely_read(struct change *c, const struct verdict *v)
+{
+    if (v->number == 0 && c->delay_us == PR_NEVER)
+        c->guards |= GUARD_NOT_PARKED;
+}
+
+struct change change_of_verdict(const struct verdict *v, bool keeps)
+{
+    struct change c = {
+        .row = v->row,
+        .id = v->id,
+        .bits = v->bits,
+        .story = v->story,
+        .endpoint = v->endpoint,
+        .sets = v->story.size > 0 ? SET_STORY : 0,
+        .fate = FATE_STAYS,
+    };
+    switch (v->kind) {
+    case VERDICT_COMPLETE:
+        c.fate = keeps ? FATE_DONE : FATE_GONE;
+        count_hand_out(&c, v, false);
+        break;
+    case VERDICT_DISCARD:
+        guard_hand_out(&c, v);
+        c.fate = FATE_GONE;
+        break;
+    case VERDICT_EXPIRE: c.fate = FATE_GONE; break;
+    case VERDICT_FAIL:
+        guard_hand_out(&c, v);
+        change_of_failure(&c, v, v->delay_us);
+        guard_merely_read(&c, v);
+        break;
+    case VERDICT_POSTPONE:
+        guard_hand_out(&c, v);
+        c.bits = 0;
+        set_failure(&c, v);
+        come_back(&c, v, v->delay_us);
+        guard_merely_read(&c, v);
+        break;
+    case VERDICT_ABANDON:
+        guard_hand_out(&c, v);
+        count_hand_out(&c, v, false);
+        come_back(&c, v, v->delay_us);
+        guard_merely_read(&c, v);
+        if (v->number == 0 && v->delay_us != PR_NEVER)
+            c.guards |= GUARD_MAY_UNPARK;
+        break;
+    case VERDICT_PARK:
+        guard_hand_out(&c, v);
+        if (v->reason != PR_REASON_NONE)
+            change_of_failure(&c, v, PR_NEVER);
+        else
+            count_hand_out(&c, v, false);
+        come_back(&c, v, PR_NEVER);
+        guard_merely_read(&c, v);
+        break;
+    case VERDICT_RELEASE:
+        c.bits = 0;
+        come_back(&c, v, 0);
+        c.sets |= SET_RELEASED;
+        break;
+    case VERDICT_HOLD:
+        c.guards = GUARD_NOT_PARKED | GUARD_NOT_RELEASED; /* by a person, meanwhile */
+        c.sets |= SET_HELD;
+        c.held_by = v->held_by;
+        break;
+    case VERDICT_DEAD_LETTER:
+        guard_hand_out(&c, v);
+        change_of_death(&c, v);
+        break;
+    case VERDICT_SPLIT:
+        c.fate = FATE_SPLIT;
+        c.destinations = v->destinations;
+        c.holders = v->holders;
+        c.destination_count = v->destination_count;
+        break;
+    case VERDICT_RETURN:
+        c.bits = 0;
+        c.sets = 0;
+        break;
+    }
+    return c;
+}
+
+/* ---- Orders ------------------------------------------------------------------------------------- */
+
+void order_texts_init(struct order_texts *texts)
+{
+    buf_init(&texts->story, STORY_BYTES_MAX);
+    buf_init(&texts->note, NOTE_BYTES_MAX);
+}
+
+void order_texts_fini(struct order_texts *texts)
+{
+    buf_fini(&texts->story);
+    buf_fini(&texts->note);
+}
+
+/* The story with a line about the order. */
+static void add_story(const struct row_order *o, const struct pr_message *m, int64_t now_us, struct order_texts *texts,
+                      struct change *c)
+{
+    const struct action *action = action_of(o->kind);
+    const struct story_line line = {
+        .at_us = now_us,
+        .attempt = m->attempts,
+        .endpoint = m->destination,
+        .error = o->why,
+        .rule = o->by,
+        .step = action->step,
+        .next_us = action->notice == NOTICE_DUE ? now_us : 0,
+    };
+    if (action->step == NULL)
+        return;
+    story_append(m->story, &line, &texts->story);
+    c->story = buf_slice(&texts->story);
+    c->sets |= SET_STORY;
+}
+
+/* "who: why", or the one that there is (B88). */
+static void add_note(const struct row_order *o, struct order_texts *texts, struct change *c)
+{
+    buf_add_slice(&texts->note, o->by);
+    if (o->by.size > 0 && o->why.size > 0)
+        buf_add_cstr(&texts->note, ": ");
+    buf_add_slice(&texts->note, o->why);
+    c->note = buf_slice(&texts->note);
+    c->sets |= SET_NOTE;
+}
+
+/* By hand: the error is that of its latest failure, or else why it was made dead, so that listings, groups and filters
+ * have it. */
+static void die_by_hand(const struct row_order *o, const struct pr_message *m, pr_slice endpoint, struct change *c)
+{
+    int own = m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
+    c->fate = FATE_DEAD;
+    c->bits = PR_STATUS_FAILED;
+    c->cause = o->cause != 0 ? o->cause : own;
+    c->endpoint = endpoint;
+    c->rule = o->by;
+    c->sets |= SET_ERROR;
+    c->error = m->error.size > 0 ? m->error : utf8_cut(o->why, PR_ERROR_MAX);
+    fingerprint(endpoint, m->type, c->cause, c->error, c->fingerprint);
+}
+
+int change_of_order(const struct row_order *o, const struct pr_message *m, uint64_t row, pr_slice endpoint, int64_t now_us,
+                    struct order_texts *texts, struct change *ret)
+{
+    struct change c = { .row = row, .id = m->id, .fate = FATE_STAYS };
+    buf_reset(&texts->story);
+    buf_reset(&texts->note);
+    add_story(o, m, now_us, texts, &c);
+    switch (o->kind) {
+    case ADMIN_RETRY: c.sets |= SET_NEW_COUNT | SET_DUE | SET_HELD; break;
+    case ADMIN_RELEASE: c.sets |= SET_RELEASED | SET_DUE | SET_HELD; break;
+    case ADMIN_PARK:
+        c.sets |= SET_DUE | SET_HELD;
+        c.delay_us = PR_NEVER;
+        break;
+    case ADMIN_DISCARD:
+    case ADMIN_DEAD_DISCARD: c.fate = FATE_GONE; break;
+    case ADMIN_DEAD_ADD:
+        add_note(o, texts, &c);
+        die_by_hand(o, m, endpoint, &c);
+        break;
+    case ADMIN_DEAD_REPLAY:
+    case ADMIN_DEAD_EDIT:
+        c.fate = o->kind == ADMIN_DEAD_REPLAY ? FATE_BACK : FATE_COPIED;
+        c.sets |= SET_NEW_COUNT | SET_DUE | SET_HELD;
+        c.bits = PR_STATUS_FAILED; /* its followers wait for it (B59) */
+        break;
+    case ADMIN_DEAD_NOTE: add_note(o, texts, &c); break;
+    case ADMIN_DEAD_IMPORT:
+    case ADMIN_PAUSE:
+    case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME: ASSERT(!"an order about rows");
+    }
+    *ret = c;
+    return buf_failed(&texts->story) == PR_OK && buf_failed(&texts->note) == PR_OK ? PR_OK : PR_ENOMEM;
+}
+
+/* ---- For stores that look at the row before they write ---------------------------------------------- */
+
+bool change_holds(const struct change *c, const struct pr_message *m)
+{
+    bool parked = m->due_us == PR_NEVER;
+    return !((c->guards & GUARD_ATTEMPTS) != 0 && m->attempts != c->attempts_are) &&
+           !((c->guards & GUARD_NOT_PARKED) != 0 && parked) &&
+           !((c->guards & GUARD_NOT_RELEASED) != 0 && m->released) &&
+           !((c->guards & GUARD_MAY_UNPARK) != 0 && parked && !message_awaits_route(m));
+}
+
+int64_t change_due_us(const struct change *c, const struct pr_message *m, int64_t now_us)
+{
+    if ((c->sets & SET_DUE) == 0 || ((c->sets & KEEP_PARKED) != 0 && m->due_us == PR_NEVER))
+        return m->due_us;
+    return max64(1, time_add(now_us, c->delay_us));
+}

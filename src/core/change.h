@@ -1,0 +1,92 @@
+/* A change is data: which row, what must still be true of it, what is written, and what becomes of it.
+ *
+ * What a verdict or a person's order means for its row is decided here, once.  A store finds the row, compares the
+ * guards, writes, and answers; it knows neither verdicts nor operators. */
+#ifndef CORE_CHANGE_H
+#define CORE_CHANGE_H
+
+#include "core/cycle.h"
+#include "core/fingerprint.h"
+#include "core/order.h"
+
+/* What must still be true; else the answer is PR_STALE and nothing is changed. */
+enum change_guard {
+    GUARD_ATTEMPTS = 1, /* attempts are attempts_are: nobody judged it or began to count anew */
+    GUARD_NOT_PARKED = 2,
+    GUARD_NOT_RELEASED = 4,
+    GUARD_MAY_UNPARK = 8, /* if it is parked, then for want of a route, and not by a person or a rule */
+};
+
+/* Which of the values are written; bits are always OR-ed into status. */
+enum change_set {
+    SET_ATTEMPTS = 1,
+    ADD_FAILURE = 2,    /* failures + 1 */
+    SET_NEW_COUNT = 4,  /* attempts = failures = 0, and open receipts forget the row */
+    SET_REASON = 8,     /* reason and code */
+    SET_FAILED_AT = 16, /* the store's now */
+    SET_DUE = 32,       /* the store's now + delay_us; PR_NEVER: it is parked */
+    KEEP_PARKED = 64,   /* with SET_DUE: one that is parked stays so */
+    SET_HELD = 128,     /* held_by; empty: nobody holds it */
+    SET_RELEASED = 256,
+    SET_STORY = 512,
+    SET_ERROR = 1024,
+    SET_NOTE = 2048, /* of a dead letter: put behind what is there */
+};
+
+/* What becomes of a row of a box ... */
+enum fate {
+    FATE_STAYS,
+    FATE_GONE,
+    FATE_DONE,  /* moves to done, for the cycle's keep_us */
+    FATE_DEAD,  /* moves to the dead letters */
+    FATE_SPLIT, /* one row per destination takes its place */
+    /* ... and of a dead letter. */
+    FATE_BACK,   /* moves back into its box, unless that has its id and destination */
+    FATE_COPIED, /* stays, and a corrected copy goes into the box: message_edited() */
+};
+
+struct change {
+    uint64_t row;
+    pr_id id;
+    unsigned guards; /* enum change_guard */
+    unsigned sets;   /* enum change_set */
+    enum fate fate;
+
+    int attempts_are;
+    int attempts, bits, reason;
+    int64_t delay_us;
+    pr_slice code, error, held_by, story, note;
+
+    /* FATE_DONE, FATE_DEAD: */
+    pr_slice endpoint; /* empty: its destination */
+    pr_slice rule;
+    int cause, limit;
+    char fingerprint[FINGERPRINT_SIZE];
+
+    /* FATE_SPLIT: */
+    const pr_slice *destinations, *holders;
+    size_t destination_count;
+};
+
+/* keeps: what is completed goes to done.  Slices are the verdict's. */
+struct change change_of_verdict(const struct verdict *verdict, bool keeps);
+
+/* Memory for the texts of an order's change; they are good until the next one is made. */
+struct order_texts {
+    struct buf story, note;
+};
+void order_texts_init(struct order_texts *texts);
+void order_texts_fini(struct order_texts *texts);
+
+/* What the order does to this row (of a box, or a dead letter); row is the store's name for it.  endpoint: where it was
+ * going, as far as anybody knows.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int change_of_order(const struct row_order *order, const struct pr_message *m, uint64_t row,
+                                  pr_slice endpoint, int64_t now_us, struct order_texts *texts, struct change *ret);
+
+/* Do the guards hold for this row? */
+bool change_holds(const struct change *change, const struct pr_message *m);
+
+/* The due time that is written; never 0, which is a fresh row's. */
+int64_t change_due_us(const struct change *change, const struct pr_message *m, int64_t now_us);
+
+#endif

@@ -1,0 +1,69 @@
+/* What people order for rows, and what each order leaves behind: the same in every store. */
+#ifndef CORE_ORDER_H
+#define CORE_ORDER_H
+
+#include "base/buf.h"
+#include "core/cycle.h"
+
+/* What people do.  Each is one transaction, which also writes down who, when, what, why and how many. */
+enum admin_kind {
+    ADMIN_RETRY,   /* due = now, counters 0, not held, parked no more; open receipts forget it */
+    ADMIN_RELEASE, /* followers: released = true, held_by = NULL, due = now; the head is not touched (by id it is
+                         * refused).  By stream: every row of it that is held, or that a failed head of the same
+                         * destination is before */
+    ADMIN_PARK,
+    ADMIN_DISCARD,
+    ADMIN_DEAD_ADD,    /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
+                         * error why is.  What has no destination died for the endpoint that the filter's routes give it,
+                         * if they give one */
+    ADMIN_DEAD_REPLAY, /* back to the box and the place it came from, new life: due = now, counters 0, bits | Failed,
+                         * released as it was.  Refused: its id was sent anew; or (by id; a filter does not find them) it
+                         * was edited */
+    ADMIN_DEAD_DISCARD,
+    ADMIN_DEAD_EDIT,   /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
+                         * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
+    ADMIN_DEAD_NOTE,   /* why is put behind its note, with who said it; and into its story, which goes with the message
+                         * when it is replayed, and is there when it dies again */
+    ADMIN_DEAD_IMPORT, /* letters are put among the dead letters as they are, with a new row.  Refused: that id
+                         * (for that destination) is there already, in the box or dead; its box is unknown */
+    ADMIN_PAUSE,       /* filter.endpoint, until_us: the later end wins */
+    ADMIN_RESUME,
+    /* Not done by a store, only recorded there: with an outcome. */
+    ADMIN_ENDPOINT_TEST, /* filter.endpoint */
+    ADMIN_REPLAY_STOP,   /* filter.ids: the replay's */
+    ADMIN_REPLAY_RESUME,
+};
+
+struct action {
+    const char *step;        /* what it is called in the story; NULL: it leaves no line */
+    enum notice_kind notice; /* what running instances are told */
+    bool on_dead;            /* it looks among the dead letters, and not in the boxes */
+};
+const struct action *action_of(enum admin_kind kind);
+
+/* What is different in an edited message; NULL: as it was. */
+struct dead_edit {
+    const pr_slice *payload, *headers, *destination;
+};
+
+/* One person's order, as far as it is about what becomes of a row. */
+struct row_order {
+    enum admin_kind kind;
+    pr_slice by, why;
+    int cause;                    /* DEAD_ADD; 0: the row's own reason */
+    const struct dead_edit *edit; /* DEAD_EDIT */
+    pr_id made;                   /* DEAD_EDIT: the id of the corrected message */
+};
+
+#define NOTE_TEXT_MAX 8192   /* what one person says */
+#define NOTE_BYTES_MAX 16384 /* ... with who said it */
+#define NOTE_KEPT_MAX 65536  /* characters of all notes of a dead letter: the latest */
+
+/* The end of it that is kept, at whole characters. */
+pr_slice note_kept(pr_slice note);
+
+/* The corrected message: what EDIT puts in the place of a dead letter.  Its story is the caller's; cause: room for the
+ * text of the old id. */
+struct pr_message message_edited(const struct pr_message *dead, const struct row_order *order, char cause[PR_ID_TEXT_SIZE]);
+
+#endif

@@ -1,0 +1,444 @@
+/* What changes do to rows: one statement for each sort of change, whatever their number.
+ *
+ * Changes are applied in their order, which matters only among those of one message.  So they
+ * go out in waves: the first change of each id in the first wave, the second in the second.
+ * Usually there is one wave, and it travels with the rest of the first batch.
+ *
+ * A row is found by its id, through the key, and by its handle among those of that id.  Those that
+ * are deleted, nearly all, are looked for where they were seen (ctid_cache.c): that spares the walk
+ * through the key.  When one is not there any more, the cycle begins anew with keys.
+ *
+ * Nobody waits for a row in a user's open transaction: what is updated is taken by SKIP LOCKED, and what was
+ * skipped is answered ANSWER_BUSY.  What is only deleted is not locked before, which would cost as much again; when
+ * that has run into somebody's lock, the cycle begins anew and takes all rows so (wary). */
+#include "store/postgres/cycle/change.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+enum group {
+    GROUP_DELETE_BY_CTID,
+    GROUP_DELETE, /* without guards */
+    GROUP_DELETE_GUARDED,
+    GROUP_KEEP,
+    GROUP_DEAD,
+    GROUP_UPDATE,
+    GROUP_SPLIT,
+    GROUP_PROBE,
+    GROUP_COUNT
+};
+
+struct plan {
+    struct pg_changes *changes;
+    unsigned *waves; /* of each change */
+    unsigned wave_count;
+    size_t *split_first; /* of each change: its first place in split_rows */
+    PGresult *results[GROUP_COUNT];
+    size_t by_ctid; /* rows that must be where they were seen */
+};
+
+/* ---- Which statement ------------------------------------------------------------------------- */
+
+static bool is_owned(const struct pg_changes *p, const struct change *c)
+{
+    return (p->lanes & lane_bit((unsigned)(c->row & (LANE_COUNT - 1)))) != 0;
+}
+
+static enum group delete_group(const struct pg_changes *p, const struct change *c)
+{
+    struct tid ignored;
+    if (c->guards != 0 || p->wary)
+        return GROUP_DELETE_GUARDED;
+    return p->ctids != NULL && pg_ctid_cache_find(p->ctids, (int64_t)c->row, &ignored) ? GROUP_DELETE_BY_CTID
+                                                                                        : GROUP_DELETE;
+}
+
+static enum group group_of(const struct pg_changes *p, const struct change *c)
+{
+    if (!is_owned(p, c))
+        return GROUP_PROBE;
+    switch (c->fate) {
+    case FATE_STAYS: return c->sets == 0 && c->bits == 0 ? GROUP_PROBE : GROUP_UPDATE;
+    case FATE_GONE: return delete_group(p, c);
+    case FATE_DONE: return GROUP_KEEP;
+    case FATE_DEAD: return GROUP_DEAD;
+    case FATE_SPLIT: return GROUP_SPLIT;
+    case FATE_BACK:
+    case FATE_COPIED: break;
+    }
+    ASSERT(!"a change of a row of a box");
+    return GROUP_PROBE;
+}
+
+/* The n-th change of an id is of wave n: a table of the latest one of each id. */
+static int plan_waves(struct plan *plan)
+{
+    const struct pg_changes *p = plan->changes;
+    size_t room = 16;
+    while (room < 2 * p->count)
+        room *= 2;
+    uint32_t *latest = arena_alloc_array(p->arena, room, sizeof(latest[0]));
+    if (latest == NULL)
+        return PR_ENOMEM;
+    for (size_t i = 0; i < p->count; i++) {
+        size_t at = hash_bytes(0, p->list[i].id.bytes, sizeof(pr_id)) & (room - 1);
+        while (latest[at] != 0 && !pr_id_equal(p->list[latest[at] - 1].id, p->list[i].id))
+            at = (at + 1) & (room - 1);
+        plan->waves[i] = latest[at] != 0 ? plan->waves[latest[at] - 1] + 1 : 0;
+        plan->wave_count = plan->waves[i] + 1 > plan->wave_count ? plan->waves[i] + 1 : plan->wave_count;
+        latest[at] = (uint32_t)i + 1;
+    }
+    return PR_OK;
+}
+
+static int plan_make(struct plan *plan)
+{
+    struct pg_changes *p = plan->changes;
+    size_t destinations = 0;
+    plan->waves = arena_alloc_array(p->arena, p->count, sizeof(plan->waves[0]));
+    plan->split_first = arena_alloc_array(p->arena, p->count, sizeof(plan->split_first[0]));
+    p->answers = arena_alloc_array(p->arena, p->count, sizeof(p->answers[0]));
+    if (plan->waves == NULL || plan->split_first == NULL || p->answers == NULL)
+        return PR_ENOMEM;
+    for (size_t i = 0; i < p->count; i++) {
+        p->answers[i] = PR_UNKNOWN;
+        plan->split_first[i] = destinations;
+        destinations += p->list[i].destination_count;
+    }
+    p->split_rows = arena_alloc_array(p->arena, destinations, sizeof(p->split_rows[0]));
+    return p->split_rows != NULL ? plan_waves(plan) : PR_ENOMEM;
+}
+
+/* ---- The statements -------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
+
+/* Nothing is returned but their number: it is all of them, or the cycle begins anew.  IS TRUE keeps
+ * the list from becoming a join: it is to be a hash table that the rows are compared with. */
+static const char DELETE_BY_CTID[] =
+    "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
+    " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE";
+
+static const char DELETE_ROWS[] =
+    "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id) WHERE " SAME_ROW " RETURNING v.ord, 1";
+
+static const char PROBE_ROWS[] =
+    "SELECT v.ord, 1 FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW;
+
+/* All that a change says, in the order of put_change(), and $1 the time of a test. */
+#define CHANGES                                                                                             \
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16," \
+    " $17, $18, $19, $20, $21) AS v(ord, handle, id, guards, expected, sets, attempts, bits, reason, code, error,"     \
+    " delay, held_by, story, endpoint, cause, limit_reached, rule, fingerprint, note))"
+/* Those whose row nobody else holds; theirs is locked. */
+#define FREE_LOCKED ", free AS MATERIALIZED (SELECT v.* FROM v JOIN {box} b ON " SAME_ROW " FOR UPDATE OF b SKIP LOCKED)"
+#define FREE_ALL ", free AS (SELECT * FROM v)"
+
+_Static_assert(GUARD_ATTEMPTS == 1 && GUARD_NOT_PARKED == 2 && GUARD_NOT_RELEASED == 4 && GUARD_MAY_UNPARK == 8,
+               "the statements say so, too");
+_Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SET_REASON == 8 && SET_FAILED_AT == 16 &&
+                   SET_DUE == 32 && KEEP_PARKED == 64 && SET_HELD == 128 && SET_RELEASED == 256 && SET_STORY == 512 &&
+                   SET_ERROR == 1024,
+               "the statements say so, too");
+_Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too");
+#define PARKED "b.due_at IS NOT DISTINCT FROM 'infinity'"
+#define AWAITS_ROUTE /* message_awaits_route() */                                                             \
+    "(b.failure_reason = 9 AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> 'attempt' = '0')"
+#define HOLDS                                                                                               \
+    "(v.guards & 1 = 0 OR b.attempts = v.expected) AND (v.guards & 2 = 0 OR NOT " PARKED ")"                  \
+    " AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR " AWAITS_ROUTE " IS TRUE)"
+#define AT_NOW NOW("$1")
+
+/* least(): COUNTER_MAX; one damaged number must not stop the cycle. */
+#define NEW_ATTEMPTS "CASE WHEN v.sets & 4 <> 0 THEN 0 WHEN v.sets & 1 <> 0 THEN v.attempts ELSE b.attempts END"
+#define NEW_FAILURES "CASE WHEN v.sets & 4 <> 0 THEN 0 ELSE least(b.failures, 1000000000) + (v.sets & 2 <> 0)::int END"
+#define NEW_STATUS "b.status | v.bits"
+#define NEW_REASON "CASE WHEN v.sets & 8 <> 0 THEN v.reason ELSE b.failure_reason END"
+#define NEW_CODE "CASE WHEN v.sets & 8 <> 0 THEN v.code ELSE b.code END"
+#define NEW_ERROR "CASE WHEN v.sets & 1024 <> 0 THEN v.error ELSE b.error END"
+#define NEW_FAILED_AT "CASE WHEN v.sets & 16 <> 0 THEN " AT_NOW " ELSE b.failed_at END"
+#define NEW_STORY "CASE WHEN v.sets & 512 <> 0 THEN v.story ELSE b.story END"
+#define NEW_DUE                                                                                             \
+    "CASE WHEN v.sets & 32 = 0 OR (v.sets & 64 <> 0 AND " PARKED ") THEN b.due_at"                            \
+    " WHEN v.delay = 9223372036854775807 THEN 'infinity'"                                                      \
+    " ELSE " AT_NOW " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END"
+
+/* Who was changed (1), who only could have been (2), and, where somebody is missing, who is there (3). */
+#define ANSWERS(changed)                                                                                    \
+    " SELECT ord, 1 FROM " changed " UNION ALL SELECT ord, 2 FROM free"                                        \
+    " UNION ALL SELECT v.ord, 3 FROM v WHERE (SELECT count(*) FROM free) < (SELECT count(*) FROM v)"           \
+    " AND EXISTS (SELECT FROM {box} b WHERE " SAME_ROW ")"
+
+static const char UPDATE_ROWS[] =
+    CHANGES FREE_LOCKED
+    ", done AS (UPDATE {box} b SET status = " NEW_STATUS ", attempts = " NEW_ATTEMPTS ", failures = " NEW_FAILURES
+    ", failure_reason = " NEW_REASON ", code = " NEW_CODE ", error = " NEW_ERROR ", failed_at = " NEW_FAILED_AT
+    ", due_at = " NEW_DUE ", held_by = CASE WHEN v.sets & 128 <> 0 THEN v.held_by ELSE b.held_by END"
+    ", released = b.released OR v.sets & 256 <> 0, story = " NEW_STORY
+    " FROM free v WHERE " SAME_ROW " AND " HOLDS " RETURNING v.ord)" ANSWERS("done");
+
+static const char DELETE_GUARDED[] =
+    CHANGES FREE_LOCKED
+    ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS " AND " AT_NOW " IS NOT NULL"
+    " RETURNING v.ord)" ANSWERS("gone");
+
+/* A row that ends, with its new values beside what it was. */
+#define ENDED(free)                                                                                         \
+    CHANGES free ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS                   \
+    " RETURNING v.ord, v.endpoint AS ended_at, v.cause, v.limit_reached, v.rule, v.fingerprint, v.note, "      \
+    NEW_STATUS " AS new_status, " NEW_ATTEMPTS " AS new_attempts, " NEW_FAILURES " AS new_failures, "          \
+    NEW_REASON " AS new_reason, " NEW_CODE " AS new_code, " NEW_ERROR " AS new_error, "                        \
+    NEW_FAILED_AT " AS new_failed_at, " NEW_STORY " AS new_story, b.*)"
+#define ENDED_COLUMNS MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code, error, failed_at, story, endpoint"
+#define ENDED_VALUES MESSAGE_MOVED("g.") ", g.new_status, g.new_attempts, g.new_failures, g.new_reason, g.new_code,"  \
+    " g.new_error, g.new_failed_at, g.new_story, coalesce(g.ended_at, g.destination)"
+
+#define KEEP_ROWS(free, answers)                                                                            \
+    ENDED(free) ", kept AS (INSERT INTO {schema}.done (box, " ENDED_COLUMNS ", done_at, keep_until)"           \
+    " SELECT {box_name}, " ENDED_VALUES ", " AT_NOW ", " AT_NOW " + $22::bigint * interval '1 microsecond'"    \
+    " FROM gone g)" answers
+
+static const char DEAD_ROWS[] =
+    ENDED(FREE_LOCKED) ", dead AS (INSERT INTO {schema}.dead_letter (box, xid, " ENDED_COLUMNS
+    ", cause, limit_reached, rule, fingerprint, note, died_at) SELECT {box_name}, g.xid, " ENDED_VALUES
+    ", g.cause, g.limit_reached, g.rule, g.fingerprint, g.note, " AT_NOW " FROM gone g)" ANSWERS("gone");
+
+/* A part that is there already, in the box or dead, is left alone.  Parts have the place of the
+ * whole and a row_id of their own. */
+static const char SPLIT_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6)"
+    " AS v(ord, handle, id, part, destination, holder)),"
+    " gone AS (DELETE FROM {box} b USING (SELECT DISTINCT ord, handle, id FROM v) v WHERE " SAME_ROW
+    " RETURNING v.ord, b.*),"
+    " parts AS MATERIALIZED (SELECT g.*, v.part, v.destination AS new_destination,"
+    " coalesce(v.holder, v.destination || '/') AS holder,"
+    " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
+    " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
+    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK("") ")"
+    " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
+    " p.story, p.released, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
+    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
+    " SELECT g.ord, 1, NULL::int, NULL::bigint FROM gone g"
+    " UNION ALL SELECT p.ord, 1, p.part, m.row_id << 6 | p.lane FROM made m JOIN parts p ON p.place = m.row_id";
+/* clang-format on */
+
+/* ---- Their parameters -------------------------------------------------------------------------- */
+
+#define CTID_COLUMNS 3
+#define KEY_TYPES OID_INT4, OID_INT8, OID_UUID
+#define CHANGE_TYPES                                                                                                   \
+    KEY_TYPES, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT, OID_INT8, OID_TEXT,     \
+        OID_JSON, OID_TEXT, OID_INT2, OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT
+
+static const enum oid types[GROUP_COUNT][CHANGE_ARRAYS] = {
+    [GROUP_DELETE_BY_CTID] = { OID_TID, OID_INT8, OID_UUID },
+    [GROUP_DELETE] = { KEY_TYPES },
+    [GROUP_DELETE_GUARDED] = { CHANGE_TYPES },
+    [GROUP_KEEP] = { CHANGE_TYPES },
+    [GROUP_DEAD] = { CHANGE_TYPES },
+    [GROUP_UPDATE] = { CHANGE_TYPES },
+    [GROUP_SPLIT] = { KEY_TYPES, OID_INT4, OID_TEXT, OID_TEXT },
+    [GROUP_PROBE] = { KEY_TYPES },
+};
+
+static const char *statement_of(enum group group, bool wary)
+{
+    static const char *const statements[GROUP_COUNT] = {
+        [GROUP_DELETE_BY_CTID] = DELETE_BY_CTID,
+        [GROUP_DELETE] = DELETE_ROWS,
+        [GROUP_DELETE_GUARDED] = DELETE_GUARDED,
+        [GROUP_KEEP] = KEEP_ROWS(FREE_ALL, " SELECT ord, 1 FROM gone"),
+        [GROUP_DEAD] = DEAD_ROWS,
+        [GROUP_UPDATE] = UPDATE_ROWS,
+        [GROUP_SPLIT] = SPLIT_ROWS,
+        [GROUP_PROBE] = PROBE_ROWS,
+    };
+    static const char keep_wary[] = KEEP_ROWS(FREE_LOCKED, ANSWERS("gone"));
+    return wary && group == GROUP_KEEP ? keep_wary : statements[group];
+}
+
+static bool is_whole(enum group group)
+{
+    return group == GROUP_DELETE_GUARDED || group == GROUP_KEEP || group == GROUP_DEAD || group == GROUP_UPDATE;
+}
+
+static void put_key(struct array *a, size_t ord, const struct change *c)
+{
+    array_i32(&a[0], (int)ord);
+    array_i64(&a[1], (int64_t)c->row);
+    array_id(&a[2], c->id);
+}
+
+/* The columns of CHANGES. */
+static void put_change(struct array *a, size_t ord, const struct change *c)
+{
+    put_key(a, ord, c);
+    array_i32(&a[3], (int)c->guards);
+    array_i32(&a[4], c->attempts_are);
+    array_i32(&a[5], (int)c->sets);
+    array_i32(&a[6], c->attempts);
+    array_i32(&a[7], c->bits);
+    array_i16(&a[8], c->reason);
+    array_text_or_null(&a[9], c->code);
+    array_text_or_null(&a[10], c->error);
+    array_i64(&a[11], c->delay_us);
+    array_text_or_null(&a[12], c->held_by);
+    array_text_or_null(&a[13], c->story);
+    array_text_or_null(&a[14], c->endpoint);
+    array_i16(&a[15], c->cause);
+    array_i32(&a[16], c->limit);
+    array_text(&a[17], c->rule);
+    array_text(&a[18], slice_from(c->fingerprint));
+    array_text_or_null(&a[19], c->note);
+}
+
+static void put_split(const struct plan *plan, struct array *a, size_t ord, const struct change *c)
+{
+    for (size_t i = 0; i < c->destination_count; i++) {
+        put_key(a, ord, c);
+        array_i32(&a[3], (int)(plan->split_first[ord] + i));
+        array_text(&a[4], c->destinations[i]);
+        array_text_or_null(&a[5], c->holders != NULL ? c->holders[i] : NO_BOX);
+    }
+}
+
+static void put_ctid(const struct pg_changes *p, const struct change *c)
+{
+    struct tid tid;
+    bool seen = pg_ctid_cache_find(p->ctids, (int64_t)c->row, &tid);
+    ASSERT(seen);
+    array_tid(&p->arrays[0], tid);
+    array_i64(&p->arrays[1], (int64_t)c->row);
+    array_id(&p->arrays[2], c->id);
+}
+
+static void put(struct plan *plan, enum group group, size_t ord)
+{
+    struct array *a = plan->changes->arrays;
+    const struct change *c = &plan->changes->list[ord];
+    if (group == GROUP_DELETE_BY_CTID) {
+        put_ctid(plan->changes, c);
+        plan->by_ctid++;
+    } else if (group == GROUP_SPLIT) {
+        put_split(plan, a, ord, c);
+    } else if (is_whole(group)) {
+        put_change(a, ord, c);
+    } else {
+        put_key(a, ord, c);
+    }
+}
+
+/* ---- Waves -------------------------------------------------------------------------------------- */
+
+static void add_group(struct plan *plan, enum group group, unsigned wave)
+{
+    struct pg_changes *p = plan->changes;
+    struct args args = { .count = 0 };
+    size_t columns = 0;
+
+    plan->results[group] = NULL;
+    for (; columns < CHANGE_ARRAYS && types[group][columns] != 0; columns++)
+        array_begin(&p->arrays[columns], types[group][columns]);
+    for (size_t i = 0; i < p->count; i++)
+        if (plan->waves[i] == wave && group_of(p, &p->list[i]) == group)
+            put(plan, group, i);
+    if (p->arrays[0].count == 0)
+        return;
+    if (is_whole(group))
+        arg_time(&args, p->wall_us);
+    for (size_t i = 0; i < columns; i++)
+        arg_array(&args, &p->arrays[i]);
+    if (group == GROUP_KEEP)
+        arg_i64(&args, min64(p->keep_us, INT64_C(8000000000000000000)));
+    link_add(p->link, statement_of(group, p->wary), p->box, &args, &plan->results[group]);
+}
+
+/* What a statement tells of a row, see ANSWERS: the first that is told decides. */
+static int answer_of(int told, int before)
+{
+    static const int answers[] = { 0, PR_OK, PR_STALE, ANSWER_BUSY };
+    static const int ranks[] = { 0, 3, 2, 1 };
+    int rank_before = before == PR_OK ? 3 : before == PR_STALE ? 2 : before == ANSWER_BUSY ? 1 : 0;
+    return ranks[told] > rank_before ? answers[told] : before;
+}
+
+static void take_group(struct plan *plan, enum group group)
+{
+    const PGresult *r = plan->results[group];
+    struct pg_changes *p = plan->changes;
+    for (int i = 0; r != NULL && i < PQntuples(r); i++) {
+        size_t ord = (size_t)field_int(r, i, 0);
+        if (group == GROUP_PROBE)
+            p->answers[ord] = is_owned(p, &p->list[ord]) ? PR_OK : PR_STALE;
+        else
+            p->answers[ord] = answer_of(field_int(r, i, 1), p->answers[ord]);
+        if (group == GROUP_SPLIT && !field_is_null(r, i, 2))
+            p->split_rows[field_int(r, i, 2)] = (uint64_t)field_i64(r, i, 3);
+    }
+}
+
+/* Outcome 1: one of them was not where it was seen. */
+static int take_by_ctid(struct plan *plan, unsigned wave)
+{
+    struct pg_changes *p = plan->changes;
+    if (plan->results[GROUP_DELETE_BY_CTID] == NULL)
+        return PR_OK;
+    if (strtoull(PQcmdTuples(plan->results[GROUP_DELETE_BY_CTID]), NULL, 10) != plan->by_ctid) {
+        pg_ctid_cache_forget(p->ctids);
+        return 1;
+    }
+    for (size_t i = 0; i < p->count; i++)
+        if (plan->waves[i] == wave && group_of(p, &p->list[i]) == GROUP_DELETE_BY_CTID)
+            p->answers[i] = PR_OK;
+    return PR_OK;
+}
+
+int pg_changes_apply(struct pg_changes *p, struct pr_error *reterr)
+{
+    struct plan plan = { .changes = p };
+    int rc = plan_make(&plan);
+    if (rc != PR_OK)
+        return error_set(reterr, rc, "no memory for %zu changes", p->count);
+    for (unsigned wave = 0; wave == 0 || (wave < plan.wave_count && rc == PR_OK); wave++) {
+        plan.by_ctid = 0;
+        for (int group = 0; group < GROUP_COUNT; group++)
+            add_group(&plan, (enum group)group, wave);
+        rc = link_run(p->link, reterr);
+        for (int group = GROUP_DELETE_BY_CTID + 1; group < GROUP_COUNT && rc == PR_OK; group++)
+            take_group(&plan, (enum group)group);
+        if (rc == PR_OK)
+            rc = take_by_ctid(&plan, wave);
+    }
+    for (size_t i = 0; i < p->count && rc == PR_OK; i++)
+        p->any_busy = p->any_busy || p->answers[i] == ANSWER_BUSY;
+    return rc;
+}
+
+/* ---- In one batch with the commit --------------------------------------------------------------- */
+
+bool pg_changes_delete_by_ctid(const struct pg_changes *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (group_of(p, &p->list[i]) != GROUP_DELETE_BY_CTID)
+            return false;
+    return true;
+}
+
+/* One that is named twice is missing the second time, so there are no waves. */
+size_t pg_changes_put_ctids(const struct pg_changes *p, struct args *args)
+{
+    for (size_t i = 0; i < CTID_COLUMNS; i++)
+        array_begin(&p->arrays[i], types[GROUP_DELETE_BY_CTID][i]);
+    for (size_t i = 0; i < p->count; i++)
+        put_ctid(p, &p->list[i]);
+    for (size_t i = 0; i < CTID_COLUMNS; i++)
+        arg_array(args, &p->arrays[i]);
+    return p->count;
+}
