@@ -310,6 +310,40 @@ static int page_ended(void *arg)
     return o->on_way_count > 0 ? changes_take(o) : PR_OK;
 }
 
+static int look_for_id(struct order_run *o, size_t i, pr_slice box, bool *ret_there)
+{
+    PGresult *r = NULL;
+    struct args args = { .count = 0 };
+    bool dead = order_action(o)->on_dead;
+    arg_id(&args, o->admin->filter.ids[i]);
+    int rc = link_do(o->link, dead ? "SELECT FROM {schema}.dead_letter WHERE id = $1 LIMIT 1" : "SELECT FROM {box} WHERE id = $1 LIMIT 1",
+                     dead ? NO_BOX : box, &args, &r, o->reterr);
+    *ret_there = rc == PR_OK && PQntuples(r) > 0;
+    return rc;
+}
+
+/* Ids that were not found: they are nowhere, or somebody else holds them. */
+static int ids_missing(struct order_run *o)
+{
+    const struct filter *f = &o->admin->filter;
+    bool by_id_alone = f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 && f->state < 0;
+    for (size_t i = 0; i < f->id_count; i++) {
+        bool there = false;
+        if (o->found[i])
+            continue;
+        for (size_t k = 0; k < o->s.box_count && by_id_alone && !there; k++) {
+            int rc = f->box.size == 0 || slice_eq(f->box, o->s.boxes[k]) ? look_for_id(o, i, o->s.boxes[k], &there) : PR_OK;
+            if (rc != PR_OK)
+                return rc;
+        }
+        o->reply.missing += !there;
+        o->reply.busy += there;
+        o->reply.matched += there;
+        o->reply.refused += there;
+    }
+    return PR_OK;
+}
+
 static int targets_run(struct order_run *o)
 {
     const struct filter *f = &o->admin->filter;
@@ -333,9 +367,7 @@ static int targets_run(struct order_run *o)
         listing.box = o->s.boxes[i];
         rc = listing_run(&o->sql, &o->s, &listing, NULL);
     }
-    for (size_t i = 0; i < f->id_count; i++)
-        o->reply.missing += !o->found[i];
-    return rc;
+    return rc == PR_OK ? ids_missing(o) : rc;
 }
 
 /* ---- Telling --------------------------------------------------------------------------------------- */

@@ -150,10 +150,10 @@ int pg_lease_take_reads(struct cycle_run *run)
     " (SELECT DISTINCT u.handle, u.number FROM {schema}.claim c,"                                                      \
     " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1) e CROSS JOIN LATERAL"                      \
     " (SELECT b.ctid FROM {box} b WHERE b.lane = (e.handle & 63)::smallint AND b.attempts = e.number - 1"              \
-    " AND " place " OFFSET 0) r))"
+    " AND " place " OFFSET 0 FOR UPDATE SKIP LOCKED) r))"
 
 /* T6: what was handed out and has no verdict counts as an attempt, unless an operator began to count
- * anew since. */
+ * anew since; or somebody holds the row in an open transaction, for whom nobody waits while the box is locked. */
 static int instance_bury(struct cycle_run *run, pr_id id)
 {
     struct args args = { .count = 0 };
