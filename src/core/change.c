@@ -214,8 +214,8 @@ static void die_by_hand(const struct row_order *o, const struct pr_message *m, p
     fingerprint(endpoint, m->type, c->cause, c->error, c->fingerprint);
 }
 
-int change_of_order(const struct row_order *o, const struct pr_message *m, uint64_t row, pr_slice endpoint, int64_t now_us,
-                    struct order_texts *texts, struct change *ret)
+int change_of_order(const struct row_order *o, const struct pr_message *m, uint64_t row, pr_slice endpoint,
+                    int64_t now_us, struct order_texts *texts, struct change *ret)
 {
     struct change c = { .row = row, .id = m->id, .fate = FATE_STAYS };
     buf_reset(&texts->story);

@@ -42,7 +42,8 @@ pr_slice note_kept(pr_slice note)
     return (pr_slice){ note.data + from, note.size - from };
 }
 
-struct pr_message message_edited(const struct pr_message *dead, const struct row_order *order, char cause[PR_ID_TEXT_SIZE])
+struct pr_message message_edited(const struct pr_message *dead, const struct row_order *order,
+                                 char cause[PR_ID_TEXT_SIZE])
 {
     const struct dead_edit *edit = order->edit;
     struct pr_message m = *dead;

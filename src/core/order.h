@@ -64,6 +64,7 @@ pr_slice note_kept(pr_slice note);
 
 /* The corrected message: what EDIT puts in the place of a dead letter.  Its story is the caller's; cause: room for the
  * text of the old id. */
-struct pr_message message_edited(const struct pr_message *dead, const struct row_order *order, char cause[PR_ID_TEXT_SIZE]);
+struct pr_message message_edited(const struct pr_message *dead, const struct row_order *order,
+                                 char cause[PR_ID_TEXT_SIZE]);
 
 #endif

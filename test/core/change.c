@@ -28,8 +28,8 @@ TEST(a_failure_counts_the_hand_out_and_the_failure_and_comes_back) /* B30 */
                                                 .story = PR_STR("[]")),
                                         false);
     check_hand_out(&c);
-    CHECK_EQ(c.sets, SET_ATTEMPTS | ADD_FAILURE | SET_REASON | SET_ERROR | SET_FAILED_AT | SET_DUE | KEEP_PARKED | SET_HELD |
-                         SET_STORY);
+    CHECK_EQ(c.sets, SET_ATTEMPTS | ADD_FAILURE | SET_REASON | SET_ERROR | SET_FAILED_AT | SET_DUE | KEEP_PARKED |
+                         SET_HELD | SET_STORY);
     CHECK_EQ(c.attempts, NUMBER);
     CHECK_EQ(c.delay_us, 5);
     CHECK_EQ(c.reason, PR_REASON_REJECTED);
@@ -48,9 +48,9 @@ TEST(a_failure_without_a_reason_is_unknown) /* D5 */
 
 TEST(a_postponement_writes_why_and_counts_nothing) /* D12 */
 {
-    struct change c = change_of_verdict(
-        VERDICT(.kind = VERDICT_POSTPONE, .reason = PR_REASON_TIMEOUT_EXCEEDED, .delay_us = 9, .bits = PR_STATUS_EVENT_STORED),
-        false);
+    struct change c = change_of_verdict(VERDICT(.kind = VERDICT_POSTPONE, .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                                                .delay_us = 9, .bits = PR_STATUS_EVENT_STORED),
+                                        false);
     check_hand_out(&c);
     CHECK_EQ(c.sets, SET_REASON | SET_ERROR | SET_FAILED_AT | SET_DUE | KEEP_PARKED | SET_HELD);
     CHECK_EQ(c.bits, PR_STATUS_FAILED); /* its stream waits behind it */
@@ -83,7 +83,8 @@ TEST(a_park_is_a_failure_when_it_has_a_reason)
 {
     struct change c = change_of_verdict(VERDICT(.kind = VERDICT_PARK, .reason = PR_REASON_UNAUTHORIZED), false);
     check_hand_out(&c);
-    CHECK_EQ(c.sets, SET_ATTEMPTS | ADD_FAILURE | SET_REASON | SET_ERROR | SET_FAILED_AT | SET_DUE | KEEP_PARKED | SET_HELD);
+    CHECK_EQ(c.sets,
+             SET_ATTEMPTS | ADD_FAILURE | SET_REASON | SET_ERROR | SET_FAILED_AT | SET_DUE | KEEP_PARKED | SET_HELD);
     CHECK_EQ(c.delay_us, PR_NEVER);
     c = change_of_verdict(VERDICT(.kind = VERDICT_PARK), false);
     CHECK_EQ(c.sets, SET_ATTEMPTS | SET_DUE | KEEP_PARKED | SET_HELD);
@@ -108,10 +109,9 @@ TEST(what_ends_goes_where_it_belongs)
 
 TEST(a_dead_letter_keeps_its_last_real_failure) /* D6 */
 {
-    struct change c = change_of_verdict(
-        VERDICT(.kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_POISON_MESSAGE, .limit = 5, .rule = PR_STR("r"),
-                .fingerprint = "0123456789abcdef"),
-        false);
+    struct change c = change_of_verdict(VERDICT(.kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_POISON_MESSAGE,
+                                                .limit = 5, .rule = PR_STR("r"), .fingerprint = "0123456789abcdef"),
+                                        false);
     check_hand_out(&c);
     CHECK_EQ(c.fate, FATE_DEAD);
     CHECK_EQ(c.sets, SET_ATTEMPTS);
@@ -211,8 +211,13 @@ TEST(an_edited_message_is_new_and_names_the_old_one)
     const pr_slice payload = PR_STR("right");
     const struct dead_edit edit = { .payload = &payload };
     const struct row_order o = { .kind = ADMIN_DEAD_EDIT, .edit = &edit, .made = { { 9 } } };
-    const struct pr_message dead = { .id = an_id, .payload = PR_STR("wrong"), .destination = PR_STR("e"), .attempts = 4,
-                                     .failures = 3, .released = true, .held_by = PR_STR("k") };
+    const struct pr_message dead = { .id = an_id,
+                                     .payload = PR_STR("wrong"),
+                                     .destination = PR_STR("e"),
+                                     .attempts = 4,
+                                     .failures = 3,
+                                     .released = true,
+                                     .held_by = PR_STR("k") };
     char cause[PR_ID_TEXT_SIZE], old[PR_ID_TEXT_SIZE];
     struct pr_message m = message_edited(&dead, &o, cause);
     pr_id_format(an_id, old);

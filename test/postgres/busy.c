@@ -27,8 +27,8 @@ static void let_go(PGconn *pg)
 
 STORE_TEST(a_verdict_on_a_row_that_somebody_holds_is_answered_busy_and_the_rest_lands)
 {
-    static const enum verdict_kind kinds[] = { VERDICT_FAIL, VERDICT_POSTPONE, VERDICT_DISCARD, VERDICT_DEAD_LETTER,
-                                               VERDICT_HOLD, VERDICT_RELEASE };
+    static const enum verdict_kind kinds[] = { VERDICT_FAIL,        VERDICT_POSTPONE, VERDICT_DISCARD,
+                                               VERDICT_DEAD_LETTER, VERDICT_HOLD,     VERDICT_RELEASE };
     struct worker *w = suite_join(s, "outbox");
     for (unsigned i = 0; i < ARRAY_LENGTH(kinds); i++) {
         pr_id held = SEND(s, "outbox", .id = suite_id(2 * i + 1)), other = SEND(s, "outbox", .id = suite_id(2 * i + 2));
@@ -56,7 +56,8 @@ STORE_TEST(a_completion_of_a_row_that_somebody_holds_is_busy_and_lands_later)
     struct claim a = worker_claim(w, held), b = worker_claim(w, other);
     PGconn *pg = hold_row(held);
     const struct verdict v[] = { VERDICT_OF(a, .kind = VERDICT_COMPLETE), VERDICT_OF(b, .kind = VERDICT_COMPLETE) };
-    CYCLE(w, .verdicts = v, .verdict_count = 2, .lease_us = PR_MILLISECONDS(600)); /* it waits for a third of it, once */
+    CYCLE(w, .verdicts = v, .verdict_count = 2,
+          .lease_us = PR_MILLISECONDS(600)); /* it waits for a third of it, once */
     CHECK_EQ(w->reply->answers[0], ANSWER_BUSY);
     CHECK_EQ(w->reply->answers[1], PR_OK);
     CHECK(suite_find(s, other) == NULL);

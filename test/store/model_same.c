@@ -62,8 +62,7 @@ static bool same_dead(struct run *run, struct model_row *r, const struct listed 
            same_text(run, "dead: stream", l->m.stream, r->stream) &&
            same_text(run, "dead: payload", l->m.payload, r->payload) &&
            same_text(run, "dead: error", l->m.error, r->error) &&
-           SAME(run, "dead: released", l->m.released, r->released) &&
-           same_text(run, "dead: held_by", l->m.held_by, "");
+           SAME(run, "dead: released", l->m.released, r->released) && same_text(run, "dead: held_by", l->m.held_by, "");
 }
 
 static bool same_place(struct run *run, enum query_kind kind, enum model_place place,

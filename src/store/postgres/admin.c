@@ -71,7 +71,8 @@ static const char REPLAY_ROW[] =
     "failed_at, story,"
     " released, " MESSAGE_BACK(
         "") ") OVERRIDING SYSTEM VALUE"
-            " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status | 32768, d.failure_reason, d.code, d.error, "
+            " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status | 32768, d.failure_reason, d.code, "
+            "d.error, "
             "d.failed_at,"
             " coalesce($3::json, d.story), d.released, " MESSAGE_BACK(
                 "d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
@@ -316,7 +317,9 @@ static int look_for_id(struct order_run *o, size_t i, pr_slice box, bool *ret_th
     struct args args = { .count = 0 };
     bool dead = order_action(o)->on_dead;
     arg_id(&args, o->admin->filter.ids[i]);
-    int rc = link_do(o->link, dead ? "SELECT FROM {schema}.dead_letter WHERE id = $1 LIMIT 1" : "SELECT FROM {box} WHERE id = $1 LIMIT 1",
+    int rc = link_do(o->link,
+                     dead ? "SELECT FROM {schema}.dead_letter WHERE id = $1 LIMIT 1"
+                          : "SELECT FROM {box} WHERE id = $1 LIMIT 1",
                      dead ? NO_BOX : box, &args, &r, o->reterr);
     *ret_there = rc == PR_OK && PQntuples(r) > 0;
     return rc;
@@ -326,13 +329,15 @@ static int look_for_id(struct order_run *o, size_t i, pr_slice box, bool *ret_th
 static int ids_missing(struct order_run *o)
 {
     const struct filter *f = &o->admin->filter;
-    bool by_id_alone = f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 && f->state < 0;
+    bool by_id_alone =
+        f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 && f->state < 0;
     for (size_t i = 0; i < f->id_count; i++) {
         bool there = false;
         if (o->found[i])
             continue;
         for (size_t k = 0; k < o->s.box_count && by_id_alone && !there; k++) {
-            int rc = f->box.size == 0 || slice_eq(f->box, o->s.boxes[k]) ? look_for_id(o, i, o->s.boxes[k], &there) : PR_OK;
+            int rc =
+                f->box.size == 0 || slice_eq(f->box, o->s.boxes[k]) ? look_for_id(o, i, o->s.boxes[k], &there) : PR_OK;
             if (rc != PR_OK)
                 return rc;
         }

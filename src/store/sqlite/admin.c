@@ -37,7 +37,7 @@ struct order_run {
     struct sql sql; /* on the same connection */
     struct order_texts texts;
     struct surroundings s;
-    bool by_stream;    /* RELEASE of a stream: of those behind one of its heads */
+    bool by_stream;     /* RELEASE of a stream: of those behind one of its heads */
     struct head *heads; /* in the arena */
     size_t head_count;
     struct target *targets;
@@ -63,7 +63,8 @@ static bool is_behind_head(const struct order_run *o, const struct pr_message *m
 {
     for (size_t i = 0; i < o->head_count; i++) {
         const struct head *h = &o->heads[i];
-        bool same_way = h->destination.size == 0 || m->destination.size == 0 || slice_eq(h->destination, m->destination);
+        bool same_way =
+            h->destination.size == 0 || m->destination.size == 0 || slice_eq(h->destination, m->destination);
         if (same_way && h->seq < m->seq)
             return true;
     }
@@ -283,7 +284,8 @@ static int target_run(struct order_run *o, const struct target *t, bool tell)
     int rc = target_read(o, t, &m);
     if (rc != PR_OK)
         return rc;
-    if (change_of_order(&order, &m, t->row, filter_endpoint_of(&o->admin->filter, &m), o->s.now_us, &o->texts, &change) < 0)
+    if (change_of_order(&order, &m, t->row, filter_endpoint_of(&o->admin->filter, &m), o->s.now_us, &o->texts,
+                        &change) < 0)
         return no_memory(o);
     rc = order_action(o)->on_dead ? dead_change(&w, &change, &order, &row) : box_change(&w, &change, NULL);
     if (rc == PR_STALE) { /* an equal one went back just now */

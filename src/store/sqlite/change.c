@@ -108,12 +108,13 @@ static int row_update(const struct changing *w, const struct change *c, const st
         return row_hold(w, c);
     if (c->sets == 0 && c->bits == 0)
         return PR_OK;
-    int rc = changing_do(w,
-                         "UPDATE \"{box}\" SET attempts = " ATTEMPTS ", failures = " FAILURES ", status = " STATUS
-                         ", failure_reason = " REASON ", code = " CODE ", error = " ERROR ", failed_at = " FAILED_AT
-                         ", story = " STORY ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
-                         " released = iif(?2 & 256, 1, released) WHERE row_id = ?1",
-                         VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by)));
+    int rc =
+        changing_do(w,
+                    "UPDATE \"{box}\" SET attempts = " ATTEMPTS ", failures = " FAILURES ", status = " STATUS
+                    ", failure_reason = " REASON ", code = " CODE ", error = " ERROR ", failed_at = " FAILED_AT
+                    ", story = " STORY ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
+                    " released = iif(?2 & 256, 1, released) WHERE row_id = ?1",
+                    VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by)));
     if (rc == PR_OK && (c->sets & SET_NEW_COUNT) != 0)
         rc = receipts_forget(w, c);
     return rc;
@@ -143,8 +144,8 @@ static int row_die(const struct changing *w, const struct change *c)
                          "INSERT INTO postrider_dead_letter (" ENDED_COLUMNS ", died_at, cause, limit_reached, rule,"
                          " fingerprint, note) SELECT " ENDED_VALUES
                          ", ?8, ?11, ?12, ?13, ?14, ?15 FROM \"{box}\" WHERE row_id = ?1",
-                         VALUES(VALUE_SETS(w, c), V_TEXT(c->endpoint), V_INT(c->cause), V_INT(c->limit), V_TEXT(c->rule),
-                                V_TEXT(slice_from(c->fingerprint)), V_TEXT_OR_NULL(c->note)));
+                         VALUES(VALUE_SETS(w, c), V_TEXT(c->endpoint), V_INT(c->cause), V_INT(c->limit),
+                                V_TEXT(c->rule), V_TEXT(slice_from(c->fingerprint)), V_TEXT_OR_NULL(c->note)));
     FAILPOINT("store.dead_letter.copied");
     return rc == PR_OK ? row_delete(w, c) : rc;
 }
@@ -154,8 +155,9 @@ static int row_die(const struct changing *w, const struct change *c)
 /* The row as it is, whatever its columns hold; the caller resets the statement. */
 static int split_read(const struct changing *w, const struct change *c, sqlite3_stmt **ret)
 {
-    int rc = conn_bind(w->conn, "SELECT seq, status, story, released, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
-                       w->box, VALUES(V_INT(c->row)), ret, w->reterr);
+    int rc =
+        conn_bind(w->conn, "SELECT seq, status, story, released, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
+                  w->box, VALUES(V_INT(c->row)), ret, w->reterr);
     if (rc == PR_OK)
         rc = conn_step(w->conn, *ret, w->reterr);
     ASSERT(rc != 0); /* it was found */
@@ -242,13 +244,14 @@ static int dead_delete(const struct changing *w, const struct change *c)
 static int dead_back(const struct changing *w, const struct change *c, uint64_t *ret_row)
 {
     int made = 0;
-    int rc = conn_do(w->conn,
-                     "INSERT INTO \"{box}\" (destination, split_seq, attempts, failures, status, failure_reason, code,"
-                     " error, failed_at, story, due_at, released, " MESSAGE_MOVED ")"
-                     " SELECT destination, seq, " ATTEMPTS ", " FAILURES ", " STATUS ", " REASON ", " CODE ", " ERROR
-                     ", " FAILED_AT ", " STORY ", ?10, released, " MESSAGE_MOVED
-                     " FROM postrider_dead_letter WHERE row_id = ?1 ON CONFLICT (id, destination) DO NOTHING",
-                     w->box, VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us)))), &made, w->reterr);
+    int rc =
+        conn_do(w->conn,
+                "INSERT INTO \"{box}\" (destination, split_seq, attempts, failures, status, failure_reason, code,"
+                " error, failed_at, story, due_at, released, " MESSAGE_MOVED ")"
+                " SELECT destination, seq, " ATTEMPTS ", " FAILURES ", " STATUS ", " REASON ", " CODE ", " ERROR
+                ", " FAILED_AT ", " STORY ", ?10, released, " MESSAGE_MOVED
+                " FROM postrider_dead_letter WHERE row_id = ?1 ON CONFLICT (id, destination) DO NOTHING",
+                w->box, VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us)))), &made, w->reterr);
     if (rc != PR_OK || made == 0)
         return rc != PR_OK ? rc : PR_STALE;
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(w->conn->db);
@@ -270,10 +273,11 @@ static int dead_copy(const struct changing *w, const struct change *c, const str
         " CASE ?13 WHEN 1 THEN ?14 ELSE destination END, CASE ?15 WHEN 1 THEN ?16 ELSE headers END,"
         " CASE ?17 WHEN 1 THEN ?18 ELSE payload END, stream, type, source, subject, content_type, correlation_id,"
         " traceparent, tracestate, event, created_at, expires_at FROM postrider_dead_letter WHERE row_id = ?1",
-        VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us))), V_ID(o->made), V_TEXT(slice_from(id)),
-               V_INT(e->destination != NULL), e->destination != NULL ? V_TEXT(*e->destination) : V_NULL,
-               V_INT(e->headers != NULL), e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL,
-               V_INT(e->payload != NULL), e->payload != NULL ? V_BLOB(*e->payload) : V_NULL));
+        VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us))), V_ID(o->made),
+               V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
+               e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),
+               e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL, V_INT(e->payload != NULL),
+               e->payload != NULL ? V_BLOB(*e->payload) : V_NULL));
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(w->conn->db);
     if (rc == PR_OK)
         rc = changing_do(w, "UPDATE postrider_dead_letter SET edited_as = ?2 WHERE row_id = ?1",
@@ -283,10 +287,11 @@ static int dead_copy(const struct changing *w, const struct change *c, const str
 
 static int dead_note(const struct changing *w, const struct change *c)
 {
-    return changing_do(w,
-                       "UPDATE postrider_dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE ''"
-                       " END || ?2, ?3), story = ?4 WHERE row_id = ?1",
-                       VALUES(V_INT(c->row), V_TEXT(c->note), V_INT(-NOTE_KEPT_MAX), V_TEXT(c->story)));
+    return changing_do(
+        w,
+        "UPDATE postrider_dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE ''"
+        " END || ?2, ?3), story = ?4 WHERE row_id = ?1",
+        VALUES(V_INT(c->row), V_TEXT(c->note), V_INT(-NOTE_KEPT_MAX), V_TEXT(c->story)));
 }
 
 int dead_change(const struct changing *w, const struct change *c, const struct row_order *order, uint64_t *ret_row)

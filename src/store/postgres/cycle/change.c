@@ -56,7 +56,7 @@ static enum group delete_group(const struct pg_changes *p, const struct change *
     if (c->guards != 0 || p->wary)
         return GROUP_DELETE_GUARDED;
     return p->ctids != NULL && pg_ctid_cache_find(p->ctids, (int64_t)c->row, &ignored) ? GROUP_DELETE_BY_CTID
-                                                                                        : GROUP_DELETE;
+                                                                                       : GROUP_DELETE;
 }
 
 static enum group group_of(const struct pg_changes *p, const struct change *c)

@@ -16,14 +16,14 @@ struct pg_changes {
     pr_slice box;
     const struct change *list;
     size_t count;
-    uint64_t lanes;            /* only rows in these are ours to change */
-    int64_t wall_us, keep_us;  /* wall 0: the server's clock */
+    uint64_t lanes;           /* only rows in these are ours to change */
+    int64_t wall_us, keep_us; /* wall 0: the server's clock */
     struct arena *arena;
-    struct array *arrays;      /* CHANGE_ARRAYS of them */
-    struct ctid_cache *ctids;  /* where rows were seen; NULL: not known */
-    bool wary;                 /* somebody holds rows: take all of them by SKIP LOCKED, also those that are deleted */
+    struct array *arrays;     /* CHANGE_ARRAYS of them */
+    struct ctid_cache *ctids; /* where rows were seen; NULL: not known */
+    bool wary;                /* somebody holds rows: take all of them by SKIP LOCKED, also those that are deleted */
 
-    int *answers;              /* PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
+    int *answers; /* PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
     uint64_t *split_rows;
     bool any_busy;
 };

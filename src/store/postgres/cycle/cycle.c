@@ -289,9 +289,8 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
             *ret_reply = &session->reply;
             return PR_OK;
         }
-        bool again =
-            rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link) ||
-            (is_locked_out(session->link) && !session->wary);
+        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) ||
+                     is_stopped(session->link) || (is_locked_out(session->link) && !session->wary);
         if (is_locked_out(session->link))
             session->wary = true;
         if (is_stopped(session->link))
