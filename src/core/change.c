@@ -135,6 +135,13 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
         c.sets |= SET_HELD;
         c.held_by = v->held_by;
         break;
+    case VERDICT_RESCHEDULE:
+        c.bits = 0;
+        c.guards = GUARD_DUE;
+        c.due_is_us = v->due_is_us;
+        c.sets |= SET_DUE_AT | SET_HELD;
+        c.due_us = v->due_us;
+        break;
     case VERDICT_DEAD_LETTER:
         guard_hand_out(&c, v);
         change_of_death(&c, v);
@@ -260,11 +267,14 @@ bool change_holds(const struct change *c, const struct pr_message *m)
     return !((c->guards & GUARD_ATTEMPTS) != 0 && m->attempts != c->attempts_are) &&
            !((c->guards & GUARD_NOT_PARKED) != 0 && parked) &&
            !((c->guards & GUARD_NOT_RELEASED) != 0 && m->released) &&
+           !((c->guards & GUARD_DUE) != 0 && m->due_us != c->due_is_us) &&
            !((c->guards & GUARD_MAY_UNPARK) != 0 && parked && !message_awaits_route(m));
 }
 
 int64_t change_due_us(const struct change *c, const struct pr_message *m, int64_t now_us)
 {
+    if ((c->sets & SET_DUE_AT) != 0)
+        return max64(1, c->due_us);
     if ((c->sets & SET_DUE) == 0 || ((c->sets & KEEP_PARKED) != 0 && m->due_us == PR_NEVER))
         return m->due_us;
     return max64(1, time_add(now_us, c->delay_us));

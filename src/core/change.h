@@ -14,6 +14,7 @@ enum change_guard {
     GUARD_ATTEMPTS = 1, /* attempts are attempts_are: nobody judged it or began to count anew */
     GUARD_NOT_PARKED = 2,
     GUARD_NOT_RELEASED = 4,
+    GUARD_DUE = 16, /* due_at is due_is_us */
     GUARD_MAY_UNPARK = 8, /* if it is parked, then for want of a route, and not by a person or a rule */
 };
 
@@ -30,6 +31,7 @@ enum change_set {
     SET_RELEASED = 256,
     SET_STORY = 512,
     SET_ERROR = 1024,
+    SET_DUE_AT = 4096, /* due_us, a time */
     SET_NOTE = 2048, /* of a dead letter: put behind what is there */
 };
 
@@ -54,7 +56,7 @@ struct change {
 
     int attempts_are;
     int attempts, bits, reason;
-    int64_t delay_us;
+    int64_t delay_us, due_us, due_is_us;
     pr_slice code, error, held_by, story, note;
 
     /* FATE_DONE, FATE_DEAD: */

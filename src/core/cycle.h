@@ -7,6 +7,8 @@
 
 #include <postrider.h>
 
+#include "core/effect.h"
+
 /* ---- Rows --------------------------------------------------------------------------- */
 
 enum row_from { ROW_FRESH, ROW_DUE, ROW_HELD, ROW_REREAD, ROW_HEAD };
@@ -37,6 +39,7 @@ enum verdict_kind {
                           * error stay when reason is 0, failed_at stays unless counted */
     VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
     VERDICT_HOLD,        /* held_by = key (fresh and due rows that others go before; not a hand-out).  due stays */
+    VERDICT_RESCHEDULE,  /* a row that is worked by its time alone: due = due_us, if it is still due_is_us; not a hand-out */
     VERDICT_SPLIT,       /* the row, whose time has come, is replaced by one per destination: same id and seq,
                           * counters 0, no due time, released as it is, held_by = its holder */
 };
@@ -55,11 +58,13 @@ enum verdict_kind {
  *                     ABANDON, PARK, DISCARD and DEAD_LETTER with a number: its attempts are not number - 1 any more;
  *                     of HOLD: it was released or parked; of what parks without a number: it is parked; of ABANDON
  *                     without a number that unparks: it waits for a person, see message_awaits_route().
- *         ANSWER_BUSY somebody else holds the row in an open transaction: nothing changed.  Ask again.
+ *         ANSWER_BUSY somebody else holds the row, or a guard of its effects, in an open transaction: nothing
+ *                     changed.  Ask again.
+ *         ANSWER_REFUSED  a guard of its effects does not hold (core/effect.h): nothing changed.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL or
  * POSTPONE without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
-enum { ANSWER_BUSY = 16 }; /* beside enum pr_result */
+enum { ANSWER_BUSY = 16, ANSWER_REFUSED = 17 }; /* beside enum pr_result */
 
 struct verdict {
     enum verdict_kind kind;
@@ -69,6 +74,7 @@ struct verdict {
     int bits;             /* status bits reached: OR-ed in */
     int reason;           /* FAIL, POSTPONE, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
     pr_slice code, error; /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
+    int64_t due_is_us, due_us; /* RESCHEDULE */
     int64_t delay_us;     /* FAIL, POSTPONE, ABANDON: due = store's now + delay; PR_NEVER parks */
     pr_slice story;       /* the whole new story; empty: unchanged */
     pr_slice held_by;     /* HOLD */
@@ -85,15 +91,6 @@ struct verdict {
                                    * "destination/" (see message_awaits_endpoint()) */
     size_t destination_count;
 };
-
-/* A message to be stored in the same transaction as verdict number `verdict`: only when that
- * verdict was applied.  A duplicate id changes nothing. */
-struct effect {
-    size_t verdict; /* index into verdicts, or EFFECT_ALWAYS */
-    pr_slice box;
-    const struct pr_message *message; /* id is set */
-};
-#define EFFECT_ALWAYS SIZE_MAX
 
 /* What is about to be started: the row and its hand-out number. */
 struct receipt_entry {
@@ -247,7 +244,8 @@ struct cycle_reply {
     int64_t now_us; /* the store's clock */
     int64_t epoch;
     int64_t lease_left_us; /* after this cycle; the engine counts it from before it asked */
-    bool replayed;         /* this number was applied before; answers and split_rows are not known.  It has
+    bool replayed;         /* this number was applied before; split_rows are not known, and of answers (which may be NULL)
+                            * only who was busy or refused.  It has
                              * read again: the fresh scan went back to where it stood before this number */
     bool
         history_changed; /* commits may have been lost since the reply before this one: it came over another connection,
@@ -258,7 +256,8 @@ struct cycle_reply {
     int64_t drawn;        /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
                              * send are not in the way of a cycle (see policy/courtesy.h) */
 
-    int *answers;         /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
+    int *answers;         /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED */
+    int *effect_answers;  /* per effect, see core/effect.h; PR_UNKNOWN also when its verdict was not applied.  NULL: not known */
     uint64_t *split_rows; /* per destination of every SPLIT, in order of verdicts; 0: not applied */
 
     struct row *rows; /* everything that was read, in the order asked */

@@ -4,6 +4,8 @@
 
 #include <postrider.h>
 
+#include "core/effect.h"
+
 enum send_outcome {
     SEND_OK,
     SEND_FAILED,   /* it did not arrive */
@@ -20,11 +22,12 @@ struct delivery {
     int64_t start_before_us; /* monotonic: not to be started after it (the lease ends): RETURNED */
 };
 
-/* A message that the handler wants stored with its verdict. */
+/* What the handler wants stored with its verdict; effect's own box and message are those beside it. */
 struct send_effect {
     struct send_effect *next;
     pr_slice box;
     struct pr_message message;
+    struct effect effect; /* zeroed: the message goes into the box */
 };
 
 #define RESULT_CODE_SIZE 64

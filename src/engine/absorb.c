@@ -159,6 +159,7 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
                 e->endpoints[i].paused_until_us = r->endpoints[k].paused_until_us;
 }
 
+#define REFUSED_PAUSE_US PR_SECONDS(1) /* until a handler whose effects were refused is asked again */
 #define BUSY_PAUSE_US PR_MILLISECONDS(20) /* until a row is tried again that somebody else holds */
 
 /* ---- Verdicts and receipts ------------------------------------------------------------------------- */
@@ -173,6 +174,27 @@ static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, co
         e->due_restart_us = now_us;
 }
 
+/* Its verdict waits for the next cycle: it is tried again, or, when effects refused it, its handler is asked again. */
+static void judge_again(struct engine *e, struct item *item, int answer, int64_t now_us)
+{
+    verdict_tally(e, item, -1);
+    e->retry_at_us = now_us + BUSY_PAUSE_US;
+    if (answer == ANSWER_REFUSED) {
+        item_drop_verdict(item);
+        judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"),
+                     PR_STR("what it was to store with its end does not fit what is stored"), now_us);
+        item->verdict.delay_us = REFUSED_PAUSE_US;
+    } else {
+        item_move(e, item, PLACE_JUDGED);
+    }
+}
+
+/* Of a cycle that is asked again the store knows who was busy or refused; the rest has landed. */
+static int answer_of(const struct cycle_reply *r, size_t i)
+{
+    return r->answers != NULL ? r->answers[i] : PR_OK;
+}
+
 static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     size_t i = 0, split = 0;
@@ -181,28 +203,24 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
     list_foreach(node, &e->planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         size_t splits = item->verdict.kind == VERDICT_SPLIT ? item->child_count : 0;
-        int answer = r->replayed ? PR_OK : r->answers[i];
+        int answer = answer_of(r, i++);
 
+        look_behind_cursor(e, r, &item->verdict, now_us);
+        if (answer == ANSWER_BUSY || answer == ANSWER_REFUSED) {
+            judge_again(e, item, answer, now_us);
+            split += splits;
+            continue;
+        }
         /* An answer that was lost: the rows of a split are there, but nobody knows their names. */
         reload = reload || (r->replayed && splits > 0);
         if (r->replayed && splits > 0)
             answer = PR_STALE;
-        look_behind_cursor(e, r, &item->verdict, now_us);
-        if (answer == ANSWER_BUSY) {
-            verdict_tally(e, item, -1);
-            item_move(e, item, PLACE_JUDGED);
-            e->retry_at_us = now_us + BUSY_PAUSE_US;
-            split += splits;
-            i++;
-            continue;
-        }
         settle_committed(e, item, answer, r->replayed ? NULL : r->split_rows + split, now_us);
         split += splits;
-        i++;
     }
     for (size_t k = 0; k < e->planned_hold_count; k++) {
         struct stream *s = e->planned_holds[k].stream;
-        if (!r->replayed && r->answers[i + k] == ANSWER_BUSY) {
+        if (answer_of(r, i + k) == ANSWER_BUSY) {
             e->retry_at_us = now_us + BUSY_PAUSE_US;
             if (hold_add(e, e->planned_holds[k]))
                 continue;

@@ -209,8 +209,8 @@ static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **
 
     *ret = NULL;
     for (size_t i = 0; i < v->effect_count; i++) {
-        struct send_effect one = { NULL, v->effect_box != NULL ? pr_str(v->effect_box) : PR_STR("outbox"),
-                                   v->effects[i] };
+        struct send_effect one = { .box = v->effect_box != NULL ? pr_str(v->effect_box) : PR_STR("outbox"),
+                                   .message = v->effects[i] };
         int rc = effects_copy(&one, tail);
         if (rc != PR_OK) {
             effects_free(*ret);

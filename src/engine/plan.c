@@ -290,7 +290,12 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
 {
     size_t count = 0;
     for (const struct send_effect *f = effects; f != NULL; f = f->next)
-        ret[count++] = (struct effect){ verdict, f->box, &f->message };
+        {
+        ret[count] = f->effect;
+        ret[count].verdict = verdict;
+        ret[count].box = f->box;
+        ret[count++].message = &f->message;
+    }
     return count;
 }
 

@@ -16,25 +16,43 @@
 
 /* ---- Effects ---------------------------------------------------------------------------- */
 
+static pr_slice put_slice(char **at, pr_slice s)
+{
+    pr_slice put = { s.data != NULL ? *at : NULL, s.size };
+    if (s.size > 0)
+        memcpy(*at, s.data, s.size);
+    *at += s.size;
+    return put;
+}
+
+static struct send_effect *effect_copy(const struct send_effect *f)
+{
+    const struct effect *e = &f->effect;
+    size_t bytes = f->box.size + e->key.size + e->name.size + e->value.size;
+    struct send_effect *copy = malloc(sizeof(*copy) + bytes + message_bytes(&f->message));
+    if (copy == NULL)
+        return NULL;
+    char *at = (char *)(copy + 1);
+    *copy = (struct send_effect){ .effect = *e, .box = put_slice(&at, f->box) };
+    copy->effect.key = put_slice(&at, e->key);
+    copy->effect.name = put_slice(&at, e->name);
+    copy->effect.value = put_slice(&at, e->value);
+    message_copy(&f->message, at, &copy->message);
+    return copy;
+}
+
 int effects_copy(const struct send_effect *effects, struct send_effect **ret)
 {
     struct send_effect **tail = ret;
 
     *ret = NULL;
     for (; effects != NULL; effects = effects->next) {
-        size_t bytes = message_bytes(&effects->message);
-        struct send_effect *copy = malloc(sizeof(*copy) + effects->box.size + bytes);
-        char *block;
+        struct send_effect *copy = effect_copy(effects);
         if (copy == NULL) {
             effects_free(*ret);
             *ret = NULL;
             return PR_ENOMEM;
         }
-        block = (char *)(copy + 1);
-        memcpy(block, effects->box.data, effects->box.size);
-        copy->next = NULL;
-        copy->box = (pr_slice){ block, effects->box.size };
-        message_copy(&effects->message, block + effects->box.size, &copy->message);
         *tail = copy;
         tail = &copy->next;
     }
@@ -170,7 +188,7 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
                   pr_slice error, int64_t now_us)
 {
     static const char *const steps[] = {
-        [VERDICT_ABANDON] = "abandon", [VERDICT_RELEASE] = "release", [VERDICT_DISCARD] = "discard",
+        [VERDICT_ABANDON] = "abandon", [VERDICT_POSTPONE] = "postpone", [VERDICT_RELEASE] = "release", [VERDICT_DISCARD] = "discard",
         [VERDICT_EXPIRE] = "expire",   [VERDICT_PARK] = "park",
     };
     struct telling t = { reason, (pr_slice){ 0 }, error, rule, steps[kind], kind == VERDICT_PARK ? PR_NEVER : 0 };

@@ -201,7 +201,8 @@ static void assert_cycle(const struct cycle *cycle)
     for (size_t i = 0; i < cycle->effect_count; i++) {
         const struct effect *effect = &cycle->effects[i];
         ASSERT(effect->verdict == EFFECT_ALWAYS || effect->verdict < cycle->verdict_count);
-        ASSERT(!pr_id_is_zero(effect->message->id));
+        bool has_message = effect->kind == EFFECT_MESSAGE || effect->kind == EFFECT_EVENT;
+        ASSERT(!has_message || !pr_id_is_zero(effect->message->id));
     }
     for (size_t i = 0; i < cycle->receipt_count; i++)
         ASSERT(cycle->receipt[i].row > 0 && cycle->receipt[i].number > 0);

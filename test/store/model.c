@@ -135,6 +135,7 @@ static bool is_about_unsent(const struct verdict *v)
 static bool is_stale(const struct model_row *r, const struct verdict *v)
 {
     return (compares(v->kind) && v->number > 0 && r->attempts != v->number - 1) ||
+           (v->kind == VERDICT_RESCHEDULE && r->due_us != v->due_is_us) ||
            (v->kind == VERDICT_HOLD && (r->released || r->due_us == PR_NEVER)) ||
            (is_about_unsent(v) && r->due_us == PR_NEVER); /* none waits for an endpoint */
 }
@@ -189,6 +190,7 @@ int model_verdict(struct model *m, const struct verdict *v)
         row_comes_back(r, v->number, m->now_us);
         break;
     case VERDICT_HOLD: text_set(r->held_by, v->held_by); break;
+    case VERDICT_RESCHEDULE: row_comes_back(r, 0, v->due_us); break;
     case VERDICT_DEAD_LETTER:
         if (v->reason != 0) {
             r->reason = v->reason;

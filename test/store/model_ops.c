@@ -100,7 +100,7 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
     static const enum verdict_kind kinds[] = { VERDICT_COMPLETE,    VERDICT_FAIL,    VERDICT_FAIL,    VERDICT_RETURN,
                                                VERDICT_ABANDON,     VERDICT_RELEASE, VERDICT_DISCARD, VERDICT_EXPIRE,
                                                VERDICT_DEAD_LETTER, VERDICT_PARK,    VERDICT_HOLD,    VERDICT_HOLD,
-                                               VERDICT_SPLIT,       VERDICT_POSTPONE };
+                                               VERDICT_SPLIT,       VERDICT_POSTPONE, VERDICT_RESCHEDULE };
     static const int64_t delays[] = { 0, 2000000, 7000000, INT64_MAX };
     const struct model_row *r = pick_row(&run->m, pick);
     enum verdict_kind kind = kinds[how % ARRAY_LENGTH(kinds)];
@@ -124,6 +124,8 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
         ret->number = r->attempts + 1; /* only those four look at it */
     ret->delay_us = delays[how / 6 % 4];
     ret->reason = kind == VERDICT_RETURN || kind == VERDICT_RELEASE || how % 5 == 0 ? 0 : (int)(how % 6 + 1);
+    ret->due_is_us = how % 8 == 7 ? r->due_us + 1 : r->due_us;
+    ret->due_us = run->m.now_us + delays[how % 3];
     ret->counted = kind == VERDICT_DEAD_LETTER && ret->reason != 0;
     ret->error = how % 3 == 0 ? PR_STR("it's") : PR_STR("no");
     ret->bits = kind == VERDICT_FAIL ? (int)(how % 2) * PR_STATUS_EVENT_STORED : 0;

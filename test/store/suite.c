@@ -460,3 +460,32 @@ struct admin_reply suite_admin(struct suite *s, const struct admin *admin)
     CHECK_OK(store_admin(&s->store, admin, &reply, &s->error), &s->error);
     return reply;
 }
+
+/* ---- Effects ---------------------------------------------------------------------- */
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void suite_check_effects(struct suite *s, const char *wanted, const char *file, int line)
+{
+    struct buf lines, sorted;
+    char *starts[64];
+    size_t count = 0;
+    if (s->kind->effects == NULL)
+        return; /* the answers were compared */
+    buf_init(&lines, 65536);
+    buf_init(&sorted, 65536);
+    s->kind->effects(s, &lines);
+    for (char *at = lines.size > 0 ? strtok(lines.data, "\n") : NULL; at != NULL && count < ARRAY_LENGTH(starts);
+         at = strtok(NULL, "\n"))
+        starts[count++] = at;
+    qsort(starts, count, sizeof(starts[0]), compare_lines);
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&sorted, "%s\n", starts[i]);
+    if (!slice_eq_cstr(buf_slice(&sorted), wanted))
+        check_fail(file, line, "effects are\n%.*sand not\n%s", SLICE_ARGS(buf_slice(&sorted)), wanted);
+    buf_fini(&sorted);
+    buf_fini(&lines);
+}

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "base/buf.h"
 #include "store/store.h"
 #include "check.h"
 
@@ -46,6 +47,8 @@ struct suite_kind {
     void (*destroy)(struct suite *s); /* after close: remove files.  NULL: nothing */
     void (*plant)(struct suite *s, const char *box, const struct plant *plant); /* NULL: no way in */
     void (*repair)(struct suite *s, pr_id id, const char *payload); /* of a row of outbox; NULL: no way in */
+
+    void (*effects)(struct suite *s, struct buf *ret); /* what effects left behind, a line each.  NULL: no way in */
 
     /* Senders' transactions; with STORE_CAN_COMMIT_LATE several at once, and seqs are drawn by
      * tx_add().  NULL: none. */
@@ -177,6 +180,11 @@ void worker_kill(struct worker *w, pr_id id);
 
 const struct row *reply_find(const struct cycle_reply *reply, pr_id id); /* NULL: not there */
 size_t reply_count(const struct cycle_reply *reply, enum row_from from);
+
+/* What effects have left behind, sorted: "event STREAM VERSION TYPE PAYLOAD", "history EXECUTION FIRST COUNT EVENTS",
+ * "state FLOW KEY VALUE", "seen BOX HANDLER". */
+#define CHECK_EFFECTS(s, wanted) suite_check_effects((s), (wanted), __FILE__, __LINE__)
+void suite_check_effects(struct suite *s, const char *wanted, const char *file, int line);
 
 /* ---- Questions -------------------------------------------------------------------- */
 

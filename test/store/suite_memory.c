@@ -75,6 +75,11 @@ static void memory_end(struct suite *s, void *tx, bool commit)
     *slot = NULL;
 }
 
+static void memory_effects(struct suite *s, struct buf *ret)
+{
+    memory_effects_write(&s->store, ret);
+}
+
 const struct suite_kind suite_memory = {
     .name = "memory",
     .ops = &store_memory,
@@ -82,6 +87,7 @@ const struct suite_kind suite_memory = {
     .finish = memory_finish,
     .plant = memory_plant_row,
     .repair = memory_repair_row,
+    .effects = memory_effects,
     .tx_begin = memory_begin,
     .tx_add = memory_add,
     .tx_end = memory_end,

@@ -224,6 +224,25 @@ static void postgres_end(struct suite *s, void *tx, bool commit)
     *slot = NULL;
 }
 
+static void postgres_effects(struct suite *s, struct buf *ret)
+{
+    (void)s;
+    static const char *const queries[] = {
+        "SELECT concat_ws(' ', 'event', stream, version, type, convert_from(payload, 'UTF8')) FROM %s.event",
+        "SELECT concat_ws(' ', 'history', execution, first, count, events) FROM %s.flow_history",
+        "SELECT concat_ws(' ', 'state', flow, key, convert_from(value, 'UTF8')) FROM %s.flow_state",
+        "SELECT concat_ws(' ', 'seen', box, handler) FROM %s.seen",
+    };
+    PGconn *pg = suite_pg_connect();
+    for (size_t i = 0; i < ARRAY_LENGTH(queries); i++) {
+        PGresult *r = run(pg, queries[i]);
+        for (int k = 0; k < PQntuples(r); k++)
+            buf_addf(ret, "%s\n", PQgetvalue(r, k, 0));
+        PQclear(r);
+    }
+    PQfinish(pg);
+}
+
 const struct suite_kind suite_postgres = {
     .name = "postgres",
     .ops = &store_postgres,
@@ -232,6 +251,7 @@ const struct suite_kind suite_postgres = {
     .destroy = postgres_destroy,
     .plant = postgres_plant,
     .repair = postgres_repair,
+    .effects = postgres_effects,
     .tx_begin = postgres_begin,
     .tx_add = postgres_add,
     .tx_end = postgres_end,

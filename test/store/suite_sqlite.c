@@ -97,6 +97,22 @@ static void sqlite_repair(struct suite *s, pr_id id, const char *payload)
     CHECK_EQ(changed, 1);
 }
 
+static void sqlite_effects(struct suite *s, struct buf *ret)
+{
+    static const char sql[] =
+        "SELECT 'event ' || stream || ' ' || version || ' ' || type || ' ' || CAST(payload AS TEXT) FROM postrider_event"
+        " UNION ALL SELECT 'history ' || execution || ' ' || first || ' ' || count || ' ' || events FROM postrider_flow_history"
+        " UNION ALL SELECT 'state ' || flow || ' ' || key || ' ' || CAST(value AS TEXT) FROM postrider_flow_state"
+        " UNION ALL SELECT 'seen ' || box || ' ' || handler FROM postrider_seen";
+    sqlite3 *db = sqlite_raw(s);
+    sqlite3_stmt *statement = NULL;
+    CHECK_EQ(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    while (sqlite3_step(statement) == SQLITE_ROW)
+        buf_addf(ret, "%s\n", (const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+}
+
 static sqlite3 *open_tx; /* one writer at a time */
 
 static void sqlite_finish(struct suite *s)
@@ -143,6 +159,7 @@ const struct suite_kind suite_sqlite = {
     .destroy = sqlite_destroy,
     .plant = sqlite_plant,
     .repair = sqlite_repair,
+    .effects = sqlite_effects,
     .finish = sqlite_finish,
     .tx_begin = sqlite_begin,
     .tx_add = sqlite_add,

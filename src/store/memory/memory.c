@@ -113,6 +113,7 @@ static void memory_free(struct memory *memory)
         free(LIST_ENTRY(node, struct stored_notice, node));
     list_foreach(node, &memory->audit)
         free(LIST_ENTRY(node, struct audit, node));
+    kept_free_all(memory);
     pthread_mutex_destroy(&memory->mutex);
     free(memory->name);
     free(memory);
@@ -133,6 +134,8 @@ static struct memory *memory_new(const struct store_options *options, const char
                                    &memory->evidence, &memory->notices, &memory->audit };
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
         list_init(lists[i]);
+    for (size_t i = 0; i < KEPT_LISTS; i++)
+        list_init(&memory->kept[i]);
     memory->name = strdup(name);
     if (memory->name == NULL || box_add(memory, PR_STR("outbox")) < 0 || box_add(memory, PR_STR("inbox")) < 0) {
         memory_free(memory);

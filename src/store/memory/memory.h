@@ -7,6 +7,7 @@
 #ifndef STORE_MEMORY_H
 #define STORE_MEMORY_H
 
+#include "base/buf.h"
 #include "store/store.h"
 
 struct memory_tx;
@@ -41,6 +42,9 @@ PR_MUST_CHECK int memory_repair(struct store *store, pr_slice box, pr_id id, pr_
  * all: as after a failover to a server that never heard of it, all rows of boxes are gone, also those on receipts; for stores
  * without dead letters. */
 size_t memory_lose(struct store *store, bool all, void (*lost)(void *arg, const struct pr_message *m), void *arg);
+
+/* What effects left behind, in no order: a line for each event, history row, state and mark. */
+void memory_effects_write(struct store *store, struct buf *ret);
 
 /* Actions of operators on record. */
 size_t memory_audit_count(struct store *store);

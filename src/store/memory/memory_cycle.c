@@ -20,7 +20,9 @@ struct work {
     struct instance *joins;       /* NULL: it is an instance already */
     struct change *changes;       /* one per verdict */
     struct change_memory *memory; /* of each of them */
-    struct stored **effects;      /* one per effect */
+    struct effect_memory *effects; /* one per effect */
+    struct effect_guards guards;
+    int *answers; /* becomes the instance's */
     struct receipt *receipt;
     struct tally_work *tallies;       /* one per tally */
     struct pause_work *pauses;        /* one per pause */
@@ -38,7 +40,8 @@ static void work_fini(struct work *work, const struct cycle *cycle)
     for (size_t i = 0; work->memory != NULL && i < cycle->verdict_count; i++)
         change_memory_fini(&work->memory[i]);
     for (size_t i = 0; work->effects != NULL && i < cycle->effect_count; i++)
-        row_free(work->effects[i]);
+        effect_memory_fini(&work->effects[i]);
+    free(work->answers);
     free(work->receipt);
     for (size_t i = 0; work->tallies != NULL && i < cycle->tally_count; i++) {
         free(work->tallies[i].endpoint);
@@ -58,19 +61,14 @@ static void work_fini(struct work *work, const struct cycle *cycle)
 static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
                              struct pr_error *reterr)
 {
-    struct memory *memory = session->box->memory;
-    for (size_t i = 0; i < cycle->effect_count; i++) {
-        const struct effect *effect = &cycle->effects[i];
-        struct box *box = box_find(memory, effect->box);
-        if (box == NULL)
-            return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler",
-                             SLICE_ARGS(effect->box));
-        struct pr_message m = sender_part(effect->message, now_us);
-        work->effects[i] = row_new(box, &m);
-        if (work->effects[i] == NULL)
-            return PR_ENOMEM;
+    int rc = effect_guards_init(&work->guards, cycle->effects, cycle->effect_count, cycle->verdict_count, &session->arena);
+    for (size_t i = 0; i < cycle->effect_count && rc == PR_OK; i++)
+        rc = effect_take(session->box->memory, &cycle->effects[i], now_us, &work->effects[i], reterr);
+    if (rc == PR_OK && work->guards.any && cycle->verdict_count > 0) {
+        work->answers = calloc(cycle->verdict_count, sizeof(work->answers[0]));
+        rc = work->answers != NULL ? PR_OK : PR_ENOMEM;
     }
-    return PR_OK;
+    return rc;
 }
 
 static int work_take_receipt(struct work *work, const struct cycle *cycle)
@@ -149,9 +147,10 @@ static int work_take(struct work *work, struct session *session, const struct cy
     for (size_t i = 0; i < cycle->verdict_count; i++)
         destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
     session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
+    session->reply.effect_answers = arena_alloc_array(arena, cycle->effect_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
     if (work->changes == NULL || work->memory == NULL || work->effects == NULL || work->tallies == NULL ||
-        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL ||
+        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL || session->reply.effect_answers == NULL ||
         session->reply.split_rows == NULL)
         return PR_ENOMEM;
 
@@ -175,21 +174,24 @@ static int work_take(struct work *work, struct session *session, const struct cy
 
 static void work_effects(struct work *work, struct session *session, const struct cycle *cycle)
 {
-    struct memory *memory = session->box->memory;
+    int *answers = session->reply.effect_answers;
     for (size_t i = 0; i < cycle->effect_count; i++) {
         size_t verdict = cycle->effects[i].verdict;
-        struct stored *row = work->effects[i];
-        if (verdict != EFFECT_ALWAYS && session->reply.answers[verdict] != PR_OK)
-            continue;
-        if (row_find_id(row->box, row->m.id, row->m.destination) != NULL ||
-            dead_find_id(row->box, row->m.id, row->m.destination) != NULL)
-            continue;
-        work->effects[i] = NULL;
-        row->xid = memory->next_xid++;
-        row->m.seq = ++row->box->last_seq;
-        row_link(row);
-        box_touch(row->box);
+        bool applied = verdict == EFFECT_ALWAYS || session->reply.answers[verdict] == PR_OK;
+        answers[i] = applied ? work->guards.answers[i] : PR_UNKNOWN;
+        if (applied && answers[i] == PR_OK)
+            answers[i] = effect_apply(session->box->memory, &cycle->effects[i], &work->effects[i]);
     }
+}
+
+/* For when this cycle is asked again. */
+static void work_remember(struct work *work, struct instance *instance, const struct cycle *cycle)
+{
+    for (size_t i = 0; work->answers != NULL && i < cycle->verdict_count; i++)
+        work->answers[i] = work->guards.verdicts[i];
+    free(instance->answers);
+    instance->answers = work->answers;
+    work->answers = NULL;
 }
 
 static void work_receipts(struct work *work, struct instance *instance, const struct cycle *cycle)
@@ -257,6 +259,8 @@ static int work_change(struct work *work, size_t i, struct session *session, con
 {
     const struct change *c = &work->changes[i];
     struct stored *row = row_find(session->box, c->row);
+    if (work->guards.verdicts[i] != PR_OK)
+        return work->guards.verdicts[i];
     if (row == NULL || !pr_id_equal(row->m.id, c->id))
         return PR_UNKNOWN;
     if (session->box->lanes[row->lane].owner != instance || !change_holds(c, &row->m))
@@ -269,11 +273,13 @@ static void work_apply(struct work *work, struct session *session, struct instan
                        int64_t now_us)
 {
     uint64_t *split_rows = session->reply.split_rows;
+    effects_compare(session->box->memory, cycle->effects, cycle->effect_count, &work->guards);
     for (size_t i = 0; i < cycle->verdict_count; i++) {
         session->reply.answers[i] = work_change(work, i, session, instance, cycle, now_us, split_rows);
         split_rows += work->changes[i].destination_count;
     }
     work_effects(work, session, cycle);
+    work_remember(work, instance, cycle);
     work_receipts(work, instance, cycle);
     work_tallies(work, session->box->memory, cycle, now_us);
     for (size_t i = 0; i < cycle->breaker_count; i++)
@@ -374,6 +380,8 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
         work.joins = NULL;
         instance_join(box, instance);
     }
+    if (reply->replayed && instance->answers != NULL && cycle->number == instance->last)
+        reply->answers = arena_dup(&session->arena, instance->answers, cycle->verdict_count * sizeof(int));
     if (!reply->replayed)
         work_apply(&work, session, instance, cycle, now_us);
     work_fini(&work, cycle);

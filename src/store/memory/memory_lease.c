@@ -74,6 +74,7 @@ void instance_bury(struct box *box, struct instance *instance)
     instance_forget_breakers(instance);
     lanes_give(box, instance, LANES_ALL);
     list_remove(&instance->node);
+    free(instance->answers);
     free(instance);
     box_touch(box);
 }

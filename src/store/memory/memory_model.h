@@ -28,6 +28,7 @@
 #define NOTICES_KEPT 1024 /* who is further behind reads everything anew */
 #define NOTICES_MAX 256   /* in one reply */
 #define AUDIT_KEPT 1000
+#define KEPT_LISTS 1024   /* of what effects left behind */
 #define DONE_PURGE_MAX 256 /* in one cycle */
 
 /* ---- Rows ------------------------------------------------------------------------------- */
@@ -90,6 +91,7 @@ struct instance {
     int64_t lease_end; /* monotonic */
     int64_t started_us;
     struct list receipts;
+    int *answers;     /* to the verdicts of its latest cycle, where guards could refuse them; malloc'ed, or NULL */
     struct list breakers; /* those that are not closed */
     pr_slice name;
     char text[];
@@ -160,6 +162,16 @@ struct memory_tx {
     struct list rows;
 };
 
+/* What an effect left behind: an event, a row of history, a value, a mark. */
+struct kept {
+    struct list_node node; /* of memory->kept, by kind and key */
+    enum effect_kind kind;
+    int64_t number, count; /* how many there were before it, and are in it */
+    pr_id id;
+    pr_slice box, key, name, value; /* in text */
+    char text[];
+};
+
 struct memory {
     pthread_mutex_t mutex;
     const struct clock *clock;
@@ -177,6 +189,7 @@ struct memory {
     size_t audit_count;
     uint64_t audit_last;
     uint64_t flight_stamp;
+    struct list kept[KEPT_LISTS];
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node node;
     unsigned users;
@@ -278,6 +291,19 @@ void change_memory_fini(struct change_memory *memory);    /* what was not used *
 /* Of a row for which change_holds(); it may be gone afterwards. */
 void change_apply(struct stored *row, const struct change *change, struct change_memory *memory, int64_t now_us,
                   int64_t keep_us, uint64_t *split_rows);
+
+/* memory_effect.c */
+struct effect_memory { /* what an effect may need, taken before anything is changed */
+    struct box *box;    /* MESSAGE, DELETE */
+    struct stored *row; /* MESSAGE */
+    struct kept *kept;
+};
+PR_MUST_CHECK int effect_take(struct memory *memory, const struct effect *effect, int64_t now_us,
+                              struct effect_memory *ret, struct pr_error *reterr); /* Fault PR_ENOTFOUND: its box */
+void effect_memory_fini(struct effect_memory *memory); /* what was not used */
+void effects_compare(struct memory *memory, const struct effect *effects, size_t count, struct effect_guards *guards);
+int effect_apply(struct memory *memory, const struct effect *effect, struct effect_memory *m); /* the answer */
+void kept_free_all(struct memory *memory);
 
 /* memory_cycle.c */
 int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);

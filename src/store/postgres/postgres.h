@@ -109,6 +109,7 @@ struct pg_session {
     int64_t told_start;
     uint64_t uncertain;  /* the cycle whose commit may have happened; 0: none */
     bool wary;           /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
+    bool births_barred;  /* somebody's open transaction makes what an effect would: not now */
     uint64_t idle_claim; /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;
     int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */
@@ -170,6 +171,8 @@ struct cycle_run {
     struct pg_session *session;
     const struct cycle *cycle;
     const struct change *changes; /* that its verdicts mean: in the arena, made at first need */
+    struct effect_guards guards;  /* of its effects */
+    int64_t *effect_numbers;      /* of the guard of each: how many there are */
     bool any_busy;                /* somebody else holds a row that one of them is about */
     struct link *link;
     bool joins;              /* this cycle makes the instance */
@@ -206,7 +209,10 @@ void pg_lease_tell(struct cycle_run *run);              /* in the reply */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
 bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
 PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
-PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
+PR_MUST_CHECK int pg_guards_compare(struct cycle_run *run); /* of effects; before the verdicts */
+PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);  /* outcome 1: begin anew */
+PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);   /* who was refused or busy, in the claim row */
+PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);   /* of a cycle that is asked again */
 void pg_receipts_add(struct cycle_run *run);
 
 /* breaker.c */

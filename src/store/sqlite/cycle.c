@@ -215,6 +215,8 @@ static int cycle_inside(struct cycle_run *run, int64_t *ret_data_version)
     session->reply.lease_left_us = run->write ? run->cycle->lease_us : standing.lease_end_us - run->mono_us;
     session->reply.replayed = run->replayed;
     session->reply.lanes_owned = run->owner ? LANES_ALL : 0;
+    if (rc == PR_OK && run->replayed && run->cycle->effect_count > 0)
+        rc = answers_read(run);
     if (rc == PR_OK)
         rc = rows_read(run);
     if (rc == PR_OK)

@@ -112,6 +112,7 @@ struct cycle_run {
     int64_t repaired;                    /* becomes the session's when the cycle lands */
     int64_t position[LANE_COUNT];        /* becomes the session's when the cycle lands */
     int64_t position_before[LANE_COUNT]; /* the same, before anything was read */
+    struct effect_guards guards; /* of the cycle's effects */
     struct pr_error *reterr;
 };
 
@@ -133,6 +134,11 @@ PR_MUST_CHECK int lease_bury_dead(struct cycle_run *run);
 void lease_open_lock(struct session *session);
 bool lease_try_lock(struct session *session);
 void lease_unlock(struct session *session);
+
+/* effect.c */
+PR_MUST_CHECK int guards_compare(struct cycle_run *run);
+PR_MUST_CHECK int effects_apply(struct cycle_run *run); /* those whose verdict was applied */
+PR_MUST_CHECK int answers_read(struct cycle_run *run);  /* of a cycle that is asked again */
 
 /* verdict.c, read.c, notice.c, wait.c */
 PR_MUST_CHECK int verdicts_apply(struct cycle_run *run);

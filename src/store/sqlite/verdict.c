@@ -28,24 +28,6 @@ static void buf_add_number(struct buf *b, uint64_t number)
     buf_add(b, at, (size_t)(text + sizeof(text) - at));
 }
 
-/* ---- Effects ------------------------------------------------------------------------- */
-
-static int effects_apply(struct cycle_run *run)
-{
-    const struct cycle *c = run->cycle;
-    for (size_t i = 0; i < c->effect_count; i++) {
-        const struct effect *e = &c->effects[i];
-        if (e->verdict != EFFECT_ALWAYS && run->session->reply.answers[e->verdict] != PR_OK)
-            continue;
-        if (!name_is_valid(e->box))
-            return error_set(run->reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(e->box));
-        int rc = message_insert(run->conn, e->box, e->message, run->now_us, run->reterr);
-        if (rc < 0)
-            return rc;
-    }
-    return PR_OK;
-}
-
 /* ---- The usual end, for all that end so ---------------------------------------------------- */
 
 /* Most verdicts delete their row.  One statement for all of them opens the table and its indexes
@@ -87,7 +69,7 @@ static int endings_collect(struct cycle_run *run, struct ending **ret, size_t *r
         for (next = i + 1; next < c->verdict_count && all[next].row == all[i].row;)
             next++;
         const struct change change = change_of_verdict(&c->verdicts[all[i].verdict], c->keep_us > 0);
-        if (next == i + 1 && is_ending(&change))
+        if (next == i + 1 && is_ending(&change) && run->guards.verdicts[all[i].verdict] == PR_OK)
             all[count++] = all[i];
     }
     *ret = all;
@@ -255,9 +237,11 @@ int verdicts_apply(struct cycle_run *run)
     if (reply->answers == NULL || reply->split_rows == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
 
-    for (size_t i = 0; i < c->verdict_count; i++)
-        reply->answers[i] = NOT_ANSWERED;
-    int rc = endings_run(run);
+    int rc = guards_compare(run);
+    for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++)
+        reply->answers[i] = run->guards.verdicts[i] != PR_OK ? run->guards.verdicts[i] : NOT_ANSWERED;
+    if (rc == PR_OK)
+        rc = endings_run(run);
     uint64_t *rows = reply->split_rows;
     for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++) {
         const struct change change = change_of_verdict(&c->verdicts[i], c->keep_us > 0);

@@ -13,6 +13,7 @@
  * that has run into somebody's lock, the cycle begins anew and takes all rows so (wary). */
 #include "store/postgres/cycle/change.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,8 @@ enum group {
     GROUP_PROBE,
     GROUP_COUNT
 };
+
+#define WAVE_NEVER UINT_MAX
 
 struct plan {
     struct pg_changes *changes;
@@ -90,6 +93,11 @@ static int plan_waves(struct plan *plan)
         size_t at = hash_bytes(0, p->list[i].id.bytes, sizeof(pr_id)) & (room - 1);
         while (latest[at] != 0 && !pr_id_equal(p->list[latest[at] - 1].id, p->list[i].id))
             at = (at + 1) & (room - 1);
+        if (p->blocked != NULL && p->blocked[i] != PR_OK) {
+            plan->waves[i] = WAVE_NEVER;
+            p->answers[i] = p->blocked[i];
+            continue;
+        }
         plan->waves[i] = latest[at] != 0 ? plan->waves[latest[at] - 1] + 1 : 0;
         plan->wave_count = plan->waves[i] + 1 > plan->wave_count ? plan->waves[i] + 1 : plan->wave_count;
         latest[at] = (uint32_t)i + 1;
@@ -135,17 +143,18 @@ static const char PROBE_ROWS[] =
 /* All that a change says, in the order of put_change(), and $1 the time of a test. */
 #define CHANGES                                                                                             \
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16," \
-    " $17, $18, $19, $20, $21) AS v(ord, handle, id, guards, expected, sets, attempts, bits, reason, code, error,"     \
-    " delay, held_by, story, endpoint, cause, limit_reached, rule, fingerprint, note))"
+    " $17, $18, $19, $20, $21, $22, $23) AS v(ord, handle, id, guards, expected, sets, attempts, bits, reason, code, error,"     \
+    " delay, held_by, story, endpoint, cause, limit_reached, rule, fingerprint, note, due_is, due_us))"
 /* Those whose row nobody else holds; theirs is locked. */
 #define FREE_LOCKED ", free AS MATERIALIZED (SELECT v.* FROM v JOIN {box} b ON " SAME_ROW " FOR UPDATE OF b SKIP LOCKED)"
 #define FREE_ALL ", free AS (SELECT * FROM v)"
 
-_Static_assert(GUARD_ATTEMPTS == 1 && GUARD_NOT_PARKED == 2 && GUARD_NOT_RELEASED == 4 && GUARD_MAY_UNPARK == 8,
+_Static_assert(GUARD_ATTEMPTS == 1 && GUARD_NOT_PARKED == 2 && GUARD_NOT_RELEASED == 4 && GUARD_MAY_UNPARK == 8 &&
+                   GUARD_DUE == 16,
                "the statements say so, too");
 _Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SET_REASON == 8 && SET_FAILED_AT == 16 &&
                    SET_DUE == 32 && KEEP_PARKED == 64 && SET_HELD == 128 && SET_RELEASED == 256 && SET_STORY == 512 &&
-                   SET_ERROR == 1024,
+                   SET_ERROR == 1024 && SET_DUE_AT == 4096,
                "the statements say so, too");
 _Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too");
 #define PARKED "b.due_at IS NOT DISTINCT FROM 'infinity'"
@@ -153,7 +162,7 @@ _Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too")
     "(b.failure_reason = 9 AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> 'attempt' = '0')"
 #define HOLDS                                                                                               \
     "(v.guards & 1 = 0 OR b.attempts = v.expected) AND (v.guards & 2 = 0 OR NOT " PARKED ")"                  \
-    " AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR " AWAITS_ROUTE " IS TRUE)"
+    " AND (v.guards & 16 = 0 OR b.due_at = v.due_is) AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR " AWAITS_ROUTE " IS TRUE)"
 #define AT_NOW NOW("$1")
 
 /* least(): COUNTER_MAX; one damaged number must not stop the cycle. */
@@ -166,7 +175,7 @@ _Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too")
 #define NEW_FAILED_AT "CASE WHEN v.sets & 16 <> 0 THEN " AT_NOW " ELSE b.failed_at END"
 #define NEW_STORY "CASE WHEN v.sets & 512 <> 0 THEN v.story ELSE b.story END"
 #define NEW_DUE                                                                                             \
-    "CASE WHEN v.sets & 32 = 0 OR (v.sets & 64 <> 0 AND " PARKED ") THEN b.due_at"                            \
+    "CASE WHEN v.sets & 4096 <> 0 THEN v.due_us WHEN v.sets & 32 = 0 OR (v.sets & 64 <> 0 AND " PARKED ") THEN b.due_at"                            \
     " WHEN v.delay = 9223372036854775807 THEN 'infinity'"                                                      \
     " ELSE " AT_NOW " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END"
 
@@ -202,7 +211,7 @@ static const char DELETE_GUARDED[] =
 
 #define KEEP_ROWS(free, answers)                                                                            \
     ENDED(free) ", kept AS (INSERT INTO {schema}.done (box, " ENDED_COLUMNS ", done_at, keep_until)"           \
-    " SELECT {box_name}, " ENDED_VALUES ", " AT_NOW ", " AT_NOW " + $22::bigint * interval '1 microsecond'"    \
+    " SELECT {box_name}, " ENDED_VALUES ", " AT_NOW ", " AT_NOW " + $24::bigint * interval '1 microsecond'"    \
     " FROM gone g)" answers
 
 static const char DEAD_ROWS[] =
@@ -235,7 +244,7 @@ static const char SPLIT_ROWS[] =
 #define KEY_TYPES OID_INT4, OID_INT8, OID_UUID
 #define CHANGE_TYPES                                                                                                   \
     KEY_TYPES, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT, OID_INT8, OID_TEXT,     \
-        OID_JSON, OID_TEXT, OID_INT2, OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT
+        OID_JSON, OID_TEXT, OID_INT2, OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT, OID_TIME, OID_TIME
 
 static const enum oid types[GROUP_COUNT][CHANGE_ARRAYS] = {
     [GROUP_DELETE_BY_CTID] = { OID_TID, OID_INT8, OID_UUID },
@@ -297,6 +306,8 @@ static void put_change(struct array *a, size_t ord, const struct change *c)
     array_text(&a[17], c->rule);
     array_text(&a[18], slice_from(c->fingerprint));
     array_text_or_null(&a[19], c->note);
+    array_time(&a[20], c->due_is_us);
+    array_time(&a[21], c->due_us);
 }
 
 static void put_split(const struct plan *plan, struct array *a, size_t ord, const struct change *c)

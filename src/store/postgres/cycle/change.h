@@ -6,7 +6,7 @@
 #include "core/lane.h"
 #include "store/postgres/link/link.h"
 
-#define CHANGE_ARRAYS 20
+#define CHANGE_ARRAYS 22
 
 struct ctid_cache;
 
@@ -23,6 +23,7 @@ struct pg_changes {
     struct ctid_cache *ctids; /* where rows were seen; NULL: not known */
     bool wary;                /* somebody holds rows: take all of them by SKIP LOCKED, also those that are deleted */
 
+    const int *blocked; /* of each: not to be applied, with this answer; NULL or PR_OK: it goes */
     int *answers; /* PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
     uint64_t *split_rows;
     bool any_busy;

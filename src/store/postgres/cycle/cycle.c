@@ -73,7 +73,9 @@ static int run_first_batch(struct cycle_run *run, bool changes, bool round_first
     }
     if (rc == PR_OK && changes) {
         pg_receipts_add(run);
-        rc = pg_verdicts_apply(run);
+        rc = pg_guards_compare(run);
+        if (rc == PR_OK)
+            rc = pg_verdicts_apply(run);
     } else if (rc == PR_OK) {
         rc = link_run(run->link, run->reterr);
     }
@@ -111,6 +113,10 @@ static int run_inside(struct cycle_run *run)
     }
     if (rc == PR_OK && changes && !run->replayed)
         rc = pg_effects_store(run);
+    if (rc == PR_OK && changes && !run->replayed && (run->any_busy || run->guards.any))
+        rc = pg_answers_note(run);
+    if (rc == PR_OK && run->replayed && cycle->verdict_count > 0)
+        rc = pg_answers_read(run);
     if (rc == PR_OK && wants_round)
         rc = pg_snapshot_take(run);
     if (rc == PR_OK)
@@ -251,6 +257,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
         session_remember(session, &run);
         tell_history(&run);
         session->wary = run.any_busy;
+        session->births_barred = false;
         plain_count(&run);
         if (pg_prefetch_start(&run) != PR_OK)
             session->one_batch_left = 0; /* the connection is lost: the next one will say so */

@@ -135,11 +135,19 @@ void pg_receipts_add(struct cycle_run *run)
     pg_purge_add(run);
 }
 
-/* ---- Messages ---------------------------------------------------------------------------------- */
+/* ---- Effects ----------------------------------------------------------------------------------- */
 
-static bool effect_holds(const struct cycle_run *run, const struct effect *effect)
+/* Is it to be applied? */
+static bool effect_holds(const struct cycle_run *run, size_t i)
 {
-    return effect->verdict == EFFECT_ALWAYS || run->session->reply.answers[effect->verdict] == PR_OK;
+    const struct effect *e = &run->cycle->effects[i];
+    bool applied = e->verdict == EFFECT_ALWAYS || run->session->reply.answers[e->verdict] == PR_OK;
+    return applied && run->guards.answers[i] == PR_OK;
+}
+
+static bool is_in_box(const struct effect *e)
+{
+    return e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
 }
 
 /* Is it a box?  Its name goes into a statement. */
@@ -151,8 +159,10 @@ static int boxes_check(struct cycle_run *run)
     PGresult *missing;
     array_begin(names, OID_TEXT);
     for (size_t i = 0; i < c->effect_count; i++)
-        if (i == 0 || !slice_eq(c->effects[i].box, c->effects[i - 1].box))
+        if (is_in_box(&c->effects[i]) && (i == 0 || !slice_eq(c->effects[i].box, c->effects[i - 1].box)))
             array_text(names, c->effects[i].box);
+    if (names->count == 0)
+        return PR_OK;
     arg_array(&args, names);
     int rc = link_do(run->link,
                      "SELECT v.name FROM unnest($1) AS v(name)"
@@ -164,21 +174,241 @@ static int boxes_check(struct cycle_run *run)
     return rc;
 }
 
-/* Those from *at on that go to one box. */
-static void add_effects(struct cycle_run *run, size_t *at)
+/* What of them is on its way: those of one kind, and of one box where that matters. */
+struct effect_run {
+    PGresult *result; /* PQcmdTuples, or rows with the place of each that was made */
+    size_t from, count;
+    enum effect_kind kind;
+};
+
+/* Messages from `from` on that go to one box. */
+static void add_messages(struct cycle_run *run, struct effect_run *s)
 {
     const struct cycle *c = run->cycle;
     struct batch *batch = &run->session->batch;
-    pr_slice box = c->effects[*at].box;
     struct args args;
     batch_begin(batch, run->link->pg);
-    for (; *at < c->effect_count && slice_eq(c->effects[*at].box, box); ++*at)
-        if (effect_holds(run, &c->effects[*at]))
-            batch_add(batch, c->effects[*at].message);
+    for (size_t i = s->from; i < s->from + s->count; i++)
+        if (effect_holds(run, i))
+            batch_add(batch, c->effects[i].message);
     if (batch->arrays[0].count == 0)
         return;
     batch_args(batch, pg_store_wall_us(run->session->store), &args);
-    link_add(run->link, PG_MESSAGE_INSERT, box, &args, NULL);
+    link_add(run->link, PG_MESSAGE_INSERT, c->effects[s->from].box, &args, &s->result);
+}
+
+/* Rows that just end are skipped: their late result is harmless. */
+static const char DELETE_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, id)),"
+    " free AS MATERIALIZED (SELECT v.ord, b.id, b.destination FROM v JOIN {box} b ON b.id = v.id ORDER BY b.id"
+    " FOR UPDATE OF b SKIP LOCKED),"
+    " gone AS (DELETE FROM {box} b USING free f WHERE b.id = f.id AND b.destination = f.destination RETURNING f.ord)"
+    " SELECT DISTINCT ord FROM gone";
+
+/* The number of each event is that of its guard and of those before it in this cycle. */
+static const char EVENT_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)"
+    " AS v(ord, id, stream, version, type, content_type, headers, payload)),"
+    " last AS MATERIALIZED (SELECT stream, max(version) AS version, min(version) AS first FROM v GROUP BY stream ORDER BY stream),"
+    " raised AS (UPDATE {schema}.event_stream s SET version = l.version FROM last l WHERE s.stream = l.stream AND l.first > 1"
+    " RETURNING s.stream),"
+    " born AS (INSERT INTO {schema}.event_stream (stream, version) SELECT l.stream, l.version FROM last l WHERE l.first = 1"
+    " ORDER BY l.stream ON CONFLICT (stream) DO NOTHING RETURNING stream),"
+    " mine AS (SELECT stream FROM raised UNION ALL SELECT stream FROM born),"
+    " made AS (INSERT INTO {schema}.event (stream, version, id, type, content_type, headers, payload, created_at)"
+    " SELECT v.stream, v.version, v.id, v.type, v.content_type, v.headers, v.payload, coalesce($1, now()) FROM v"
+    " WHERE v.stream IN (SELECT stream FROM mine))"
+    " SELECT v.ord FROM v WHERE v.stream IN (SELECT stream FROM mine)";
+
+static const char HISTORY_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS v(ord, execution, first, count, events)),"
+    " made AS (INSERT INTO {schema}.flow_history (execution, first, count, events) SELECT execution, first, count, events"
+    " FROM v ORDER BY execution, first ON CONFLICT (execution, first) DO NOTHING RETURNING execution, first)"
+    " SELECT v.ord FROM v JOIN made m ON m.execution = v.execution AND m.first = v.first";
+
+static const char SEEN_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5) AS v(ord, id, box, handler)),"
+    " made AS (INSERT INTO {schema}.seen (box, id, handler, at) SELECT box, id, handler, coalesce($1, now()) FROM v"
+    " ORDER BY box, id, handler ON CONFLICT (box, id, handler) DO NOTHING RETURNING box, id, handler)"
+    " SELECT v.ord FROM v JOIN made m ON m.box = v.box AND m.id = v.id AND m.handler = v.handler";
+
+/* Of one key the last one counts. */
+static const char STATE_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT DISTINCT ON (flow, key) * FROM unnest($1, $2, $3, $4) AS v(ord, flow, key, value)"
+    " ORDER BY flow, key, ord DESC),"
+    " gone AS (DELETE FROM {schema}.flow_state s USING v WHERE s.flow = v.flow AND s.key = v.key AND v.value IS NULL)"
+    " INSERT INTO {schema}.flow_state (flow, key, value) SELECT flow, key, value FROM v WHERE value IS NOT NULL"
+    " ON CONFLICT (flow, key) DO UPDATE SET value = excluded.value";
+
+/* How many of the same guard are before it in this cycle. */
+static int64_t number_of(const struct cycle_run *run, size_t at)
+{
+    size_t first = run->guards.first[at];
+    int64_t number = run->effect_numbers[first];
+    for (size_t i = first; i < at; i++)
+        if (run->guards.first[i] == first && effect_holds(run, i))
+            number += run->cycle->effects[i].kind == EFFECT_EVENT ? 1 : run->cycle->effects[i].count;
+    return number;
+}
+
+static void put_event(struct cycle_run *run, struct array *a, size_t i)
+{
+    const struct pr_message *m = run->cycle->effects[i].message;
+    array_id(&a[1], m->id);
+    array_text(&a[2], m->stream);
+    array_i64(&a[3], number_of(run, i) + 1);
+    array_text(&a[4], m->type);
+    array_text_or_null(&a[5], m->content_type);
+    array_text_or_null(&a[6], m->headers);
+    array_bytes(&a[7], m->payload);
+}
+
+static void put_effect(struct cycle_run *run, struct array *a, size_t i)
+{
+    const struct effect *e = &run->cycle->effects[i];
+    array_i32(&a[0], (int)i);
+    switch (e->kind) {
+    case EFFECT_EVENT: put_event(run, a, i); break;
+    case EFFECT_HISTORY:
+        array_text(&a[1], e->key);
+        array_i64(&a[2], number_of(run, i));
+        array_i64(&a[3], e->count);
+        array_text(&a[4], e->value);
+        break;
+    case EFFECT_STATE:
+        array_text(&a[1], e->key);
+        array_text(&a[2], e->name);
+        if (e->value.data != NULL)
+            array_bytes(&a[3], e->value);
+        else
+            array_null(&a[3]);
+        break;
+    case EFFECT_SEEN:
+        array_id(&a[1], e->id);
+        array_text(&a[2], e->box);
+        array_text(&a[3], e->key);
+        break;
+    default: array_id(&a[1], e->id); break;
+    }
+}
+
+static void add_rows(struct cycle_run *run, struct effect_run *s)
+{
+    static const struct {
+        const char *sql;
+        bool has_time; /* as $1 */
+        enum oid types[9];
+    } kinds[EFFECT_KINDS] = {
+        [EFFECT_EVENT] = { EVENT_ROWS, true, { OID_INT4, OID_UUID, OID_TEXT, OID_INT8, OID_TEXT, OID_TEXT, OID_JSON, OID_BYTEA } },
+        [EFFECT_HISTORY] = { HISTORY_ROWS, false, { OID_INT4, OID_TEXT, OID_INT8, OID_INT8, OID_TEXT } },
+        [EFFECT_STATE] = { STATE_ROWS, false, { OID_INT4, OID_TEXT, OID_TEXT, OID_BYTEA } },
+        [EFFECT_DELETE] = { DELETE_ROWS, false, { OID_INT4, OID_UUID } },
+        [EFFECT_SEEN] = { SEEN_ROWS, true, { OID_INT4, OID_UUID, OID_TEXT, OID_TEXT } },
+    };
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    size_t columns = 0;
+    for (; kinds[s->kind].types[columns] != 0; columns++)
+        array_begin(&a[columns], kinds[s->kind].types[columns]);
+    for (size_t i = s->from; i < s->from + s->count; i++)
+        if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i))
+            put_effect(run, a, i);
+    if (a[0].count == 0)
+        return;
+    if (kinds[s->kind].has_time)
+        arg_time(&args, pg_store_wall_us(run->session->store));
+    for (size_t i = 0; i < columns; i++)
+        arg_array(&args, &a[i]);
+    link_add(run->link, kinds[s->kind].sql, s->kind == EFFECT_DELETE ? run->cycle->effects[s->from].box : NO_BOX, &args,
+             &s->result);
+}
+
+/* Effects from `from` on that follow each other into one box. */
+static size_t run_length(const struct cycle *c, size_t from)
+{
+    size_t end = from + 1;
+    while (end < c->effect_count && c->effects[end].kind == c->effects[from].kind &&
+           slice_eq(c->effects[end].box, c->effects[from].box))
+        end++;
+    return end - from;
+}
+
+/* Outcome 1: what was to be born is there meanwhile: begin anew. */
+static int take_sent(struct cycle_run *run, const struct effect_run *s)
+{
+    int *answers = run->session->reply.effect_answers;
+    if (s->result == NULL)
+        return PR_OK;
+    bool told = s->kind != EFFECT_STATE && s->kind != EFFECT_MESSAGE;
+    for (size_t i = s->from; told && i < s->from + s->count; i++)
+        if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i))
+            answers[i] = PR_UNKNOWN;
+    for (int i = 0; told && i < PQntuples(s->result); i++)
+        answers[field_int(s->result, i, 0)] = PR_OK;
+    for (size_t i = s->from; told && s->kind != EFFECT_DELETE && i < s->from + s->count; i++)
+        if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i) && answers[i] == PR_UNKNOWN)
+            return 1;
+    return PR_OK;
+}
+
+static int sendings_run(struct cycle_run *run, struct effect_run *list, size_t count)
+{
+    int rc = link_run(run->link, run->reterr);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        rc = take_sent(run, &list[i]);
+    return rc;
+}
+
+/* In their order where they go into boxes; the others by their kinds. */
+static int sendings_make(struct cycle_run *run)
+{
+    static const enum effect_kind kinds[] = { EFFECT_EVENT, EFFECT_HISTORY, EFFECT_SEEN, EFFECT_STATE };
+    const struct cycle *c = run->cycle;
+    struct effect_run list[EFFECT_BATCHES_MAX];
+    size_t count = 0;
+    int rc = PR_OK;
+    for (size_t at = 0; at < c->effect_count && rc == PR_OK; at += list[count - 1].count) {
+        if (count == EFFECT_BATCHES_MAX) {
+            rc = sendings_run(run, list, count);
+            count = 0;
+        }
+        list[count++] = (struct effect_run){ NULL, at, run_length(c, at), c->effects[at].kind };
+        if (c->effects[at].kind == EFFECT_MESSAGE)
+            add_messages(run, &list[count - 1]);
+        else if (c->effects[at].kind == EFFECT_DELETE)
+            add_rows(run, &list[count - 1]);
+    }
+    if (rc == PR_OK)
+        rc = sendings_run(run, list, count);
+    struct effect_run rest[ARRAY_LENGTH(kinds)];
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds) && rc == PR_OK; i++) {
+        rest[i] = (struct effect_run){ NULL, 0, c->effect_count, kinds[i] };
+        add_rows(run, &rest[i]);
+    }
+    return rc == PR_OK ? sendings_run(run, rest, ARRAY_LENGTH(kinds)) : rc;
+}
+
+/* Who was not applied, whatever becomes of the verdicts; and PR_OK of the rest, which is true unless it is told. */
+static int answers_make(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    int *answers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(answers[0]));
+    if (answers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu effects", c->effect_count);
+    for (size_t i = 0; i < c->effect_count; i++) {
+        const struct effect *e = &c->effects[i];
+        bool applied = e->verdict == EFFECT_ALWAYS || run->session->reply.answers[e->verdict] == PR_OK;
+        answers[i] = applied ? run->guards.answers[i] : PR_UNKNOWN;
+    }
+    run->session->reply.effect_answers = answers;
+    return PR_OK;
+}
+
+/* A birth that meets an open transaction's does not wait for its end. */
+static void add_births_timeout(struct cycle_run *run)
+{
+    if (run->guards.any)
+        link_add(run->link, "SET LOCAL lock_timeout = '100ms'", NO_BOX, NULL, NULL);
 }
 
 int pg_effects_store(struct cycle_run *run)
@@ -186,11 +416,11 @@ int pg_effects_store(struct cycle_run *run)
     if (!has_effects(run))
         return PR_OK;
     int rc = boxes_check(run);
-    size_t at = 0;
-    while (rc == PR_OK && at < run->cycle->effect_count) {
-        for (int i = 0; i < EFFECT_BATCHES_MAX && at < run->cycle->effect_count; i++)
-            add_effects(run, &at);
-        rc = link_run(run->link, run->reterr);
+    if (rc == PR_OK)
+        rc = answers_make(run);
+    if (rc == PR_OK) {
+        add_births_timeout(run);
+        rc = sendings_make(run);
     }
     if (rc != PR_OK)
         return rc;
@@ -202,4 +432,51 @@ int pg_effects_store(struct cycle_run *run)
     }
     add_claim(run, run->comes_back ? &run->mark : NULL);
     return link_run(run->link, run->reterr);
+}
+
+/* ---- When a cycle is asked again --------------------------------------------------------------- */
+
+int pg_answers_note(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    array_begin(&a[0], OID_INT4);
+    array_begin(&a[1], OID_INT4);
+    for (size_t i = 0; i < c->verdict_count; i++) {
+        if (run->session->reply.answers[i] == ANSWER_REFUSED)
+            array_i32(&a[0], (int)i);
+        if (run->session->reply.answers[i] == ANSWER_BUSY)
+            array_i32(&a[1], (int)i);
+    }
+    if (a[0].count + a[1].count == 0)
+        return PR_OK;
+    arg_id(&args, c->instance);
+    arg_i64(&args, (int64_t)c->number);
+    arg_array(&args, &a[0]);
+    arg_array(&args, &a[1]);
+    link_add(run->link, "UPDATE {schema}.claim SET refused = $3, busy = $4 WHERE instance = $1 AND cycle = $2", NO_BOX, &args,
+             NULL);
+    return link_run(run->link, run->reterr);
+}
+
+int pg_answers_read(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct args args = { .count = 0 };
+    PGresult *r = NULL;
+    int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0])); /* PR_OK */
+    if (answers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
+    arg_id(&args, c->instance);
+    arg_i64(&args, (int64_t)c->number);
+    int rc = link_do(run->link,
+                     "SELECT unnest(c.refused), true FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2 UNION ALL"
+                     " SELECT unnest(c.busy), false FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2",
+                     NO_BOX, &args, &r, run->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++)
+        if ((size_t)field_int(r, i, 0) < c->verdict_count)
+            answers[field_int(r, i, 0)] = field_bool(r, i, 1) ? ANSWER_REFUSED : ANSWER_BUSY;
+    run->session->reply.answers = answers;
+    return rc;
 }

@@ -35,6 +35,7 @@ static struct pg_changes changes_of(struct cycle_run *run)
         .arrays = session->arrays,
         .ctids = &session->ctid_cache,
         .wary = session->wary,
+        .blocked = run->guards.verdicts,
     };
 }
 

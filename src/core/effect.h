@@ -1,0 +1,76 @@
+/* Effects: what is stored in the same transaction as a verdict, beside the row itself.
+ *
+ * An effect belongs to one verdict of its cycle and is applied only when that verdict was; or to none (EFFECT_ALWAYS).
+ * Some kinds have a guard, which is a number that must still be what the sender saw.  All guards of a cycle are compared
+ * before anything of it is written:
+ *
+ *   kind      guard                                          when it does not hold
+ *   MESSAGE   none; an id that is there is PR_DUPLICATE      -
+ *   EVENT     its stream has `expected` events               PR_STALE; PR_DUPLICATE when the stream has its id
+ *   HISTORY   the execution has `expected` events            PR_STALE
+ *   STATE     none                                           -
+ *   DELETE    none; PR_UNKNOWN when there is no such row     -
+ *   SEEN      there is no mark of (box, id, handler)         PR_STALE
+ *
+ * A refused effect (PR_STALE) is left out; with takes_verdict the verdict is refused with it (ANSWER_REFUSED), and
+ * nothing of that delivery is written.  A guard that somebody else holds in an open transaction, or that an earlier
+ * verdict of the same cycle has, is busy: its verdict is ANSWER_BUSY and is asked again.  Several effects of one verdict
+ * with one guard are appended behind each other; the first one's `expected` counts. */
+#ifndef CORE_EFFECT_H
+#define CORE_EFFECT_H
+
+#include "base/arena.h"
+
+#include <postrider.h>
+
+enum effect_kind {
+    EFFECT_MESSAGE, /* box, message (its id is set) */
+    EFFECT_EVENT,   /* message: appended to the events of its stream */
+    EFFECT_HISTORY, /* key: the execution; value: `count` events in one row */
+    EFFECT_STATE,   /* key: the flow; name; value, or data NULL: removed */
+    EFFECT_DELETE,  /* box, id: its rows go, whatever their destinations */
+    EFFECT_SEEN,    /* box, id, key: the handler */
+    EFFECT_KINDS
+};
+
+#define EFFECT_ALWAYS SIZE_MAX
+#define EFFECT_ANY (-1) /* expected: append to whatever is there */
+
+struct effect {
+    size_t verdict; /* index into the cycle's verdicts, or EFFECT_ALWAYS */
+    pr_slice box;
+    const struct pr_message *message;
+    enum effect_kind kind;
+    bool takes_verdict; /* a refusal takes the verdict with it */
+    int64_t expected, count;
+    pr_slice key, name, value;
+    pr_id id;
+};
+
+static inline bool effect_has_guard(const struct effect *e)
+{
+    return e->kind == EFFECT_EVENT || e->kind == EFFECT_HISTORY || e->kind == EFFECT_SEEN;
+}
+
+/* Do two of them have the same guard? */
+bool effect_same_guard(const struct effect *a, const struct effect *b);
+uint64_t effect_guard_hash(const struct effect *e);
+
+/* What the guard of each effect says. */
+struct effect_guards {
+    size_t *first;  /* of each effect: the first one with the same guard; SIZE_MAX: it has none */
+    int *answers;   /* of each: PR_OK, PR_DUPLICATE, PR_STALE, ANSWER_BUSY */
+    int *verdicts;  /* of each verdict: PR_OK, ANSWER_REFUSED, ANSWER_BUSY */
+    bool any;       /* one of them has a guard */
+};
+
+/* The first step: which guards are shared.  Answers are PR_OK, or ANSWER_BUSY where an earlier verdict has the guard.
+ * Fault PR_ENOMEM. */
+PR_MUST_CHECK int effect_guards_init(struct effect_guards *g, const struct effect *effects, size_t count,
+                                     size_t verdict_count, struct arena *arena);
+/* The last step, when the store has filled in the other answers: what they do to the verdicts. */
+void effect_guards_settle(struct effect_guards *g, const struct effect *effects, size_t count);
+/* What a guard of this effect says when `found` is its number. */
+int effect_guard_answer(const struct effect *e, int64_t found);
+
+#endif

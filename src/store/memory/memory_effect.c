@@ -1,0 +1,199 @@
+/* Effects: taking their memory, comparing their guards, and making them, which cannot fail. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "store/memory/memory_model.h"
+
+static pr_slice text_put(char **at, pr_slice text)
+{
+    pr_slice put = { *at, text.size };
+    if (text.size > 0)
+        memcpy(*at, text.data, text.size);
+    *at += text.size;
+    return text.data != NULL ? put : (pr_slice){ NULL, 0 };
+}
+
+static struct list *kept_list(struct memory *memory, enum effect_kind kind, pr_slice key)
+{
+    return &memory->kept[hash_bytes((uint64_t)kind, key.data, key.size) % KEPT_LISTS];
+}
+
+/* ---- Taking the memory -------------------------------------------------------------------- */
+
+static struct kept *kept_new(const struct effect *e)
+{
+    bool event = e->kind == EFFECT_EVENT;
+    pr_slice key = event ? e->message->stream : e->key, value = event ? e->message->payload : e->value;
+    pr_slice name = event ? e->message->type : e->name;
+    struct kept *kept = calloc(1, sizeof(*kept) + e->box.size + key.size + name.size + value.size);
+    if (kept == NULL)
+        return NULL;
+    char *at = kept->text;
+    kept->kind = e->kind;
+    kept->id = event ? e->message->id : e->id;
+    kept->count = event ? 1 : e->count;
+    kept->box = text_put(&at, e->box);
+    kept->key = text_put(&at, key);
+    kept->name = text_put(&at, name);
+    kept->value = text_put(&at, value);
+    return kept;
+}
+
+int effect_take(struct memory *memory, const struct effect *e, int64_t now_us, struct effect_memory *ret,
+                struct pr_error *reterr)
+{
+    bool in_box = e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
+    ret->box = in_box ? box_find(memory, e->box) : NULL;
+    if (in_box && ret->box == NULL)
+        return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler", SLICE_ARGS(e->box));
+    if (e->kind == EFFECT_MESSAGE) {
+        struct pr_message m = sender_part(e->message, now_us);
+        ret->row = row_new(ret->box, &m);
+        return ret->row != NULL ? PR_OK : PR_ENOMEM;
+    }
+    if (e->kind == EFFECT_DELETE)
+        return PR_OK;
+    ret->kept = kept_new(e);
+    return ret->kept != NULL ? PR_OK : PR_ENOMEM;
+}
+
+void effect_memory_fini(struct effect_memory *m)
+{
+    row_free(m->row);
+    free(m->kept);
+}
+
+/* ---- Guards --------------------------------------------------------------------------------- */
+
+static bool is_same_mark(const struct kept *kept, const struct effect *e)
+{
+    return pr_id_equal(kept->id, e->id) && slice_eq(kept->box, e->box);
+}
+
+/* How many there are; *ret_twice: an event with this id is among them. */
+static int64_t guard_number(struct memory *memory, const struct effect *e, bool *ret_twice)
+{
+    pr_slice key = e->kind == EFFECT_EVENT ? e->message->stream : e->key;
+    int64_t number = 0;
+    *ret_twice = false;
+    list_foreach(node, kept_list(memory, e->kind, key)) {
+        const struct kept *kept = LIST_ENTRY(node, struct kept, node);
+        if (kept->kind != e->kind || !slice_eq(kept->key, key))
+            continue;
+        if (e->kind == EFFECT_SEEN)
+            number += is_same_mark(kept, e);
+        else
+            number = max64(number, kept->number + kept->count);
+        *ret_twice = *ret_twice || (e->kind == EFFECT_EVENT && pr_id_equal(kept->id, e->message->id));
+    }
+    return number;
+}
+
+void effects_compare(struct memory *memory, const struct effect *effects, size_t count, struct effect_guards *g)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool twice = false;
+        if (g->first[i] == SIZE_MAX || g->answers[i] != PR_OK)
+            continue;
+        int64_t number = guard_number(memory, &effects[i], &twice);
+        g->answers[i] = twice ? PR_DUPLICATE : g->first[i] == i ? effect_guard_answer(&effects[i], number) : PR_OK;
+    }
+    effect_guards_settle(g, effects, count);
+}
+
+/* ---- Changing ------------------------------------------------------------------------------- */
+
+static int message_apply(struct memory *memory, struct effect_memory *m)
+{
+    struct stored *row = m->row;
+    if (row_find_id(row->box, row->m.id, row->m.destination) != NULL ||
+        dead_find_id(row->box, row->m.id, row->m.destination) != NULL)
+        return PR_DUPLICATE;
+    m->row = NULL;
+    row->xid = memory->next_xid++;
+    row->m.seq = ++row->box->last_seq;
+    row_link(row);
+    box_touch(row->box);
+    return PR_OK;
+}
+
+static int delete_apply(struct box *box, pr_id id)
+{
+    int answer = PR_UNKNOWN;
+    list_foreach(node, &box->rows) {
+        struct stored *row = LIST_ENTRY(node, struct stored, order);
+        if (!pr_id_equal(row->m.id, id))
+            continue;
+        row_unlink(row);
+        row_free(row);
+        answer = PR_OK;
+    }
+    return answer;
+}
+
+static void state_forget(struct memory *memory, const struct effect *e)
+{
+    list_foreach(node, kept_list(memory, EFFECT_STATE, e->key)) {
+        struct kept *kept = LIST_ENTRY(node, struct kept, node);
+        if (kept->kind != EFFECT_STATE || !slice_eq(kept->key, e->key) || !slice_eq(kept->name, e->name))
+            continue;
+        list_remove(node);
+        free(kept);
+        return;
+    }
+}
+
+int effect_apply(struct memory *memory, const struct effect *e, struct effect_memory *m)
+{
+    bool ignored;
+    if (e->kind == EFFECT_MESSAGE)
+        return message_apply(memory, m);
+    if (e->kind == EFFECT_DELETE)
+        return delete_apply(m->box, e->id);
+    if (e->kind == EFFECT_STATE)
+        state_forget(memory, e);
+    if (e->kind == EFFECT_STATE && e->value.data == NULL)
+        return PR_OK;
+    m->kept->number = effect_has_guard(e) ? guard_number(memory, e, &ignored) : 0;
+    list_push_back(kept_list(memory, e->kind, m->kept->key), &m->kept->node);
+    m->kept = NULL;
+    return PR_OK;
+}
+
+void kept_free_all(struct memory *memory)
+{
+    for (size_t i = 0; i < KEPT_LISTS; i++)
+        list_foreach(node, &memory->kept[i]) {
+            struct kept *kept = LIST_ENTRY(node, struct kept, node);
+            list_remove(node);
+            free(kept);
+        }
+}
+
+/* ---- For tests -------------------------------------------------------------------------------- */
+
+/* One line for each: kind, key, number or name, value. */
+static void kept_write(const struct kept *k, struct buf *ret)
+{
+    if (k->kind == EFFECT_EVENT)
+        buf_addf(ret, "event %.*s %lld %.*s %.*s\n", SLICE_ARGS(k->key), (long long)k->number + 1, SLICE_ARGS(k->name),
+                 SLICE_ARGS(k->value));
+    else if (k->kind == EFFECT_HISTORY)
+        buf_addf(ret, "history %.*s %lld %lld %.*s\n", SLICE_ARGS(k->key), (long long)k->number, (long long)k->count,
+                 SLICE_ARGS(k->value));
+    else if (k->kind == EFFECT_STATE)
+        buf_addf(ret, "state %.*s %.*s %.*s\n", SLICE_ARGS(k->key), SLICE_ARGS(k->name), SLICE_ARGS(k->value));
+    else
+        buf_addf(ret, "seen %.*s %.*s\n", SLICE_ARGS(k->box), SLICE_ARGS(k->key));
+}
+
+void memory_effects_write(struct store *store, struct buf *ret)
+{
+    struct memory *memory = store->self;
+    pthread_mutex_lock(&memory->mutex);
+    for (size_t i = 0; i < KEPT_LISTS; i++)
+        list_foreach(node, &memory->kept[i])
+            kept_write(LIST_ENTRY(node, struct kept, node), ret);
+    pthread_mutex_unlock(&memory->mutex);
+}

@@ -1,0 +1,107 @@
+/* Guards of effects (core/effect.h): one statement for each kind takes the rows by their keys and tells their numbers.
+ *
+ * Rows are locked in the order of their keys, and those that somebody else holds are skipped: a cycle does not wait for a
+ * user's transaction.  What is not there yet is born with the effect itself, behind the verdicts (effect.c); when somebody
+ * else was faster, the cycle begins anew and finds it here. */
+#include "base/error.h"
+#include "base/slice.h"
+#include "store/postgres/postgres.h"
+
+/* $1: places in the cycle, $2 ...: keys.  Told: place, how many there are (NULL: somebody holds it). */
+static const char EVENT_GUARDS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, key)),"
+    " locked AS MATERIALIZED (SELECT v.ord, s.version FROM v JOIN {schema}.event_stream s ON s.stream = v.key"
+    " ORDER BY s.stream FOR NO KEY UPDATE OF s SKIP LOCKED)"
+    " SELECT ord, version FROM locked UNION ALL SELECT v.ord, CASE WHEN EXISTS (SELECT FROM {schema}.event_stream s"
+    " WHERE s.stream = v.key) THEN NULL ELSE 0 END FROM v WHERE v.ord NOT IN (SELECT ord FROM locked)";
+
+static const char HISTORY_GUARDS[] =
+    "WITH v AS MATERIALIZED (SELECT v.ord, v.key, (SELECT max(h.first) FROM {schema}.flow_history h"
+    " WHERE h.execution = v.key) AS first FROM unnest($1, $2) AS v(ord, key)),"
+    " locked AS MATERIALIZED (SELECT v.ord, h.first + h.count AS next FROM v JOIN {schema}.flow_history h"
+    " ON h.execution = v.key AND h.first = v.first ORDER BY h.execution FOR NO KEY UPDATE OF h SKIP LOCKED)"
+    " SELECT ord, next FROM locked UNION ALL SELECT v.ord, CASE WHEN v.first IS NOT NULL THEN NULL ELSE 0 END FROM v"
+    " WHERE v.ord NOT IN (SELECT ord FROM locked)";
+
+static const char SEEN_GUARDS[] = "SELECT v.ord, (EXISTS (SELECT FROM {schema}.seen s WHERE s.box = v.box AND s.id = v.id"
+                                  " AND s.handler = v.key))::int::bigint FROM unnest($1, $2, $3, $4) AS v(ord, key, box, id)";
+
+static const char KNOWN_EVENTS[] = "SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, key, id) JOIN {schema}.event e"
+                                   " ON e.stream = v.key AND e.id = v.id";
+
+static pr_slice guard_key(const struct effect *e)
+{
+    return e->kind == EFFECT_EVENT ? e->message->stream : e->key;
+}
+
+/* Those of one kind; later ones of the same guard only where their ids are asked for. */
+static void add_kind(struct cycle_run *run, enum effect_kind kind, bool ids, const char *sql, PGresult **ret)
+{
+    static const enum oid types[] = { OID_INT4, OID_TEXT, OID_TEXT, OID_UUID };
+    const struct cycle *c = run->cycle;
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        array_begin(&a[i], types[i]);
+    for (size_t i = 0; i < c->effect_count; i++) {
+        const struct effect *e = &c->effects[i];
+        if (e->kind != kind || run->guards.answers[i] != PR_OK || (!ids && run->guards.first[i] != i))
+            continue;
+        array_i32(&a[0], (int)i);
+        array_text(&a[1], guard_key(e));
+        array_text(&a[2], e->box);
+        array_id(&a[3], kind == EFFECT_EVENT ? e->message->id : e->id);
+    }
+    *ret = NULL;
+    if (a[0].count == 0)
+        return;
+    arg_array(&args, &a[0]);
+    arg_array(&args, &a[1]);
+    if (kind == EFFECT_SEEN)
+        arg_array(&args, &a[2]);
+    if (kind == EFFECT_SEEN || ids)
+        arg_array(&args, &a[3]);
+    link_add(run->link, sql, NO_BOX, &args, ret);
+}
+
+static void take_numbers(struct cycle_run *run, const PGresult *r)
+{
+    for (int i = 0; r != NULL && i < PQntuples(r); i++) {
+        size_t at = (size_t)field_int(r, i, 0);
+        const struct effect *e = &run->cycle->effects[at];
+        bool born = !field_is_null(r, i, 1) && field_i64(r, i, 1) == 0;
+        run->effect_numbers[at] = field_is_null(r, i, 1) ? 0 : field_i64(r, i, 1);
+        run->guards.answers[at] =
+            field_is_null(r, i, 1) ? ANSWER_BUSY : effect_guard_answer(e, run->effect_numbers[at]);
+        if (born && run->session->births_barred && run->guards.answers[at] == PR_OK)
+            run->guards.answers[at] = ANSWER_BUSY; /* somebody is making it: later */
+    }
+}
+
+int pg_guards_compare(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct effect_guards *g = &run->guards;
+    PGresult *events, *histories, *marks, *known;
+    int rc = effect_guards_init(g, c->effects, c->effect_count, c->verdict_count, &run->session->arena);
+    run->effect_numbers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(run->effect_numbers[0]));
+    if (rc != PR_OK || run->effect_numbers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu effects", c->effect_count);
+    if (!g->any)
+        return PR_OK;
+    add_kind(run, EFFECT_EVENT, false, EVENT_GUARDS, &events);
+    add_kind(run, EFFECT_HISTORY, false, HISTORY_GUARDS, &histories);
+    add_kind(run, EFFECT_SEEN, false, SEEN_GUARDS, &marks);
+    add_kind(run, EFFECT_EVENT, true, KNOWN_EVENTS, &known);
+    rc = link_run(run->link, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    take_numbers(run, events);
+    take_numbers(run, histories);
+    take_numbers(run, marks);
+    for (int i = 0; known != NULL && i < PQntuples(known); i++)
+        if (g->answers[field_int(known, i, 0)] != ANSWER_BUSY)
+            g->answers[field_int(known, i, 0)] = PR_DUPLICATE;
+    effect_guards_settle(g, c->effects, c->effect_count);
+    return PR_OK;
+}
