@@ -14,7 +14,7 @@ enum change_guard {
     GUARD_ATTEMPTS = 1, /* attempts are attempts_are: nobody judged it or began to count anew */
     GUARD_NOT_PARKED = 2,
     GUARD_NOT_RELEASED = 4,
-    GUARD_DUE = 16, /* due_at is due_is_us */
+    GUARD_DUE = 16,       /* due_at is due_is_us */
     GUARD_MAY_UNPARK = 8, /* if it is parked, then for want of a route, and not by a person or a rule */
 };
 
@@ -32,7 +32,7 @@ enum change_set {
     SET_STORY = 512,
     SET_ERROR = 1024,
     SET_DUE_AT = 4096, /* due_us, a time */
-    SET_NOTE = 2048, /* of a dead letter: put behind what is there */
+    SET_NOTE = 2048,   /* of a dead letter: put behind what is there */
 };
 
 /* What becomes of a row of a box ... */

@@ -39,8 +39,8 @@ enum verdict_kind {
                           * error stay when reason is 0, failed_at stays unless counted */
     VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
     VERDICT_HOLD,        /* held_by = key (fresh and due rows that others go before; not a hand-out).  due stays */
-    VERDICT_RESCHEDULE,  /* a row that is worked by its time alone: due = due_us, if it is still due_is_us; not a hand-out */
-    VERDICT_SPLIT,       /* the row, whose time has come, is replaced by one per destination: same id and seq,
+    VERDICT_RESCHEDULE, /* a row that is worked by its time alone: due = due_us, if it is still due_is_us; not a hand-out */
+    VERDICT_SPLIT,      /* the row, whose time has come, is replaced by one per destination: same id and seq,
                           * counters 0, no due time, released as it is, held_by = its holder */
 };
 
@@ -70,14 +70,14 @@ struct verdict {
     enum verdict_kind kind;
     uint64_t row; /* with id: both must match */
     pr_id id;
-    int number;           /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
-    int bits;             /* status bits reached: OR-ed in */
-    int reason;           /* FAIL, POSTPONE, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
-    pr_slice code, error; /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
+    int number;                /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
+    int bits;                  /* status bits reached: OR-ed in */
+    int reason;                /* FAIL, POSTPONE, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
+    pr_slice code, error;      /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
     int64_t due_is_us, due_us; /* RESCHEDULE */
-    int64_t delay_us;     /* FAIL, POSTPONE, ABANDON: due = store's now + delay; PR_NEVER parks */
-    pr_slice story;       /* the whole new story; empty: unchanged */
-    pr_slice held_by;     /* HOLD */
+    int64_t delay_us;          /* FAIL, POSTPONE, ABANDON: due = store's now + delay; PR_NEVER parks */
+    pr_slice story;            /* the whole new story; empty: unchanged */
+    pr_slice held_by;          /* HOLD */
     int cause;            /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
     bool counted;         /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
                             * failure of its endpoint */
@@ -244,7 +244,7 @@ struct cycle_reply {
     int64_t now_us; /* the store's clock */
     int64_t epoch;
     int64_t lease_left_us; /* after this cycle; the engine counts it from before it asked */
-    bool replayed;         /* this number was applied before; split_rows are not known, and of answers (which may be NULL)
+    bool replayed; /* this number was applied before; split_rows are not known, and of answers (which may be NULL)
                             * only who was busy or refused.  It has
                              * read again: the fresh scan went back to where it stood before this number */
     bool
@@ -256,8 +256,9 @@ struct cycle_reply {
     int64_t drawn;        /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
                              * send are not in the way of a cycle (see policy/courtesy.h) */
 
-    int *answers;         /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED */
-    int *effect_answers;  /* per effect, see core/effect.h; PR_UNKNOWN also when its verdict was not applied.  NULL: not known */
+    int *answers; /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED */
+    int *
+        effect_answers; /* per effect, see core/effect.h; PR_UNKNOWN also when its verdict was not applied.  NULL: not known */
     uint64_t *split_rows; /* per destination of every SPLIT, in order of verdicts; 0: not applied */
 
     struct row *rows; /* everything that was read, in the order asked */

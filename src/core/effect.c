@@ -23,7 +23,8 @@ uint64_t effect_guard_hash(const struct effect *e)
 }
 
 /* A table of the first effect of each guard. */
-static void find_first(struct effect_guards *g, const struct effect *effects, size_t count, uint32_t *table, size_t room)
+static void find_first(struct effect_guards *g, const struct effect *effects, size_t count, uint32_t *table,
+                       size_t room)
 {
     for (size_t i = 0; i < count; i++) {
         g->first[i] = SIZE_MAX;
@@ -61,7 +62,8 @@ int effect_guards_init(struct effect_guards *g, const struct effect *effects, si
 void effect_guards_settle(struct effect_guards *g, const struct effect *effects, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (g->first[i] != SIZE_MAX && g->first[i] != i && g->answers[i] == PR_OK && g->answers[g->first[i]] != PR_DUPLICATE)
+        if (g->first[i] != SIZE_MAX && g->first[i] != i && g->answers[i] == PR_OK &&
+            g->answers[g->first[i]] != PR_DUPLICATE)
             g->answers[i] = g->answers[g->first[i]]; /* it goes with the first */
         bool busy = g->answers[i] == ANSWER_BUSY, refused = g->answers[i] == PR_STALE && effects[i].takes_verdict;
         if (effects[i].verdict == EFFECT_ALWAYS || (!busy && !refused))

@@ -58,10 +58,10 @@ uint64_t effect_guard_hash(const struct effect *e);
 
 /* What the guard of each effect says. */
 struct effect_guards {
-    size_t *first;  /* of each effect: the first one with the same guard; SIZE_MAX: it has none */
-    int *answers;   /* of each: PR_OK, PR_DUPLICATE, PR_STALE, ANSWER_BUSY */
-    int *verdicts;  /* of each verdict: PR_OK, ANSWER_REFUSED, ANSWER_BUSY */
-    bool any;       /* one of them has a guard */
+    size_t *first; /* of each effect: the first one with the same guard; SIZE_MAX: it has none */
+    int *answers;  /* of each: PR_OK, PR_DUPLICATE, PR_STALE, ANSWER_BUSY */
+    int *verdicts; /* of each verdict: PR_OK, ANSWER_REFUSED, ANSWER_BUSY */
+    bool any;      /* one of them has a guard */
 };
 
 /* The first step: which guards are shared.  Answers are PR_OK, or ANSWER_BUSY where an earlier verdict has the guard.

@@ -159,7 +159,7 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
                 e->endpoints[i].paused_until_us = r->endpoints[k].paused_until_us;
 }
 
-#define REFUSED_PAUSE_US PR_SECONDS(1) /* until a handler whose effects were refused is asked again */
+#define REFUSED_PAUSE_US PR_SECONDS(1)    /* until a handler whose effects were refused is asked again */
 #define BUSY_PAUSE_US PR_MILLISECONDS(20) /* until a row is tried again that somebody else holds */
 
 /* ---- Verdicts and receipts ------------------------------------------------------------------------- */

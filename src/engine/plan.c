@@ -289,8 +289,7 @@ static size_t count_effects(const struct engine *e)
 static size_t plan_effects(const struct send_effect *effects, size_t verdict, struct effect *ret)
 {
     size_t count = 0;
-    for (const struct send_effect *f = effects; f != NULL; f = f->next)
-        {
+    for (const struct send_effect *f = effects; f != NULL; f = f->next) {
         ret[count] = f->effect;
         ret[count].verdict = verdict;
         ret[count].box = f->box;

@@ -188,8 +188,8 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
                   pr_slice error, int64_t now_us)
 {
     static const char *const steps[] = {
-        [VERDICT_ABANDON] = "abandon", [VERDICT_POSTPONE] = "postpone", [VERDICT_RELEASE] = "release", [VERDICT_DISCARD] = "discard",
-        [VERDICT_EXPIRE] = "expire",   [VERDICT_PARK] = "park",
+        [VERDICT_ABANDON] = "abandon", [VERDICT_POSTPONE] = "postpone", [VERDICT_RELEASE] = "release",
+        [VERDICT_DISCARD] = "discard", [VERDICT_EXPIRE] = "expire",     [VERDICT_PARK] = "park",
     };
     struct telling t = { reason, (pr_slice){ 0 }, error, rule, steps[kind], kind == VERDICT_PARK ? PR_NEVER : 0 };
 

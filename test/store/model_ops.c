@@ -97,9 +97,9 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
 {
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
     static const pr_slice holders[] = { { NULL, 0 }, { "k2", 2 } };
-    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE,    VERDICT_FAIL,    VERDICT_FAIL,    VERDICT_RETURN,
-                                               VERDICT_ABANDON,     VERDICT_RELEASE, VERDICT_DISCARD, VERDICT_EXPIRE,
-                                               VERDICT_DEAD_LETTER, VERDICT_PARK,    VERDICT_HOLD,    VERDICT_HOLD,
+    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE,    VERDICT_FAIL,     VERDICT_FAIL,      VERDICT_RETURN,
+                                               VERDICT_ABANDON,     VERDICT_RELEASE,  VERDICT_DISCARD,   VERDICT_EXPIRE,
+                                               VERDICT_DEAD_LETTER, VERDICT_PARK,     VERDICT_HOLD,      VERDICT_HOLD,
                                                VERDICT_SPLIT,       VERDICT_POSTPONE, VERDICT_RESCHEDULE };
     static const int64_t delays[] = { 0, 2000000, 7000000, INT64_MAX };
     const struct model_row *r = pick_row(&run->m, pick);

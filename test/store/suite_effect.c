@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-static const struct pr_message placed = { .id = { { 7 } }, .type = { "placed", 6 }, .stream = { "order-1", 7 },
-                                          .payload = { "one", 3 } };
+static const struct pr_message placed = {
+    .id = { { 7 } }, .type = { "placed", 6 }, .stream = { "order-1", 7 }, .payload = { "one", 3 }
+};
 
 /* The answers of a cycle with one completed message and these effects. */
 struct outcome {
@@ -17,7 +18,8 @@ static struct outcome complete_with(struct worker *w, pr_id id, const struct eff
 {
     struct claim c = worker_claim(w, id);
     const struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
-    const struct cycle_reply *r = CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = effects, .effect_count = count);
+    const struct cycle_reply *r =
+        CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = effects, .effect_count = count);
     struct outcome o = { .verdict = r->answers[0] };
     memcpy(o.effects, r->effect_answers, count * sizeof(o.effects[0]));
     return o;
@@ -93,7 +95,9 @@ STORE_TEST(an_event_that_is_in_its_stream_already_is_a_duplicate_and_no_conflict
 STORE_TEST(history_is_appended_at_the_number_that_is_expected_and_at_no_other) /* B125 */
 {
     struct worker *w = suite_join(s, "outbox");
-    struct effect e = { .kind = EFFECT_HISTORY, .key = PR_STR("x1"), .value = PR_STR("{}"), .count = 3, .takes_verdict = true };
+    struct effect e = {
+        .kind = EFFECT_HISTORY, .key = PR_STR("x1"), .value = PR_STR("{}"), .count = 3, .takes_verdict = true
+    };
     CHECK_EQ(complete_with(w, SEND(s, "outbox"), &e, 1).verdict, PR_OK);
     pr_id twice = SEND(s, "outbox");
     CHECK_EQ(complete_with(w, twice, &e, 1).verdict, ANSWER_REFUSED);
@@ -137,7 +141,10 @@ STORE_TEST(a_row_of_another_box_is_deleted_with_the_verdict) /* B128 */
 STORE_TEST(a_mark_is_made_once_and_its_key_refuses_the_second) /* B92 */
 {
     struct worker *w = suite_join(s, "outbox");
-    struct effect e = { .kind = EFFECT_SEEN, .box = PR_STR("outbox"), .id = suite_id(77), .key = PR_STR("billing"),
+    struct effect e = { .kind = EFFECT_SEEN,
+                        .box = PR_STR("outbox"),
+                        .id = suite_id(77),
+                        .key = PR_STR("billing"),
                         .takes_verdict = true };
     CHECK_EQ(complete_with(w, SEND(s, "outbox"), &e, 1).verdict, PR_OK);
     pr_id twice = SEND(s, "outbox");
@@ -195,7 +202,11 @@ STORE_TEST(effects_without_a_verdict_are_applied_and_refused_on_their_own)
     struct worker *w = suite_join(s, "outbox");
     const struct effect e[] = {
         { .kind = EFFECT_EVENT, .verdict = EFFECT_ALWAYS, .message = &placed, .expected = 1, .takes_verdict = true },
-        { .kind = EFFECT_STATE, .verdict = EFFECT_ALWAYS, .key = PR_STR("f"), .name = PR_STR("a"), .value = PR_STR("1") },
+        { .kind = EFFECT_STATE,
+          .verdict = EFFECT_ALWAYS,
+          .key = PR_STR("f"),
+          .name = PR_STR("a"),
+          .value = PR_STR("1") },
     };
     CYCLE(w, .effects = e, .effect_count = 2);
     CHECK_EQ(w->reply->effect_answers[0], PR_STALE);
@@ -211,7 +222,12 @@ STORE_TEST(a_cycle_that_is_asked_again_says_who_was_refused_and_does_nothing_twi
     const struct verdict v[] = { VERDICT_OF(a, .kind = VERDICT_COMPLETE), VERDICT_OF(b, .kind = VERDICT_COMPLETE) };
     const struct effect e[] = {
         { .kind = EFFECT_EVENT, .message = &placed, .expected = 4, .takes_verdict = true },
-        { .kind = EFFECT_HISTORY, .verdict = 1, .key = PR_STR("x"), .value = PR_STR("[]"), .count = 1, .takes_verdict = true },
+        { .kind = EFFECT_HISTORY,
+          .verdict = 1,
+          .key = PR_STR("x"),
+          .value = PR_STR("[]"),
+          .count = 1,
+          .takes_verdict = true },
     };
     CYCLE(w, .verdicts = v, .verdict_count = 2, .effects = e, .effect_count = 2);
     CHECK_EQ(w->reply->answers[0], ANSWER_REFUSED);

@@ -100,8 +100,10 @@ static void sqlite_repair(struct suite *s, pr_id id, const char *payload)
 static void sqlite_effects(struct suite *s, struct buf *ret)
 {
     static const char sql[] =
-        "SELECT 'event ' || stream || ' ' || version || ' ' || type || ' ' || CAST(payload AS TEXT) FROM postrider_event"
-        " UNION ALL SELECT 'history ' || execution || ' ' || first || ' ' || count || ' ' || events FROM postrider_flow_history"
+        "SELECT 'event ' || stream || ' ' || version || ' ' || type || ' ' || CAST(payload AS TEXT) FROM "
+        "postrider_event"
+        " UNION ALL SELECT 'history ' || execution || ' ' || first || ' ' || count || ' ' || events FROM "
+        "postrider_flow_history"
         " UNION ALL SELECT 'state ' || flow || ' ' || key || ' ' || CAST(value AS TEXT) FROM postrider_flow_state"
         " UNION ALL SELECT 'seen ' || box || ' ' || handler FROM postrider_seen";
     sqlite3 *db = sqlite_raw(s);

@@ -17,9 +17,9 @@ struct tally_work {
 
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
-    struct instance *joins;       /* NULL: it is an instance already */
-    struct change *changes;       /* one per verdict */
-    struct change_memory *memory; /* of each of them */
+    struct instance *joins;        /* NULL: it is an instance already */
+    struct change *changes;        /* one per verdict */
+    struct change_memory *memory;  /* of each of them */
     struct effect_memory *effects; /* one per effect */
     struct effect_guards guards;
     int *answers; /* becomes the instance's */
@@ -61,7 +61,8 @@ static void work_fini(struct work *work, const struct cycle *cycle)
 static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
                              struct pr_error *reterr)
 {
-    int rc = effect_guards_init(&work->guards, cycle->effects, cycle->effect_count, cycle->verdict_count, &session->arena);
+    int rc =
+        effect_guards_init(&work->guards, cycle->effects, cycle->effect_count, cycle->verdict_count, &session->arena);
     for (size_t i = 0; i < cycle->effect_count && rc == PR_OK; i++)
         rc = effect_take(session->box->memory, &cycle->effects[i], now_us, &work->effects[i], reterr);
     if (rc == PR_OK && work->guards.any && cycle->verdict_count > 0) {
@@ -150,8 +151,8 @@ static int work_take(struct work *work, struct session *session, const struct cy
     session->reply.effect_answers = arena_alloc_array(arena, cycle->effect_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
     if (work->changes == NULL || work->memory == NULL || work->effects == NULL || work->tallies == NULL ||
-        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL || session->reply.effect_answers == NULL ||
-        session->reply.split_rows == NULL)
+        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL ||
+        session->reply.effect_answers == NULL || session->reply.split_rows == NULL)
         return PR_ENOMEM;
 
     int rc = work_take_changes(work, session, cycle);

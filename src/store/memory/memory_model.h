@@ -28,7 +28,7 @@
 #define NOTICES_KEPT 1024 /* who is further behind reads everything anew */
 #define NOTICES_MAX 256   /* in one reply */
 #define AUDIT_KEPT 1000
-#define KEPT_LISTS 1024   /* of what effects left behind */
+#define KEPT_LISTS 1024    /* of what effects left behind */
 #define DONE_PURGE_MAX 256 /* in one cycle */
 
 /* ---- Rows ------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ struct instance {
     int64_t lease_end; /* monotonic */
     int64_t started_us;
     struct list receipts;
-    int *answers;     /* to the verdicts of its latest cycle, where guards could refuse them; malloc'ed, or NULL */
+    int *answers;         /* to the verdicts of its latest cycle, where guards could refuse them; malloc'ed, or NULL */
     struct list breakers; /* those that are not closed */
     pr_slice name;
     char text[];
@@ -293,14 +293,14 @@ void change_apply(struct stored *row, const struct change *change, struct change
                   int64_t keep_us, uint64_t *split_rows);
 
 /* memory_effect.c */
-struct effect_memory { /* what an effect may need, taken before anything is changed */
+struct effect_memory {  /* what an effect may need, taken before anything is changed */
     struct box *box;    /* MESSAGE, DELETE */
     struct stored *row; /* MESSAGE */
     struct kept *kept;
 };
 PR_MUST_CHECK int effect_take(struct memory *memory, const struct effect *effect, int64_t now_us,
                               struct effect_memory *ret, struct pr_error *reterr); /* Fault PR_ENOTFOUND: its box */
-void effect_memory_fini(struct effect_memory *memory); /* what was not used */
+void effect_memory_fini(struct effect_memory *memory);                             /* what was not used */
 void effects_compare(struct memory *memory, const struct effect *effects, size_t count, struct effect_guards *guards);
 int effect_apply(struct memory *memory, const struct effect *effect, struct effect_memory *m); /* the answer */
 void kept_free_all(struct memory *memory);

@@ -209,10 +209,10 @@ void pg_lease_tell(struct cycle_run *run);              /* in the reply */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
 bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
 PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
-PR_MUST_CHECK int pg_guards_compare(struct cycle_run *run); /* of effects; before the verdicts */
-PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);  /* outcome 1: begin anew */
-PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);   /* who was refused or busy, in the claim row */
-PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);   /* of a cycle that is asked again */
+PR_MUST_CHECK int pg_guards_compare(struct cycle_run *run);         /* of effects; before the verdicts */
+PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);          /* outcome 1: begin anew */
+PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);           /* who was refused or busy, in the claim row */
+PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);           /* of a cycle that is asked again */
 void pg_receipts_add(struct cycle_run *run);
 
 /* breaker.c */

@@ -25,9 +25,10 @@ static int guard_read(struct cycle_run *run, const struct effect *e, int64_t *re
         rc = conn_int(run->conn, "SELECT version FROM postrider_event_stream WHERE stream = ?1", NO_BOX,
                       VALUES(V_TEXT(e->message->stream)), ret, run->reterr);
     else if (e->kind == EFFECT_HISTORY)
-        rc = conn_int(run->conn,
-                      "SELECT first + count FROM postrider_flow_history WHERE execution = ?1 ORDER BY first DESC LIMIT 1",
-                      NO_BOX, VALUES(V_TEXT(e->key)), ret, run->reterr);
+        rc = conn_int(
+            run->conn,
+            "SELECT first + count FROM postrider_flow_history WHERE execution = ?1 ORDER BY first DESC LIMIT 1", NO_BOX,
+            VALUES(V_TEXT(e->key)), ret, run->reterr);
     else
         rc = conn_int(run->conn, "SELECT 1 FROM postrider_seen WHERE box = ?1 AND id = ?2 AND handler = ?3", NO_BOX,
                       VALUES(V_TEXT(e->box), V_ID(e->id), V_TEXT(e->key)), ret, run->reterr);
@@ -80,21 +81,23 @@ static int append_event(struct cycle_run *run, const struct effect *e)
                        " ON CONFLICT (stream) DO UPDATE SET version = version + 1",
                        VALUES(V_TEXT(m->stream)), NULL);
     if (rc == PR_OK)
-        rc = effect_do(run,
-                       "INSERT INTO postrider_event (stream, version, id, type, content_type, headers, payload, created_at)"
-                       " SELECT stream, version, ?2, ?3, ?4, ?5, ?6, ?7 FROM postrider_event_stream WHERE stream = ?1",
-                       VALUES(V_TEXT(m->stream), V_ID(m->id), V_TEXT(m->type), V_TEXT_OR_NULL(m->content_type),
-                              V_TEXT_OR_NULL(m->headers), V_BLOB(m->payload), V_INT(run->now_us)),
-                       NULL);
+        rc = effect_do(
+            run,
+            "INSERT INTO postrider_event (stream, version, id, type, content_type, headers, payload, created_at)"
+            " SELECT stream, version, ?2, ?3, ?4, ?5, ?6, ?7 FROM postrider_event_stream WHERE stream = ?1",
+            VALUES(V_TEXT(m->stream), V_ID(m->id), V_TEXT(m->type), V_TEXT_OR_NULL(m->content_type),
+                   V_TEXT_OR_NULL(m->headers), V_BLOB(m->payload), V_INT(run->now_us)),
+            NULL);
     return rc;
 }
 
 static int append_history(struct cycle_run *run, const struct effect *e)
 {
-    return effect_do(run,
-                     "INSERT INTO postrider_flow_history (execution, first, count, events) SELECT ?1, coalesce((SELECT"
-                     " first + count FROM postrider_flow_history WHERE execution = ?1 ORDER BY first DESC LIMIT 1), 0), ?2, ?3",
-                     VALUES(V_TEXT(e->key), V_INT(e->count), V_TEXT(e->value)), NULL);
+    return effect_do(
+        run,
+        "INSERT INTO postrider_flow_history (execution, first, count, events) SELECT ?1, coalesce((SELECT"
+        " first + count FROM postrider_flow_history WHERE execution = ?1 ORDER BY first DESC LIMIT 1), 0), ?2, ?3",
+        VALUES(V_TEXT(e->key), V_INT(e->count), V_TEXT(e->value)), NULL);
 }
 
 static int set_state(struct cycle_run *run, const struct effect *e)

@@ -112,7 +112,7 @@ struct cycle_run {
     int64_t repaired;                    /* becomes the session's when the cycle lands */
     int64_t position[LANE_COUNT];        /* becomes the session's when the cycle lands */
     int64_t position_before[LANE_COUNT]; /* the same, before anything was read */
-    struct effect_guards guards; /* of the cycle's effects */
+    struct effect_guards guards;         /* of the cycle's effects */
     struct pr_error *reterr;
 };
 

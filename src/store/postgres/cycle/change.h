@@ -24,7 +24,7 @@ struct pg_changes {
     bool wary;                /* somebody holds rows: take all of them by SKIP LOCKED, also those that are deleted */
 
     const int *blocked; /* of each: not to be applied, with this answer; NULL or PR_OK: it goes */
-    int *answers; /* PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
+    int *answers;       /* PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
     uint64_t *split_rows;
     bool any_busy;
 };

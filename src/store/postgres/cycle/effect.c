@@ -209,10 +209,13 @@ static const char DELETE_ROWS[] =
 static const char EVENT_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)"
     " AS v(ord, id, stream, version, type, content_type, headers, payload)),"
-    " last AS MATERIALIZED (SELECT stream, max(version) AS version, min(version) AS first FROM v GROUP BY stream ORDER BY stream),"
-    " raised AS (UPDATE {schema}.event_stream s SET version = l.version FROM last l WHERE s.stream = l.stream AND l.first > 1"
+    " last AS MATERIALIZED (SELECT stream, max(version) AS version, min(version) AS first FROM v GROUP BY stream ORDER "
+    "BY stream),"
+    " raised AS (UPDATE {schema}.event_stream s SET version = l.version FROM last l WHERE s.stream = l.stream AND "
+    "l.first > 1"
     " RETURNING s.stream),"
-    " born AS (INSERT INTO {schema}.event_stream (stream, version) SELECT l.stream, l.version FROM last l WHERE l.first = 1"
+    " born AS (INSERT INTO {schema}.event_stream (stream, version) SELECT l.stream, l.version FROM last l WHERE "
+    "l.first = 1"
     " ORDER BY l.stream ON CONFLICT (stream) DO NOTHING RETURNING stream),"
     " mine AS (SELECT stream FROM raised UNION ALL SELECT stream FROM born),"
     " made AS (INSERT INTO {schema}.event (stream, version, id, type, content_type, headers, payload, created_at)"
@@ -222,7 +225,8 @@ static const char EVENT_ROWS[] =
 
 static const char HISTORY_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS v(ord, execution, first, count, events)),"
-    " made AS (INSERT INTO {schema}.flow_history (execution, first, count, events) SELECT execution, first, count, events"
+    " made AS (INSERT INTO {schema}.flow_history (execution, first, count, events) SELECT execution, first, count, "
+    "events"
     " FROM v ORDER BY execution, first ON CONFLICT (execution, first) DO NOTHING RETURNING execution, first)"
     " SELECT v.ord FROM v JOIN made m ON m.execution = v.execution AND m.first = v.first";
 
@@ -299,7 +303,9 @@ static void add_rows(struct cycle_run *run, struct effect_run *s)
         bool has_time; /* as $1 */
         enum oid types[9];
     } kinds[EFFECT_KINDS] = {
-        [EFFECT_EVENT] = { EVENT_ROWS, true, { OID_INT4, OID_UUID, OID_TEXT, OID_INT8, OID_TEXT, OID_TEXT, OID_JSON, OID_BYTEA } },
+        [EFFECT_EVENT] = { EVENT_ROWS,
+                           true,
+                           { OID_INT4, OID_UUID, OID_TEXT, OID_INT8, OID_TEXT, OID_TEXT, OID_JSON, OID_BYTEA } },
         [EFFECT_HISTORY] = { HISTORY_ROWS, false, { OID_INT4, OID_TEXT, OID_INT8, OID_INT8, OID_TEXT } },
         [EFFECT_STATE] = { STATE_ROWS, false, { OID_INT4, OID_TEXT, OID_TEXT, OID_BYTEA } },
         [EFFECT_DELETE] = { DELETE_ROWS, false, { OID_INT4, OID_UUID } },
@@ -455,8 +461,8 @@ int pg_answers_note(struct cycle_run *run)
     arg_i64(&args, (int64_t)c->number);
     arg_array(&args, &a[0]);
     arg_array(&args, &a[1]);
-    link_add(run->link, "UPDATE {schema}.claim SET refused = $3, busy = $4 WHERE instance = $1 AND cycle = $2", NO_BOX, &args,
-             NULL);
+    link_add(run->link, "UPDATE {schema}.claim SET refused = $3, busy = $4 WHERE instance = $1 AND cycle = $2", NO_BOX,
+             &args, NULL);
     return link_run(run->link, run->reterr);
 }
 
@@ -470,10 +476,11 @@ int pg_answers_read(struct cycle_run *run)
         return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
     arg_id(&args, c->instance);
     arg_i64(&args, (int64_t)c->number);
-    int rc = link_do(run->link,
-                     "SELECT unnest(c.refused), true FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2 UNION ALL"
-                     " SELECT unnest(c.busy), false FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2",
-                     NO_BOX, &args, &r, run->reterr);
+    int rc =
+        link_do(run->link,
+                "SELECT unnest(c.refused), true FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2 UNION ALL"
+                " SELECT unnest(c.busy), false FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2",
+                NO_BOX, &args, &r, run->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++)
         if ((size_t)field_int(r, i, 0) < c->verdict_count)
             answers[field_int(r, i, 0)] = field_bool(r, i, 1) ? ANSWER_REFUSED : ANSWER_BUSY;
