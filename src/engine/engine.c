@@ -193,6 +193,7 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
             item_return(e, item, true);
             break;
         }
+        item->refusable = effects_can_refuse(effects);
         settle_success(e, item, result->bits, now_us);
         item->effects = effects;
         break;

@@ -83,6 +83,7 @@ struct item {
     bool from_due;                      /* its row has a due time */
     struct endpoint_breaker *weighs_on; /* its pending verdict is a failure that this breaker counted; NULL: none did */
     bool outdated;                      /* an operator changed its row while it was out */
+    bool refusable;                     /* effects have guards: its stream is freed by the store's answer, not before */
     struct delivery delivery;
     struct verdict verdict;
     char *texts;                 /* owned: what the slices of verdict point at */
@@ -506,6 +507,7 @@ void item_drop_verdict(struct item *item);
 void verdict_tally(struct engine *e, const struct item *item, int sign);
 int effects_copy(const struct send_effect *effects, struct send_effect **ret);
 void effects_free(struct send_effect *effects);
+bool effects_can_refuse(const struct send_effect *effects);
 
 /* engine.c */
 void engine_new_instance(struct engine *e);

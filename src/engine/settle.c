@@ -59,6 +59,14 @@ int effects_copy(const struct send_effect *effects, struct send_effect **ret)
     return PR_OK;
 }
 
+bool effects_can_refuse(const struct send_effect *effects)
+{
+    for (; effects != NULL; effects = effects->next)
+        if (effect_has_guard(&effects->effect))
+            return true;
+    return false;
+}
+
 void effects_free(struct send_effect *effects)
 {
     while (effects != NULL) {
@@ -161,7 +169,7 @@ void judge_complete(struct engine *e, struct item *item, int bits)
     begin_verdict(item, VERDICT_COMPLETE);
     item->verdict.bits = bits | PR_STATUS_PUBLISHED;
     item_move(e, item, PLACE_JUDGED);
-    if (s != NULL) {
+    if (s != NULL && !item->refusable) {
         s->busy--;
         stream_remove_head(e, s, item->m.seq);
         item->stream = NULL;

@@ -65,8 +65,7 @@ static struct send_effect *effect_new(pr_slice box, const struct pr_message *mes
         return NULL;
     char *block = (char *)(e + 1);
     memcpy(block, box.data, box.size);
-    e->next = NULL;
-    e->box = (pr_slice){ block, box.size };
+    *e = (struct send_effect){ .box = { block, box.size } };
     message_copy(message, block + box.size, &e->message);
     if (pr_id_is_zero(e->message.id))
         pr_id_new(&e->message.id);

@@ -410,7 +410,7 @@ TEST(worker_refuses_wrong_arguments)
     CHECK_EQ(pr_worker_open(&options, &worker, &error) == PR_OK
                  ? pr_worker_cycle(worker, NULL, 0, NULL, &claimed, 1, &count, &error)
                  : error.code,
-             PR_ESCHEMA);
+             PR_ENOTFOUND);
     options = (struct pr_worker_options){ .store_url = "nosuchstore:x" };
     CHECK(pr_worker_open(&options, &worker, &error) < 0);
     options = (struct pr_worker_options){ .store_url = NULL };

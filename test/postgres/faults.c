@@ -228,7 +228,7 @@ STORE_TEST(a_connection_that_ended_in_the_middle_of_a_cycle_leaves_nothing_behin
     PGconn *pg = suite_pg_connect(), *blocker = suite_pg_connect();
     step_prepare(s, w, &t);
     suite_pg_do(blocker, "BEGIN");
-    suite_pg_do(blocker, "SELECT FROM %s.outbox FOR UPDATE");
+    suite_pg_do(blocker, "LOCK TABLE %s.outbox IN EXCLUSIVE MODE"); /* rows alone are not waited for */
     struct job job = { w, &t.cycle, 0 };
     CHECK_EQ(pthread_create(&thread, NULL, job_run, &job), 0);
     wait_for_blocked(pg);
@@ -282,7 +282,7 @@ STORE_TEST(a_lock_that_somebody_holds_for_long_is_told_and_not_waited_for)
     step_prepare(s, w, &t);
     t.cycle.lease_us = PR_MILLISECONDS(600);
     suite_pg_do(blocker, "BEGIN");
-    suite_pg_do(blocker, "SELECT FROM %s.outbox FOR UPDATE");
+    suite_pg_do(blocker, "LOCK TABLE %s.outbox IN EXCLUSIVE MODE"); /* rows alone are not waited for */
     int64_t start_us = clock_mono_us(clock_system());
     CHECK_EQ(worker_try(w, &t.cycle), PR_EBUSY);
     CHECK(clock_mono_us(clock_system()) - start_us < PR_SECONDS(5)); /* 0.2 s when nobody is busy */
