@@ -306,6 +306,8 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_CLOSE: check_close(c, e); break;
     case EVENT_VERDICT: check_verdict(c, e); break;
     case EVENT_BORN: check_born(c, e); break;
+    case EVENT_EFFECT: check_effect(c, e); break;
+    case EVENT_KEPT: check_kept(c, e); break;
     case EVENT_START: check_start(c, e); break;
     case EVENT_ARRIVE: check_arrive(c, e); break;
     case EVENT_RESULT: check_result(c, e); break;

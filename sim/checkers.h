@@ -7,6 +7,7 @@
  *   I4   hand-outs counted and within the limit   I12  never retried early
  *   I5   one end, legal changes of state          I14  the window is bounded
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
+ *   I23  effects are stored with their verdict or not at all
  *   I22  no more than its rate goes to an endpoint  I21  breakers as people see them are the engines' own
  *   I24  nothing is sent whose commit was lost, once the engine knows
  *   I25  nobody is dead without proof             I26  who is proven guilty is not tried on
@@ -16,6 +17,7 @@
  *   check_lease.c   I6: sessions and lanes
  *   check_rate.c    I22
  *   check_blame.c   I25, I26
+ *   check_effect.c  I23
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H
 #define SIM_CHECKERS_H
@@ -81,6 +83,7 @@ struct shadow_row {
 };
 
 struct shadow_message {
+    bool event_stored, marked; /* by an effect */
     struct shadow_row *rows;
     const struct parcel *parcel;
     struct shadow_message *next_in_stream; /* in order of commits */
@@ -121,7 +124,13 @@ struct shadow_pace {
     size_t count;                   /* of all */
 };
 
+struct shadow_effects {
+    int64_t numbers[EFFECT_KINDS][SIM_EFFECT_KEYS]; /* events and entries of history */
+    bool mismatch; /* of the verdict that is being read: a guard of its effects does not hold */
+};
+
 struct checker {
+    struct shadow_effects effects;
     struct world *w;
     const struct scenario *s;
     struct breach *breach;
@@ -183,5 +192,9 @@ void check_born(struct checker *c, const struct event *e);
 void check_start(struct checker *c, const struct event *e);
 void check_arrive(struct checker *c, const struct event *e);
 void check_result(struct checker *c, const struct event *e);
+
+/* check_effect.c */
+void check_effect(struct checker *c, const struct event *e);
+void check_kept(struct checker *c, const struct event *e);
 
 #endif

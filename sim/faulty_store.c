@@ -81,7 +81,7 @@ static void unmistake(struct world *w, const struct verdict *v, struct event *ev
 static void witness_effects(struct world *w, const struct cycle *cycle, size_t verdict)
 {
     for (size_t i = 0; i < cycle->effect_count; i++) {
-        if (cycle->effects[i].verdict != verdict)
+        if (cycle->effects[i].verdict != verdict || cycle->effects[i].kind != EFFECT_MESSAGE)
             continue;
         struct parcel *p = world_find(w, cycle->effects[i].message->id);
         if (p == NULL)
@@ -121,6 +121,9 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         }
         if (reply->answers[i] == PR_OK)
             witness_effects(w, cycle, i);
+        for (size_t k = 0; k < cycle->effect_count; k++)
+            if (cycle->effects[k].verdict == i && cycle->effects[k].kind != EFFECT_MESSAGE)
+                effects_witness(w, event, &cycle->effects[k], reply->effect_answers[k], reply->answers[i]);
     }
     witness_effects(w, cycle, EFFECT_ALWAYS);
 }

@@ -153,6 +153,8 @@ static void flight_answer(struct world *w, void *arg)
                                       .unsent = f->fate.unsent };
     if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
         result.effects = make_effect(f->parcel->effect);
+    if (f->fate.outcome == SEND_OK && f->parcel->typed > 0)
+        result.effects = effects_make(w, f->parcel);
     if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {
         snprintf(result.code, sizeof(result.code), "%s", f->fate.code != NULL ? f->fate.code : "sim");
         result.error = strdup("the dice said no");
@@ -170,7 +172,11 @@ static void flight_answer(struct world *w, void *arg)
                            .value = f->fate.reason });
     engine_result(f->in->engine, instance_now(f->in), &result);
     free(result.error);
-    free(result.effects);
+    while (result.effects != NULL) {
+        struct send_effect *next = result.effects->next;
+        free(result.effects);
+        result.effects = next;
+    }
     instance_wake(f->in, w->mono_us);
 }
 

@@ -48,6 +48,8 @@
     X(WINDOW, "an engine holds more than ever before")      /* -,      count,    bytes, extra: streams + heads */      \
     X(UNTOLD, "the stored breakers are not its own")        /* -,      stored,   its own */                            \
     X(UNDRAINED, "it should be gone by now")                /* state                   */                              \
+    X(EFFECT, "an effect came to the store")                /* kind, expected, count; destination: key */              \
+    X(KEPT, "what effects have left in the store")          /* kind, -, how many; destination: key */                  \
     X(END, "the run is over")                               /*                         */
 
 enum event_kind {

@@ -291,5 +291,6 @@ void world_live(struct world *w)
     if (!drain(w, limit_us) && w->broken == NULL)
         look_at_leftovers(w, true, &left);
     world_show_all(w);
+    effects_note_kept(w);
     world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
 }

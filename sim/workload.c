@@ -201,6 +201,11 @@ static void draw_effect(struct world *w, struct parcel *p)
     if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) ||
         scenario_targets(w->scenario, &p->m, targets) != 1)
         return;
+    p->typed = random_chance(&w->dice[DIE_EFFECTS], 0.5)
+                   ? 1 + (unsigned)random_below(&w->dice[DIE_EFFECTS], SIM_EFFECT_KEYS)
+                   : 0;
+    if (p->typed > 0)
+        return;
     p->effect = draw_parcel(w);
     p->effect->undecodable = false;
     parcel_seal(w, p->effect);

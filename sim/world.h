@@ -78,6 +78,7 @@ struct parcel {
     uint64_t digest;
     int64_t place;           /* order of insertion; 0: not in the box yet */
     struct map_node adopted; /* its id is not ours: see world_adopt() */
+    unsigned typed;          /* > 0: it brings effects of every kind along, of this key (effects.c) */
     struct parcel *effect;   /* sent along when it is handled; NULL: none */
     bool poison, bad, undecodable, delayed, stored;
     unsigned starts, arrivals, crashes;
@@ -111,7 +112,10 @@ struct receiver {
     pr_slice type; /* only for messages of this type; empty: for all */
 };
 
+#define SIM_EFFECT_KEYS 3
+
 struct world {
+    int64_t effect_numbers[EFFECT_KINDS][SIM_EFFECT_KEYS]; /* as handlers know them */
     const struct scenario *scenario;
     struct faults faults;          /* the scenario's, until the world heals */
     struct random dice[DIE_COUNT]; /* what happens */
@@ -233,5 +237,10 @@ unsigned world_deliveries(struct world *w, pr_id id);
 unsigned world_sends(struct world *w, pr_id id);
 /* GONE when it is not in the store any more. */
 enum state world_state(struct world *w, pr_id id, pr_slice destination);
+
+/* effects.c */
+struct send_effect *effects_make(struct world *w, const struct parcel *p); /* one block each */
+void effects_witness(struct world *w, struct event event, const struct effect *effect, int answer, int verdict);
+void effects_note_kept(struct world *w);
 
 #endif

@@ -180,6 +180,7 @@ static void judge_again(struct engine *e, struct item *item, int answer, int64_t
     verdict_tally(e, item, -1);
     e->retry_at_us = now_us + BUSY_PAUSE_US;
     if (answer == ANSWER_REFUSED) {
+        item->refusable = false;
         item_drop_verdict(item);
         judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"),
                      PR_STR("what it was to store with its end does not fit what is stored"), now_us);

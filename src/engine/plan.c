@@ -326,7 +326,8 @@ static int plan_verdicts(struct engine *e)
         effect_count += plan_effects(item->effects, count, effects + effect_count);
         verdicts[count++] = item->verdict;
         verdict_tally(e, item, +1);
-        receipt_leave(item, item->verdict.kind == VERDICT_POSTPONE); /* counts nothing, as if it was handed back */
+        if (!item->refusable) /* else it may come back: it is on its receipt until it is answered */
+            receipt_leave(item, item->verdict.kind == VERDICT_POSTPONE); /* counts nothing, as if it was handed back */
         item_move(e, item, PLACE_PLANNED);
     }
     for (size_t i = 0; i < e->hold_count; i++) {

@@ -352,5 +352,7 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
     if (item->verdict.kind == VERDICT_SPLIT)
         settle_split(e, item, applied, split_rows);
     settle_stream(e, item, applied);
+    if (item->receipt != NULL)
+        receipt_leave(item, false);
     item_free(e, item);
 }
