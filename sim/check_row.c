@@ -213,8 +213,9 @@ static void on_postpone(struct checker *c, const struct event *e, struct shadow_
     struct sim_expectation x = { .step = STEP_DEAD_LETTER };
     if (s != NULL)
         x = expect(c, e, s, row->failures + 1);
-    if (s == NULL || !blame_applies(s, &x) || !blame_postpones(e, row))
+    if (!row->refused && (s == NULL || !blame_applies(s, &x) || !blame_postpones(e, row)))
         breach_set(c, "I4", "m%u was postponed, and it is not its endpoint's fault", e->message);
+    row->refused = false;
     note_failure(c, e, row);
     shadow_move(c, row, stays ? STATE_PARKED : STATE_RETRYING);
 }
@@ -313,16 +314,6 @@ static void on_abandon(struct checker *c, const struct event *e, struct shadow_r
     shadow_move(c, row, STATE_READY);
 }
 
-/* What it was to store with its end did not fit: later, and nothing is counted. */
-static void on_postpone(struct checker *c, const struct event *e, struct shadow_row *row)
-{
-    row->failed = true;
-    row->delayed = row->excused = false;
-    row->due_us = e->wall_us + e->value;
-    row->due_reached = false;
-    shadow_move(c, row, row->parked ? STATE_PARKED : STATE_RETRYING);
-}
-
 /* Does the cycle of this verdict close the receipt that the row is on, and not carry it over?  A cycle is one
  * transaction; its receipts are told behind its verdicts. */
 static bool is_handed_back(const struct checker *c, const struct event *e, const struct shadow_row *row)
@@ -351,7 +342,6 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     switch ((enum verdict_kind)e->what) {
     case VERDICT_COMPLETE: on_complete(c, e, row); break;
     case VERDICT_FAIL: on_fail(c, e, row); break;
-    case VERDICT_POSTPONE: on_postpone(c, e, row); break;
     case VERDICT_ABANDON: on_abandon(c, e, row); break;
     case VERDICT_POSTPONE: on_postpone(c, e, row); break;
     case VERDICT_DEAD_LETTER: on_dead(c, e, row); break;
@@ -383,8 +373,10 @@ void check_verdict(struct checker *c, const struct event *e)
     check_acts(c, e);
     if (row == NULL)
         return;
-    if (e->answer == ANSWER_REFUSED)
-        row->ok = false; /* its handler is asked again */
+    if (e->answer == ANSWER_REFUSED) { /* its handler is asked again */
+        row->ok = false;
+        row->refused = true;
+    }
     if (e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED)
         return; /* another verdict comes */
     bool ours = row->open && row->session == e->session;

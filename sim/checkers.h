@@ -53,6 +53,7 @@ struct shadow_row {
     bool released;
     bool parked;     /* by hand, while it was out: that is what it comes back to */
     bool set_aside;  /* dead or parked by hand, at least once */
+    bool refused;    /* by its effects: its handler will be asked again */
     bool excused;    /* brought back by an operator: followers may be ahead already */
     size_t reset_at; /* event: an operator changed its counters */
     bool seen;       /* in the list that is being shown */
