@@ -407,6 +407,55 @@ TEST(what_has_no_answer_yet_is_not_held) /* I4 */
     story_ends(&s, "I4", "without a verdict");
 }
 
+/* An effect of the first message; extra: what became of its verdict. */
+static void stored(struct story *s, enum effect_kind kind, int expected, int answer, int verdict)
+{
+    tell(s, (struct event){ .kind = EVENT_EFFECT,
+                            .instance = 1,
+                            .session = 1,
+                            .message = s->first,
+                            .what = (uint16_t)kind,
+                            .number = expected,
+                            .value = 1,
+                            .answer = (int16_t)answer,
+                            .extra = (uint64_t)verdict });
+}
+
+TEST(an_effect_is_applied_where_it_was_expected) /* I23 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    stored(&s, EFFECT_HISTORY, 0, PR_OK, PR_OK);
+    stored(&s, EFFECT_HISTORY, 0, PR_OK, PR_OK);
+    story_ends(&s, "I23", "expected 0 and was applied at 1");
+}
+
+TEST(an_effect_is_not_applied_without_its_verdict) /* I23 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    stored(&s, EFFECT_STATE, 0, PR_OK, ANSWER_REFUSED);
+    story_ends(&s, "I23", "without its verdict");
+}
+
+TEST(nothing_is_refused_whose_guards_hold) /* I23 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    stored(&s, EFFECT_EVENT, 0, PR_UNKNOWN, ANSWER_REFUSED);
+    stored(&s, EFFECT_DELETE, 0, PR_UNKNOWN, ANSWER_REFUSED);
+    story_ends(&s, "I23", "every guard of its effects holds");
+}
+
+TEST(what_the_store_kept_is_what_was_answered) /* I23 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    stored(&s, EFFECT_EVENT, 0, PR_OK, PR_OK);
+    tell(&s, (struct event){ .kind = EVENT_KEPT, .what = EFFECT_EVENT, .value = 2 });
+    story_ends(&s, "I23", "2 of kind");
+}
+
 TEST(a_lane_has_one_owner) /* I6 */
 {
     struct story s;
