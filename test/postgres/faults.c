@@ -571,6 +571,9 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     suite_pg_do(pg, "DROP VIEW %s.open_breaker CASCADE");
     suite_pg_do(pg, "DROP TABLE %s.breaker");
     suite_pg_do(pg, "DROP TABLE %s.evidence");
+    suite_pg_do(pg, "DROP TABLE %s.event, %s.event_stream, %s.flow_history");
+    suite_pg_do(pg, "DROP TABLE %s.flow_state, %s.seen");
+    suite_pg_do(pg, "ALTER TABLE %s.claim DROP COLUMN refused, DROP COLUMN busy");
     suite_pg_do(pg, "DROP TABLE %s.wal_slot");
     suite_pg_do(pg, "DROP TABLE %s.wal_place");
     suite_pg_do(pg, "DROP INDEX %s.dead_letter_group");
