@@ -92,7 +92,7 @@ STORE_TEST(an_event_that_is_in_its_stream_already_is_a_duplicate_and_no_conflict
     CHECK_EFFECTS(s, "event order-1 1 placed one\n");
 }
 
-STORE_TEST(history_is_appended_at_the_number_that_is_expected_and_at_no_other) /* B125 */
+STORE_TEST(history_is_appended_at_the_number_that_is_expected_and_at_no_other)
 {
     struct worker *w = suite_join(s, "outbox");
     struct effect e = {
@@ -126,7 +126,7 @@ STORE_TEST(a_state_is_set_overwritten_and_removed)
     CHECK_EFFECTS(s, "state f b 2\n");
 }
 
-STORE_TEST(a_row_of_another_box_is_deleted_with_the_verdict) /* B128 */
+STORE_TEST(a_row_of_another_box_is_deleted_with_the_verdict)
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "ledger");
@@ -138,7 +138,7 @@ STORE_TEST(a_row_of_another_box_is_deleted_with_the_verdict) /* B128 */
     CHECK_EQ(o.effects[0], PR_UNKNOWN);
 }
 
-STORE_TEST(a_mark_is_made_once_and_its_key_refuses_the_second) /* B92 */
+STORE_TEST(a_mark_is_made_once_and_its_key_refuses_the_second)
 {
     struct worker *w = suite_join(s, "outbox");
     struct effect e = { .kind = EFFECT_SEEN,
