@@ -48,7 +48,7 @@ def literals(text):
 
 
 def is_message(text):
-    return WORDS.search(text) is not None and SQL.match(text) is None and "::" not in text and '#include' not in text
+    return WORDS.search(text) is not None and SQL.match(text) is None and re.search("::[a-z]", text) is None and '#include' not in text
 
 
 def messages(path):

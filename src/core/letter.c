@@ -77,8 +77,8 @@ static int read_text(struct letter *l, pr_slice key, pr_slice value, pr_slice *r
 {
     int rc = json_string_read(value, l->arena, ret);
     if (rc == PR_ENOMEM)
-        return error_set(l->reterr, rc, "no memory for a message");
-    return rc == PR_OK ? PR_OK : fail(l, key, "a text is wanted");
+        return error_set(l->reterr, rc, "out of memory for a message");
+    return rc == PR_OK ? PR_OK : fail(l, key, "must be a string");
 }
 
 static int read_time(struct letter *l, pr_slice key, pr_slice value, int64_t *ret)
@@ -86,7 +86,7 @@ static int read_time(struct letter *l, pr_slice key, pr_slice value, int64_t *re
     pr_slice text;
     int rc = read_text(l, key, value, &text);
     if (rc == PR_OK && time_parse_rfc3339(text, ret) != PR_OK)
-        rc = fail(l, key, "a time is wanted, such as 2024-02-29T12:00:00Z");
+        rc = fail(l, key, "must be a time such as 2024-02-29T12:00:00Z");
     return rc;
 }
 
@@ -99,9 +99,9 @@ static int read_base64(struct letter *l, pr_slice key, pr_slice value)
         return rc;
     buf_init(&bytes, text.size + 1);
     if (base64_decode(&bytes, text) != PR_OK)
-        rc = fail(l, key, "this is not base64");
+        rc = fail(l, key, "not valid base64");
     else if (buf_failed(&bytes) != PR_OK || (l->m->payload = slice_dup(l->arena, buf_slice(&bytes))).data == NULL)
-        rc = error_set(l->reterr, PR_ENOMEM, "no memory for a message");
+        rc = error_set(l->reterr, PR_ENOMEM, "out of memory for a message");
     buf_fini(&bytes);
     return rc;
 }
@@ -117,15 +117,15 @@ static int read_field(struct letter *l, const struct field *f, pr_slice key, pr_
     case FIELD_ID: return read_text(l, key, value, &l->id);
     case FIELD_BOOL:
         *(bool *)place = slice_eq_cstr(value, "true");
-        return *(bool *)place || slice_eq_cstr(value, "false") ? PR_OK : fail(l, key, "true or false is wanted");
+        return *(bool *)place || slice_eq_cstr(value, "false") ? PR_OK : fail(l, key, "must be true or false");
     case FIELD_HEADERS:
         l->m->headers = value;
-        return value.data[0] == '{' ? PR_OK : fail(l, key, "an object such as {\"tenant\":\"7\"} is wanted");
+        return value.data[0] == '{' ? PR_OK : fail(l, key, "must be an object such as {\"tenant\":\"7\"}");
     case FIELD_PAYLOAD: l->data = value; return PR_OK;
     case FIELD_VERSION:
         if (json_string_read(value, l->arena, &version) == PR_OK && slice_eq_cstr(version, "1.0"))
             return PR_OK;
-        return fail(l, key, "only CloudEvents 1.0 are known");
+        return fail(l, key, "only CloudEvents 1.0 is supported");
     case FIELD_IGNORED: break;
     }
     return PR_OK;
@@ -144,9 +144,9 @@ static int find_version(void *arg, pr_slice key, pr_slice value)
 static int add_extension(struct letter *l, pr_slice key, pr_slice value)
 {
     if (!l->is_cloud)
-        return fail(l, key, "there is no such key; what is yours belongs into payload or headers");
+        return fail(l, key, "unknown key; put your own data into payload or headers");
     if (value.data[0] == '{' || value.data[0] == '[')
-        return fail(l, key, "an extension attribute is a single value");
+        return fail(l, key, "an extension attribute must be a single value");
     json_key_slice(&l->writer, key);
     json_raw(&l->writer, value);
     return PR_OK;
@@ -164,7 +164,7 @@ static int read_member(void *arg, pr_slice quoted, pr_slice value)
         if (name == NULL || !slice_eq_cstr(key, name))
             continue;
         if (l->seen & UINT32_C(1) << i)
-            return fail(l, key, "it is there twice");
+            return fail(l, key, "given twice");
         l->seen |= UINT32_C(1) << i;
         return read_field(l, &fields[i], key, value);
     }
@@ -180,14 +180,14 @@ static const pr_id NAMESPACE = { { 0x0e, 0x5a, 0x0c, 0x6f, 0x0b, 0x3c, 0x5d, 0x1
 static int settle_id(struct letter *l)
 {
     if (l->id.size == 0)
-        return l->is_cloud ? fail(l, PR_STR("id"), "it is missing") : PR_OK;
+        return l->is_cloud ? fail(l, PR_STR("id"), "is missing") : PR_OK;
     if (pr_id_parse(l->id, &l->m->id) == PR_OK)
         return PR_OK;
     if (!l->is_cloud)
-        return fail(l, PR_STR("id"), "a UUID is wanted");
+        return fail(l, PR_STR("id"), "must be a UUID");
     pr_slice name = arena_printf(l->arena, "%.*s\n%.*s", SLICE_ARGS(l->m->source), SLICE_ARGS(l->id));
     if (name.data == NULL)
-        return error_set(l->reterr, PR_ENOMEM, "no memory for a message");
+        return error_set(l->reterr, PR_ENOMEM, "out of memory for a message");
     id_from_name(NAMESPACE, name, &l->m->id);
     json_key(&l->writer, "original_id");
     json_slice(&l->writer, l->id);
@@ -210,7 +210,7 @@ static int settle_payload(struct letter *l)
     if (l->data.size == 0)
         return PR_OK;
     if (m->payload.data != NULL)
-        return fail(l, l->is_cloud ? PR_STR("data") : PR_STR("payload"), "it is there twice, once as base64");
+        return fail(l, l->is_cloud ? PR_STR("data") : PR_STR("payload"), "given twice, once as base64");
     if (l->data.data[0] == '"' && !(l->is_cloud && is_json(m->content_type)))
         return read_text(l, l->is_cloud ? PR_STR("data") : PR_STR("payload"), l->data, &m->payload);
     m->payload = l->data;
@@ -227,7 +227,7 @@ static int settle_headers(struct letter *l)
     if (!l->is_cloud || l->headers.size == 2)
         return PR_OK;
     l->m->headers = slice_dup(l->arena, buf_slice(&l->headers));
-    return l->m->headers.data != NULL ? PR_OK : error_set(l->reterr, PR_ENOMEM, "no memory for a message");
+    return l->m->headers.data != NULL ? PR_OK : error_set(l->reterr, PR_ENOMEM, "out of memory for a message");
 }
 
 int letter_read(pr_slice text, struct arena *arena, struct pr_message *ret, struct pr_error *reterr)
@@ -235,8 +235,7 @@ int letter_read(pr_slice text, struct arena *arena, struct pr_message *ret, stru
     struct letter l = { .m = ret, .arena = arena, .reterr = reterr };
     *ret = (struct pr_message){ .seq = 0 };
     if (json_object_walk(text, find_version, &l) != PR_OK)
-        return error_set(reterr, PR_EINVAL,
-                         "this is not one JSON object such as {\"type\":\"order.created\",\"payload\":{}}");
+        return error_set(reterr, PR_EINVAL, "not a JSON object such as {\"type\":\"order.created\",\"payload\":{}}");
     buf_init(&l.headers, PR_HEADERS_MAX);
     json_init(&l.writer, &l.headers);
     json_begin_object(&l.writer);

@@ -79,9 +79,10 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
             return error_set(reterr, PR_EINVAL, "%s contains control characters or broken UTF-8", fields[i].name);
     }
     if (message->payload.size > payload_max)
-        return error_set(reterr, PR_ETOOBIG,
-                         "payload has %zu bytes, the limit is %zu: raise limits.payload, or send a reference",
-                         message->payload.size, payload_max);
+        return error_set(
+            reterr, PR_ETOOBIG,
+            "payload has %zu bytes, the limit is %zu: raise limits.payload, or send a reference to the data",
+            message->payload.size, payload_max);
     if (!slice_is_json_object(message->headers))
         return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
     if (!time_is_plausible(message->due_us) || !time_is_plausible(message->expires_us))
@@ -100,12 +101,12 @@ const char *message_defect(const struct pr_message *message, size_t payload_max)
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
         pr_slice s = *field_get(message, &fields[i]);
         if (s.size > fields[i].max)
-            return "a field is over its limit";
+            return "a field exceeds its limit";
         if (fields[i].text && !is_clean_text(s))
             return "a field contains control characters or broken UTF-8";
     }
     if (message->payload.size > payload_max)
-        return "the payload is over the limit";
+        return "the payload exceeds the limit";
     if (!slice_is_json_object(message->headers))
         return "the headers are not a JSON object";
     if (!counter_is_valid(message->attempts) || !counter_is_valid(message->failures))

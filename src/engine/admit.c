@@ -34,10 +34,10 @@ static void admit_unroutable(struct engine *e, const struct row *row, int64_t no
     if (item == NULL)
         return;
     if (row->m.destination.size > 0)
-        error_set(&text, 0, "there is no endpoint %.*s: add it to the config, or discard the message",
+        error_set(&text, 0, "no endpoint %.*s: add it to the configuration, or discard the message",
                   (int)min_size(row->m.destination.size, 200), row->m.destination.data);
     else
-        error_set(&text, 0, "no route matches type %.*s: add a route to the config, or discard the message",
+        error_set(&text, 0, "no route matches type %.*s: add a route to the configuration, or discard the message",
                   (int)min_size(row->m.type.size, 200), row->m.type.data);
     judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
 }

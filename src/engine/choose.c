@@ -162,8 +162,7 @@ static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
     int reason = item->m.reason != PR_REASON_NONE ? item->m.reason : PR_REASON_POISON_MESSAGE;
     struct pr_error text;
 
-    error_set(&text, 0, "handed out %d times without an outcome (limit %d)", item->m.attempts - item->m.failures,
-              limit);
+    error_set(&text, 0, "%d attempts without an outcome (limit %d)", item->m.attempts - item->m.failures, limit);
     judge_dead(e, item, reason, PR_REASON_POISON_MESSAGE, limit, PR_STR("poison"), false, (pr_slice){ NULL, 0 },
                pr_str(text.text), now_us);
     poison_beside(e, item, pr_str(text.text), now_us);

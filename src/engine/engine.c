@@ -52,7 +52,7 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     }
     e = calloc(1, sizeof(*e));
     if (e == NULL) {
-        error_set(reterr, PR_ENOMEM, "no memory for an engine");
+        error_set(reterr, PR_ENOMEM, "out of memory for an engine");
         return NULL;
     }
     e->setting = *setting;
@@ -74,7 +74,7 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
         known = endpoint_init(e, i) && known;
     if (known)
         return e;
-    error_set(reterr, PR_ENOMEM, "no memory for an engine");
+    error_set(reterr, PR_ENOMEM, "out of memory for an engine");
     engine_free(e);
     return NULL;
 }
@@ -351,7 +351,7 @@ void engine_give_up(struct engine *e, int64_t now_us)
         item_move(e, item, PLACE_ZOMBIE);
         if (ghost != NULL)
             judge_simple(e, ghost, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("stop"),
-                         PR_STR("still out when the engine had to stop"), now_us);
+                         PR_STR("still being sent when the engine had to stop"), now_us);
     }
 }
 

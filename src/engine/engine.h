@@ -175,12 +175,14 @@ struct endpoint_view {
     struct histogram durations;     /* of sends, from hand-out to result */
 };
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret);
-/* The breakers that are not closed; returns how many, writes at most max.  The types are borrowed until
+/* The breakers that are not closed; returns how many, writes at most max.  The texts are borrowed until
  * the next call to the engine. */
 struct breaker_view {
     unsigned endpoint;
-    pr_slice type; /* empty: of the whole endpoint */
-    int probes;    /* that failed since it opened */
+    pr_slice type;            /* empty: of the whole endpoint */
+    int probes;               /* that failed since it opened */
+    int reason;               /* of the failure that opened it, or of its latest probe; 0: not known */
+    const char *code, *error; /* of the same failure; NULL: none */
 };
 size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t max);
 /* Has the store been told of all changes of breakers (or is it being told)? */

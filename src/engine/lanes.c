@@ -86,7 +86,7 @@ static void unpark(struct engine *e, const struct row *row, int64_t now_us)
 
     if (item == NULL)
         return;
-    judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("routes"), PR_STR("the endpoint is known again"),
+    judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("routes"), PR_STR("the endpoint is configured again"),
                  now_us);
     item->verdict.reason = PR_REASON_NONE;
 }

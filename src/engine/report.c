@@ -163,7 +163,9 @@ static void view_add(const struct endpoint_breaker *b, struct breaker_view *ret,
     if (b->breaker.state == BREAKER_CLOSED)
         return;
     if (*count < max)
-        ret[*count] = (struct breaker_view){ b->endpoint->index, b->type, failed_probes(b) };
+        ret[*count] = (struct breaker_view){ b->endpoint->index,   b->type,
+                                             failed_probes(b),     b->last_failure.reason,
+                                             b->last_failure.code, b->last_failure.error };
     ++*count;
 }
 

@@ -16,7 +16,7 @@ int window_init(struct engine *e, struct pr_error *reterr)
     e->generations = calloc(e->slot_count, sizeof(*e->generations));
     e->free_slots = calloc(e->slot_count, sizeof(*e->free_slots));
     if (e->slots == NULL || e->generations == NULL || e->free_slots == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a window of %zu messages", e->setting.window_count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for a window of %zu messages", e->setting.window_count);
     for (size_t i = 0; i < e->slot_count; i++)
         e->free_slots[i] = (uint32_t)(e->slot_count - 1 - i);
     e->free_count = e->slot_count;

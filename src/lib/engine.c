@@ -20,7 +20,7 @@ static struct pr_engine *engine_from(struct config *config, struct pr_error *ret
     const struct runtime_options options = { .log = NULL, .migrate = true, .front = &ops_http_front };
     struct pr_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
-        error_set(reterr, PR_ENOMEM, "no memory for an engine");
+        error_set(reterr, PR_ENOMEM, "out of memory for an engine");
     else
         engine->runtime = runtime_new(config, &options, reterr);
     if (engine == NULL || engine->runtime == NULL) {
@@ -94,7 +94,7 @@ PR_API int pr_engine_pause(struct pr_engine *engine, const char *endpoint, int64
     if (engine == NULL || endpoint == NULL)
         return lib_missing(engine == NULL ? "engine" : "endpoint", reterr);
     if (for_us <= 0)
-        return error_set(reterr, PR_EINVAL, "a pause is longer than nothing");
+        return error_set(reterr, PR_EINVAL, "a pause must be longer than 0");
     return runtime_pause(engine->runtime, slice_from(endpoint), for_us, slice_from(why), reterr);
 }
 

@@ -4,7 +4,7 @@
 
 static int not_built_in(struct pr_error *reterr)
 {
-    return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: this library was built without libpq");
+    return error_set(reterr, PR_EUNSUPPORTED, "this library was built without PostgreSQL support (libpq)");
 }
 
 PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message, pr_id *ret_id,

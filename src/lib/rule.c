@@ -43,7 +43,7 @@ static pr_slice copy(struct pr_rule *rule, const char *text)
     pr_slice s = slice_dup(&rule->arena, slice_from(text));
 
     if (s.data == NULL)
-        mistake(rule, PR_ENOMEM, "no memory for a rule");
+        mistake(rule, PR_ENOMEM, "out of memory for a rule");
     return s;
 }
 
@@ -85,7 +85,7 @@ static struct part *add_part(struct pr_rule *rule, struct matcher m)
     struct part *part = arena_zalloc(&rule->arena, sizeof *part);
 
     if (part == NULL) {
-        mistake(rule, PR_ENOMEM, "no memory for a rule");
+        mistake(rule, PR_ENOMEM, "out of memory for a rule");
         return NULL;
     }
     part->m = m;
@@ -102,11 +102,11 @@ static void add_text(struct pr_rule *rule, enum matcher_kind kind, const char *t
     pr_slice *texts = arena_alloc(&rule->arena, sizeof *texts);
 
     if (text == NULL) {
-        mistake(rule, PR_EINVAL, "a matcher wants a text");
+        mistake(rule, PR_EINVAL, "a matcher needs a text");
         return;
     }
     if (texts == NULL) {
-        mistake(rule, PR_ENOMEM, "no memory for a rule");
+        mistake(rule, PR_ENOMEM, "out of memory for a rule");
         return;
     }
     *texts = copy(rule, text);
@@ -116,14 +116,14 @@ static void add_text(struct pr_rule *rule, enum matcher_kind kind, const char *t
 static void add_range(struct pr_rule *rule, enum matcher_kind kind, int64_t min, int64_t max)
 {
     if (min > max)
-        mistake(rule, PR_EINVAL, "min is more than max");
+        mistake(rule, PR_EINVAL, "min is greater than max");
     add_part(rule, (struct matcher){ .kind = kind, .min = min, .max = max });
 }
 
 PR_API void pr_rule_when_reason(struct pr_rule *rule, enum pr_reason reason)
 {
     if (!reason_is_known((int)reason)) {
-        mistake(rule, PR_EINVAL, "there is no such reason");
+        mistake(rule, PR_EINVAL, "unknown reason");
         return;
     }
     add_part(rule, (struct matcher){ .kind = MATCH_REASON, .mask = matcher_reason_bit((int)reason) });
@@ -137,7 +137,7 @@ PR_API void pr_rule_when_class(struct pr_rule *rule, const char *name)
             return;
         }
     }
-    mistake(rule, PR_EINVAL, "a class is transient, permanent or unknown");
+    mistake(rule, PR_EINVAL, "a class must be transient, permanent or unknown");
 }
 
 PR_API void pr_rule_when_code(struct pr_rule *rule, const char *glob)
@@ -213,7 +213,7 @@ PR_API void pr_rule_not(struct pr_rule *rule)
 PR_API void pr_rule_end(struct pr_rule *rule)
 {
     if (rule->open->parent == NULL) {
-        mistake(rule, PR_EINVAL, "pr_rule_end() without and, or, not before it");
+        mistake(rule, PR_EINVAL, "pr_rule_end() without a preceding and, or, not");
         return;
     }
     rule->open = rule->open->parent;
@@ -264,7 +264,7 @@ PR_API void pr_rule_retry(struct pr_rule *rule, const int64_t *delays_us, size_t
     }
     delays = arena_dup(&rule->arena, delays_us, count * sizeof *delays);
     if (delays == NULL) {
-        mistake(rule, PR_ENOMEM, "no memory for a rule");
+        mistake(rule, PR_ENOMEM, "out of memory for a rule");
         return;
     }
     s->retry = (struct retry_setting){ .delays = delays, .delay_count = count };
@@ -305,7 +305,7 @@ PR_API void pr_rule_then(struct pr_rule *rule)
 PR_API void pr_rule_pause(struct pr_rule *rule, int64_t for_us)
 {
     if (for_us <= 0)
-        mistake(rule, PR_EINVAL, "a pause is longer than nothing");
+        mistake(rule, PR_EINVAL, "a pause must be longer than 0");
     step(rule, false)->pause_us = for_us;
 }
 
@@ -314,7 +314,7 @@ PR_API void pr_rule_raise(struct pr_rule *rule, const struct pr_raise *raise)
     struct raise *own = arena_zalloc(&rule->arena, sizeof *own);
 
     if (own == NULL) {
-        mistake(rule, PR_ENOMEM, "no memory for a rule");
+        mistake(rule, PR_ENOMEM, "out of memory for a rule");
         return;
     }
     own->type = copy(rule, raise->type);
@@ -359,9 +359,9 @@ static void close_steps(struct pr_rule *rule)
 int rule_finish(struct pr_rule *rule, const struct rule **ret, struct pr_error *reterr)
 {
     if (rule->error.code == PR_OK && rule->open != &rule->when)
-        mistake(rule, PR_EINVAL, "and, or, not want a pr_rule_end()");
+        mistake(rule, PR_EINVAL, "and, or, not need a pr_rule_end()");
     if (rule->error.code == PR_OK && !close_part(rule, &rule->when, &rule->rule.when))
-        mistake(rule, PR_ENOMEM, "no memory for a rule");
+        mistake(rule, PR_ENOMEM, "out of memory for a rule");
     if (rule->error.code != PR_OK)
         return error_set(reterr, rule->error.code, "rule %.*s: %s", SLICE_ARGS(rule->rule.name), rule->error.text);
     close_steps(rule);

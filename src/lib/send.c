@@ -15,8 +15,8 @@ int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
 {
     pr_slice name = slice_from(box != NULL ? box : LIB_BOX_DEFAULT);
     if (!name_is_valid(name))
-        return error_set(reterr, PR_EINVAL, "box \"%.64s\" is no name: letters, digits and _, at most %d", name.data,
-                         BOX_NAME_MAX);
+        return error_set(reterr, PR_EINVAL, "box \"%.64s\" is not a valid name: use letters, digits and _, at most %d",
+                         name.data, BOX_NAME_MAX);
     *ret_box = name;
     return PR_OK;
 }

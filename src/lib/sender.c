@@ -17,7 +17,7 @@ PR_API int pr_sender_open(const char *store_url, struct pr_sender **ret_sender, 
         return lib_missing(store_url == NULL ? "store_url" : "ret_sender", reterr);
     struct pr_sender *sender = calloc(1, sizeof *sender);
     if (sender == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a sender");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a sender");
     const struct store_options options = { .url = store_url, .payload_max = LIB_PAYLOAD_MAX };
     int rc = store_open(&options, &sender->store, reterr);
     if (rc == PR_OK)
@@ -68,7 +68,7 @@ PR_API int pr_sender_send_many(struct pr_sender *sender, const char *box, const 
     pr_id *ids = calloc(count + 1, sizeof ids[0]);
     int *answers = calloc(count + 1, sizeof answers[0]);
     if (ids == NULL || answers == NULL)
-        rc = error_set(reterr, PR_ENOMEM, "no memory for %zu messages", count);
+        rc = error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", count);
     else if (count > 0)
         rc = store_enqueue(&sender->store, name, messages, count, LIB_PAYLOAD_MAX, ids, answers, reterr);
     if (rc == PR_OK) {

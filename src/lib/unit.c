@@ -56,7 +56,7 @@ static int unit_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
     const char *dot = box != NULL ? strchr(box, '.') : NULL;
     pr_slice name = { NULL, 0 };
     if (dot != NULL && !name_is_valid((pr_slice){ box, (size_t)(dot - box) }))
-        return error_set(reterr, PR_EINVAL, "box \"%.64s\": what stands before the dot is no name of a schema", box);
+        return error_set(reterr, PR_EINVAL, "box \"%.64s\": the part before the dot is not a valid schema name", box);
     int rc = lib_box(dot != NULL ? dot + 1 : box, &name, reterr);
     if (rc == PR_OK)
         *ret_box = dot != NULL ? slice_from(box) : name;
@@ -78,7 +78,7 @@ PR_API int pr_unit_add(struct pr_unit *unit, const char *box, const struct pr_me
         return error_set(reterr, PR_ETOOBIG, "a unit holds at most %d messages", UNIT_MAX);
     struct unit_message *m = malloc(sizeof *m + message_bytes(message));
     if (m == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a message of %zu bytes", message_bytes(message));
+        return error_set(reterr, PR_ENOMEM, "out of memory for a message of %zu bytes", message_bytes(message));
 
     m->node = (struct list_node){ 0 };
     memcpy(m->box, name.data, name.size);
@@ -120,7 +120,7 @@ int unit_store(struct pr_unit *unit, unit_storer store, void *connection, struct
         return PR_OK;
     struct pr_message *some = calloc(STORE_MAX, sizeof *some);
     if (some == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory to store %zu messages", unit->count);
+        return error_set(reterr, PR_ENOMEM, "out of memory to store %zu messages", unit->count);
     int rc = PR_OK;
     for (struct list_node *node = list_first(&unit->messages); node != NULL && rc == PR_OK;)
         rc = store_next(unit, &node, some, store, connection, reterr);
@@ -141,6 +141,6 @@ PR_API int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct
     if (unit == NULL || db == NULL)
         return lib_missing(unit == NULL ? "unit" : "db", reterr);
     if (unit->count > 0 && sqlite3_get_autocommit(db)) /* they would be committed one by one */
-        return error_set(reterr, PR_EINVAL, "no transaction is open: BEGIN before storing a unit");
+        return error_set(reterr, PR_EINVAL, "no transaction is open: run BEGIN before storing a unit");
     return unit_store(unit, store_sqlite_some, db, reterr);
 }

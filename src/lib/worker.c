@@ -127,7 +127,8 @@ static int parse_ordering(const char *text, enum ordering *ret, struct pr_error 
             return PR_OK;
         }
     }
-    return error_set(reterr, PR_EINVAL, "ordering \"%.32s\": there are fifo, strict, available, none", text);
+    return error_set(reterr, PR_EINVAL, "ordering \"%.32s\" is unknown; use one of fifo, strict, available, none",
+                     text);
 }
 
 static int worker_set(struct pr_worker *w, const struct pr_worker_options *options, struct pr_error *reterr)
@@ -137,11 +138,11 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
     if (rc < 0)
         return rc;
     if (options->lease_us < 0 || options->max_attempts < 0)
-        return error_set(reterr, PR_EINVAL, "lease_us and max_attempts are not negative");
+        return error_set(reterr, PR_EINVAL, "lease_us and max_attempts must not be negative");
     w->box = strdup(box.data);
     w->name = strdup(options->name != NULL ? options->name : "worker");
     if (w->box == NULL || w->name == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a worker");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a worker");
     w->endpoint = (struct endpoint_setting){
         .name = PR_STR("worker"),
         .max_attempts = options->max_attempts > 0 ? options->max_attempts : WORKER_ATTEMPTS,
@@ -194,7 +195,7 @@ PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_wor
         return lib_missing("store_url", reterr);
     struct pr_worker *w = calloc(1, sizeof *w);
     if (w == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a worker");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a worker");
     map_init(&w->claims);
     int rc = worker_set(w, options, reterr);
     if (rc == PR_OK)
@@ -263,9 +264,9 @@ static int check_verdict(const struct pr_verdict *v, size_t index, struct pr_err
     struct pr_error why;
     pr_slice box;
     if ((unsigned)v->kind > PR_VERDICT_PARK)
-        return error_set(reterr, PR_EINVAL, "verdict %zu: there is no kind %d", index, (int)v->kind);
+        return error_set(reterr, PR_EINVAL, "verdict %zu: unknown kind %d", index, (int)v->kind);
     if (v->retry_after_us < 0)
-        return error_set(reterr, PR_EINVAL, "verdict %zu: retry_after_us is negative", index);
+        return error_set(reterr, PR_EINVAL, "verdict %zu: retry_after_us must not be negative", index);
     if (v->effects == NULL && v->effect_count > 0)
         return error_set(reterr, PR_EINVAL, "verdict %zu: effects is NULL", index);
     int rc = lib_box(v->effect_box, &box, &why);
@@ -293,7 +294,7 @@ static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct p
         rc = engine_judge(w->engine, now_us(), &v, &c->answer);
     free(effects);
     if (rc < 0)
-        return error_set(reterr, rc, "no memory for a verdict");
+        return error_set(reterr, rc, "out of memory for a verdict");
     c->judged = true;
     if (c->answer == PR_OK && v.kind != PR_VERDICT_RETURN) /* a return needs no commit */
         c->answer = ANSWER_PENDING;
@@ -370,7 +371,7 @@ static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t v
 
     if (rc == 0 && !answered)
         rc = error_set(reterr, PR_EBUSY,
-                       "the store did not take the verdicts a moment ago; call again with the same ones");
+                       "the store did not accept the previous verdicts; call again with the same ones");
     if (rc < 0)
         untake(w, ret_claimed, got);
     else

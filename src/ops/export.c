@@ -27,10 +27,11 @@
     X("destination", m.destination)                                                                                    \
     X("source", m.source)                                                                                              \
     X("subject", m.subject)                                                                                            \
-    X("content_type", m.content_type) X("headers", m.headers) X("correlation_id", m.correlation_id)                    \
-        X("causation_id", m.causation_id) X("traceparent", m.traceparent) X("tracestate", m.tracestate)                \
-            X("code", m.code) X("error", m.error) X("story", m.story) X("held_by", m.held_by) X("endpoint", endpoint)  \
-                X("rule", rule) X("fingerprint", fingerprint) X("note", note) X("payload", m.payload)
+    X("content_type", m.content_type)                                                                                  \
+    X("headers", m.headers) X("correlation_id", m.correlation_id) X("causation_id", m.causation_id)                    \
+        X("traceparent", m.traceparent) X("tracestate", m.tracestate) X("code", m.code) X("error", m.error)            \
+            X("story", m.story) X("held_by", m.held_by) X("endpoint", endpoint) X("rule", rule)                        \
+                X("fingerprint", fingerprint) X("note", note) X("payload", m.payload)
 #define NUMBERS(X)                                                                                                     \
     X("seq", m.seq, 1, INT64_MAX)                                                                                      \
     X("status", m.status, 0, INT32_MAX)                                                                                \

@@ -416,13 +416,12 @@ static void describe_end(const struct finding *f, struct buf *ret)
     if (f->to.size > 0) {
         buf_add_cstr(ret, "is a circle: dead letters go to ");
         utf8_clean(ret, f->to);
-        buf_add_cstr(ret, ", and from there back again; the second time they go into the table");
+        buf_add_cstr(ret, ", and from there back again; the second time they go into the table of dead letters");
     } else if (f->rule->steps[f->step].step == STEP_PAUSE) {
-        buf_add_cstr(ret,
-                     "has no end: pause alone puts the message back uncounted, each time; add {age: {max: ...}}, or "
-                     "dead_letter beside it");
+        buf_add_cstr(ret, "never ends: pause alone puts the message back without counting the failure; add {age: {max: "
+                          "...}}, or dead_letter next to it");
     } else {
-        buf_add_cstr(ret, "has no end: it retries for ever; set failures in its retry, or add {age: {max: ...}}");
+        buf_add_cstr(ret, "never ends: it retries forever; set failures in its retry, or add {age: {max: ...}}");
     }
 }
 
@@ -430,20 +429,19 @@ void finding_describe(const struct finding *f, struct buf *ret)
 {
     switch (f->kind) {
     case FINDING_NEVER:
-        buf_add_cstr(ret, "can never match: what it asks for contradicts itself, or no endpoint has that name");
+        buf_add_cstr(ret, "can never match: its conditions contradict each other, or no endpoint has that name");
         break;
     case FINDING_UNREACHABLE:
         buf_add_cstr(ret,
-                     f->other != NULL ? "is never reached: rule \"" : "is never reached: the rules before it take");
+                     f->other != NULL ? "is never reached: rule \"" : "is never reached: the rules before it match");
         if (f->other != NULL) {
             utf8_clean(ret, f->other->name);
-            buf_add_cstr(ret, "\" before it takes");
+            buf_add_cstr(ret, "\" before it matches");
         }
-        buf_add_cstr(ret, " all that it could match");
+        buf_add_cstr(ret, " everything that it could match");
         break;
     case FINDING_STEP:
-        buf_addf(ret,
-                 "step %zu is never reached: the steps before it, or the failures that the rule asks for, end earlier",
+        buf_addf(ret, "step %zu is never reached: the steps before it, or the rule's limit of failures, end earlier",
                  f->step + 1);
         break;
     case FINDING_ENDLESS: describe_end(f, ret); break;

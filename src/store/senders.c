@@ -77,7 +77,7 @@ int senders_enqueue(struct senders *senders, senders_commit *commit, void *store
 {
     struct sending request = { .box = box, .messages = messages, .count = count, .answers = answers };
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
     pthread_mutex_lock(&senders->lock);
     list_push_back(&senders->waiting, &request.node);
     while (!request.done) {

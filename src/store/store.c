@@ -43,10 +43,9 @@ static int store_find(const char *url, const struct store_ops **ret_ops, struct 
         }
     }
     if (is_known)
-        return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: use sqlite:FILE");
+        return error_set(reterr, PR_EUNSUPPORTED, "this build has no PostgreSQL support; use sqlite:FILE");
     /* Not the URL itself: it may hold a password. */
-    return error_set(reterr, PR_EINVAL,
-                     "the store's URL begins with \"%.*s\", which is none of sqlite:, postgres:, memory:",
+    return error_set(reterr, PR_EINVAL, "the store's URL begins with \"%.*s\"; use sqlite:, postgres: or memory:",
                      (int)min_size(scheme.size, 32), scheme.size > 0 ? scheme.data : "");
 }
 
@@ -109,7 +108,7 @@ int store_warn(struct store *store, const struct warnings *warnings, int64_t cal
 {
     ASSERT(warnings->count <= WARNINGS_MAX && calm_us >= 0);
     if (store->ops->sql == NULL)
-        return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
+        return error_set(reterr, PR_EUNSUPPORTED, "this store does not keep warnings");
     int rc =
         warnings->messages != NULL ? check_messages(warnings->messages, warnings->count, payload_max, reterr) : PR_OK;
     for (size_t i = 0; warnings->messages != NULL && i < warnings->count; i++)
@@ -141,7 +140,7 @@ static int enqueue(struct store *store, pr_slice box, const struct pr_message *m
     struct pr_message *with_ids = malloc(count * (sizeof(with_ids[0]) + sizeof(answers[0])));
     int *own_answers = with_ids != NULL ? (int *)(with_ids + count) : NULL; /* for the count of duplicates */
     if (with_ids == NULL)
-        return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", count);
     for (size_t i = 0; i < count; i++)
         with_ids[i] = new_message(&messages[i], i < failed);
     rc = store->ops->enqueue(store->self, box, with_ids, count, own_answers, reterr);
@@ -264,20 +263,20 @@ static int type_check(pr_slice type, struct pr_error *reterr)
 
 static int only_dead(struct pr_error *reterr)
 {
-    return error_set(reterr, PR_EINVAL, "only dead letters are found by their row");
+    return error_set(reterr, PR_EINVAL, "only dead letters can be found by row");
 }
 
 int store_query(struct store *store, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                 struct pr_error *reterr)
 {
     if (query->kind == QUERY_ID && query->filter.id_count == 0)
-        return error_set(reterr, PR_EINVAL, "name the id to look for");
+        return error_set(reterr, PR_EINVAL, "give the id to search for");
     bool in_boxes = query->kind == QUERY_MESSAGES;
     const struct filter *f = &query->filter;
     if (in_boxes && f->after != 0 && f->box.size + f->after_box.size == 0)
-        return error_set(reterr, PR_EINVAL, "to go on after a row, name its box");
+        return error_set(reterr, PR_EINVAL, "to continue after a row, name its box");
     if (f->after_box.size > 0 && (!in_boxes || (f->box.size > 0 && !slice_eq(f->box, f->after_box))))
-        return error_set(reterr, PR_EINVAL, "to go on after \"%.*s:%llu\", ask as you did before",
+        return error_set(reterr, PR_EINVAL, "to continue after \"%.*s:%llu\", use the same filter as before",
                          SLICE_ARGS(f->after_box), (unsigned long long)f->after);
     if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
         return only_dead(reterr);
@@ -313,7 +312,7 @@ static int ids_once(struct filter *f, pr_id **ret_kept, struct pr_error *reterr)
     if (f->id_count <= 1)
         return PR_OK;
     if (kept == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %zu ids", f->id_count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu ids", f->id_count);
     memcpy(kept, f->ids, f->id_count * sizeof(*kept));
     qsort(kept, f->id_count, sizeof(*kept), id_compare);
     for (size_t i = 0; i < f->id_count; i++)
@@ -335,14 +334,14 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     if (admin->kind == ADMIN_DEAD_EDIT && admin->filter.id_count != 1)
         return error_set(reterr, PR_EINVAL, "name the one dead letter to edit");
     if (admin->kind == ADMIN_DEAD_NOTE && admin->why.size == 0)
-        return error_set(reterr, PR_EINVAL, "what is to be noted?");
+        return error_set(reterr, PR_EINVAL, "the note is empty");
     if (admin->by.size + admin->why.size > NOTE_TEXT_MAX)
-        return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
+        return error_set(reterr, PR_ETOOBIG, "a reason or note can have at most %d bytes", NOTE_TEXT_MAX);
     if (admin->filter.after_box.size > 0)
         return error_set(reterr, PR_EINVAL,
-                         "what is changed goes on after the row of one box: name the box, and the row alone");
+                         "to continue a change after a row, name its box, and no other filter by row");
     if (admin->kind != ADMIN_DEAD_IMPORT && admin->outcome == NULL && filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
+        return error_set(reterr, PR_EINVAL, "nothing is selected: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
         admin->kind != ADMIN_DEAD_NOTE)
         return only_dead(reterr);

@@ -173,7 +173,7 @@ static bool console_next(struct console *c, struct delivery_result *ret, int64_t
             return false;
         send_line(c, d, ret);
     } else if (c->head_waits && c->waiting.cancelled == 0 && clock_mono_us(clock) >= d->deadline_us) {
-        result_unsent(ret, d->token, PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("standard output: nobody reads"));
+        result_unsent(ret, d->token, PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("standard output: no reader"));
     } else {
         result_returned(ret, d->token);
     }

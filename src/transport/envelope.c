@@ -28,5 +28,5 @@ int envelope_check(const struct endpoint_config *config, struct pr_error *reterr
     enum envelope envelope;
     return envelope_parse(config->envelope, &envelope) && envelope != ENVELOPE_BATCH
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw", config->name);
+               : error_set(reterr, PR_ECONFIG, "endpoint %s: envelope must be binary, structured or raw", config->name);
 }

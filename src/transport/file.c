@@ -58,10 +58,11 @@ static int file_check(const struct endpoint_config *config, struct pr_error *ret
 {
     const char *path = path_of(config->url);
     if (path == NULL || path[0] == '\0')
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: write one such as file:audit.jsonl",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is not valid: use one such as file:audit.jsonl",
                          config->name);
     if (config->concurrency > FILE_CONCURRENCY)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, FILE_CONCURRENCY);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
+                         FILE_CONCURRENCY);
     return envelope_check(config, reterr);
 }
 
@@ -277,7 +278,7 @@ static bool add_line(struct file *f, const struct delivery *d, struct delivery_r
 
     if (f->envelope == ENVELOPE_RAW && m->payload.size > 0 && memchr(m->payload.data, '\n', m->payload.size) != NULL) {
         result_unsent(ret, d->token, PR_REASON_SERIALIZATION_ERROR, "",
-                      PR_STR("the payload has several lines: envelope structured can hold it"));
+                      PR_STR("the payload has several lines: use envelope structured"));
         return false;
     }
     if (f->envelope == ENVELOPE_RAW) {
@@ -319,7 +320,7 @@ static void judge(struct file *f, struct delivery_result *ret)
 
     error_set(&text, 0, "%s: %s%s", f->path,
               fault == NOT_A_FILE ? "not a regular file"
-              : fault == ELOOP    ? "a symbolic link is not followed: name the file itself"
+              : fault == ELOOP    ? "symbolic links are not followed: name the file itself"
                                   : strerror(fault),
               unknown ? " (it may be in the file)" : "");
     for (size_t i = 0; i < f->token_count; i++) {

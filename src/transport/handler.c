@@ -69,10 +69,10 @@ static int handler_check(const struct endpoint_config *config, struct pr_error *
     if (config->handler == NULL)
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: no function is registered for %s: call pr_engine_handle_named() before the "
-                         "engine starts, or give the endpoint another url",
+                         "engine starts, or change the endpoint's url",
                          config->name, config->url);
     if (config->concurrency > HANDLER_CONCURRENCY_MAX)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: a handler runs on at most %d threads", config->name,
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: a handler can run on at most %d threads", config->name,
                          HANDLER_CONCURRENCY_MAX);
     return PR_OK;
 }
@@ -141,8 +141,8 @@ _Noreturn static void end_process(const struct handler *h, const struct job *job
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(job->delivery->message->id, id);
-    const char *advice = "the handler must return soon after pr_should_stop() is true, or the endpoint's timeout "
-                         "is too short; the process ends, the attempt counts";
+    const char *advice = "the handler must return soon after pr_should_stop() is true, or the endpoint's timeout is "
+                         "too short; the process exits, and the attempt counts";
     if (log_is_enabled(h->config->log, LOG_ERROR))
         log_emit(h->config->log, LOG_ERROR, "handler_overran", LOG_STR("endpoint", h->config->name), LOG_STR("id", id),
                  LOG_SLICE("type", job->delivery->message->type), LOG_INT("attempt", job->delivery->attempt),
@@ -245,7 +245,7 @@ static int handler_open(void *self, const struct endpoint_config *config, struct
     h->jobs = calloc(capacity, sizeof(*h->jobs));
     h->threads = calloc(threads, sizeof(*h->threads));
     if (h->jobs == NULL || h->threads == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", config->name);
     for (size_t i = 0; i < capacity; i++)
         list_push_back(&h->free, &h->jobs[i].node);
 

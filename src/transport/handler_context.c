@@ -79,17 +79,17 @@ PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const
         return error_set(reterr, PR_EINVAL, "%s is NULL", context == NULL ? "context" : "message");
     pr_slice box_name = slice_from(box != NULL ? box : "outbox");
     if (!name_is_valid(box_name))
-        return error_set(reterr, PR_EINVAL, "\"%s\" is not the name of a box: letters, digits and _, at most %d", box,
-                         BOX_NAME_MAX);
+        return error_set(reterr, PR_EINVAL, "\"%s\" is not a valid box name: use letters, digits and _, at most %d",
+                         box, BOX_NAME_MAX);
     int rc = message_check(message, PR_PAYLOAD_MAX, reterr);
     if (rc < 0)
         return rc;
     if (context->effect_count >= HANDLER_EFFECTS_MAX)
-        return error_set(reterr, PR_ETOOBIG, "a handler sends at most %d messages per call", HANDLER_EFFECTS_MAX);
+        return error_set(reterr, PR_ETOOBIG, "a handler can send at most %d messages per call", HANDLER_EFFECTS_MAX);
 
     struct send_effect *effect = effect_new(box_name, message);
     if (effect == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a message of %zu bytes", message_bytes(message));
+        return error_set(reterr, PR_ENOMEM, "out of memory for a message of %zu bytes", message_bytes(message));
     *context->effects_end = effect;
     context->effects_end = &effect->next;
     context->effect_count++;

@@ -59,5 +59,5 @@ int own_headers_read(const struct pr_message *message, struct arena *arena, stru
                  ? take_all(object, arena, ret, ret_count)
                  : error_set(reterr, PR_EINVAL, "the message's headers are not a JSON object: %s", why.text);
     json_decref(object);
-    return rc == PR_ENOMEM ? error_set(reterr, PR_ENOMEM, "no memory for the headers of a message") : rc;
+    return rc == PR_ENOMEM ? error_set(reterr, PR_ENOMEM, "out of memory for the headers of a message") : rc;
 }

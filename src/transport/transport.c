@@ -111,12 +111,13 @@ static const char *nearest_scheme(pr_slice scheme)
 static int scheme_fault(const struct endpoint_config *config, pr_slice scheme, struct pr_error *reterr)
 {
     if (scheme.size == 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has no scheme: write one such as https://host/path",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has no scheme: use one such as https://host/path",
                          config->name);
     if (transport_is_known_scheme(scheme))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %.*s is not built in", config->name, SLICE_ARGS(scheme));
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: this build does not support %.*s", config->name,
+                         SLICE_ARGS(scheme));
     const char *best = nearest_scheme(scheme);
-    return best != NULL ? error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s, did you mean %s?",
+    return best != NULL ? error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s; did you mean %s?",
                                     config->name, SLICE_ARGS(scheme), best)
                         : error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s", config->name,
                                     (int)min_size(scheme.size, SCHEME_MAX), scheme.data);
@@ -143,11 +144,11 @@ int transport_check(const struct endpoint_config *config, struct pr_error *reter
     if (ops == NULL)
         return scheme_fault(config, scheme, reterr);
     if (is_batched(config) && ops != &transport_http && ops != &transport_https)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch is one of http and https", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch needs http or https", config->name);
     if (config->sign_count > 0 && ops != &transport_http && ops != &transport_https)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: sign is for http and https", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: sign needs http or https", config->name);
     if (names_tls_files(config) && (ops == &transport_http || !(ops->promises & TRANSPORT_REMOTE)))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key are for TLS, and %.*s: has none",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key need TLS, which %.*s: does not have",
                          config->name, SLICE_ARGS(scheme));
     return ops->check != NULL ? ops->check(config, reterr) : PR_OK;
 }
@@ -169,7 +170,7 @@ int transport_open(const struct endpoint_config *config, struct transport *ret, 
     struct transport transport = { .ops = transport_find(transport_scheme(config->url)) };
     transport.self = calloc(1, transport.ops->size);
     if (transport.self == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", config->name);
     rc = transport.ops->open(transport.self, config, reterr);
     if (rc < 0) {
         transport_close(&transport);

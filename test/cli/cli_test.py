@@ -928,13 +928,21 @@ routes: [{type: two, to: [b, c]}]
 
 @test
 def a_breaker_that_opens_is_in_the_log(p):
-    p.write("postrider.yaml", "endpoints:\n  down: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8]}\n")
+    """With the reason, and with the type when it is the breaker of one."""
+    p.write("postrider.yaml", "endpoints:\n  down: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8]}\n"
+            "  typed: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], breaker: {per: type}}\n")
     p.ok("init")
     for _ in range(8):
         p.send("--type", "t", "--to", "down")
+        p.send("--type", "bill", "--to", "typed")
     daemon = p.start()
-    wait_for(lambda: "event=breaker_opened box=outbox endpoint=down" in open(os.path.join(p.path, "log")).read(), "breaker")
+
+    def opened(endpoint):
+        return [line for line in open(os.path.join(p.path, "log")) if "event=breaker_opened box=outbox endpoint=" + endpoint in line]
+    wait_for(lambda: opened("down") and opened("typed"), "breakers")
     p.stop(daemon)
+    has(opened("down")[0], "reason=transport_unavailable", "error=", "its messages wait")
+    has(opened("typed")[0], "type=bill", "reason=transport_unavailable", "messages of this type wait")
 
 
 @test

@@ -109,13 +109,13 @@ TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
             "t.yaml:2:13: sources[0].table: \"a\"; DROP TABLE b; --\" is not a table name; use NAME or SCHEMA.NAME "
             "with letters, digits and _");
     REFUSES("sources:\n  - {table: a, preset: cap, id: 'x\"y'}\n",
-            "t.yaml:2:33: sources[0].id: \"x\"y\" is not the name of a column: letters, "
-            "digits and _, at most 63, not a digit first");
+            "t.yaml:2:33: sources[0].id: \"x\"y\" is not a column name: use letters, digits and _, at most 63, not "
+            "starting with a digit");
     REFUSES("sources:\n  - {table: a, preset: cap, type: 'a||b'}\n",
-            "t.yaml:2:35: sources[0].type: \"\" is not the name of a column: letters, "
-            "digits and _, at most 63, not a digit first");
+            "t.yaml:2:35: sources[0].type: \"\" is not a column name: use letters, digits and _, at most 63, not "
+            "starting with a digit");
     REFUSES("sources:\n  - {table: a, preset: cap, type: a|b|c|d|e}\n",
-            "t.yaml:2:35: sources[0].type: at most 4 alternatives are possible");
+            "t.yaml:2:35: sources[0].type: at most 4 alternatives are allowed");
     REFUSES("sources:\n  - {table: a, preset: cap, stream: 'header:k'}\n",
             "t.yaml:2:37: sources[0].stream: uses header:, but headers names no column");
     REFUSES("sources:\n  - {table: a, preset: cap, box: outbx}\n",

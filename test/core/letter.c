@@ -75,10 +75,10 @@ TEST(escapes_in_texts_are_read)
     struct pr_message m = read_letter("{\"ty\\u0070e\":\"\\u00e4\\n\\\"\\/\\uD83D\\uDE00\",\"payload\":\"\\u20ac\"}");
     CHECK_SLICE(m.type, "\xc3\xa4\n\"/\xf0\x9f\x98\x80");
     CHECK_SLICE(m.payload, "\xe2\x82\xac");
-    refuse("{\"type\":\"\\ud83d\"}", "type: a text is wanted");
-    refuse("{\"type\":\"\\ud83d\\u0041\"}", "type: a text is wanted");
-    refuse("{\"type\":\"\\ude00\"}", "type: a text is wanted");
-    refuse("{\"type\":\"\\u0000\"}", "type: a text is wanted");
+    refuse("{\"type\":\"\\ud83d\"}", "type: must be a string");
+    refuse("{\"type\":\"\\ud83d\\u0041\"}", "type: must be a string");
+    refuse("{\"type\":\"\\ude00\"}", "type: must be a string");
+    refuse("{\"type\":\"\\u0000\"}", "type: must be a string");
 }
 
 TEST(a_cloudevent_is_known_by_its_version)
@@ -101,7 +101,7 @@ TEST(a_cloudevent_is_known_by_its_version)
     CHECK_SLICE(m.headers, "{\"original_id\":\"1\"}");
     refuse("{\"specversion\":\"0.3\",\"id\":\"1\",\"type\":\"a\",\"source\":\"s\"}",
            "specversion: only CloudEvents 1.0");
-    refuse("{\"specversion\":\"1.0\",\"type\":\"a\",\"source\":\"s\"}", "id: it is missing");
+    refuse("{\"specversion\":\"1.0\",\"type\":\"a\",\"source\":\"s\"}", "id: is missing");
     refuse("{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"a\",\"source\":\"s\",\"more\":{}}", "more: an extension");
 }
 
@@ -119,12 +119,12 @@ TEST(what_is_no_letter_is_refused_with_the_key_that_is_wrong)
     refuse("[]", "one JSON object");
     refuse("{\"type\":\"a\"} x", "one JSON object");
     refuse("{\"type\":1}", "type: a text");
-    refuse("{\"steam\":\"a\"}", "steam: there is no such key");
-    refuse("{\"type\":\"a\",\"type\":\"b\"}", "type: it is there twice");
+    refuse("{\"steam\":\"a\"}", "steam: unknown key");
+    refuse("{\"type\":\"a\",\"type\":\"b\"}", "type: given twice");
     refuse("{\"id\":\"7\"}", "id: a UUID");
     refuse("{\"due_at\":\"tomorrow\"}", "due_at: a time");
     refuse("{\"event\":1}", "event: true or false");
     refuse("{\"headers\":[]}", "headers: an object");
-    refuse("{\"payload_base64\":\"?\"}", "payload_base64: this is not base64");
-    refuse("{\"payload\":1,\"payload_base64\":\"\"}", "payload: it is there twice");
+    refuse("{\"payload_base64\":\"?\"}", "payload_base64: not valid base64");
+    refuse("{\"payload\":1,\"payload_base64\":\"\"}", "payload: given twice");
 }

@@ -172,20 +172,20 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 
     struct pr_rule *rule = pr_rule_new("empty");
     CHECK_EQ(pr_engine_rule(engine, NULL, rule, &error), PR_EINVAL);
-    CHECK_STR(error.text, "a rule wants 1 to 32 steps");
+    CHECK_STR(error.text, "a rule needs 1 to 32 steps");
     pr_rule_free(rule);
 
     rule = pr_rule_new("late");
     pr_rule_retry(rule, (int64_t[]){ -1 }, 1);
     CHECK_EQ(pr_engine_rule(engine, NULL, rule, &error), PR_EINVAL);
-    CHECK_STR(error.text, "a delay is not negative");
+    CHECK_STR(error.text, "a delay must not be negative");
     pr_rule_free(rule);
 
     rule = pr_rule_new("open");
     pr_rule_or(rule);
     pr_rule_park(rule);
     CHECK_EQ(pr_engine_rule(engine, NULL, rule, &error), PR_EINVAL);
-    CHECK_STR(error.text, "rule open: and, or, not want a pr_rule_end()");
+    CHECK_STR(error.text, "rule open: and, or, not need a pr_rule_end()");
     pr_rule_free(rule);
 
     rule = pr_rule_new("class");
@@ -193,7 +193,7 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
     pr_rule_when_class(rule, "worse");
     pr_rule_park(rule);
     CHECK_EQ(pr_engine_rule(engine, NULL, rule, &error), PR_EINVAL);
-    CHECK_STR(error.text, "rule class: a class is transient, permanent or unknown");
+    CHECK_STR(error.text, "rule class: a class must be transient, permanent or unknown");
     pr_rule_free(rule);
 
     /* What can only be known at the start. */

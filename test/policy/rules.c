@@ -213,15 +213,15 @@ TEST(a_rule_that_is_out_of_bounds_is_refused)
         struct rule_step step;
         const char *text;
     } bad[] = {
-        { { .step = STEP_RETRY_NOW, .times = 0 }, "retry_now takes 1 to 100" },
-        { { .step = STEP_RETRY, .retry = { .base_us = -1, .factor = 2 } }, "a delay is not negative" },
+        { { .step = STEP_RETRY_NOW, .times = 0 }, "retry_now must be 1 to 100" },
+        { { .step = STEP_RETRY, .retry = { .base_us = -1, .factor = 2 } }, "a delay must not be negative" },
         { { .step = STEP_RETRY, .retry = { .base_us = RETRY_DELAY_MAX_US + 1, .factor = 2 } },
-          "a delay of more than a year is a mistake" },
-        { { .step = STEP_RETRY, .retry = { .factor = 0 } }, "a factor is between 1 and 100" },
-        { { .step = STEP_PARK, .pause_us = -5 }, "a delay is not negative" },
-        { { .step = STEP_CALL }, "call wants the name of a function" },
+          "a delay must not be longer than a year" },
+        { { .step = STEP_RETRY, .retry = { .factor = 0 } }, "a factor must be between 1 and 100" },
+        { { .step = STEP_PARK, .pause_us = -5 }, "a delay must not be negative" },
+        { { .step = STEP_CALL }, "call needs the name of a function" },
         { { .step = STEP_PARK, .raise = &(struct raise){ .to = PR_STR("x") } },
-          "raise wants a type of 1 to 255 bytes" },
+          "raise needs a type of 1 to 255 bytes" },
     };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         struct rule rule = { .name = PR_STR("r"), .steps = &bad[i].step, .step_count = 1 };

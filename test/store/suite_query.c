@@ -172,7 +172,7 @@ STORE_TEST(a_pattern_with_too_many_stars_is_refused_not_a_reason_to_die) /* B206
         struct query_reply reply;
         struct admin_reply changed;
         CHECK_EQ(store_query(&s->store, &query, &s->arena, &reply, &s->error), PR_EINVAL);
-        CHECK_STR(s->error.text, "type: a pattern has at most 255 bytes and 16 stars");
+        CHECK_STR(s->error.text, "type: a pattern can have at most 255 bytes and 16 stars");
         CHECK_EQ(store_admin(&s->store, &admin, &changed, &s->error), PR_EINVAL);
     }
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)

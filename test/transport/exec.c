@@ -97,7 +97,7 @@ TEST(exec_error_ends_with_what_the_program_said)
     add("say:no such customer");
     add("crash");
     world_run(&w);
-    CHECK_STR(w.results[0].error, "the program said 1: no such customer");
+    CHECK_STR(w.results[0].error, "the program reported 1: no such customer");
     CHECK_EQ(w.results[1].outcome, SEND_UNKNOWN);
     CHECK_STR(w.results[1].code, "SIGKILL");
     world_fini(&w);

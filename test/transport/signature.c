@@ -57,8 +57,8 @@ TEST(only_webhooks_are_signed)
     struct endpoint_config config = { .name = "x", .url = "null:", .sign = secrets, .sign_count = 1 };
     struct pr_error error;
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "endpoint x: sign is for http and https");
+    CHECK_STR(error.text, "endpoint x: sign needs http or https");
     config = (struct endpoint_config){ .name = "x", .url = "null:", .cert = "/dev/null" };
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "endpoint x: ca, cert and key are for TLS, and null: has none");
+    CHECK_STR(error.text, "endpoint x: ca, cert and key need TLS, which null: does not have");
 }

@@ -63,10 +63,10 @@ TEST(transport_check_says_what_is_wrong_with_the_scheme)
     struct pr_error error;
     if (transport_find(PR_STR("kafka")) == NULL) { /* a build without its library */
         CHECK_EQ(check_url("kafka://guest:secret@host/", &error), PR_ECONFIG);
-        CHECK_STR(error.text, "endpoint orders: kafka is not built in");
+        CHECK_STR(error.text, "endpoint orders: this build does not support kafka");
     }
     CHECK_EQ(check_url("htps://host/", &error), PR_ECONFIG);
-    CHECK_STR(error.text, "endpoint orders: unknown scheme htps, did you mean https?");
+    CHECK_STR(error.text, "endpoint orders: unknown scheme htps; did you mean https?");
     CHECK_EQ(check_url("handlr:x", &error), PR_ECONFIG);
     CHECK(strstr(error.text, "did you mean handler?") != NULL);
     CHECK_EQ(check_url("gopher://host/", &error), PR_ECONFIG);

@@ -178,7 +178,12 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
         /* The tables were there a moment ago. */
         int code = err.code == PR_ESCHEMA ? cli_box_must_be(cli, box) : EXIT_DONE;
 
-        return code == EXIT_DONE ? cli_fault(&err) : code;
+        if (code == EXIT_DONE)
+            code = cli_fault(&err);
+        if (err.code == PR_EFULL)
+            cli_say("Disk full: this message was not stored. Free some space and send it again; stored messages are "
+                    "safe.");
+        return code;
     }
     print_sent(cli, id, answer == PR_DUPLICATE);
     return EXIT_DONE;

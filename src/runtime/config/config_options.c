@@ -269,7 +269,7 @@ static const struct option endpoint_options[] = {
       "could not send.",
       FIELD(config_endpoint, mode), .choices = modes },
     { "allow_networks", OPTION_NETWORKS, "",
-      "webhooks go to public addresses only, and to these: `[127.0.0.0/8, fd00::/8]`",
+      "Networks that webhooks can reach in addition to public addresses: `[127.0.0.0/8, fd00::/8]`.",
       COUNTED(config_endpoint, allow_networks, allow_network_count), .max = 256 },
     { "ca", OPTION_TEXT, "",
       "File with the CA certificates (PEM) to trust instead of the system's. Certificates are always verified.",

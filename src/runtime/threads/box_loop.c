@@ -25,6 +25,7 @@
 #define STOP_RESERVE 8                 /* 1/8 of the time is for giving up what is still out */
 #define LOG_PER_SECOND 10              /* lines about single messages */
 #define QUERY_BLOCK 4096
+#define BREAKERS_SEARCHED_MAX 64 /* open ones that are searched for the reason to log */
 
 enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
 
@@ -426,16 +427,40 @@ static void box_loop_tell_breaker(const struct box_loop *d, pr_slice endpoint, b
     feed_put(d->options.feed, &h);
 }
 
+/* Why an endpoint is failing: the first of its breakers that is not closed. */
+static struct breaker_view box_loop_failing(const struct box_loop *d, unsigned endpoint)
+{
+    struct breaker_view views[BREAKERS_SEARCHED_MAX];
+    size_t count = min_size(engine_breakers(d->engine, views, BREAKERS_SEARCHED_MAX), BREAKERS_SEARCHED_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (views[i].endpoint == endpoint)
+            return views[i];
+    return (struct breaker_view){ .endpoint = endpoint };
+}
+
+static void box_loop_log_opened(struct box_loop *d, unsigned index)
+{
+    struct breaker_view b = box_loop_failing(d, index);
+
+    log_emit(box_loop_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", box_loop_name(d)),
+             LOG_SLICE("endpoint", d->options.setting->endpoints[index].name), LOG_SLICE("type", b.type),
+             LOG_STR("reason", b.reason != PR_REASON_NONE ? pr_reason_name(b.reason) : ""), LOG_STR("code", b.code),
+             LOG_STR("error", b.error),
+             LOG_STR("next", b.type.size > 0 ? "messages of this type wait and no failures are counted; probes are sent"
+                                             : "its messages wait and no failures are counted; probes are sent"));
+}
+
 /* Failures that open a breaker are counted for no message, so nothing else tells of them. */
-static void box_loop_log_breaker(struct box_loop *d, pr_slice endpoint, enum breaker_state before,
+static void box_loop_log_breaker(struct box_loop *d, unsigned index, enum breaker_state before,
                                  enum breaker_state after)
 {
+    pr_slice endpoint = d->options.setting->endpoints[index].name;
+
     if ((before == BREAKER_CLOSED) != (after == BREAKER_CLOSED))
         box_loop_tell_breaker(d, endpoint, after != BREAKER_CLOSED);
     if (before == BREAKER_CLOSED && after != BREAKER_CLOSED)
-        log_emit(box_loop_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", box_loop_name(d)),
-                 LOG_SLICE("endpoint", endpoint),
-                 LOG_STR("next", "its messages wait, uncounted; a probe is sent from time to time"));
+        box_loop_log_opened(d, index);
     else if (before != BREAKER_CLOSED && after == BREAKER_CLOSED)
         log_emit(box_loop_log(d), LOG_INFO, "breaker_closed", LOG_STR("box", box_loop_name(d)),
                  LOG_SLICE("endpoint", endpoint));
@@ -451,7 +476,7 @@ static void box_loop_publish(struct box_loop *d, int64_t now)
     for (unsigned i = 0; i < d->options.setting->endpoint_count; i++) {
         enum breaker_state before = v->endpoints[i].breaker;
         engine_endpoint(d->engine, i, &v->endpoints[i]);
-        box_loop_log_breaker(d, d->options.setting->endpoints[i].name, before, v->endpoints[i].breaker);
+        box_loop_log_breaker(d, i, before, v->endpoints[i].breaker);
     }
     v->cycles = d->cycles;
     v->lanes = __builtin_popcountll(engine_lanes(d->engine));

@@ -30,7 +30,7 @@ static int open_all(struct source_threads *t, const struct config *config, struc
 {
     t->list = calloc(config->source_count + 1, sizeof t->list[0]);
     if (t->list == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %zu sources", config->source_count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu sources", config->source_count);
     int rc = wake_open(&t->wake_fd, reterr);
     for (; rc == PR_OK && t->count < config->source_count; t->count += rc == PR_OK) {
         struct source_thread *one = &t->list[t->count];

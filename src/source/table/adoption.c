@@ -122,11 +122,12 @@ static int part_parse(enum adopt_field field, pr_slice text, struct adopt_part *
     else if (adopt_fields[field].kind == ADOPT_KIND_TEXT && slice_starts_with(text, header))
         *ret = (struct adopt_part){ ADOPT_PART_HEADER, { text.data + header.size, text.size - header.size } };
     if (ret->kind == ADOPT_PART_COLUMN && !name_is_valid(text))
-        return error_set(reterr, PR_EINVAL,
-                         "\"%.*s\" is not the name of a column: letters, digits and _, at most 63, not a digit first",
-                         SLICE_ARGS(text));
+        return error_set(
+            reterr, PR_EINVAL,
+            "\"%.*s\" is not a column name: use letters, digits and _, at most 63, not starting with a digit",
+            SLICE_ARGS(text));
     if (ret->text.size == 0)
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" names nothing", SLICE_ARGS(text));
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is empty", SLICE_ARGS(text));
     return PR_OK;
 }
 
@@ -138,7 +139,7 @@ int adopt_parts_parse(enum adopt_field field, const char *text, struct adopt_par
     for (const char *at = text;;) {
         size_t size = adopt_fields[field].kind == ADOPT_KIND_TEXT ? strcspn(at, "|") : strlen(at);
         if (ret->count == ADOPT_PARTS_MAX)
-            return error_set(reterr, PR_EINVAL, "at most %d alternatives are possible", ADOPT_PARTS_MAX);
+            return error_set(reterr, PR_EINVAL, "at most %d alternatives are allowed", ADOPT_PARTS_MAX);
         int rc = part_parse(field, slice_trim((pr_slice){ at, size }), &ret->list[ret->count++], reterr);
         if (rc != PR_OK)
             return rc;

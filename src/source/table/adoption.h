@@ -17,21 +17,23 @@
 
 /* Parts of a message: name in C and in the configuration, what it may be, and what it says. */
 #define ADOPT_FIELDS(X)                                                                                                \
-    X(ID, "id", COLUMN, "the key; a UUID becomes the message's id, others are hashed with the table's name")           \
-    X(PAYLOAD, "payload", COLUMN, "bytes, text or JSON, passed on as it is")                                           \
-    X(TYPE, "type", TEXT, "the message's type; not said: the table's name")                                            \
-    X(STREAM, "stream", TEXT, "what stays in order")                                                                   \
+    X(ID, "id", COLUMN,                                                                                                \
+      "Column with the key. A UUID becomes the message's id, other keys are hashed with the table's name.")            \
+    X(PAYLOAD, "payload", COLUMN, "Column with the payload: bytes, text or JSON, sent unchanged.")                     \
+    X(TYPE, "type", TEXT, "Type of the message. Default: the table's name.")                                           \
+    X(STREAM, "stream", TEXT, "Stream of the message: what stays in order.")                                           \
     X(DESTINATION, "destination", TEXT,                                                                                \
-      "an endpoint; where the configuration has none of that name the routes decide")                                  \
-    X(HEADERS, "headers", COLUMN, "a JSON object")                                                                     \
-    X(SOURCE, "source", TEXT, "CloudEvents source")                                                                    \
-    X(SUBJECT, "subject", TEXT, "CloudEvents subject")                                                                 \
-    X(CONTENT_TYPE, "content_type", TEXT, "of the payload")                                                            \
-    X(CORRELATION_ID, "correlation_id", TEXT, "kept with the message")                                                 \
-    X(CREATED, "created", TIME, "a time, or a number of milliseconds since 1970")                                      \
-    X(DUE, "due", TIME, "not before")                                                                                  \
-    X(EXPIRES, "expires", TIME, "not after")                                                                           \
-    X(ORDER, "order", COLUMN, "the column to go by; not said: the order of transactions, as far as it is known")
+      "Endpoint of the message. If the configuration has no such endpoint, the routes decide.")                        \
+    X(HEADERS, "headers", COLUMN, "Column with the headers, a JSON object.")                                           \
+    X(SOURCE, "source", TEXT, "CloudEvents source.")                                                                   \
+    X(SUBJECT, "subject", TEXT, "CloudEvents subject.")                                                                \
+    X(CONTENT_TYPE, "content_type", TEXT, "Content type of the payload.")                                              \
+    X(CORRELATION_ID, "correlation_id", TEXT, "Correlation id, kept with the message.")                                \
+    X(CREATED, "created", TIME, "Time of creation: a timestamp, or milliseconds since 1970.")                          \
+    X(DUE, "due", TIME, "Do not send before this time.")                                                               \
+    X(EXPIRES, "expires", TIME, "Do not send after this time.")                                                        \
+    X(ORDER, "order", COLUMN,                                                                                          \
+      "Column that defines the order. Default: the order of transactions, as far as it is known.")
 
 enum adopt_field {
 #define X(name, key, kind, doc) ADOPT_##name,

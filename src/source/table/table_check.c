@@ -29,7 +29,7 @@ static void say(struct judge *j, const char *about, const char *name, enum adopt
     va_end(args);
     const char *copy = slice_dup(j->arena, slice_from(text)).data, *own = slice_dup(j->arena, slice_from(name)).data;
     j->report->findings[j->report->count++] =
-        (struct adopt_finding){ about, own != NULL ? own : "", level, copy != NULL ? copy : "no memory" };
+        (struct adopt_finding){ about, own != NULL ? own : "", level, copy != NULL ? copy : "out of memory" };
 }
 
 static const char *quoted(struct judge *j)
@@ -131,7 +131,7 @@ static void judge_values(struct judge *j, const struct adopt_value *list, size_t
         else if (set && adopt_value_is_time(list[i].value, &later_us) && column->type != OID_TIME &&
                  column->type != TYPE_TIMESTAMP && column->type != TYPE_DATE)
             say(j, "column", list[i].column, ADOPT_ERROR,
-                "column \"%s\" of %s has the type %s; %s wants a timestamp there", list[i].column, j->adoption->table,
+                "column \"%s\" of %s has the type %s; %s needs a timestamp there", list[i].column, j->adoption->table,
                 column->type_name, list[i].value);
         else
             say(j, "column", list[i].column, ADOPT_FINE, "%s, %s", key, column->type_name);
@@ -189,8 +189,8 @@ static void judge_index(struct judge *j)
     const char *first = a->set_count == 0 ? order : a->pending_count > 0 ? a->pending[0].column : a->set[0].column;
     if (first[0] == '\0') {
         say(j, "index", "", ADOPT_FINE,
-            "none is needed for a table that is emptied; where a backlog may grow, a column to go by (order: "
-            "COLUMN) with an index saves sorting it");
+            "a table that is emptied needs none; if a backlog can grow, an indexed column for the order (order: "
+            "COLUMN) saves sorting it");
         return;
     }
     for (size_t i = 0; i < j->table->index_count; i++) {
@@ -200,8 +200,8 @@ static void judge_index(struct judge *j)
         }
     }
     say(j, "index", first, ADOPT_WARN,
-        "no index of %s begins with \"%s\"%s; it is yours to add: CREATE INDEX ON %s (\"%s\"%s%s%s)", a->table, first,
-        a->set_count > 0 ? ", so each look reads the whole table" : ", so a backlog is sorted at each look", quoted(j),
+        "no index of %s begins with \"%s\"%s; you can add one: CREATE INDEX ON %s (\"%s\"%s%s%s)", a->table, first,
+        a->set_count > 0 ? ", so each poll reads the whole table" : ", so each poll sorts the backlog", quoted(j),
         first, a->set_count > 0 && order[0] != '\0' ? ", \"" : "", a->set_count > 0 ? order : "",
         a->set_count > 0 && order[0] != '\0' ? "\"" : "");
 }
@@ -216,23 +216,22 @@ static bool judge_kind(struct judge *j, const char *own_schema)
     bool valid = adopt_table_split(name, &schema, &own);
     ASSERT(valid);
     if (t->found && slice_eq_cstr(schema, own_schema)) {
-        say(j, "table", name, ADOPT_ERROR, "%s is in postrider's own schema: messages that are there need no adopting",
-            name);
+        say(j, "table", name, ADOPT_ERROR, "%s is in Postrider's own schema and needs no adopting", name);
         return false;
     }
     if (!t->found && t->other != NULL)
-        say(j, "table", name, ADOPT_ERROR,
-            "there is no table %s in this database, but there is %s: write it so, case matters", name, t->other);
+        say(j, "table", name, ADOPT_ERROR, "no table %s in this database, but %s exists: upper and lower case matter",
+            name, t->other);
     else if (!t->found)
-        say(j, "table", name, ADOPT_ERROR,
-            "there is no table %s in this database: it must be in the database of the store", name);
+        say(j, "table", name, ADOPT_ERROR, "no table %s in this database; it must be in the database of the store",
+            name);
     else if (t->kind != 'r' && t->kind != 'p')
-        say(j, "table", name, ADOPT_ERROR, "%s is no table: a view or a foreign table cannot be adopted", name);
+        say(j, "table", name, ADOPT_ERROR, "%s is not a table: a view or a foreign table cannot be adopted", name);
     else if (t->row_security)
         say(j, "table", name, ADOPT_WARN,
-            "%s has row-level security: rows that its policies hide from role %s stay where they are", name, t->role);
+            "%s has row-level security: rows that its policies hide from role %s are not moved", name, t->role);
     else
-        say(j, "table", name, ADOPT_FINE, "it is there");
+        say(j, "table", name, ADOPT_FINE, "it exists");
     return t->found && (t->kind == 'r' || t->kind == 'p');
 }
 
@@ -261,7 +260,7 @@ static void judge_plan(struct judge *j, struct link *link, const char *sql, cons
         return;
     link_add_text(link, text, args, &plan);
     if (link_run(link, &why) != PR_OK)
-        say(j, what, j->adoption->table, ADOPT_ERROR, "%s cannot be used so: %s", what, why.text);
+        say(j, what, j->adoption->table, ADOPT_ERROR, "%s cannot be used like this: %s", what, why.text);
 }
 
 static void judge_zone(struct judge *j, struct link *link)

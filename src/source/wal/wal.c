@@ -198,7 +198,7 @@ static int keep_in_touch(struct wal *w, struct pr_error *reterr)
 {
     int64_t now = now_us(), silent_us = now - w->heard_us;
     if (silent_us >= SILENT_US)
-        return error_set(reterr, PR_ESTORE, "PostgreSQL: the server has not said anything for %d s",
+        return error_set(reterr, PR_ESTORE, "PostgreSQL: no data from the server for %d s",
                          (int)(SILENT_US / PR_SECONDS(1)));
     bool asks = silent_us >= ASK_US;
     bool news = w->confirmed != w->told || now - w->told_us >= ASK_US;
@@ -333,7 +333,7 @@ static int wal_open(struct source *source, void **ret_self, struct pr_error *ret
         w->sql = link_new(&store->conninfo, LINK_PEOPLE, store->log);
     if (w == NULL || w->sql == NULL) {
         free(w);
-        return error_set(reterr, PR_ENOMEM, "no memory for the log");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the log");
     }
     w->source = source;
     w->store = store;

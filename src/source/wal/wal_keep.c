@@ -259,8 +259,7 @@ static int letter_check(struct wal_keep *keep, const struct wal_event *event, pr
                          "it was emitted outside of its transaction, which may have been rolled back: use"
                          " pg_logical_emit_message(true, ...)");
     if (box.size == 0)
-        return error_set(why, PR_EINVAL, "there is no box \"%.*s\"", (int)min_size(named.size, BOX_NAME_MAX),
-                         named.data);
+        return error_set(why, PR_EINVAL, "unknown box \"%.*s\"", (int)min_size(named.size, BOX_NAME_MAX), named.data);
     int rc = letter_read(event->content, &keep->arena, ret, why);
     return rc == PR_OK ? message_check(ret, keep->store->payload_max, why) : rc;
 }

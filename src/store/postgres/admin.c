@@ -547,7 +547,8 @@ static int order_inside(struct order_run *o)
         rc = link_run(o->link, o->reterr);
     }
     if (rc != PR_OK && link_is_uncertain(o->link))
-        rc = error_set(o->reterr, PR_EUNCERTAIN, "the connection was lost during the commit: look whether it was done");
+        rc = error_set(o->reterr, PR_EUNCERTAIN,
+                       "the connection was lost during the commit: check whether the change was made");
     return rc;
 }
 

@@ -74,7 +74,7 @@ static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error
     PGresult *result;
     struct args args = { .count = 0 };
     if (!name_is_valid(box) || box.size > PG_BOX_NAME_MAX)
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name: use letters, digits and _, at most %d",
                          SLICE_ARGS(box), PG_BOX_NAME_MAX);
     arg_text(&args, box);
     arg_text(&args, slice_from(link->conninfo->schema));
@@ -87,8 +87,8 @@ static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error
         return rc;
     if (field_bool(result, 0, 1))
         return error_set(reterr, PR_EINVAL,
-                         "there is a table %.*s already that is no box: name another box, or another schema"
-                         " in the URL (schema=NAME)",
+                         "the schema already has a table \"%.*s\" that Postrider did not create: rename the box, or "
+                         "use another schema in the URL (schema=NAME)",
                          SLICE_ARGS(box));
     *made = true;
     for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++)
@@ -151,8 +151,8 @@ int pg_schema_version(struct link *link, int *ret_version, struct pr_error *rete
                  reterr);
     if (strcmp(link->state, UNDEFINED_COLUMN) == 0)
         return error_set(reterr, PR_ESCHEMA,
-                         "the schema %s has a table meta that is not postrider's: name another schema"
-                         " in the URL (schema=NAME)",
+                         "the schema %s has a table \"meta\" that Postrider did not create: use another schema in the "
+                         "URL (schema=NAME)",
                          link->conninfo->schema);
     if (rc == PR_OK && PQntuples(result) == 1)
         *ret_version = field_int(result, 0, 0);
@@ -170,16 +170,16 @@ static int schema_make(struct link *link, struct pr_error *reterr)
     rc = link_do(link, "CREATE SCHEMA {schema}", NO_BOX, NULL, NULL, reterr);
     if (strcmp(link->state, NO_RIGHT) == 0)
         return error_set(reterr, PR_ESTORE,
-                         "this role may not create the schema %s: GRANT CREATE ON DATABASE %s to it, or"
-                         " run postrider init as a role that may",
+                         "this role cannot create the schema %s: GRANT CREATE ON DATABASE %s to it, or run postrider "
+                         "init as another role",
                          link->conninfo->schema, PQdb(link->pg));
     return rc;
 }
 
 int pg_schema_too_new(int version, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program knows %d: upgrade postrider", version,
-                     pg_schema_wanted());
+    return error_set(reterr, PR_ESCHEMA, "the schema has version %d, this program knows version %d: upgrade Postrider",
+                     version, pg_schema_wanted());
 }
 
 /* Nobody joins meanwhile (instance_insert() in lease.c compares the version), and who is in a cycle ends it first: cycles
@@ -227,7 +227,8 @@ static int server_check(struct link *link, struct pr_error *reterr)
         return error_set(reterr, PR_EUNSUPPORTED,
                          "the database is not encoded in UTF-8: create one with ENCODING 'UTF8'");
     if ((unsigned)field_int(result, 0, 0) != lane_of(PR_STR(HASH_SAMPLE), (pr_id){ { 0 } }))
-        return error_set(reterr, PR_EUNSUPPORTED, "this server computes other hashes than postrider knows");
+        return error_set(reterr, PR_EUNSUPPORTED,
+                         "this server computes hashes in a way that Postrider does not support");
     return PR_OK;
 }
 
@@ -323,10 +324,11 @@ int pg_check(void *self, struct pr_error *reterr)
     if (version > pg_schema_wanted())
         return pg_schema_too_new(version, reterr);
     if (version == 0)
-        return error_set(reterr, PR_ESCHEMA, "the schema %s has no tables of postrider: run postrider init",
+        return error_set(reterr, PR_ESCHEMA, "the schema %s has no Postrider tables: run postrider init",
                          store->conninfo.schema);
     if (version < pg_schema_wanted())
-        return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program needs %d: run postrider init",
-                         version, pg_schema_wanted());
+        return error_set(reterr, PR_ESCHEMA,
+                         "the schema has version %d, this program needs version %d: run postrider init", version,
+                         pg_schema_wanted());
     return PR_OK;
 }

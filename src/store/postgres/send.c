@@ -18,7 +18,7 @@ static int names_split(pr_slice box, pr_slice *ret_schema, pr_slice *ret_box, st
     *ret_schema = dot != NULL ? (pr_slice){ box.data, (size_t)(dot - box.data) } : PR_STR(SCHEMA_DEFAULT);
     *ret_box = dot != NULL ? (pr_slice){ dot + 1, box.size - ret_schema->size - 1 } : box;
     if (!name_is_valid(*ret_schema) || !name_is_valid(*ret_box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
     return PR_OK;
 }
 
@@ -44,9 +44,10 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
     struct batch batch;
     struct args args;
     if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF || PQtransactionStatus(pg) == PQTRANS_ACTIVE)
-        return error_set(reterr, PR_EINVAL, "the connection is busy: end the pipeline or the running statement first");
+        return error_set(reterr, PR_EINVAL,
+                         "the connection is busy: finish the pipeline or the running statement first");
     if (PQtransactionStatus(pg) == PQTRANS_INERROR)
-        return error_set(reterr, PR_EINVAL, "the transaction has failed already: roll it back");
+        return error_set(reterr, PR_EINVAL, "the transaction has already failed: roll it back");
     int rc = names_split(name, &schema, &box, reterr);
     if (rc != PR_OK)
         return rc;
@@ -60,7 +61,7 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
     batch_args(&batch, 0, &args);
     rc = args.failed == PR_OK
              ? send_run(pg, sql, &args, messages, count, answers, reterr)
-             : error_set(reterr, args.failed, "%zu messages are more than PostgreSQL takes at once", count);
+             : error_set(reterr, args.failed, "%zu messages are more than PostgreSQL accepts at once", count);
     batch_fini(&batch);
     free(sql);
     return rc;

@@ -242,7 +242,7 @@ static void facts_of_server(const PGresult *r, struct arena *arena, struct store
     if (facts->warning_count > 0)
         facts->horizon = facts->warnings[0];
     if (field_bool(r, 0, 5))
-        facts_warn(facts, PR_STR("autovacuum is off: switch it on, or the tables grow for ever"));
+        facts_warn(facts, PR_STR("autovacuum is off: switch it on, or the tables grow forever"));
     if (field_bool(r, 0, 6))
         facts_warn(facts, PR_STR("fsync is off: a crash of the server can lose or damage messages"));
     if (!field_is_null(r, 0, 7))

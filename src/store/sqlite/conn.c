@@ -44,8 +44,8 @@ struct statement {
 static int fault_busy(const char *path, struct pr_error *reterr)
 {
     return error_set(reterr, PR_EBUSY,
-                     "%s: another connection holds the write lock for too long: find the program with an open "
-                     "transaction (fuser %s) and end it, or raise busy= in the store's URL",
+                     "%s: another connection has held the write lock for too long: find the program with an open "
+                     "transaction (fuser %s) and stop it, or raise busy= in the store's URL",
                      path, path);
 }
 
@@ -57,34 +57,34 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return fault_busy(path, reterr);
     case SQLITE_FULL:
-        return error_set(reterr, PR_EFULL, "%s: no space left (%s): free some, nothing is lost", path, text);
+        return error_set(reterr, PR_EFULL, "%s: disk full (%s): free some space; stored messages are safe", path, text);
     case SQLITE_NOTADB:
-        return error_set(reterr, PR_ECORRUPT,
-                         "%s is not a SQLite database, or its beginning is damaged: name another file, or bring "
-                         "it back from a copy",
-                         path);
+        return error_set(
+            reterr, PR_ECORRUPT,
+            "%s is not a SQLite database, or its beginning is damaged: name another file, or restore a backup", path);
     case SQLITE_CORRUPT:
         return error_set(reterr, PR_ECORRUPT,
                          "%s is damaged (%s): stop everything that uses it, keep a copy, and try \"sqlite3 %s "
                          ".recover\"",
                          path, text, path);
     case SQLITE_IOERR:
-        return error_set(reterr, PR_EIO, "%s: input/output error (%s, code %d): look at the disk and the kernel's log",
+        return error_set(reterr, PR_EIO, "%s: input/output error (%s, code %d): check the disk and the kernel's log",
                          path, text, rc);
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_AUTH:
-        return error_set(reterr, PR_EIO, "%s: %s: are the file and its directory there, and writable for this user?",
-                         path, text);
-    case SQLITE_NOMEM: return error_set(reterr, PR_ENOMEM, "%s: no memory", path);
+        return error_set(reterr, PR_EIO,
+                         "%s: %s: check that the file and its directory exist and that this user can write them", path,
+                         text);
+    case SQLITE_NOMEM: return error_set(reterr, PR_ENOMEM, "%s: out of memory", path);
     case SQLITE_TOOBIG: return error_set(reterr, PR_ETOOBIG, "%s: %s", path, text);
     case SQLITE_ERROR:
         if (strncmp(text, "no such table", 13) == 0 || strncmp(text, "no such column", 14) == 0 ||
             strstr(text, " has no column named ") != NULL || strncmp(text, "cannot modify", 13) == 0)
             return error_set(reterr, PR_ESCHEMA,
-                             "%s: %s: run postrider init; boxes beside outbox and inbox are those named "
-                             "under boxes: in the configuration",
+                             "%s: %s: run postrider init; boxes other than outbox and inbox must be under boxes: in "
+                             "the configuration",
                              path, text);
         break;
     default: break;
@@ -277,7 +277,7 @@ static int conn_follow(struct conn *conn, struct pr_error *reterr)
 int conn_open(const struct sqlite_location *location, bool create, struct conn **ret_conn, struct pr_error *reterr)
 {
     if (!create && !location->memory && access(location->path, F_OK) != 0)
-        return error_set(reterr, PR_ESCHEMA, "there is no database %s: run postrider init", location->path);
+        return error_set(reterr, PR_ESCHEMA, "database %s does not exist: run postrider init", location->path);
 
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)

@@ -22,7 +22,7 @@ static int session_check_box(struct session *session, struct pr_error *reterr)
     int rc = conn_int(session->conn, "SELECT 1 FROM postrider_box WHERE name = ?1", session->box,
                       VALUES(V_TEXT(session->box)), &found, reterr);
     if (rc == PR_UNKNOWN)
-        return error_set(reterr, PR_ENOTFOUND, "there is no box %s in %s: name it under boxes: and run postrider init",
+        return error_set(reterr, PR_ENOTFOUND, "no box %s in %s: add it under boxes: and run postrider init",
                          session->box_name, session->store->location.path);
     return rc;
 }
@@ -49,7 +49,7 @@ static int session_connect(struct session *session, struct pr_error *reterr)
 int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr)
 {
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
     struct session *session = calloc(1, sizeof(*session));
     if (session == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a session");
@@ -111,9 +111,10 @@ static int cycle_fence(struct cycle_run *run, struct standing *standing)
         return rc;
     if (c->epoch != 0 && (!standing->known || standing->epoch != c->epoch)) {
         log_emit(run->session->store->log, LOG_WARN, "lease_lost", LOG_SLICE("box", run->session->box));
-        return error_set(run->reterr, PR_ELEASE,
-                         "this instance of box %s lost its lease: it was silent for longer than lease:, or has left",
-                         run->session->box_name);
+        return error_set(
+            run->reterr, PR_ELEASE,
+            "this instance of box %s lost its lease: it did not respond for longer than lease:, or it has left",
+            run->session->box_name);
     }
     run->owner = standing->owner;
     return PR_OK;
@@ -134,7 +135,7 @@ static int cycle_change(struct cycle_run *run)
     int rc = PR_OK;
 
     if ((c->verdict_count > 0 || c->receipt_count > 0) && !run->owner)
-        return error_set(run->reterr, PR_ELEASE, "this instance does not work box %s: another does",
+        return error_set(run->reterr, PR_ELEASE, "this instance does not work on box %s: another one does",
                          run->session->box_name);
     FAILPOINT("store.cycle.before_verdicts");
     if (!run->replayed)

@@ -121,7 +121,7 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
                           struct pr_error *reterr)
 {
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name: use letters, digits and _, at most %d",
                          SLICE_ARGS(box), BOX_NAME_MAX);
     *ret_there = false;
     for (size_t i = 0; i < names->count; i++)
@@ -134,13 +134,12 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
                          "\"%.*s\" cannot be the name of a box: " OUR_PREFIX " is before Postrider's own tables",
                          SLICE_ARGS(box));
     if (names->count == BOXES_MAX)
-        return error_set(reterr, PR_ETOOBIG, "there are %d boxes already, there cannot be more", BOXES_MAX);
+        return error_set(reterr, PR_ETOOBIG, "%d boxes exist already, which is the maximum", BOXES_MAX);
     int64_t found;
     int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX, VALUES(V_TEXT(box)),
                       &found, reterr);
     if (rc == PR_OK)
-        return error_set(reterr, PR_EINVAL,
-                         "%s already has a table \"%.*s\" that Postrider did not create: %s",
+        return error_set(reterr, PR_EINVAL, "%s already has a table \"%.*s\" that Postrider did not create: %s",
                          conn->location->path, SLICE_ARGS(box),
                          slice_eq_cstr(box, "outbox") || slice_eq_cstr(box, "inbox")
                              ? "rename it, or give Postrider a file of its own"
@@ -319,7 +318,8 @@ int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *ret
 
 static int schema_too_new(int64_t version, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ESCHEMA, "the schema is version %lld, this program knows %d: upgrade postrider",
+    return error_set(reterr, PR_ESCHEMA,
+                     "the schema has version %lld, this program knows version %d: upgrade Postrider",
                      (long long)version, schema_wanted());
 }
 
@@ -377,7 +377,7 @@ static int encoding_check(struct conn *conn, struct pr_error *reterr)
         bool utf8 = slice_eq_cstr(column_slice(statement, 0), "UTF-8");
         sqlite3_reset(statement);
         rc = utf8 ? PR_OK
-                  : error_set(reterr, PR_EUNSUPPORTED, "%s is not encoded in UTF-8: postrider needs a database that is",
+                  : error_set(reterr, PR_EUNSUPPORTED, "%s is not encoded in UTF-8: Postrider needs a UTF-8 database",
                               conn->location->path);
     }
     return rc;
@@ -427,9 +427,10 @@ int sqlite_check(void *self, struct pr_error *reterr)
     if (version > schema_wanted())
         return schema_too_new(version, reterr);
     if (version == 0)
-        return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init", store->location.path);
+        return error_set(reterr, PR_ESCHEMA, "%s has no Postrider tables: run postrider init", store->location.path);
     if (version < schema_wanted())
-        return error_set(reterr, PR_ESCHEMA, "the schema is version %lld, this program needs %d: run postrider init",
+        return error_set(reterr, PR_ESCHEMA,
+                         "the schema has version %lld, this program needs version %d: run postrider init",
                          (long long)version, schema_wanted());
     return PR_OK;
 }

@@ -21,7 +21,7 @@ static int url_option(struct sqlite_location *location, pr_slice key, pr_slice v
         location->full = slice_eq_cstr(value, "full");
         if (location->full || slice_eq_cstr(value, "normal"))
             return PR_OK;
-        return error_set(reterr, PR_EINVAL, "synchronous=%.*s in the store's URL: it is full or normal",
+        return error_set(reterr, PR_EINVAL, "synchronous=%.*s in the store's URL: use full or normal",
                          SLICE_ARGS(value));
     }
     if (slice_eq_cstr(key, "busy")) {
@@ -30,10 +30,10 @@ static int url_option(struct sqlite_location *location, pr_slice key, pr_slice v
             location->busy_us = us;
             return PR_OK;
         }
-        return error_set(reterr, PR_EINVAL, "busy=%.*s in the store's URL: it is a duration such as 5s, at most 10m",
+        return error_set(reterr, PR_EINVAL, "busy=%.*s in the store's URL: use a duration such as 5s, at most 10m",
                          SLICE_ARGS(value));
     }
-    return error_set(reterr, PR_EINVAL, "the store's URL has the unknown option %.*s: there are synchronous and busy",
+    return error_set(reterr, PR_EINVAL, "unknown option %.*s in the store's URL; use synchronous or busy",
                      SLICE_ARGS(key));
 }
 
@@ -50,7 +50,7 @@ static int url_parse(const char *url, struct sqlite_location *location, struct p
 {
     pr_slice rest = slice_from(url);
     if (!slice_starts_with(rest, PR_STR("sqlite:")))
-        return error_set(reterr, PR_EINVAL, "%s: the URL of this store begins with sqlite:", url);
+        return error_set(reterr, PR_EINVAL, "%s: the URL of this store must begin with sqlite:", url);
     rest = (pr_slice){ rest.data + 7, rest.size - 7 };
     if (slice_starts_with(rest, PR_STR("///"))) /* as others write it */
         rest = (pr_slice){ rest.data + 2, rest.size - 2 };
@@ -59,7 +59,7 @@ static int url_parse(const char *url, struct sqlite_location *location, struct p
     location->full = true;
     location->busy_us = BUSY_DEFAULT_US;
     if (path.size == 0)
-        return error_set(reterr, PR_EINVAL, "the store's URL has no path: write sqlite:postrider.db");
+        return error_set(reterr, PR_EINVAL, "the store's URL has no path: use sqlite:postrider.db");
     while (rest.size > 0) {
         pr_slice value = slice_until(&rest, '&');
         pr_slice key = slice_until(&value, '=');

@@ -19,9 +19,9 @@ static const char *path_of(sqlite3 *db)
 static int send_prepare(sqlite3 *db, const char *insert, pr_slice box, sqlite3_stmt **ret, struct pr_error *reterr)
 {
     if (db == NULL)
-        return error_set(reterr, PR_EINVAL, "there is no database connection");
+        return error_set(reterr, PR_EINVAL, "no database connection");
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
     struct buf sql;
     buf_init(&sql, SQL_MAX);
     sql_expand(&sql, insert, box);

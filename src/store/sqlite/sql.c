@@ -167,14 +167,14 @@ static void facts_of_file(const struct sqlite_store *store, struct arena *arena,
     if (sqlite3_libversion_number() < 3051003)
         facts_warn(facts,
                    arena_printf(arena,
-                                "SQLite %s can damage a database when two connections write and checkpoint at once"
-                                " (rare, mended in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
+                                "SQLite %s can damage a database when two connections write and checkpoint at once "
+                                "(rare, fixed in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
                                 sqlite3_libversion()));
     if (log_bytes > WAL_BYTES_MUCH) {
-        facts->horizon = arena_printf(arena,
-                                      "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
-                                      " emptied, find and end it",
-                                      store->location.path, (long long)(log_bytes >> 20));
+        facts->horizon = arena_printf(
+            arena,
+            "the log %s-wal has %lld MiB: a reader that stays open keeps it from being emptied; find and stop it",
+            store->location.path, (long long)(log_bytes >> 20));
         facts_warn(facts, facts->horizon);
     }
 }
@@ -197,7 +197,7 @@ static int sqlite_facts(struct sql *sql, struct arena *arena, struct store_facts
     else
         facts_of_file(store, arena, facts);
     if (!store->location.full)
-        facts_warn(facts, PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
+        facts_warn(facts, PR_STR("synchronous=normal: a power loss can undo the latest commits; use synchronous=full"));
     return PR_OK;
 }
 

@@ -81,7 +81,7 @@ static int rabbit_url(const struct endpoint_config *config, struct arena *arena,
     pr_slice exchange = broker_url_param(ret, "exchange", "");
     if (exchange.size == 0 && broker_url_param(ret, "key", "").size == 0)
         return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: the url says nowhere to go: add ?exchange=NAME, or ?key=QUEUE", config->name);
+                         "endpoint %s: the url has no destination: add ?exchange=NAME, or ?key=QUEUE", config->name);
     if (!template_is_fixed(exchange) || exchange.size > FRAME_SHORT_MAX)
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: exchange is a name of at most %d bytes; placeholders belong into key",
@@ -286,7 +286,7 @@ static void answered(struct rabbit *r, uint64_t number, bool good)
     else if (d != NULL)
         result_failed(pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE,
                       "basic.nack",
-                      PR_STR("the broker did not take it: a queue is full (overflow=reject-publish) or broken"));
+                      PR_STR("the broker refused it: a queue is full (overflow=reject-publish) or broken"));
 }
 
 /* Q1 */
@@ -341,7 +341,7 @@ static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
     r->returned_code = method->reply_code;
     r->returning = true;
     snprintf(r->returned_text, sizeof(r->returned_text),
-             "%.*s: no queue takes the key \"%.*s\" at the exchange \"%.*s\"; bind one, or say mandatory=false",
+             "%.*s: no queue receives the key \"%.*s\" at the exchange \"%.*s\"; bind one, or set mandatory=false",
              (int)min_size(method->reply_text.len, 64), (char *)method->reply_text.bytes,
              (int)min_size(method->routing_key.len, 64), (char *)method->routing_key.bytes,
              (int)min_size(method->exchange.len, 64), (char *)method->exchange.bytes);
@@ -400,7 +400,7 @@ static void take_connection_close(struct rabbit *r, const amqp_connection_close_
 
 static void take_blocked(struct rabbit *r, const amqp_connection_blocked_t *blocked)
 {
-    snprintf(r->blocked, sizeof(r->blocked), "the broker takes nothing now: %.*s",
+    snprintf(r->blocked, sizeof(r->blocked), "the broker accepts no messages now: %.*s",
              (int)min_size(blocked->reason.len, 200), (char *)blocked->reason.bytes);
 }
 

@@ -88,7 +88,7 @@ static int qpid_url(const struct endpoint_config *config, struct arena *arena, s
         rc = template_check(config->name, "the address", ret->path, reterr);
     if (rc == PR_OK && (ret->path.size == 0 || ret->path.size >= QPID_ADDRESS_MAX))
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the url is wrong: behind the host stands the address of a queue or topic",
+                       "endpoint %s: the url is not valid: it needs the address of a queue or topic after the host",
                        config->name);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
@@ -174,7 +174,7 @@ static void qpid_greet(void *self)
     pn_transport_set_idle_timeout(q->driver.transport, QPID_IDLE_MS);
     pn_transport_set_max_frame(q->driver.transport, AMQP1_FRAME_MAX);
     pn_transport_set_channel_max(q->driver.transport, 0); /* one session */
-    (void)pn_connection_driver_bind(&q->driver); /* with the login, and before proton reads anything */
+    (void)pn_connection_driver_bind(&q->driver);          /* with the login, and before proton reads anything */
     pn_connection_open(connection);
     q->channel = pn_session(connection);
     pn_session_open(q->channel);
@@ -271,7 +271,7 @@ static void take_disposition(struct qpid *q, const struct delivery *d, pn_delive
         break;
     case PN_RELEASED:
         result_failed(result, d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "released",
-                      PR_STR("the broker gave it back: no queue takes it, or none can now"));
+                      PR_STR("the broker released it: no queue can receive it now"));
         break;
     case PN_MODIFIED:
         result_failed(result, d->token, SEND_FAILED,
@@ -280,7 +280,7 @@ static void take_disposition(struct qpid *q, const struct delivery *d, pn_delive
         break;
     default:
         result_failed(result, d->token, SEND_UNKNOWN, PR_REASON_UNKNOWN, "",
-                      PR_STR("the broker settled it without saying what became of it"));
+                      PR_STR("the broker settled it without an outcome"));
     }
 }
 
@@ -459,7 +459,7 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
     buf_reset(&q->address);
     template_fill(&q->address, q->session.url.path, d->message);
     if (buf_failed(&q->address) != 0 || q->address.size == 0 || strlen(q->address.data) != q->address.size) {
-        qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", "the message makes no good address");
+        qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", "the message does not make a valid address");
         return true;
     }
     struct qpid_link *l = link_find(q, q->address.data);

@@ -14,7 +14,7 @@
 
 static int wrong(const struct endpoint_config *config, const char *what, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: %s", config->name, what);
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is not valid: %s", config->name, what);
 }
 
 static int hex_value(char c)
@@ -44,7 +44,7 @@ static int decode(const struct endpoint_config *config, pr_slice text, struct ar
     char *copy = arena_alloc(arena, text.size + 1);
     size_t size = 0;
     if (copy == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for its url", config->name);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory for its url", config->name);
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
         if (c == '%') {
@@ -56,7 +56,7 @@ static int decode(const struct endpoint_config *config, pr_slice text, struct ar
             i += 2;
         }
         if (c == '\0')
-            return wrong(config, "it has a NUL character", reterr);
+            return wrong(config, "it contains a NUL character", reterr);
         copy[size++] = c;
     }
     copy[size] = '\0';
@@ -71,11 +71,11 @@ static int take_port(const struct endpoint_config *config, pr_slice text, unsign
     unsigned port = 0;
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] < '0' || text.data[i] > '9' || port > 65535)
-            return wrong(config, "the port is a number up to 65535", reterr);
+            return wrong(config, "the port must be a number up to 65535", reterr);
         port = port * 10 + (unsigned)(text.data[i] - '0');
     }
     if (text.size == 0 || port == 0 || port > 65535)
-        return wrong(config, "the port is a number up to 65535", reterr);
+        return wrong(config, "the port must be a number up to 65535", reterr);
     *ret = port;
     return PR_OK;
 }
@@ -93,7 +93,7 @@ static int take_host(const struct endpoint_config *config, pr_slice text, struct
         port = (pr_slice){ end + 1, text.size - host.size - 2 };
         has_port = port.size > 0;
         if (has_port && port.data[0] != ':')
-            return wrong(config, "behind ] stands : and a port, or nothing", reterr);
+            return wrong(config, "only : and a port can follow ]", reterr);
         if (has_port)
             port = (pr_slice){ port.data + 1, port.size - 1 };
     } else if (memchr(text.data, ':', text.size) != NULL) {
@@ -131,7 +131,7 @@ static int take_authority(const struct endpoint_config *config, pr_slice text, s
     const char *at = text.size > 0 ? memrchr(text.data, '@', text.size) : NULL;
     int rc = PR_OK;
     if (text.size > 0 && (memchr(text.data, '{', text.size) != NULL || memchr(text.data, '}', text.size) != NULL))
-        return wrong(config, "placeholders may stand behind the host only", reterr);
+        return wrong(config, "placeholders are only allowed after the host", reterr);
     if (at != NULL) {
         pr_slice password = { text.data, (size_t)(at - text.data) };
         text = (pr_slice){ at + 1, text.size - password.size - 1 };
@@ -159,8 +159,8 @@ static int unknown_param(const struct endpoint_config *config, pr_slice name, co
         memcpy(known + size, allowed[i], length - 1);
         size += length - 2;
     }
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has the unknown parameter %.*s; there are: %s",
-                     config->name, (int)min_size(name.size, 64), name.data, known[0] != '\0' ? known : "none");
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: unknown parameter %.*s in the url; known are: %s", config->name,
+                     (int)min_size(name.size, 64), name.data, known[0] != '\0' ? known : "none");
 }
 
 static int take_param(const struct endpoint_config *config, pr_slice text, const char *const *allowed,
@@ -198,7 +198,7 @@ static int parse(const struct endpoint_config *config, unsigned default_port, si
         return wrong(config, "it is too long", reterr);
     rest = (pr_slice){ rest.data + scheme.size + 1, rest.size - scheme.size - 1 };
     if (!slice_starts_with(rest, PR_STR("//")))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: write %.*s://host", config->name,
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is not valid: use %.*s://host", config->name,
                          SLICE_ARGS(scheme));
     rest = (pr_slice){ rest.data + 2, rest.size - 2 };
     if (memchr(rest.data, '#', rest.size) != NULL)
@@ -248,7 +248,7 @@ int broker_url_bool(const struct endpoint_config *config, const struct broker_ur
     *ret = slice_eq_cstr(value, "true");
     return *ret || slice_eq_cstr(value, "false")
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is true or false", config->name, name);
+               : error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url must be true or false", config->name, name);
 }
 
 int broker_url_number(const struct endpoint_config *config, const struct broker_url *url, const char *name,
@@ -264,7 +264,7 @@ int broker_url_number(const struct endpoint_config *config, const struct broker_
                      ? number * 10 + (value.data[i] - '0')
                      : -1;
     if (number < least || number > most)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is a whole number from %lld to %lld",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url must be a whole number from %lld to %lld",
                          config->name, name, (long long)least, (long long)most);
     *ret = number;
     return PR_OK;
@@ -310,11 +310,10 @@ int broker_url_check_wire(const struct endpoint_config *config, const struct bro
 {
     struct broker_tls files = broker_url_tls(config, url);
     if (!tls && files.ca.size + files.cert.size + files.key.size > 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key are for TLS, and the url has none",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key need TLS, and the url has none",
                          config->name);
     if (tls && files.key.size > 0 && files.cert.size == 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the key of a certificate is there, cert is missing",
-                         config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: key needs cert", config->name);
     if (!tls)
         return check_plain(config, url, reterr);
     int rc = broker_url_check_file(config, "ca", files.ca, reterr);

@@ -53,11 +53,11 @@ struct broker_tls {
     pr_slice ca, cert, key;
 };
 /* What to do about the usual mistakes, to be added to what the other side says. */
-#define BROKER_LOGIN_ADVICE "look at user and password in the endpoint's url"
-#define BROKER_HOST_ADVICE "look at the host in the endpoint's url"
-#define BROKER_CERT_ADVICE "look at ca in the endpoint's url, and when the certificate ends"
+#define BROKER_LOGIN_ADVICE "check user and password in the endpoint's url"
+#define BROKER_HOST_ADVICE "check the host in the endpoint's url"
+#define BROKER_CERT_ADVICE "check ca in the endpoint's url, and when the certificate expires"
 /* When the other side ends the connection over TLS before it has said anything, and we have shown no certificate. */
-#define BROKER_NO_CERT_ADVICE "it may want a certificate of ours (cert)"
+#define BROKER_NO_CERT_ADVICE "it may require a client certificate (cert)"
 #define BROKER_TLS_NO_CERT "it ended the connection over TLS: " BROKER_NO_CERT_ADVICE
 struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url);
 

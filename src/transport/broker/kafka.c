@@ -110,7 +110,7 @@ static void add_why(struct kafka *k, const struct delivery *d, enum send_outcome
 static void add_late(struct kafka *k, const struct delivery *d, enum send_outcome outcome)
 {
     char text[KAFKA_WHY_SIZE + 64];
-    snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? "; the last trouble was: " : "",
+    snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? "; the last problem was: " : "",
              k->trouble ? k->why : "");
     struct delivery_result *result = result_ring_add(&k->done);
     result_failed(result, d->token, outcome, PR_REASON_TIMEOUT_EXCEEDED, "", slice_from(text));

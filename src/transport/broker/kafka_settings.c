@@ -28,7 +28,7 @@ static int check_words(const struct endpoint_config *config, const struct broker
     for (size_t i = 0; words[i] != NULL; i++)
         if (slice_eq_cstr(value, words[i]))
             return PR_OK;
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is one of %s", config->name, name, list);
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url must be one of %s", config->name, name, list);
 }
 
 static int check_values(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
@@ -58,14 +58,14 @@ int kafka_url(const struct endpoint_config *config, struct arena *arena, struct 
         rc = check_values(config, ret, reterr);
     if (rc == PR_OK && ret->path.size == 0)
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the url has no topic: write kafka://host/TOPIC, such as orders or orders.{type}",
+                       "endpoint %s: the url has no topic: use kafka://host/TOPIC, for example orders or orders.{type}",
                        config->name);
     if (rc == PR_OK)
         rc = template_check(config->name, "the topic", ret->path, reterr);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     if (rc == PR_OK && config->concurrency > KAFKA_CONCURRENCY_MAX)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
                        KAFKA_CONCURRENCY_MAX);
     return rc;
 }
@@ -227,17 +227,17 @@ static const struct {
     { E(_UNKNOWN_TOPIC), PR_REASON_DESTINATION_MISSING, "create the topic, or change the endpoint's url" },
     { E(_UNKNOWN_PARTITION), PR_REASON_DESTINATION_MISSING, NULL },
     { E(TOPIC_EXCEPTION), PR_REASON_DESTINATION_MISSING,
-      "a topic's name has up to 249 letters, digits, dots, underscores and dashes" },
+      "a topic name can have up to 249 letters, digits, dots, underscores and dashes" },
     { E(TOPIC_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user to write to the topic" },
     { E(CLUSTER_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user IdempotentWrite on the cluster" },
-    { E(SASL_AUTHENTICATION_FAILED), PR_REASON_UNAUTHORIZED, "look at user, password and sasl in the endpoint's url" },
-    { E(_AUTHENTICATION), PR_REASON_UNAUTHORIZED, "look at user, password and sasl in the endpoint's url" },
+    { E(SASL_AUTHENTICATION_FAILED), PR_REASON_UNAUTHORIZED, "check user, password and sasl in the endpoint's url" },
+    { E(_AUTHENTICATION), PR_REASON_UNAUTHORIZED, "check user, password and sasl in the endpoint's url" },
     { E(UNSUPPORTED_SASL_MECHANISM), PR_REASON_UNAUTHORIZED, "change sasl in the endpoint's url" },
     { E(ILLEGAL_SASL_STATE), PR_REASON_UNAUTHORIZED, NULL },
     { E(SECURITY_DISABLED), PR_REASON_UNAUTHORIZED, NULL },
     { E(_SSL), PR_REASON_TRANSPORT_UNAVAILABLE,
-      "look at ca in the endpoint's url, and when the broker's certificate ends" },
-    { E(_RESOLVE), PR_REASON_TRANSPORT_UNAVAILABLE, "look at the hosts in the endpoint's url" },
+      "check ca in the endpoint's url, and when the broker's certificate expires" },
+    { E(_RESOLVE), PR_REASON_TRANSPORT_UNAVAILABLE, "check the hosts in the endpoint's url" },
     { E(_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },
     { E(_MSG_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },
     { E(_TIMED_OUT_QUEUE), PR_REASON_TIMEOUT_EXCEEDED, NULL },
@@ -245,7 +245,7 @@ static const struct {
     { E(THROTTLING_QUOTA_EXCEEDED), PR_REASON_RATE_LIMITED, NULL },
     { E(INVALID_MSG), PR_REASON_REJECTED, NULL },
     { E(INVALID_MSG_SIZE), PR_REASON_REJECTED, NULL },
-    { E(INVALID_RECORD), PR_REASON_REJECTED, "a compacted topic wants a key: give the message a stream" },
+    { E(INVALID_RECORD), PR_REASON_REJECTED, "a compacted topic needs a key: give the message a stream" },
     { E(INVALID_TIMESTAMP), PR_REASON_REJECTED, NULL },
     { E(INVALID_REQUIRED_ACKS), PR_REASON_REJECTED, NULL },
     { E(UNSUPPORTED_FOR_MESSAGE_FORMAT), PR_REASON_REJECTED, NULL },

@@ -62,7 +62,7 @@ static int check_strings(const struct endpoint_config *config, const struct brok
     for (size_t i = 0; i < ARRAY_LENGTH(strings); i++)
         if (!mqtt_is_string(strings[i].value))
             return error_set(reterr, PR_ECONFIG,
-                             "endpoint %s: %s in the url is no string of MQTT: UTF-8 without control characters",
+                             "endpoint %s: %s in the url is not an MQTT string: use UTF-8 without control characters",
                              config->name, strings[i].name);
     return PR_OK;
 }
@@ -79,19 +79,19 @@ static int mqtt_url(const struct endpoint_config *config, struct arena *arena, s
         rc = broker_url_bool(config, ret, "retain", false, &retain, reterr);
     if (rc == PR_OK && ret->path.size == 0)
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the url has no topic: write %s://host/TOPIC, such as orders/{type}", config->name,
-                       ret->scheme.data);
+                       "endpoint %s: the url has no topic: use %s://host/TOPIC, for example orders/{type}",
+                       config->name, ret->scheme.data);
     if (rc == PR_OK)
         rc = template_check(config->name, "the topic", ret->path, reterr);
     if (rc == PR_OK && !mqtt_is_topic(ret->path))
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: a topic to publish to has no + and no #", config->name);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the topic must not contain + or #", config->name);
     if (rc == PR_OK)
         rc = check_strings(config, ret, reterr);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     if (rc == PR_OK && config->concurrency > MQTT_CONCURRENCY_MAX)
-        rc =
-            error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, MQTT_CONCURRENCY_MAX);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
+                       MQTT_CONCURRENCY_MAX);
     return rc;
 }
 
@@ -303,8 +303,8 @@ static int make_packet(struct mqtt *q, const struct pr_message *m, struct mqtt_p
     ret->properties = buf_slice(&q->properties);
     if (!good || buf_failed(&q->topic) != 0 || buf_failed(&q->properties) != 0 || !mqtt_is_topic(ret->topic))
         return error_set(reterr, PR_EINVAL,
-                         "MQTT cannot carry it: a topic has no + and #, names and texts have no control "
-                         "characters, and none is over 65535 bytes");
+                         "MQTT cannot carry it: topics have no + or #, texts have no control characters, and none is "
+                         "longer than 65535 bytes");
     return PR_OK;
 }
 
@@ -331,7 +331,7 @@ static void mqtt_begin(struct mqtt *q, const struct delivery *d)
     }
     if (rc == PR_OK && (size == 0 || (q->terms.packet_max > 0 && size > q->terms.packet_max))) {
         mqtt_refuse(q, d, PR_REASON_MESSAGE_TOO_LARGE, "packet_too_large",
-                    "the message is larger than what the broker said it takes (max_packet_size)");
+                    "the message is larger than the broker accepts (max_packet_size)");
         return;
     }
     if (rc == PR_OK)

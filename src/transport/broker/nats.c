@@ -98,9 +98,10 @@ static int jet_url(const struct endpoint_config *config, struct arena *arena, st
     if (rc == PR_OK)
         rc = template_check(config->name, "the subject", ret->path, reterr);
     if (rc == PR_OK && !subject_is_good(ret->path))
-        rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the url is wrong: behind the host stands a subject such as orders.{type}",
-                       config->name);
+        rc =
+            error_set(reterr, PR_ECONFIG,
+                      "endpoint %s: the url is not valid: it needs a subject after the host, for example orders.{type}",
+                      config->name);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     return rc == PR_OK ? pipeline_check(config, reterr) : rc;
@@ -273,7 +274,7 @@ static void jet_begin(struct jet *j, const struct delivery *d)
     arena_reset(&j->scratch);
     fill_subject(j, d->message);
     if (buf_failed(&j->subject) != 0 || !subject_is_good(buf_slice(&j->subject))) {
-        (void)error_set(&error, PR_EINVAL, "the message makes no good subject: \"%.100s\"",
+        (void)error_set(&error, PR_EINVAL, "the message does not make a valid subject: \"%.100s\"",
                         buf_slice(&j->subject).data);
         jet_refuse(j, d, PR_REASON_SERIALIZATION_ERROR, JET_INVALID_SUBJECT, error.text);
         return;
@@ -347,8 +348,7 @@ static void take_stored(struct jet *j, const struct delivery *d, const struct na
     if (answer->status == 503) { /* no responders */
         char text[PR_ERROR_MAX];
         fill_subject(j, d->message);
-        snprintf(text, sizeof(text),
-                 "no stream takes the subject \"%.200s\": make one that does, or say jetstream=false",
+        snprintf(text, sizeof(text), "no stream receives the subject \"%.200s\": create one, or set jetstream=false",
                  buf_slice(&j->subject).data);
         fail(j, d, SEND_FAILED, PR_REASON_DESTINATION_MISSING, "503", text);
         return;
@@ -452,11 +452,11 @@ static void take_info(struct jet *j, pr_slice text, bool is_last)
     if (j->payload_max <= 0)
         jet_failed(j, "its INFO is no good: max_payload is missing");
     else if (!headers)
-        jet_failed(j, "it has no headers: a server of version 2.2 or newer is needed");
+        jet_failed(j, "it does not support headers: a server of version 2.2 or newer is needed");
     else if (tls && !has_tls)
-        jet_failed(j, "it has no TLS: look at tls in the endpoint's url");
+        jet_failed(j, "it does not support TLS: check tls in the endpoint's url");
     else if (wants_tls && !tls)
-        jet_failed(j, "it wants TLS: say tls=true in the endpoint's url");
+        jet_failed(j, "it requires TLS: set tls=true in the endpoint's url");
     else if (tls && !is_last)
         jet_failed(j, "it goes on in the clear where TLS begins");
     else if (!tls)
@@ -605,7 +605,7 @@ static int jet_open(void *self, const struct endpoint_config *config, struct pr_
     (void)envelope_parse(config->envelope, &j->envelope); /* jet_url() has */
     if (!j->stores)
         log_emit(config->log, LOG_WARN, "endpoint_lossy", LOG_STR("endpoint", config->name),
-                 LOG_STR("why", "without JetStream a message is lost when nobody listens"));
+                 LOG_STR("why", "without JetStream a message is lost if there is no subscriber"));
     return PR_OK;
 }
 

@@ -11,7 +11,7 @@ int pipeline_check(const struct endpoint_config *config, struct pr_error *reterr
 {
     return config->concurrency <= PIPELINE_CONCURRENCY_MAX
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+               : error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
                            PIPELINE_CONCURRENCY_MAX);
 }
 
@@ -23,7 +23,7 @@ int pipeline_init(struct pipeline *p, const struct endpoint_config *config, stru
     p->out = calloc(p->capacity, sizeof(*p->out));
     p->done = calloc(p->capacity, sizeof(*p->done));
     if (p->out == NULL || p->done == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu messages", config->name, p->capacity);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory for %zu messages", config->name, p->capacity);
     return delivery_queue_init(&p->waiting, p->capacity, reterr);
 }
 

@@ -46,7 +46,7 @@ static int redis_url(const struct endpoint_config *config, struct arena *arena, 
         rc = broker_url_check_wire(config, ret, has_tls(config), reterr);
     if (rc == PR_OK && ret->user.size > 0 && ret->password.size == 0)
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the url is wrong: a user has a password, and a password alone is written "
+                       "endpoint %s: the url is not valid: a user needs a password, and a password alone is written "
                        "%.*s://:password@host",
                        config->name, SLICE_ARGS(ret->scheme));
     if (rc == PR_OK)
@@ -56,7 +56,7 @@ static int redis_url(const struct endpoint_config *config, struct arena *arena, 
     for (size_t i = 0; rc == PR_OK && i < ret->path.size; i++)
         if (ret->path.data[i] < '0' || ret->path.data[i] > '9' || i == 4)
             rc = error_set(reterr, PR_ECONFIG,
-                           "endpoint %s: the url is wrong: behind the host stands the number of a database",
+                           "endpoint %s: the url is not valid: only a database number can follow the host",
                            config->name);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
@@ -314,7 +314,7 @@ static void take_greeting(struct redis *r, const struct redis_answer *answer)
         if (reason == PR_REASON_REJECTED)
             reason = of_select ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
         snprintf(text, sizeof(text), "%.*s%s", (int)min_size(answer->text.size, 200), answer->text.data,
-                 reason == PR_REASON_DESTINATION_MISSING ? ": look at the database in the endpoint's url" : "");
+                 reason == PR_REASON_DESTINATION_MISSING ? ": check the database in the endpoint's url" : "");
         session_failed(&r->session, reason, "", text);
     } else if (--r->greetings == 0) {
         r->session.state = SESSION_UP;
@@ -334,7 +334,7 @@ static void take_error(struct redis *r, const struct delivery *d, pr_slice error
     int reason = is_locked_out(error) ? PR_REASON_UNAUTHORIZED : reason_of(error);
     code_of(error, code);
     snprintf(text, sizeof(text), "%.*s%s", (int)min_size(error.size, sizeof(text) / 2), error.data,
-             reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE ", and at what the server allows them" : "");
+             reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE ", and their permissions at the server" : "");
     if (d != NULL) /* not given up at its deadline */
         result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
     if (!is_locked_out(error))

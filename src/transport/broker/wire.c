@@ -81,7 +81,7 @@ static bool tls_failed(struct wire *w, const char *otherwise)
     else
         snprintf(text, sizeof(text), "TLS: %.120s%s", ERR_peek_last_error() != 0 ? tls_text() : otherwise,
                  ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER
-                     ? ": it does not speak TLS here, look at the port in the endpoint's url"
+                     ? ": it does not use TLS here; check the port in the endpoint's url"
                  : w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE
                                              : "");
     return failed_by(w, "tls", text);

@@ -89,11 +89,12 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     if (rc == PR_OK && lines && config->envelope != NULL && strcmp(config->envelope, "raw") == 0)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: lines are structured: envelope raw needs mode=message",
+        rc = error_set(reterr, PR_ECONFIG,
+                       "endpoint %s: mode=lines sends structured messages; envelope raw needs mode=message",
                        config->name);
     if (rc == PR_OK && config->concurrency > EXEC_CONCURRENCY_MAX)
-        rc =
-            error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, EXEC_CONCURRENCY_MAX);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
+                       EXEC_CONCURRENCY_MAX);
     return rc;
 }
 
@@ -133,7 +134,7 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
         return rc;
     if (ends_are_forgotten())
         return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: SIGCHLD is ignored in this process: how programs end would be lost",
+                         "endpoint %s: this process ignores SIGCHLD, so the exit codes of programs would be lost",
                          config->name);
     x->capacity = count + EXEC_QUEUE;
     x->workers = calloc(count, sizeof(*x->workers));

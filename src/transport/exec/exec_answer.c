@@ -58,7 +58,7 @@ static void judge_signal(const struct child *c, const siginfo_t *how, uint64_t t
     char code[RESULT_CODE_SIZE], head[HEAD_SIZE];
 
     snprintf(code, sizeof(code), "SIG%s", name != NULL ? name : "?");
-    snprintf(head, sizeof(head), "the program was ended by %s (it may have done its work)", code);
+    snprintf(head, sizeof(head), "the program was killed by %s (it may have done its work)", code);
     fail(c, token, SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION, code, head, ret);
 }
 
@@ -82,7 +82,7 @@ void exec_judge_end(const struct child *c, const siginfo_t *how, uint64_t token,
             meaning = exits[i].meaning;
         }
     snprintf(code, sizeof(code), "%d", how->si_status);
-    snprintf(head, sizeof(head), "the program said %s%s%s%s", code, meaning != NULL ? " (" : "",
+    snprintf(head, sizeof(head), "the program reported %s%s%s%s", code, meaning != NULL ? " (" : "",
              meaning != NULL ? meaning : "", meaning != NULL ? ")" : "");
     fail(c, token, SEND_FAILED, reason, code, head, ret);
 }
@@ -96,14 +96,14 @@ void exec_judge_lost(const struct child *c, const siginfo_t *how, uint64_t token
         return;
     }
     snprintf(code, sizeof(code), "%d", how->si_status);
-    snprintf(head, sizeof(head), "the program ended with %s before it answered (it may have done its work)", code);
+    snprintf(head, sizeof(head), "the program exited with %s before it answered (it may have done its work)", code);
     fail(c, token, SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION, code, head, ret);
 }
 
 void exec_judge_late(const struct child *c, uint64_t token, struct delivery_result *ret)
 {
     fail(c, token, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "",
-         "the program was not done in time and was killed (it may have done its work)", ret);
+         "the program did not finish in time and was killed (it may have done its work)", ret);
 }
 
 void exec_judge_spawn(const char *program, int fault, uint64_t token, struct delivery_result *ret)

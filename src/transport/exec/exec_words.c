@@ -50,19 +50,18 @@ int exec_words(const struct endpoint_config *config, struct arena *arena, char *
         return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
     const char *text = strchr(copy, ':') + 1;
     if (!cut_mode(copy, ret_lines))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: mode is message or lines", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: mode must be message or lines", config->name);
     text += strspn(text, " ");
     while (*text != '\0') {
         if (count == EXEC_WORDS_MAX)
             return error_set(reterr, PR_ECONFIG, "endpoint %s: more than %d arguments", config->name,
                              EXEC_WORDS_MAX - 1);
         if ((words[count++] = take_word(arena, &text)) == NULL)
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: a quote in the url has no partner", config->name);
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: unbalanced quote in the url", config->name);
     }
     words[count] = NULL;
     return count > 0 && words[0][0] != '\0'
                ? PR_OK
                : error_set(reterr, PR_ECONFIG,
-                           "endpoint %s: the program is missing: write one such as exec:/usr/bin/program",
-                           config->name);
+                           "endpoint %s: the program is missing: use one such as exec:/usr/bin/program", config->name);
 }

@@ -152,14 +152,14 @@ int egress_parse(pr_slice text, struct network *ret, struct pr_error *reterr)
                          address);
     network.prefix = bits;
     if (slash != NULL && !parse_prefix((pr_slice){ slash + 1, text.size - size - 1 }, bits, &network.prefix))
-        return error_set(reterr, PR_EINVAL, "the prefix of %s is a number from 0 to %u", address, bits);
+        return error_set(reterr, PR_EINVAL, "the prefix of %s must be a number from 0 to %u", address, bits);
 
     struct network clean = network;
     clear_host_bits(&clean);
     if (memcmp(clean.address, network.address, sizeof(clean.address)) != 0) {
         char right[NETGUARD_TEXT_SIZE];
         inet_ntop(network.v6 ? AF_INET6 : AF_INET, clean.address, right, sizeof(right));
-        return error_set(reterr, PR_EINVAL, "%s/%u has bits behind its prefix: did you mean %s/%u, or %s alone?",
+        return error_set(reterr, PR_EINVAL, "%s/%u has bits after its prefix: did you mean %s/%u, or %s alone?",
                          address, network.prefix, right, network.prefix, address);
     }
     *ret = network;

@@ -23,7 +23,8 @@
 
 static int envelope_fault(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured, batch or raw", config->name);
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope must be binary, structured, batch or raw",
+                     config->name);
 }
 
 static bool is_said(const char *text)
@@ -42,7 +43,7 @@ static int check_files(const struct endpoint_config *config, struct pr_error *re
             return error_set(reterr, PR_ECONFIG, "endpoint %s: %s: %s cannot be read: %s", config->name, files[i].key,
                              files[i].file, strerror(errno));
     return is_said(config->key) && !is_said(config->cert)
-               ? error_set(reterr, PR_ECONFIG, "endpoint %s: key is there, cert is missing", config->name)
+               ? error_set(reterr, PR_ECONFIG, "endpoint %s: key needs cert", config->name)
                : PR_OK;
 }
 
@@ -65,13 +66,13 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
         return envelope_fault(config, reterr);
     if (envelope == ENVELOPE_BATCH && strpbrk(config->url, "{}") != NULL)
         return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: a batch has one url for all its messages: placeholders need another envelope",
+                         "endpoint %s: a batch has one url for all its messages, so it cannot have placeholders",
                          config->name);
     if (config->concurrency > HTTP_CONCURRENCY_MAX)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
                          HTTP_CONCURRENCY_MAX);
     if (transport_capacity(config) > HTTP_BATCHED_MAX)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency times batch.messages is at most %d",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency times batch.messages can be at most %d",
                          config->name, HTTP_BATCHED_MAX);
     rc = check_files(config, reterr);
     if (rc == PR_OK)
@@ -79,10 +80,10 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
     if (rc < 0)
         return rc;
     if (transport_find(transport_scheme(config->url)) == &transport_http && config->allow_network_count == 0)
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: plain http goes to networks in allow_networks only: write https, or name the "
-                         "network there",
-                         config->name);
+        return error_set(
+            reterr, PR_ECONFIG,
+            "endpoint %s: plain http is only allowed to networks in allow_networks: use https, or add the network",
+            config->name);
     return PR_OK;
 }
 

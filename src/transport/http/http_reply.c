@@ -43,10 +43,11 @@ static const struct status {
 #define NAMED(X)                                                                                                       \
     X(CURLE_COULDNT_RESOLVE_HOST)                                                                                      \
     X(CURLE_COULDNT_CONNECT)                                                                                           \
-    X(CURLE_OPERATION_TIMEDOUT) X(CURLE_SEND_ERROR) X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE)     \
-        X(CURLE_SSL_CONNECT_ERROR) X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER)   \
-            X(CURLE_URL_MALFORMAT) X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY)    \
-                X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
+    X(CURLE_OPERATION_TIMEDOUT)                                                                                        \
+    X(CURLE_SEND_ERROR) X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR)      \
+        X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT)       \
+            X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR)      \
+                X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
 
 static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 {
@@ -68,7 +69,7 @@ static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 
 static const struct status *status_find(long status)
 {
-    static const struct status other = { 0, 0, SEND_FAILED, PR_REASON_UNKNOWN, false, "not a status of HTTP" };
+    static const struct status other = { 0, 0, SEND_FAILED, PR_REASON_UNKNOWN, false, "not an HTTP status" };
     for (size_t i = 0; i < ARRAY_LENGTH(statuses); i++)
         if (status >= statuses[i].first && status <= statuses[i].last)
             return &statuses[i];
@@ -106,8 +107,8 @@ static void judge_status(const struct http_reply *reply, CURL *easy, long status
 static void judge_refused(const struct http_reply *reply, uint64_t token, struct delivery_result *ret)
 {
     char text[NETGUARD_TEXT_SIZE + 192];
-    snprintf(text, sizeof(text), "%s is refused (%s): if it is meant, add it to allow_networks", reply->refused_address,
-             reply->refused);
+    snprintf(text, sizeof(text), "%s is refused (%s): if you trust it, add it to allow_networks",
+             reply->refused_address, reply->refused);
     result_unsent(ret, token, PR_REASON_REJECTED, "address_refused", slice_from(text));
 }
 
@@ -116,14 +117,14 @@ static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_
 {
     char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 128], cut[128];
     format_code(rc, code);
-    snprintf(cut, sizeof(cut), "HTTP %ld, but its headers did not end%s", status,
-             reply->bytes > HTTP_REPLY_MAX ? ", they are over 64 KB" : "");
+    snprintf(cut, sizeof(cut), "HTTP %ld, but its headers were incomplete%s", status,
+             reply->bytes > HTTP_REPLY_MAX ? ", they exceed 64 KB" : "");
     snprintf(text, sizeof(text), "%s%s",
              status >= 200                  ? cut
              : reply->curl_error[0] != '\0' ? reply->curl_error
                                             : curl_easy_strerror(rc),
              maybe_arrived                          ? " (it may have arrived)"
-             : rc == CURLE_PEER_FAILED_VERIFICATION ? " (an authority of your own is named in the endpoint's ca)"
+             : rc == CURLE_PEER_FAILED_VERIFICATION ? " (name your own authority in the endpoint's ca)"
                                                     : "");
     result_failed(ret, token, maybe_arrived ? SEND_UNKNOWN : SEND_FAILED,
                   rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE, code,

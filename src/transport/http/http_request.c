@@ -70,10 +70,10 @@ int http_url_check(const struct endpoint_config *config, struct pr_error *reterr
 
     const char *authority = authority_of(config->url);
     if (authority == NULL)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: write one such as https://host/path",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is not valid: use one such as https://host/path",
                          config->name);
     if (has_placeholder_in_authority(config->url, authority))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders may stand behind the host only", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders are only allowed after the host", config->name);
     rc = template_check(config->name, "url", slice_from(config->url), reterr);
     if (rc != PR_OK)
         return rc;
@@ -84,8 +84,9 @@ int http_url_check(const struct endpoint_config *config, struct pr_error *reterr
     else {
         CURLUcode url_rc = parse_url(buf_slice(&url).data);
         if (url_rc != CURLUE_OK)
-            rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: %s: write one such as https://host/path",
-                           config->name, curl_url_strerror(url_rc));
+            rc = error_set(reterr, PR_ECONFIG,
+                           "endpoint %s: the url is not valid: %s: use one such as https://host/path", config->name,
+                           curl_url_strerror(url_rc));
     }
     buf_fini(&url);
     return rc;
