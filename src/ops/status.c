@@ -97,7 +97,7 @@ static void check_box(struct status *s, const struct box_counts *b)
                    count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name));
     if (b->dead > 0)
         checks_add(&s->checks, "dead", CHECK_WARN, "%s from %.*s: postrider dead list --box %.*s",
-                   count_words(s->checks.arena, b->dead, "dead letter", "list dead letters"), SLICE_ARGS(b->name),
+                   count_words(s->checks.arena, b->dead, "dead letter", "dead letters"), SLICE_ARGS(b->name),
                    SLICE_ARGS(b->name));
 }
 

@@ -266,7 +266,7 @@ def a_schema_from_the_future_is_refused(p):
     p.ok("init")
     p.sql("UPDATE postrider_meta SET value = '9999' WHERE key LIKE 'schema%'")
     for command in (["list"], ["init"], ["send", "--type", "x"]):
-        has(p.fails(5, *command).err, "9999", "upgrade postrider")
+        has(p.fails(5, *command).err, "9999", "upgrade Postrider")
 
 
 @test
@@ -307,7 +307,7 @@ endpoints:
         event = json.loads(f.read())
     assert event["type"] == "postrider.test" and json.loads(event["postriderheaders"]) == {"postrider-test": "true"}
     has(p.fails(1, "endpoints", "test", "no", "-c", "c.yaml").out,
-        "no did not accept the test message: dependency_failure (75): the program said 75 (failed for now): not today")
+        "no did not accept the test message: dependency_failure (75): the program reported 75 (failed for now): not today")
     told = p.fails(1, "endpoints", "test", "slow", "--json", "-c", "c.yaml").json()[0]
     assert told["outcome"] == "unknown" and told["reason"] == "timeout_exceeded" and told["class"] == "transient"
     assert told["took_ms"] >= 100 and told["endpoint"] == "slow"

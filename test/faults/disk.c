@@ -111,7 +111,7 @@ TEST(input_output_errors_delay_only) /* B38 */
 
 TEST(writes_without_space_delay_only)
 {
-    check_failing_disk("disk-full", "no space left");
+    check_failing_disk("disk-full", "disk full");
 }
 
 TEST(disk_that_fails_at_the_start_is_said)
@@ -164,7 +164,7 @@ static int send_until_full(const struct crew *c)
     while (sent < 10000 && (rc = pr_sender_send(sender, NULL, &m, NULL, &error)) == PR_OK)
         sent++;
     CHECK_EQ(rc, PR_EFULL);
-    CHECK(strstr(error.text, "no space left") != NULL);
+    CHECK(strstr(error.text, "disk full") != NULL);
     pr_sender_close(sender);
     return sent;
 }
@@ -188,7 +188,7 @@ TEST(full_filesystem_is_said_and_survived)
     fill(filler);
     crew_touch(&c, "open-1"); /* it ends now, and its verdict may be the first that finds no space */
     int sent = send_until_full(&c);
-    crew_wait_lines(&c, "log", "store_trouble", "no space left", 1);
+    crew_wait_lines(&c, "log", "store_trouble", "disk full", 1);
     CHECK_EQ(unlink(filler), 0);
     check_recovery(&c, worker, 21 + sent);
     CHECK_EQ(umount(small), 0);

@@ -502,7 +502,7 @@ def test_missing_tables_columns_and_rights_are_named_at_the_start_and_while_runn
             assert daemon.wait(DEADLINE_SECONDS) == code, place.log(daemon)
             assert words in place.log(daemon), place.log(daemon)
         own = "{table: {t}.outboxevent, preset: debezium, poll: 50ms}"
-        refused("{table: {t}.nothing, preset: debezium}", "there is no table %s.nothing" % place.theirs)
+        refused("{table: {t}.nothing, preset: debezium}", "no table %s.nothing" % place.theirs)
         refused("{table: {t}.OutboxEvent, preset: debezium}", "but there is %s.outboxevent" % place.theirs)
         refused("{table: {t}.outboxevent, preset: debezium, type: kind}", 'has no column "kind" for type')
         refused("{table: {t}.outboxevent, preset: debezium, created: type}", 'has the type character varying(255)')
@@ -525,7 +525,7 @@ def test_missing_tables_columns_and_rights_are_named_at_the_start_and_while_runn
         until("it warns", lambda: "lacks DELETE" in ready(place, daemon).get("why", ""))
         assert daemon.poll() is None
         place.psql("ALTER TABLE {t}.outboxevent RENAME TO elsewhere")
-        until("it warns", lambda: "there is no table" in ready(place, daemon).get("why", ""))
+        until("it warns", lambda: "no table" in ready(place, daemon).get("why", ""))
         place.psql('ALTER TABLE {t}.elsewhere RENAME TO outboxevent; GRANT DELETE ON {t}.outboxevent TO "%s"' % role)
         place.arrived(2)
         until("it is well", lambda: ready(place, daemon)["status"] == "ok")

@@ -386,7 +386,7 @@ def test_a_relay_does_not_join_tables_that_are_newer_than_it_is(place):
     place.arrived("first")
     place.psql("""BEGIN; LOCK TABLE {s}.instance; UPDATE {s}.meta SET value = '999' WHERE key = 'schema_version';
         DELETE FROM {s}.claim; DELETE FROM {s}.instance; INSERT INTO {s}.outbox (type) VALUES ('second'); COMMIT""")
-    until("it says so", lambda: "the schema is version 999" in open(daemon.log).read())
+    until("it says so", lambda: "the schema has version 999" in open(daemon.log).read())
     assert place.psql("SELECT count(*) FROM {s}.instance") == "0" and "second" not in place.receiver.got
 
 

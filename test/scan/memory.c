@@ -458,7 +458,7 @@ TEST(an_unknown_url_says_which_stores_there_are_and_keeps_its_secret) /* B204 */
     struct store store;
     struct store_options options = { .url = "postgres://ann:secret@127.0.0.1:1/shop", .payload_max = 1000 };
     int rc = store_open(&options, &store, &error);
-    CHECK(rc == PR_ESTORE || (rc == PR_EUNSUPPORTED && strstr(error.text, "postgres is not built in") != NULL));
+    CHECK(rc == PR_ESTORE || (rc == PR_EUNSUPPORTED && strstr(error.text, "built without PostgreSQL support") != NULL));
     CHECK(strstr(error.text, "secret") == NULL);
     options.url = "mysql://ann:secret@db/shop";
     CHECK_EQ(store_open(&options, &store, &error), PR_EINVAL);

@@ -53,10 +53,10 @@ TEST(a_newer_schema_is_refused_with_what_to_do) /* I18 */
     sqlite3_close(db);
     CHECK_EQ(fixture_migrate(f), PR_ESCHEMA);
     CHECK(strstr(f->error.text, "version 99") != NULL);
-    CHECK(strstr(f->error.text, "upgrade postrider") != NULL);
+    CHECK(strstr(f->error.text, "upgrade Postrider") != NULL);
     memset(&f->error, 0, sizeof(f->error));
     CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
-    CHECK(strstr(f->error.text, "upgrade postrider") != NULL);
+    CHECK(strstr(f->error.text, "upgrade Postrider") != NULL);
     fixture_close(f);
 }
 

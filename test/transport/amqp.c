@@ -163,7 +163,7 @@ TEST(amqp_says_what_is_missing_or_forbidden) /* B70 */
     faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "530", "vhost nosuch not found");
     prepare(0, "");
     snprintf(own_url, sizeof(own_url), "amqp://guest:wrong@127.0.0.1:%u?key=sink", rabbitmq()->port);
-    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "403", "look at user and password");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "403", "check user and password");
 }
 
 TEST(amqp_says_when_a_full_queue_refuses)
@@ -271,7 +271,7 @@ TEST(amqp_shows_its_own_certificate)
     char url[128];
     const char *folder = rabbitmq()->folder;
     snprintf(url, sizeof(url), "amqps://127.0.0.1:%u/?key=sink&", rabbitmq_tls_port());
-    faults_mutual(&harness_amqp, url, folder, "it may want a certificate of ours");
+    faults_mutual(&harness_amqp, url, folder, "it may require a client certificate");
 }
 
 /* A restart takes long: all that speak to this broker go through it together. */
@@ -442,7 +442,7 @@ TEST(amqp_says_when_a_port_does_not_speak_tls)
     char url[128];
     world_prepare(&w, &harness_amqp, 0);
     snprintf(url, sizeof(url), "amqps://127.0.0.1:%u/?key=sink", rabbitmq()->port);
-    faults_refused(&w, url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "look at the port in the endpoint's url");
+    faults_refused(&w, url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "check the port in the endpoint's url");
 }
 
 TEST(amqp_refuses_a_wrong_url)

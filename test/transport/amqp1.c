@@ -86,7 +86,7 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
     prepare(LOGIN "/exchange/nosuch/key", 0);
     faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "amqp:not-found", "no exchange 'nosuch'");
     prepare("amqp1://guest:wrong@127.0.0.1:%u/" ADDRESS, 0);
-    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "look at user and password");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "check user and password");
     prepare(LOGIN ADDRESS "?vhost=vhost:nosuch", 0);
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "insufficient permissions");
 }
@@ -117,7 +117,7 @@ TEST(amqp1_shows_its_own_certificate)
     char url[128];
     const char *folder = rabbitmq()->folder;
     snprintf(url, sizeof(url), LOGIN ADDRESS "?tls=true&", rabbitmq_tls_port());
-    faults_mutual(&harness_amqp1, url, folder, "it may want a certificate of ours");
+    faults_mutual(&harness_amqp1, url, folder, "it may require a client certificate");
 }
 
 TEST(amqp1_is_cut_off_in_the_middle_of_an_answer)
@@ -325,7 +325,7 @@ TEST(amqp1_refuses_a_wrong_url)
     static const struct {
         const char *url, *text;
     } cases[] = {
-        { "amqp1://127.0.0.1", "behind the host stands the address" },
+        { "amqp1://127.0.0.1", "it needs the address" },
         { "amqp1://127.0.0.1/{typ}", "placeholders" },
         { "amqp1://127.0.0.1/a?tsl=true", "there are: tls" },
         { "amqp1://broker.example/a", "plain=true" },

@@ -312,8 +312,8 @@ TEST(exec_reads_words_as_they_are_quoted)
     } table[] = {
         { "exec:", "the program is missing" },
         { "exec:  ?mode=lines", "the program is missing" },
-        { "exec:a 'b", "a quote in the url has no partner" },
-        { "exec:a?mode=line", "mode is message or lines" },
+        { "exec:a 'b", "unbalanced quote in the url" },
+        { "exec:a?mode=line", "mode must be message or lines" },
     };
     struct pr_error error;
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {

@@ -136,14 +136,14 @@ static void trouble_with_time(const struct harness *harness, const char *url)
     server_start(&stale);
     snprintf(begin, sizeof(begin), url, stale.port);
     snprintf(whole, sizeof(whole), "%sca=%s/old.pem", begin, stale.folder);
-    trouble(harness, whole, PR_REASON_TRANSPORT_UNAVAILABLE, "look at ca in the endpoint's url");
+    trouble(harness, whole, PR_REASON_TRANSPORT_UNAVAILABLE, "check ca in the endpoint's url");
     server_remove(&stale);
 }
 
 void faults_troubles(const struct troubles *t)
 {
-    trouble(t->harness, t->no_host, PR_REASON_TRANSPORT_UNAVAILABLE, "look at the host");
-    trouble(t->harness, t->wrong_password, PR_REASON_UNAUTHORIZED, "look at user");
+    trouble(t->harness, t->no_host, PR_REASON_TRANSPORT_UNAVAILABLE, "check the host");
+    trouble(t->harness, t->wrong_password, PR_REASON_UNAUTHORIZED, "check user");
     trouble(t->harness, t->nothing_there, PR_REASON_DESTINATION_MISSING, "nosuch");
     trouble_with_time(t->harness, t->secure);
 }

@@ -339,7 +339,7 @@ TEST(kafka_says_who_cannot_be_reached)
         const char *host, *code, *text;
     } cases[] = { { "127.0.0.1:1", "_TRANSPORT", "refused" },
                   { "postrider.invalid,127.0.0.1:1", "", "" },
-                  { "postrider.invalid", "_RESOLVE", "look at the hosts" } };
+                  { "postrider.invalid", "_RESOLVE", "check the hosts" } };
     for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
         prepare(0, "");
         snprintf(own_url, sizeof(own_url), "kafka://%s/t?plain=true", cases[n].host);

@@ -315,7 +315,7 @@ TEST(mqtt_says_what_the_broker_says) /* B70 */
     static char large[PACKET_MAX + 1];
     prepare(0, "sink-fail");
     world_open(&w);
-    check_failed(send_one(), PR_REASON_UNAUTHORIZED, "not_authorized", "what the broker allows");
+    check_failed(send_one(), PR_REASON_UNAUTHORIZED, "not_authorized", "their permissions at the broker");
     world_fini(&w); /* this Mosquitto cuts the connection after it has said no */
 
     prepare(0, "sink");
@@ -330,7 +330,7 @@ TEST(mqtt_says_what_the_broker_says) /* B70 */
                  "max_packet_size"); /* known before it is sent */
     size_t i = world_add(&w, "", PR_STR("{}"), WISH_FAIL);
     world_run(&w);
-    check_failed(i, PR_REASON_SERIALIZATION_ERROR, "", "no + and #");
+    check_failed(i, PR_REASON_SERIALIZATION_ERROR, "", "no + or #");
     CHECK_EQ(w.results[send_one()].outcome, SEND_OK); /* and the connection goes on */
     faults_check(&w);
     world_fini(&w);
@@ -400,7 +400,7 @@ TEST(mqtt_logs_in_or_says_that_it_may_not)
     prepare(0, "");
     snprintf(own_url, sizeof(own_url), "mqtt://rider:wrong@127.0.0.1:%u/sink", server.port);
     world_open(&w);
-    check_failed(send_one(), PR_REASON_UNAUTHORIZED, "not_authorized", "look at user and password");
+    check_failed(send_one(), PR_REASON_UNAUTHORIZED, "not_authorized", "check user and password");
     CHECK(strstr(w.results[0].error, "wrong") == NULL);
     world_fini(&w);
 }
@@ -427,7 +427,7 @@ TEST(mqtt_verifies_the_certificate)
         if (cases[n].good)
             CHECK_STR(w.results[i].error, NULL);
         else
-            check_failed(i, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "certificate ends");
+            check_failed(i, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "certificate expires");
         world_fini(&w);
     }
 }
@@ -438,7 +438,7 @@ TEST(mqtt_shows_its_own_certificate)
     prepare(0, "");
     world_fini(&w);
     snprintf(url, sizeof(url), "mqtts://localhost:%u/sink?", mutual_port);
-    faults_mutual(&harness_mqtt, url, server.folder, "it may want a certificate of ours");
+    faults_mutual(&harness_mqtt, url, server.folder, "it may require a client certificate");
 }
 
 TEST(mqtt_is_absent_at_the_start_and_comes)
@@ -455,7 +455,7 @@ TEST(mqtt_is_absent_at_the_start_and_comes)
     prepare(0, "");
     snprintf(own_url, sizeof(own_url), "mqtt://postrider.invalid/sink?plain=true");
     world_open(&w);
-    check_failed(send_one(), PR_REASON_TRANSPORT_UNAVAILABLE, "lookup", "look at the host");
+    check_failed(send_one(), PR_REASON_TRANSPORT_UNAVAILABLE, "lookup", "check the host");
     world_fini(&w);
 }
 
@@ -560,13 +560,13 @@ TEST(mqtt_refuses_a_wrong_url)
         { "mqtt://127.0.0.1", "no topic" },
         { "mqtt://127.0.0.1/", "no topic" },
         { "mqtt://127.0.0.1/a{typ}", "placeholders" },
-        { "mqtt://127.0.0.1/a/+", "no + and no #" },
+        { "mqtt://127.0.0.1/a/+", "must not contain + or #" },
         { "mqtt://127.0.0.1/a?ca=b", "there are: retain, client, plain" },
         { "mqtt://127.0.0.1/a?retain=1", "true or false" },
         { "mqtt://127.0.0.1,127.0.0.2/a", "more than one host" },
         { "mqtt://broker.example/a", "plain=true" },
         { "mqtts://broker.example/a?plain=true", "unknown parameter" },
-        { "mqtts://127.0.0.1/a?certkey=x", "cert is missing" },
+        { "mqtts://127.0.0.1/a?certkey=x", "key needs cert" },
         { "mqtts://127.0.0.1/a?ca=/nowhere", "ca: /nowhere cannot be read" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -223,7 +223,7 @@ TEST(nats_stores_once_what_is_sent_twice)
 TEST(nats_says_what_the_server_says) /* B70 */
 {
     prepare("", "nowhere");
-    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "503", "no stream takes the subject \"nowhere\"");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "503", "no stream receives the subject \"nowhere\"");
     prepare("rider:wrong@", "sink");
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "Authentication Violation", "127.0.0.1");
     prepare("rider:secret@", "sink.forbidden");
@@ -392,7 +392,7 @@ TEST(nats_shows_its_own_certificate)
     write_config(&secure, more);
     server_start(&secure);
     snprintf(url, sizeof(url), "nats://localhost:%u/news?tls=true&jetstream=false&", secure.port);
-    faults_mutual(&harness_nats, url, secure.folder, "it may want a certificate of ours");
+    faults_mutual(&harness_nats, url, secure.folder, "it may require a client certificate");
     server_remove(&secure);
 }
 
@@ -485,10 +485,10 @@ TEST(nats_refuses_a_wrong_url)
     static const struct {
         const char *url, *text;
     } cases[] = {
-        { "nats://127.0.0.1", "behind the host stands a subject" },
-        { "nats://127.0.0.1/a b", "behind the host stands a subject" },
-        { "nats://127.0.0.1/a..b", "behind the host stands a subject" },
-        { "nats://127.0.0.1/a.>", "behind the host stands a subject" },
+        { "nats://127.0.0.1", "it needs a subject after the host" },
+        { "nats://127.0.0.1/a b", "it needs a subject after the host" },
+        { "nats://127.0.0.1/a..b", "it needs a subject after the host" },
+        { "nats://127.0.0.1/a.>", "it needs a subject after the host" },
         { "nats://127.0.0.1/{typ}", "placeholders" },
         { "nats://127.0.0.1/a?jetsteam=false", "there are: jetstream" },
         { "nats://127.0.0.1/a?jetstream=no", "jetstream" },

@@ -329,7 +329,7 @@ TEST(redis_shows_its_own_certificate)
     snprintf(set, sizeof(set), "CONFIG SET tls-ca-cert-file %s/good.pem tls-auth-clients yes", server.folder);
     tell(set);
     snprintf(url, sizeof(url), "rediss://127.0.0.1:%u/?stream=sink&", tls_port);
-    faults_mutual(&harness_redis, url, server.folder, "it may want a certificate of ours");
+    faults_mutual(&harness_redis, url, server.folder, "it may require a client certificate");
     tell("CONFIG SET tls-auth-clients no");
 }
 
@@ -347,7 +347,7 @@ TEST(redis_says_when_a_password_is_missing)
     for (size_t i = 0; i < 20; i++) {
         CHECK_EQ(w.results[i].outcome, SEND_FAILED);
         CHECK_EQ(w.results[i].reason, PR_REASON_UNAUTHORIZED);
-        CHECK(strstr(w.results[i].error, "look at user and password") != NULL);
+        CHECK(strstr(w.results[i].error, "check user and password") != NULL);
     }
     faults_check(&w);
     world_fini(&w);
@@ -356,7 +356,7 @@ TEST(redis_says_when_a_password_is_missing)
 TEST(redis_says_when_there_is_no_such_database)
 {
     prepare(0, "99?stream=sink");
-    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "", "look at the database in the endpoint's url");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "", "check the database in the endpoint's url");
 }
 
 TEST(redis_says_what_to_do_about_mistakes)
@@ -380,7 +380,7 @@ TEST(redis_refuses_a_wrong_url)
     static const struct {
         const char *url, *text;
     } cases[] = {
-        { "redis://127.0.0.1/one", "number of a database" },
+        { "redis://127.0.0.1/one", "database number" },
         { "redis://127.0.0.1?stream={typ}", "placeholders" },
         { "redis://127.0.0.1?strem=a", "there are: stream, maxlen, plain" },
         { "redis://127.0.0.1?maxlen=-1", "maxlen" },

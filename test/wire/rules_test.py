@@ -152,8 +152,8 @@ def certificates_are_verified_and_what_is_wrong_with_them_is_told(p, r):  # B70
         ca = f", ca: '{p.path}/ca.pem'"
         # server, options, words of the error (None: it arrives)
         cases = {
-            "alone": ("alone", "", ["certificate", "an authority of your own is named in the endpoint's ca"]),
-            "unknown": ("good", "", ["certificate", "an authority of your own"]),  # by an authority that the system does not know
+            "alone": ("alone", "", ["certificate", "name your own authority in the endpoint's ca"]),
+            "unknown": ("good", "", ["certificate", "your own authority"]),  # by an authority that the system does not know
             "good": ("good", ca, None),
             "old": ("old", ca, ["certificate", "expired"]),
             "other": ("other", ca, ["certificate", "localhost"]),
@@ -439,7 +439,7 @@ def policy_check_finds_what_does_not_work(p, r):  # B61
     warnings = [line for line in log.splitlines() if "rule_warning" in line]
     assert len(warnings) == 2, log
     has(warnings[0], "postrider.yaml:8", "two", "is never reached")
-    has(warnings[1], "postrider.yaml:9", "four", "has no end: pause alone puts the message back uncounted")
+    has(warnings[1], "postrider.yaml:9", "four", "never ends: pause alone puts the message back without counting")
     configure(p, r, {"a": ("/record", "")}, "  - {name: calls, then: {call: f}}\n")
     has(p.fails(3, "run").err, "postrider.yaml:6:32: rules[0].then.call", 'rule calls calls "f", which is not registered')
     configure(p, r, {"a": ("/record", "")}, RULES)

@@ -115,9 +115,9 @@ static int say_total(struct cli *cli, const struct filter *filter, size_t shown)
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);
     if (reply.total > shown)
-        cli_say("%zu of %s", shown, count_words(&cli->arena, reply.total, "dead letter", "list dead letters"));
+        cli_say("%zu of %s", shown, count_words(&cli->arena, reply.total, "dead letter", "dead letters"));
     else
-        cli_say("%s", count_words(&cli->arena, reply.total, "dead letter", "list dead letters"));
+        cli_say("%s", count_words(&cli->arena, reply.total, "dead letter", "dead letters"));
     return EXIT_DONE;
 }
 

@@ -229,15 +229,18 @@ static void explain_json(const struct asked *a, const struct explanation *x)
 static void explain_fault(struct cli *cli, const struct config_endpoint *e, const struct failure *f)
 {
     if (e->retry.blame != BLAME_EVIDENCE) {
-        printf("Every failure counts, whoever's fault it is.\n");
+        printf("Every failure counts, no matter who is at fault.\n");
         return;
     }
     switch (failure_fault(f)) {
     case FAULT_ENDPOINT:
-        printf("The endpoint is at fault: nothing was sent, or it does not know us. The message is postponed, not "
+        printf("The endpoint is at fault: nothing was sent, or it refused the login. The message is postponed, not "
                "counted.\n");
         break;
-    case FAULT_CONTENT: printf("The content is at fault: a few tries, and no evidence is needed.\n"); break;
+    case FAULT_CONTENT:
+        printf("The content is at fault: the message becomes a dead letter after a few attempts, without further "
+               "evidence.\n");
+        break;
     case FAULT_NOBODY:
         printf("Nobody knows whose fault it is: the message is blamed when its tries are used up and endpoint %s took "
                "another\nmessage of its type since its previous failure.\n",

@@ -39,7 +39,7 @@ static void show_progress(struct cli *cli, const struct replay *r, uint64_t tota
         memcpy(bar + 1 + BAR_WIDTH, "] ", 3);
     }
     fprintf(stderr, "\r%s%" PRIu64 " of %s%s\x1b[K", bar, done,
-            count_words(&cli->arena, total, "dead letter", "list dead letters"),
+            count_words(&cli->arena, total, "dead letter", "dead letters"),
             r->state == REPLAY_WATCH ? ": waiting for the canaries to arrive" : "");
 }
 
