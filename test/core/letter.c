@@ -115,9 +115,9 @@ TEST(an_id_of_a_cloudevent_that_is_no_uuid_gives_the_same_uuid_again_and_another
 
 TEST(what_is_no_letter_is_refused_with_the_key_that_is_wrong)
 {
-    refuse("", "one JSON object");
-    refuse("[]", "one JSON object");
-    refuse("{\"type\":\"a\"} x", "one JSON object");
+    refuse("", "a JSON object");
+    refuse("[]", "a JSON object");
+    refuse("{\"type\":\"a\"} x", "a JSON object");
     refuse("{\"type\":1}", "type: a text");
     refuse("{\"steam\":\"a\"}", "steam: unknown key");
     refuse("{\"type\":\"a\",\"type\":\"b\"}", "type: given twice");
