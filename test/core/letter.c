@@ -118,13 +118,13 @@ TEST(what_is_no_letter_is_refused_with_the_key_that_is_wrong)
     refuse("", "a JSON object");
     refuse("[]", "a JSON object");
     refuse("{\"type\":\"a\"} x", "a JSON object");
-    refuse("{\"type\":1}", "type: a text");
+    refuse("{\"type\":1}", "type: must be a string");
     refuse("{\"steam\":\"a\"}", "steam: unknown key");
     refuse("{\"type\":\"a\",\"type\":\"b\"}", "type: given twice");
-    refuse("{\"id\":\"7\"}", "id: a UUID");
-    refuse("{\"due_at\":\"tomorrow\"}", "due_at: a time");
-    refuse("{\"event\":1}", "event: true or false");
-    refuse("{\"headers\":[]}", "headers: an object");
+    refuse("{\"id\":\"7\"}", "id: must be a UUID");
+    refuse("{\"due_at\":\"tomorrow\"}", "due_at: must be a time");
+    refuse("{\"event\":1}", "event: must be true or false");
+    refuse("{\"headers\":[]}", "headers: must be an object");
     refuse("{\"payload_base64\":\"?\"}", "payload_base64: not valid base64");
     refuse("{\"payload\":1,\"payload_base64\":\"\"}", "payload: given twice");
 }

@@ -81,7 +81,7 @@ TEST(a_wrong_url_is_refused_by_what_is_wrong_and_never_repeated)
     static const struct {
         const char *url, *text;
     } cases[] = {
-        { "amqp:localhost", "write amqp://host" },
+        { "amqp:localhost", "use amqp://host" },
         { "amqp://", "no host" },
         { "amqp://:secret@", "no host" },
         { "amqp://h:0", "port" },
@@ -96,7 +96,7 @@ TEST(a_wrong_url_is_refused_by_what_is_wrong_and_never_repeated)
         { "amqp://h/%zz", "two digits" },
         { "amqp://h/%00", "NUL" },
         { "amqp://h/#secret", "%23" },
-        { "amqp://h/?exchnge=secret", "unknown parameter exchnge; there are: exchange, key, tls, max" },
+        { "amqp://h/?exchnge=secret", "unknown parameter exchnge in the url; known are: exchange, key, tls, max" },
         { "amqp://h/?key=secret&key=b", "key twice" },
     };
     struct arena arena;
