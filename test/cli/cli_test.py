@@ -930,7 +930,7 @@ routes: [{type: two, to: [b, c]}]
 def a_breaker_that_opens_is_in_the_log(p):
     """With the reason, and with the type when it is the breaker of one."""
     p.write("postrider.yaml", "endpoints:\n  down: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8]}\n"
-            "  typed: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], breaker: {per: type}}\n")
+            "  typed: {url: 'exec:/bin/sh -c \"exit 75\"', breaker: {per: type}}\n")
     p.ok("init")
     for _ in range(8):
         p.send("--type", "t", "--to", "down")
@@ -942,7 +942,7 @@ def a_breaker_that_opens_is_in_the_log(p):
     wait_for(lambda: opened("down") and opened("typed"), "breakers")
     p.stop(daemon)
     has(opened("down")[0], "reason=transport_unavailable", "error=", "its messages wait")
-    has(opened("typed")[0], "type=bill", "reason=transport_unavailable", "messages of this type wait")
+    has(opened("typed")[0], "type=bill", "reason=dependency_failure", "messages of this type wait")
 
 
 @test

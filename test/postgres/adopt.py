@@ -503,13 +503,13 @@ def test_missing_tables_columns_and_rights_are_named_at_the_start_and_while_runn
             assert words in place.log(daemon), place.log(daemon)
         own = "{table: {t}.outboxevent, preset: debezium, poll: 50ms}"
         refused("{table: {t}.nothing, preset: debezium}", "no table %s.nothing" % place.theirs)
-        refused("{table: {t}.OutboxEvent, preset: debezium}", "but there is %s.outboxevent" % place.theirs)
+        refused("{table: {t}.OutboxEvent, preset: debezium}", "but %s.outboxevent exists" % place.theirs)
         refused("{table: {t}.outboxevent, preset: debezium, type: kind}", 'has no column "kind" for type')
         refused("{table: {t}.outboxevent, preset: debezium, created: type}", 'has the type character varying(255)')
-        refused("{table: {t}.outboxevent, preset: debezium, pending: {id: 7}}", "pending cannot be used so")
-        refused("{table: {t}.outboxevent, preset: debezium, done: {set: {id: gone}}}", "cannot be used so")
+        refused("{table: {t}.outboxevent, preset: debezium, pending: {id: 7}}", "pending cannot be used like this")
+        refused("{table: {t}.outboxevent, preset: debezium, done: {set: {id: gone}}}", "cannot be used like this")
         refused("{table: {t}.outboxevent, preset: debezium, time_zone: Atlantis}", "Atlantis")
-        refused("{table: %s.outbox, id: id, payload: payload}" % place.schema, "postrider's own schema")
+        refused("{table: %s.outbox, id: id, payload: payload}" % place.schema, "Postrider's own schema")
         refused(own, 'lacks SELECT on %s.outboxevent, to read its rows: GRANT SELECT ON "%s"."outboxevent"'
                 % (place.theirs, place.theirs), user=role)
         place.psql('GRANT SELECT, UPDATE (id) ON {t}.outboxevent TO "%s"' % role)

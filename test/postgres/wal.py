@@ -236,7 +236,7 @@ def test_a_server_without_a_free_slot_or_sender_is_told_which_setting_to_raise(p
 
 
 def test_the_configuration_is_checked(place):
-    for source, words in (("wal: 'a:b'", "colon"), ("wal: a, preset: cap", "unknown key"), ("wal: a, box: nobox", "no box"),
+    for source, words in (("wal: 'a:b'", "colon"), ("wal: a, preset: cap", "unknown key"), ("wal: a, box: nobox", "unknown box"),
                           ("table: t, slot: x", "unknown key"), ("wal: a}, {wal: b", "only one wal source")):
         done = place.command("config", "check", source=source)
         assert done.returncode == 3 and words in done.stderr, (source, done.stderr)
@@ -290,8 +290,8 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes_and_stops_nobody(pl
     until("the slot knows", lambda: place.confirmed(last))
     dead = place.psql("SELECT coalesce(payload, encode(payload_bytes, 'escape')) || ': ' || error FROM {s}.dead_letter WHERE box = 'outbox' AND cause = 5"
                       " AND type = '' ORDER BY id").splitlines()
-    expected = ["rubbish: not a JSON object", "steam: there is unknown key", "outside of its transaction",
-                'no box "nowhere"', "violates check constraint", "\\377\\000: not "]
+    expected = ["rubbish: not a JSON object", "steam: unknown key", "outside of its transaction",
+                'unknown box "nowhere"', "violates check constraint", "\\377\\000: not "]
     assert len(dead) == len(expected), dead
     for text in expected:
         assert any(text in line for line in dead), (text, dead)

@@ -453,7 +453,7 @@ TEST(amqp_refuses_a_wrong_url)
         { "amqp://127.0.0.1", "?exchange=NAME" },
         { "amqp://127.0.0.1?key={typ}", "placeholders" },
         { "amqp://127.0.0.1?exchange={type}", "placeholders belong into key" },
-        { "amqp://127.0.0.1?exchang=a", "there are: exchange, key" },
+        { "amqp://127.0.0.1?exchang=a", "known are: exchange, key" },
         { "amqp://127.0.0.1?key=a&mandatory=maybe", "mandatory" },
         { "amqp://broker.example?key=a", "plain=true" },
         { "amqps://broker.example?key=a&ca=/no/such/file", "/no/such/file cannot be read" },

@@ -177,7 +177,7 @@ TEST(amqp1_says_what_a_disposition_says) /* B70 */
     } cases[] = {
         { "reject", "amqp:precondition-failed", "not like this", PR_REASON_REJECTED },
         { "full", "amqp:resource-limit-exceeded", "the queue is full", PR_REASON_RATE_LIMITED },
-        { "release", "released", "gave it back", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "release", "released", "released it", PR_REASON_TRANSPORT_UNAVAILABLE },
         { "modify", "modified", "could not deliver", PR_REASON_REJECTED },
         { "refuse", "amqp:resource-deleted", "it was here yesterday", PR_REASON_DESTINATION_MISSING },
     };
@@ -327,7 +327,7 @@ TEST(amqp1_refuses_a_wrong_url)
     } cases[] = {
         { "amqp1://127.0.0.1", "it needs the address" },
         { "amqp1://127.0.0.1/{typ}", "placeholders" },
-        { "amqp1://127.0.0.1/a?tsl=true", "there are: tls" },
+        { "amqp1://127.0.0.1/a?tsl=true", "known are: tls" },
         { "amqp1://broker.example/a", "plain=true" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

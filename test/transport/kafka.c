@@ -591,7 +591,7 @@ TEST(kafka_refuses_a_wrong_url)
         { "kafka://127.0.0.1", "no topic" },
         { "kafka://127.0.0.1/", "no topic" },
         { "kafka://127.0.0.1/a{typ}", "placeholders" },
-        { "kafka://127.0.0.1/a?topic=b", "there are: tls, ca" },
+        { "kafka://127.0.0.1/a?topic=b", "known are: tls, ca" },
         { "kafka://127.0.0.1/a?max_bytes=1", "max_bytes" },
         { "kafka://127.0.0.1/a?sasl=gssapi", "scram-sha-256" },
         { "kafka://127.0.0.1/a?compression=zip", "zstd" },

@@ -561,7 +561,7 @@ TEST(mqtt_refuses_a_wrong_url)
         { "mqtt://127.0.0.1/", "no topic" },
         { "mqtt://127.0.0.1/a{typ}", "placeholders" },
         { "mqtt://127.0.0.1/a/+", "must not contain + or #" },
-        { "mqtt://127.0.0.1/a?ca=b", "there are: retain, client, plain" },
+        { "mqtt://127.0.0.1/a?ca=b", "known are: retain, client, plain" },
         { "mqtt://127.0.0.1/a?retain=1", "true or false" },
         { "mqtt://127.0.0.1,127.0.0.2/a", "more than one host" },
         { "mqtt://broker.example/a", "plain=true" },

@@ -490,7 +490,7 @@ TEST(nats_refuses_a_wrong_url)
         { "nats://127.0.0.1/a..b", "it needs a subject after the host" },
         { "nats://127.0.0.1/a.>", "it needs a subject after the host" },
         { "nats://127.0.0.1/{typ}", "placeholders" },
-        { "nats://127.0.0.1/a?jetsteam=false", "there are: jetstream" },
+        { "nats://127.0.0.1/a?jetsteam=false", "known are: jetstream" },
         { "nats://127.0.0.1/a?jetstream=no", "jetstream" },
         { "nats://broker.example/a", "plain=true" },
         { "nats://127.0.0.1/a?creds=/no/such/file", "creds: /no/such/file cannot be read: No such file" },

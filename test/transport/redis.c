@@ -382,7 +382,7 @@ TEST(redis_refuses_a_wrong_url)
     } cases[] = {
         { "redis://127.0.0.1/one", "database number" },
         { "redis://127.0.0.1?stream={typ}", "placeholders" },
-        { "redis://127.0.0.1?strem=a", "there are: stream, maxlen, plain" },
+        { "redis://127.0.0.1?strem=a", "known are: stream, maxlen, plain" },
         { "redis://127.0.0.1?maxlen=-1", "maxlen" },
         { "redis://broker.example", "plain=true" },
         { "redis://secret@127.0.0.1", "redis://:password@host" },
