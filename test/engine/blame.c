@@ -305,7 +305,7 @@ TEST(the_store_is_told_of_deliveries_once_a_minute_and_asked_only_for_what_has_f
 TEST(beyond_so_many_types_there_is_the_evidence_of_the_endpoint)
 {
     struct stage s;
-    static char names[1100][12];
+    static char names[1100][20];
 
     begin(&s, 1, true);
     for (int i = 0; i < 1100; i++) {

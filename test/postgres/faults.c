@@ -590,6 +590,7 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     suite_pg_do(pg, "SET client_min_messages = warning");
     suite_pg_do(pg, "DROP FUNCTION %s.send_row");
     suite_pg_do(pg, "DROP FUNCTION %s.check_message CASCADE");
+    suite_pg_do(pg, "DROP FUNCTION %s.note_repair CASCADE");
     suite_pg_do(pg, "ALTER TABLE %s.instance DROP COLUMN schema_version");
     for (size_t i = 0; i < ARRAY_LENGTH(with_payload); i++) {
         char sql[512];

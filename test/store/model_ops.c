@@ -161,9 +161,12 @@ static bool op_verdicts(struct run *run, const struct op *op)
         run, (struct cycle){ .verdicts = v, .verdict_count = count, .effects = &effect, .effect_count = with_effect });
     if (r == NULL)
         return false;
-    for (size_t i = 0; i < count; i++)
-        if (!SAME(run, "an answer", r->answers[i], model_verdict(&run->m, &v[i])))
-            return run_wrong(run, "verdict %zu of kind %d", i, (int)v[i].kind);
+    for (size_t i = 0; i < count; i++) {
+        int expected = model_verdict(&run->m, &v[i]);
+        if (r->answers[i] != expected)
+            return run_wrong(run, "verdict %zu, kind %d, number %d, row %" PRIu64 ", is answered %d; the model says %d", i,
+                             (int)v[i].kind, v[i].number, v[i].row, r->answers[i], expected);
+    }
     if (with_effect && r->answers[0] == PR_OK)
         (void)model_enqueue(&run->m, &message);
     return true;

@@ -162,7 +162,7 @@ _Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too")
     "(b.failure_reason = 9 AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> 'attempt' = '0')"
 #define HOLDS                                                                                               \
     "(v.guards & 1 = 0 OR b.attempts = v.expected) AND (v.guards & 2 = 0 OR NOT " PARKED ")"                  \
-    " AND (v.guards & 16 = 0 OR b.due_at = v.due_is) AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR " AWAITS_ROUTE " IS TRUE)"
+    " AND (v.guards & 16 = 0 OR b.due_at IS NOT DISTINCT FROM v.due_is) AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR " AWAITS_ROUTE " IS TRUE)"
 #define AT_NOW NOW("$1")
 
 /* least(): COUNTER_MAX; one damaged number must not stop the cycle. */
