@@ -1,11 +1,11 @@
 -- What effects of verdicts leave behind (core/effect.h).
 
 -- Events of streams, in their order from 1 on; and how many each stream has.  Its row is updated with each event.
-CREATE TABLE "{schema}".event_stream (
+CREATE TABLE IF NOT EXISTS "{schema}".event_stream (
     stream  text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL
 ) WITH (fillfactor = 50);
-CREATE TABLE "{schema}".event (
+CREATE TABLE IF NOT EXISTS "{schema}".event (
     stream       text COLLATE "C" NOT NULL,
     version      bigint NOT NULL,
     id           uuid NOT NULL,
@@ -16,17 +16,17 @@ CREATE TABLE "{schema}".event (
     created_at   timestamptz NOT NULL,
     PRIMARY KEY (stream, version)
 );
-CREATE UNIQUE INDEX event_id ON "{schema}".event (stream, id);
+CREATE UNIQUE INDEX IF NOT EXISTS event_id ON "{schema}".event (stream, id);
 
 -- What happened in an execution of a flow: one row for each turn, with `count` events behind the first `first` ones.
-CREATE TABLE "{schema}".flow_history (
+CREATE TABLE IF NOT EXISTS "{schema}".flow_history (
     execution text COLLATE "C" NOT NULL,
     first     bigint NOT NULL,
     count     bigint NOT NULL,
     events    text NOT NULL,
     PRIMARY KEY (execution, first)
 );
-CREATE TABLE "{schema}".flow_state (
+CREATE TABLE IF NOT EXISTS "{schema}".flow_state (
     flow  text COLLATE "C" NOT NULL,
     key   text COLLATE "C" NOT NULL,
     value bytea NOT NULL,
@@ -34,15 +34,15 @@ CREATE TABLE "{schema}".flow_state (
 );
 
 -- Who has handled what: the key decides.
-CREATE TABLE "{schema}".seen (
+CREATE TABLE IF NOT EXISTS "{schema}".seen (
     box     text COLLATE "C" NOT NULL,
     id      uuid NOT NULL,
     handler text COLLATE "C" NOT NULL,
     at      timestamptz NOT NULL,
     PRIMARY KEY (box, id, handler)
 );
-CREATE INDEX seen_at ON "{schema}".seen (at);
+CREATE INDEX IF NOT EXISTS seen_at ON "{schema}".seen (at);
 
 -- Verdicts of the cycle that were not applied since a guard of their effects did not hold, or since somebody held their
 -- row: for when the cycle is asked again.
-ALTER TABLE "{schema}".claim ADD COLUMN refused int[], ADD COLUMN busy int[];
+ALTER TABLE "{schema}".claim ADD COLUMN IF NOT EXISTS refused int[], ADD COLUMN IF NOT EXISTS busy int[];
