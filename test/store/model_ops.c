@@ -124,7 +124,7 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
         ret->number = r->attempts + 1; /* only those four look at it */
     ret->delay_us = delays[how / 6 % 4];
     ret->reason = kind == VERDICT_RETURN || kind == VERDICT_RELEASE || how % 5 == 0 ? 0 : (int)(how % 6 + 1);
-    ret->due_is_us = how % 8 == 7 ? r->due_us + 1 : r->due_us;
+    ret->due_is_us = how % 8 == 7 ? r->due_us / 2 + 1 : r->due_us;
     ret->due_us = run->m.now_us + delays[how % 3];
     ret->counted = kind == VERDICT_DEAD_LETTER && ret->reason != 0;
     ret->error = how % 3 == 0 ? PR_STR("it's") : PR_STR("no");
