@@ -300,7 +300,7 @@ struct admin_reply {
     uint64_t changed;    /* what happened (or, dry_run, would have) */
     uint64_t refused;    /* e.g. replay of an id that was sent anew */
     uint64_t missing;    /* ids that are nowhere */
-    uint64_t busy;       /* ids that somebody holds in an open transaction: they are matched and refused */
+    uint64_t busy;       /* rows that somebody holds in an open transaction: they are matched and refused */
     uint64_t last_row;   /* of what was matched, the last in its order; 0: nothing was */
     bool more;           /* the limit was reached, and there may be more behind last_row */
     uint64_t newest_row; /* of dead letters: none that was there before had a higher row.  Who goes on in

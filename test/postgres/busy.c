@@ -77,9 +77,27 @@ STORE_TEST(an_order_does_not_wait_for_a_row_that_somebody_holds)
     CHECK_EQ(r.busy, 1);
     CHECK_EQ(r.refused, 1);
     CHECK_EQ(r.missing, 0);
-    CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("x"))).changed, 1);
     let_go(pg);
     CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, held).changed, 1);
+}
+
+STORE_TEST(an_order_by_filter_passes_over_rows_that_somebody_holds_for_long_and_counts_them)
+{
+    pr_id ids[5];
+    for (unsigned i = 0; i < ARRAY_LENGTH(ids); i++)
+        ids[i] = SEND(s, "outbox", .type = PR_STR("x"), .id = suite_id(i + 1));
+    PGconn *pg = hold_row(ids[1]);
+    struct admin_reply r = ADMIN(s, ADMIN_PARK, FILTER(.type = PR_STR("x"), .limit = 3));
+    CHECK_EQ(r.changed, 2);
+    CHECK_EQ(r.busy, 1);
+    CHECK_EQ(r.matched, 3);
+    CHECK_EQ(r.refused, 1);
+    CHECK(r.more);
+    r = ADMIN(s, ADMIN_DISCARD, FILTER(.type = PR_STR("x")));
+    CHECK_EQ(r.changed, 4);
+    CHECK_EQ(r.busy, 1);
+    let_go(pg);
+    CHECK_EQ(ADMIN(s, ADMIN_DISCARD, FILTER(.type = PR_STR("x"))).changed, 1);
 }
 
 STORE_TEST(who_buries_an_instance_leaves_a_row_uncounted_that_somebody_holds)

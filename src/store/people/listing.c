@@ -338,7 +338,9 @@ static int text_run(struct page *p, enum sql_statement template, struct rows *re
         { "columns", part_text(p, tables[table].columns) },
         { "order", part_text(p, tables[table].order) },
         { "message", p->l->with_payload ? PR_STR("{message}") : PR_STR("{message_brief}") },
-        { "lock", p->l->locks ? part_text(p, SQL_listing_lock) : NO_BOX },
+        { "lock", p->l->lock == LISTING_LOCK_WAIT   ? part_text(p, SQL_listing_lock_wait)
+                  : p->l->lock == LISTING_LOCK_SKIP ? part_text(p, SQL_listing_lock_skip)
+                                                    : NO_BOX },
     };
     *ret = (struct rows){ .sql = p->sql };
     text_fill(p, part_text(p, template), holes, ARRAY_LENGTH(holes));

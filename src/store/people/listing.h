@@ -7,6 +7,10 @@
 
 enum listing_table { LISTING_BOX, LISTING_DEAD, LISTING_DONE };
 
+/* Whether nobody else may change the rows until the transaction ends (where writers are serial this is so anyway), and
+ * what becomes of rows that somebody holds. */
+enum listing_lock { LISTING_LOCK_NONE, LISTING_LOCK_WAIT, LISTING_LOCK_SKIP };
+
 /* Called for each row found, in row order; its slices last until it returns.  0: go on; > 0: stop; < 0: a fault. */
 typedef int (*listing_found)(void *arg, const struct listed *listed, struct pr_error *reterr);
 
@@ -16,7 +20,7 @@ struct listing {
     enum listing_table table;
     pr_slice box;
     const struct filter *filter;
-    bool locks; /* nobody else changes them until the transaction ends; where writers are serial this is so anyway */
+    enum listing_lock lock;
     bool followers; /* only those that a release by stream means, where the database can say it */
     bool with_payload;
     bool

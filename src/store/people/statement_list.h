@@ -122,7 +122,9 @@ STATEMENT(listing_columns_done,
     POSTGRES("b.row_id, b.box, b.endpoint, 0, 0, '', '', '', b.done_at, NULL::uuid"))
 STATEMENT(listing_order_box, SQLITE("b.row_id"), POSTGRES("coalesce(b.row_id, b.seq)"))
 STATEMENT(listing_order_letter, BOTH("b.row_id"))
-STATEMENT(listing_lock, SQLITE(""), POSTGRES(" FOR UPDATE OF b")) /* SQLite has one writer */
+/* SQLite has one writer. */
+STATEMENT(listing_lock_wait, SQLITE(""), POSTGRES(" FOR UPDATE OF b"))
+STATEMENT(listing_lock_skip, SQLITE(""), POSTGRES(" FOR UPDATE OF b SKIP LOCKED"))
 STATEMENT(listing_of_box, SQLITE(" WHERE b.row_id IN (SELECT value FROM json_each(?))"), POSTGRES(""))
 STATEMENT(listing_of_box_ids, SQLITE(""), POSTGRES(" JOIN unnest(?::uuid[], "))
 STATEMENT(listing_of_box_destinations, SQLITE(""),

@@ -15,6 +15,7 @@
 #define ARENA_BYTES 65536
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 #define AT_ONCE 40            /* statements on their way */
+#define LOCK_WAIT_MAX "2s"    /* for rows that another operator holds */
 #define TRIES_MAX 5           /* two operators and a busy engine can run into each other more than once */
 
 /* One row on its way, and what is told of it. */
@@ -23,6 +24,14 @@ struct told {
     pr_slice box, stream, endpoint;
     uint64_t row;
     int64_t seq;
+};
+
+/* How many rows a filter finds before any of them is changed, and where its limit ends. */
+struct listed_range {
+    bool counting;
+    uint64_t rows;
+    pr_slice last_box; /* empty: without a limit */
+    uint64_t last_row;
 };
 
 struct order_run {
@@ -43,6 +52,8 @@ struct order_run {
     struct told *told; /* NOTICES_EACH_MAX of them */
     size_t told_count;
     struct array retried_boxes, retried_rows;
+    bool skips;                /* somebody holds rows for long: pass over them, and count them as busy */
+    struct listed_range range; /* what a filter finds, held or not, where rows are skipped */
     struct admin_reply reply;
     struct pr_error *reterr;
 };
@@ -276,6 +287,17 @@ static bool is_by_stream(const struct order_run *o)
     return o->admin->kind == ADMIN_RELEASE && o->admin->filter.id_count == 0 && o->admin->filter.stream.size > 0;
 }
 
+/* The row after the last one that the limit allows ends the range. */
+static int range_count(struct listed_range *range, uint64_t limit, pr_slice box, uint64_t row)
+{
+    if (limit > 0 && range->rows == limit)
+        return 1;
+    range->rows++;
+    range->last_box = limit > 0 ? box : NO_BOX;
+    range->last_row = row;
+    return PR_OK;
+}
+
 static int target_found(void *arg, const struct listed *l, struct pr_error *reterr)
 {
     (void)reterr;
@@ -288,8 +310,11 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     bool stands = o->admin->kind == ADMIN_RELEASE && !is_by_stream(o) && !message_may_overtake(&l->m);
     if (stands && o->admin->filter.id_count == 0)
         return PR_OK; /* it is who stands in the way */
+    if (o->range.counting)
+        return range_count(&o->range, o->admin->filter.limit, box, l->row);
     note_id(o, l->m.id);
-    if (o->admin->filter.limit > 0 && o->reply.matched == o->admin->filter.limit) {
+    bool beyond = slice_eq(box, o->range.last_box) && l->row > o->range.last_row;
+    if (beyond || (o->admin->filter.limit > 0 && o->reply.matched == o->admin->filter.limit)) {
         o->reply.more = true;
         return 1;
     }
@@ -349,13 +374,13 @@ static int ids_missing(struct order_run *o)
     return PR_OK;
 }
 
-static int targets_run(struct order_run *o)
+static int targets_list(struct order_run *o, enum listing_lock lock)
 {
     const struct filter *f = &o->admin->filter;
     struct listing listing = {
         .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
         .filter = f,
-        .locks = !o->admin->dry_run,
+        .lock = lock,
         .followers = is_by_stream(o),
         .found = target_found,
         .page_end = page_ended,
@@ -371,7 +396,31 @@ static int targets_run(struct order_run *o)
             continue;
         listing.box = o->s.boxes[i];
         rc = listing_run(&o->sql, &o->s, &listing, NULL);
+        if (!o->range.counting && slice_eq(listing.box, o->range.last_box))
+            break;
     }
+    return rc;
+}
+
+/* A row that somebody holds does not stop an order.  Another operator is waited for a moment: his order ends soon, and
+ * nothing of this one is left undone.  Who holds rows for longer is passed over.  Ids say themselves what is missing; of
+ * a filter it is counted before. */
+static int targets_run(struct order_run *o)
+{
+    bool by_id = o->admin->filter.id_count > 0, dry = o->admin->dry_run;
+    int rc = PR_OK;
+    o->range = (struct listed_range){ .counting = o->skips && !by_id && !dry };
+    if (o->range.counting)
+        rc = targets_list(o, LISTING_LOCK_NONE);
+    o->range.counting = false;
+    if (rc == PR_OK && !by_id && !o->skips && !dry)
+        link_add(o->link, "SET LOCAL lock_timeout = '" LOCK_WAIT_MAX "'", NO_BOX, NULL, NULL);
+    if (rc == PR_OK)
+        rc = targets_list(o, dry ? LISTING_LOCK_NONE : by_id || o->skips ? LISTING_LOCK_SKIP : LISTING_LOCK_WAIT);
+    uint64_t busy = o->range.rows > o->reply.matched ? o->range.rows - o->reply.matched : 0;
+    o->reply.busy += busy;
+    o->reply.matched += busy;
+    o->reply.refused += busy;
     return rc == PR_OK ? ids_missing(o) : rc;
 }
 
@@ -586,9 +635,13 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
     o.sql.reterr = reterr;
     pg_sql_use(&o.sql, store, o.link);
     int rc = order_run(&o);
-    for (int i = 1;
-         i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)); i++)
+    for (int i = 1; i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN; i++) {
+        bool held = rc == PR_EBUSY && !o.skips;
+        if (!held && !link_should_retry(o.link) && link_is_up(o.link))
+            break;
+        o.skips = o.skips || held;
         rc = order_run(&o);
+    }
     pthread_mutex_unlock(&store->people_lock);
     if (rc != PR_OK)
         return rc;
