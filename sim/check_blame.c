@@ -4,7 +4,7 @@
  *        outage, a wrong login, a type that is broken as a whole kill no message.
  *   I26  Who is proven guilty is not tried on: a bad message among good ones is dead when its tries are used up.
  *
- * Proof is a delivery to the same endpoint, of the same type, since the message's previous failure.  For I26 it is one
+ * Proof is a delivery to the same endpoint, of the same type, since the message's previous failure that counts.  For I26 it is one
  * of the same session, stored before the send began: what its engine must know.  Times are the store's, so a world whose
  * wall clock has jumped is not judged. */
 #include "base/error.h"
@@ -56,11 +56,11 @@ void blame_delivered(struct checker *c, const struct event *e, const struct endp
 }
 
 static bool is_proven(struct checker *c, const struct event *e, const struct endpoint_setting *s,
-                      const struct shadow_row *row, uint16_t session, size_t before)
+                      const struct shadow_row *row, int failures, uint16_t session, size_t before)
 {
     const struct shadow_proof *p =
         proof_find(c, (unsigned)(s - c->s->endpoints), c->messages[e->message].parcel->m.type, session);
-    return p != NULL && row->failed_event > 0 && p->event > row->failed_event && p->event < before &&
+    return p != NULL && failures > 1 && row->failed_event > 0 && p->event > row->failed_event && p->event < before &&
            p->wall_us > row->failed_wall_us;
 }
 
@@ -99,7 +99,7 @@ void blame_check_failure(struct checker *c, const struct event *e, const struct 
         return;
     if (fault == FAULT_CONTENT)
         breach_set(c, "I26", "m%u was refused %d times for its content, and is tried on", e->message, failures);
-    else if (!c->jumped && is_proven(c, e, s, row, e->session, row->start_event))
+    else if (!c->jumped && is_proven(c, e, s, row, failures, e->session, row->start_event))
         breach_set(c, "I26", "m%u failed %d times beside others of its type that arrived, and is tried on", e->message,
                    failures);
 }
@@ -110,7 +110,7 @@ void blame_check_death(struct checker *c, const struct event *e, const struct en
     enum fault fault = fault_of(e, row);
     if (fault == FAULT_ENDPOINT || !is_used_up(&s->policy.retry, fault, failures))
         breach_set(c, "I25", "m%u is dead at failure %d, and it has tries left", e->message, failures);
-    else if (fault == FAULT_NOBODY && !c->jumped && !is_proven(c, e, s, row, 0, c->at))
+    else if (fault == FAULT_NOBODY && !c->jumped && !is_proven(c, e, s, row, failures, 0, c->at))
         breach_set(c, "I25", "m%u is dead at failure %d, and no other of its type arrived since the one before",
                    e->message, failures);
 }

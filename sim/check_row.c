@@ -303,6 +303,7 @@ static void on_expire(struct checker *c, const struct event *e, struct shadow_ro
 
 static void on_abandon(struct checker *c, const struct event *e, struct shadow_row *row)
 {
+    bool stays = row->parked; /* by hand, while it was out */
     if (e->number > 0) {
         row->attempts = e->number;
         row->excused = false;
@@ -310,8 +311,8 @@ static void on_abandon(struct checker *c, const struct event *e, struct shadow_r
     if (row->open && !c->sessions[e->session].gave_up)
         breach_set(c, "I4", "m%u was abandoned, and nobody gave up on it", e->message);
     row->due_us = e->wall_us + e->value;
-    row->due_reached = false;
-    shadow_move(c, row, STATE_READY);
+    row->due_reached = row->parked = false;
+    shadow_move(c, row, stays ? STATE_PARKED : STATE_READY);
 }
 
 /* Does the cycle of this verdict close the receipt that the row is on, and not carry it over?  A cycle is one

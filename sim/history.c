@@ -23,8 +23,13 @@ static const char *const event_texts[] = {
 #undef X
 };
 
-static const char *const verdict_names[] = { "complete", "fail",        "return", "abandon", "release", "discard",
-                                             "expire",   "dead_letter", "park",   "hold",    "split" };
+static const char *const verdict_names[] = {
+    [VERDICT_COMPLETE] = "complete", [VERDICT_FAIL] = "fail",       [VERDICT_POSTPONE] = "postpone",
+    [VERDICT_RETURN] = "return",     [VERDICT_ABANDON] = "abandon", [VERDICT_RELEASE] = "release",
+    [VERDICT_DISCARD] = "discard",   [VERDICT_EXPIRE] = "expire",   [VERDICT_DEAD_LETTER] = "dead_letter",
+    [VERDICT_PARK] = "park",         [VERDICT_HOLD] = "hold",       [VERDICT_RESCHEDULE] = "reschedule",
+    [VERDICT_SPLIT] = "split",
+};
 static const char *const outcome_names[] = { "ok", "failed", "unknown", "returned" };
 static const char *const admin_names[] = { "retry",       "release",      "park",  "discard", "dead add",
                                            "dead replay", "dead discard", "pause", "resume" };

@@ -75,10 +75,12 @@ static bool blames_by_evidence(const struct endpoint *ep)
     return ep != NULL && ep->setting->policy.retry.blame == BLAME_EVIDENCE;
 }
 
-/* What seems to have happened in the future happened before the store's clock went back: nobody knows when. */
+/* Since its previous failure that counts: whose count an operator began anew has none, though its row still says when it
+ * failed.  What seems to have happened in the future happened before the store's clock went back: nobody knows when. */
 bool evidence_against(const struct engine *e, const struct item *item, int64_t now_us)
 {
-    const struct proof *p = item->m.failed_us > 0 ? proof_get(item->endpoint, item->m.type) : NULL;
+    bool failed = item->m.failures > 0 && item->m.failed_us > 0;
+    const struct proof *p = failed ? proof_get(item->endpoint, item->m.type) : NULL;
 
     return p != NULL && p->delivered_us > item->m.failed_us && p->delivered_us <= store_now(e, now_us);
 }
@@ -88,7 +90,7 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
     struct proof *p = blames_by_evidence(item->endpoint) ? proof_get(item->endpoint, item->m.type) : NULL;
 
     if (p != NULL)
-        p->delivered_us = store_now(e, now_us);
+        p->delivered_us = e->repeated_from_us != 0 ? e->repeated_from_us : store_now(e, now_us);
 }
 
 /* ---- With a cycle ----------------------------------------------------------------------------- */

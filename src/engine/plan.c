@@ -470,6 +470,10 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
             plan_reads(e, now_us);
         }
         e->planned_cycle = true;
+        e->repeated_from_us = 0;
+        e->planned_us = store_now(e, now_us);
+    } else {
+        e->repeated_from_us = e->planned_us;
     }
     *ret_cycle = &e->cycle;
     return true;

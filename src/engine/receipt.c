@@ -40,10 +40,12 @@ void receipt_free_all(struct engine *e)
 }
 
 /* The receipt of the cycle being made: what was chosen, and what is carried over from receipts
- * that are closed by it.  What is judged has left its receipt already.  PR_ENOMEM: nothing changed. */
+ * that are closed by it.  What is judged has left its receipt already, but for verdicts that may be refused: these are
+ * not out, and still on one.  PR_ENOMEM: nothing changed. */
 int receipt_plan(struct engine *e, struct arena *arena)
 {
-    struct receipt_entry *entries = arena_alloc(arena, (e->out_count + 1) * sizeof(*entries));
+    size_t entry_max = e->out_count + e->cycle.verdict_count;
+    struct receipt_entry *entries = arena_alloc(arena, (entry_max + 1) * sizeof(*entries));
     uint64_t *closed = arena_alloc(arena, (e->receipt_count + 1) * sizeof(*closed));
     struct receipt *r = calloc(1, sizeof(*r));
     size_t count = 0, closed_count = 0, carried = 0;
@@ -69,7 +71,7 @@ int receipt_plan(struct engine *e, struct arena *arena)
         receipt_add(r, LIST_ENTRY(node, struct item, node));
     list_foreach(node, &r->items) {
         struct item *item = LIST_ENTRY(node, struct item, on_receipt);
-        ASSERT(count < e->out_count);
+        ASSERT(count < entry_max);
         entries[count++] = (struct receipt_entry){ item->row, item->number };
     }
     e->cycle.receipt = entries;

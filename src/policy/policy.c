@@ -75,8 +75,9 @@ static void decide_by_blame(const struct retry_setting *retry, const struct fail
         end_retries(0, ret);
         ret->gave_up = true;
     } else {
+        int64_t delay_us = retry_again_us(retry, failure->failures, draw);
         ret->step = STEP_RETRY;
-        ret->delay_us = at_least_asked_us(failure, retry_again_us(retry, failure->failures, draw));
+        ret->delay_us = at_least_asked_us(failure, used_up ? max64(delay_us, RETRY_UNPROVEN_US) : delay_us);
     }
 }
 

@@ -8,6 +8,7 @@
 #define RETRY_DELAY_MAX_US (PR_SECONDS(86400) * 365) /* a longer wait is a mistake */
 
 #define RETRY_CONTENT_FAILURES 3 /* refusals of the content: trying them longer changes nothing */
+#define RETRY_UNPROVEN_US PR_SECONDS(10) /* at least, between tries of what would be dead if there was evidence */
 
 /* When is a message blamed for its failures? */
 enum blame {

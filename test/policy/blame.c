@@ -106,6 +106,18 @@ TEST(what_nobody_knows_is_dead_at_the_eighth_when_others_of_its_type_get_through
     CHECK(retry_spent_us(&retry_default, 7) < PR_MINUTES(10)); /* the stream is free within ten minutes */
 }
 
+TEST(without_evidence_it_is_never_tried_in_a_hot_loop)
+{
+    static const int64_t delays[] = { PR_SECONDS(1), 0 };
+    struct retry_setting setting = { .delays = delays, .delay_count = 2, .blame = BLAME_EVIDENCE };
+    struct failure f = failure_of(PR_REASON_DEPENDENCY_FAILURE, "500", 2);
+    CHECK_EQ(decide(&setting, &f).delay_us, 0); /* as it was asked */
+    f.failures = 3;
+    struct decision d = decide(&setting, &f);
+    CHECK_EQ(d.step, STEP_RETRY);
+    CHECK_EQ(d.delay_us, PR_SECONDS(10));
+}
+
 TEST(without_evidence_it_is_tried_on_every_ten_minutes_for_three_days) /* B78 */
 {
     struct failure f = failure_of(PR_REASON_DEPENDENCY_FAILURE, "500", 8);

@@ -174,7 +174,8 @@ static const struct option retry_options[] = {
     { "blame", OPTION_CHOICE, "evidence",
       "Which failures count. `evidence`: faults of the endpoint do not count, a refused content makes a dead letter at "
       "the 3rd failure, and any other message becomes one only if another message of its type was delivered since its "
-      "previous failure. `always`: every failure counts. With `failures`, `delays` or a preset the default is "
+      "previous failure (until then it is tried on, at least 10 seconds apart). `always`: every failure counts. With "
+      "`failures`, `delays` or a preset the default is "
       "`always`.",
       FIELD(retry_setting, blame), .choices = blames },
     { "give_up", OPTION_DURATION, "3d",
