@@ -162,6 +162,7 @@ static void decode_endpoint(struct decoder *d, const json_t *o, size_t i)
         .dead = count_of(o, "dead"),
         .discarded = count_of(o, "discarded"),
         .expired = count_of(o, "expired"),
+        .failed_in_row = count_of(o, "failed_in_row"),
         .last_failed_us = time_of(failure, "at", 0),
         .last_reason = reason_of(failure, "reason"),
         .last_code = text_of(d, failure, "code"),

@@ -230,11 +230,14 @@ struct notice {
     pr_slice stream, endpoint; /* endpoint: the row's destination, or the endpoint */
 };
 
+#define ENDPOINT_FAILING_MIN 3 /* attempts in a row that all failed: fewer are ordinary */
+
 struct endpoint_state {
     pr_slice name;
     int64_t paused_until_us; /* 0: not paused; PR_NEVER: until resumed */
     pr_slice by, why;
     uint64_t sent, failed, dead, discarded, expired;
+    uint64_t failed_in_row; /* attempts since the latest delivery, all of which failed; 0: that one was the latest */
     int64_t last_failed_us; /* 0: it never failed */
     int last_reason;
     pr_slice last_code, last_error;

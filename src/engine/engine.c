@@ -446,6 +446,7 @@ void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_
         .out = ep->out,
         .sent = ep->sent,
         .failed = ep->failed,
+        .failed_in_row = ep->failed_in_row,
         .durations = ep->durations,
     };
     memcpy(ret->reasons, ep->reasons, sizeof ret->reasons);

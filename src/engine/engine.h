@@ -171,6 +171,7 @@ struct endpoint_view {
     int64_t paused_until_us; /* store time; 0: not paused */
     size_t waiting, out;
     uint64_t sent, failed;
+    uint64_t failed_in_row;         /* since the latest delivery */
     uint64_t reasons[REASON_COUNT]; /* of failed, by reason_index() */
     struct histogram durations;     /* of sends, from hand-out to result */
 };

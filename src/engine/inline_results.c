@@ -10,6 +10,7 @@ static void count(struct endpoint *ep, const struct engine_inline_result *n)
     ep->tally.discarded += (int64_t)n->discarded;
     ep->sent += n->sent;
     ep->failed += n->failed;
+    ep->failed_in_row = n->sent > 0 ? 0 : ep->failed_in_row + n->failed;
     ep->reasons[reason_index(n->reason)] += n->failed;
 }
 

@@ -211,7 +211,7 @@ struct endpoint {
     int64_t full_since_us; /* 0: has room */
     bool slow;             /* the scan reads on past its rows */
     struct tally tally;    /* for the next cycle */
-    uint64_t sent, failed;
+    uint64_t sent, failed, failed_in_row;
     uint64_t reasons[REASON_COUNT];
     struct histogram durations;
 };
@@ -304,7 +304,7 @@ struct engine {
 
     /* Reading. */
     int64_t scan_held_since_us; /* full endpoints have slowed the fresh scan since it began; 0: they have not */
-    bool fresh_wanted; /* the last look did not reach the end, or somebody said there is more */
+    bool fresh_wanted;          /* the last look did not reach the end, or somebody said there is more */
     uint64_t restart_lanes;
     int64_t due_after_us; /* cursor of the due pass */
     int64_t due_after_seq;
@@ -475,7 +475,8 @@ void reports_committed(struct engine *e);
 void reports_anew(struct engine *e); /* the store has forgotten all of them */
 
 /* evidence.c */
-bool evidence_against(const struct engine *e, const struct item *item, int64_t now_us); /* was another of its type delivered since its previous failure? */
+bool evidence_against(const struct engine *e, const struct item *item,
+                      int64_t now_us); /* was another of its type delivered since its previous failure? */
 void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us);
 void evidence_plan(struct engine *e, int64_t now_us);
 void evidence_absorb(struct engine *e, const struct cycle_reply *r);

@@ -298,6 +298,7 @@ static void settle_counts(struct engine *e, const struct item *item)
         return;
     item->endpoint->sent += kind == VERDICT_COMPLETE;
     item->endpoint->failed += failed;
+    item->endpoint->failed_in_row = kind == VERDICT_COMPLETE ? 0 : item->endpoint->failed_in_row + failed;
     if (failed)
         item->endpoint->reasons[reason_index(item->verdict.reason)]++;
 }

@@ -9,6 +9,8 @@
 #include "ops/member.h"
 #include "ops/explain/words.h"
 
+#define FAILING_LATELY_US PR_SECONDS(86400)
+
 /* ---- Breakers ---- */
 
 static bool is_open(const struct breaker_info *b, int64_t now_us)
@@ -34,15 +36,20 @@ static const struct breaker_info *worse(const struct breaker_info *a, const stru
     return b->until_us < a->until_us ? b : a;
 }
 
-const char *breaker_words(struct arena *arena, const struct breaker_info *b)
+static const char *failure_words(struct arena *arena, int reason, pr_slice code, pr_slice error)
 {
     const char *text =
-        arena_printf(arena, "%s%s%.*s%s%s%.*s", b->reason != PR_REASON_NONE ? pr_reason_name(b->reason) : "failed",
-                     b->code.size > 0 ? " (" : "", SLICE_ARGS(b->code), b->code.size > 0 ? ")" : "",
-                     b->error.size > 0 ? ": " : "", SLICE_ARGS(b->error))
+        arena_printf(arena, "%s%s%.*s%s%s%.*s", reason != PR_REASON_NONE ? pr_reason_name(reason) : "failed",
+                     code.size > 0 ? " (" : "", SLICE_ARGS(code), code.size > 0 ? ")" : "", error.size > 0 ? ": " : "",
+                     SLICE_ARGS(error))
             .data;
     ASSERT(text != NULL);
     return text;
+}
+
+const char *breaker_words(struct arena *arena, const struct breaker_info *b)
+{
+    return failure_words(arena, b->reason, b->code, b->error);
 }
 
 static void json_failure(struct json_writer *w, int reason, pr_slice code, pr_slice error)
@@ -184,6 +191,12 @@ const struct breaker_info *message_breaker(const struct config *config, const st
 
 /* ---- How it stands ---- */
 
+/* A few failures are ordinary, and what failed long ago says nothing about today. */
+static bool is_failing_lately(const struct endpoint_state *e, int64_t now_us)
+{
+    return e->failed_in_row >= ENDPOINT_FAILING_MIN && now_us - e->last_failed_us < FAILING_LATELY_US;
+}
+
 struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e)
 {
     struct standing s = { .state = "ok" };
@@ -202,6 +215,8 @@ struct standing endpoint_standing(const struct query_reply *reply, const struct 
     } else if (s.breaker != NULL) {
         s.state = breaker_state_now(s.breaker, reply->now_us);
         s.until_us = s.breaker->until_us;
+    } else if (is_failing_lately(e, reply->now_us)) {
+        s.failed_in_row = e->failed_in_row;
     }
     return s;
 }
@@ -222,6 +237,9 @@ const char *standing_why(struct arena *arena, const struct standing *s, const st
         text = arena_printf(arena, "for type %.*s: %s", SLICE_ARGS(s->breaker->type), breaker_words(arena, s->breaker));
     else if (s->breaker != NULL)
         text = pr_str(breaker_words(arena, s->breaker));
+    else if (s->failed_in_row > 0)
+        text = arena_printf(arena, "the last %llu attempts all failed: %s", (unsigned long long)s->failed_in_row,
+                            failure_words(arena, e->last_reason, e->last_code, e->last_error));
     ASSERT(text.data != NULL);
     return text.data;
 }
@@ -242,6 +260,8 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
         if (slice_eq(reply->breakers[i].endpoint, e->name))
             breaker_json(w, &reply->breakers[i], reply->now_us);
     json_end_array(w);
+    json_key(w, "failed_in_row");
+    json_uint(w, e->failed_in_row);
     json_key(w, "last_failure");
     if (e->last_failed_us == 0) {
         json_cstr(w, NULL);
@@ -273,6 +293,16 @@ static void check_breaker(struct checks *checks, const struct standing *s, const
         standing_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
+static void check_failing(struct checks *checks, const struct standing *s, const struct endpoint_state *e,
+                          int64_t now_us)
+{
+    checks_warn(
+        checks, "failing", e->name,
+        "%.*s: %.400s (%s ago). Check that it is up and that its settings are right: postrider endpoints test %s",
+        SLICE_ARGS(e->name), standing_why(checks->arena, s, e), span_words(checks->arena, now_us - e->last_failed_us),
+        shell_argument(checks->arena, e->name));
+}
+
 size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
 {
     size_t found = 0;
@@ -287,7 +317,9 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
                        slice_dup(checks->arena, e->why).data, shell_argument(checks->arena, e->name));
         else if (s.breaker != NULL)
             check_breaker(checks, &s, e, reply->now_us);
-        found += is_paused(&s) || s.breaker != NULL;
+        else if (s.failed_in_row > 0)
+            check_failing(checks, &s, e, reply->now_us);
+        found += is_paused(&s) || s.breaker != NULL || s.failed_in_row > 0;
     }
     return found;
 }

@@ -11,6 +11,7 @@ struct standing {
     int64_t until_us;                   /* paused: its end; open: the next probe; PR_NEVER: until resumed; 0: none */
     const struct breaker_info *breaker; /* the one to tell of; NULL: all are closed */
     size_t others;                      /* breakers that are not closed, beside it */
+    uint64_t failed_in_row; /* it sends, but its latest attempts, so many, all failed; 0: it does not fail */
 };
 struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e);
 
@@ -39,7 +40,7 @@ const struct breaker_info *message_breaker(const struct config *config, const st
 
 const char *standing_why(struct arena *arena, const struct standing *s,
                          const struct endpoint_state *e); /* "" : nothing */
-/* "state", "until", "why", "breakers", "last_failure" of an object. */
+/* "state", "until", "why", "breakers", "failed_in_row", "last_failure" of an object. */
 void standing_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
                    const struct endpoint_state *e);
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "runtime/runtime.h"
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
@@ -278,16 +279,59 @@ int relay_is_ready(struct relay *r, struct pr_error *reterr)
     return rc;
 }
 
-int relay_warning(struct relay *r, struct pr_error *reterr)
+/* An endpoint to which nothing gets through, by what this process tried. */
+static bool is_failing(struct relay *r, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < relay_endpoint_count(r); i++) {
+        pr_slice name = relay_endpoint_name(r, i);
+        struct endpoint_view v;
+        relay_endpoint(r, i, &v);
+        if (v.breaker != BREAKER_CLOSED)
+            error_set(reterr, NOTE_ENDPOINT, "endpoint %.*s: failing, its messages wait: postrider endpoints",
+                      SLICE_ARGS(name));
+        else if (v.failed_in_row >= ENDPOINT_FAILING_MIN)
+            error_set(reterr, NOTE_ENDPOINT, "endpoint %.*s: the last %llu attempts all failed: postrider endpoints",
+                      SLICE_ARGS(name), (unsigned long long)v.failed_in_row);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+static bool is_source_in_trouble(struct relay *r, struct pr_error *reterr)
 {
     struct source_status s;
-    int rc = PR_OK;
-    for (size_t i = 0; rc == PR_OK && i < relay_source_count(r); i++) {
+    for (size_t i = 0; i < relay_source_count(r); i++) {
         relay_source(r, i, &s);
-        if (s.trouble.code != PR_OK)
-            rc = error_set(reterr, s.trouble.code, "source %s: %s", s.name, s.trouble.text);
+        if (s.trouble.code == PR_OK)
+            continue;
+        error_set(reterr, NOTE_SOURCE, "source %s: %s", s.name, s.trouble.text);
+        return true;
     }
-    return rc;
+    return false;
+}
+
+static bool stands_by(struct relay *r, struct pr_error *reterr)
+{
+    bool found = false;
+    monitor_lock(&r->monitor);
+    for (size_t i = 0; i < r->started && !found; i++) {
+        found = box_loop_view(r->box_loops[i])->standby;
+        if (found)
+            error_set(reterr, NOTE_STANDBY, "box %s: standing by, another instance works it: postrider instances",
+                      box_loop_name(r->box_loops[i]));
+    }
+    monitor_unlock(&r->monitor);
+    return found;
+}
+
+int relay_note(struct relay *r, struct pr_error *reterr)
+{
+    return is_source_in_trouble(r, reterr) ? NOTE_SOURCE
+           : is_failing(r, reterr)         ? NOTE_ENDPOINT
+           : stands_by(r, reterr)          ? NOTE_STANDBY
+                                           : NOTE_NONE;
 }
 
 void relay_counts(struct relay *r, struct pr_engine_counts *counts)
@@ -325,7 +369,7 @@ void relay_box(struct relay *r, size_t index, struct relay_box *ret)
     ASSERT(index < r->started);
     monitor_lock(&r->monitor);
     const struct box_loop_view *v = box_loop_view(r->box_loops[index]);
-    *ret = (struct relay_box){ box_loop_name(r->box_loops[index]), v->counts, v->cycles, v->lanes };
+    *ret = (struct relay_box){ box_loop_name(r->box_loops[index]), v->counts, v->cycles, v->lanes, v->standby };
     monitor_unlock(&r->monitor);
 }
 
@@ -372,6 +416,7 @@ void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_vie
 {
     *ret_view = (struct endpoint_view){ 0 };
     ASSERT(index < r->setting.endpoint_count);
+    bool delivers = false;
     monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started; i++) {
         const struct endpoint_view *v = &box_loop_view(r->box_loops[i])->endpoints[index];
@@ -382,11 +427,15 @@ void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_vie
         ret_view->out += v->out;
         ret_view->sent += v->sent;
         ret_view->failed += v->failed;
+        ret_view->failed_in_row += v->failed_in_row;
+        delivers = delivers || (v->sent > 0 && v->failed_in_row == 0); /* from another box it gets through */
         for (size_t k = 0; k < REASON_COUNT; k++)
             ret_view->reasons[k] += v->reasons[k];
         histogram_merge(&ret_view->durations, &v->durations);
     }
     monitor_unlock(&r->monitor);
+    if (delivers)
+        ret_view->failed_in_row = 0;
 }
 
 static int newest_first(const void *a, const void *b)

@@ -32,8 +32,9 @@ int relay_stop(struct relay *r, int64_t timeout_us);
 int relay_drain(struct relay *r, int64_t timeout_us);
 
 int relay_is_live(struct relay *r, struct pr_error *reterr);
-int relay_is_ready(struct relay *r, struct pr_error *reterr);        /* by what the boxes met; asks nobody */
-int relay_warning(struct relay *r, struct pr_error *reterr);         /* PR_OK, or what people should know */
+int relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
+/* What people should know though it works: enum runtime_note, and the words in reterr. */
+int relay_note(struct relay *r, struct pr_error *reterr);
 void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
 
 /* A box, for metrics; the name is borrowed until free. */
@@ -42,6 +43,7 @@ struct relay_box {
     struct engine_counts counts;
     struct histogram cycles;
     int lanes;
+    bool standby; /* somebody else works it */
 };
 size_t relay_box_count(const struct relay *r);
 void relay_box(struct relay *r, size_t index, struct relay_box *ret);

@@ -565,8 +565,7 @@ int runtime_is_ready(struct runtime *rt, struct pr_error *reterr)
         rc = store_check(rt->store, reterr);
     if (rc == PR_OK && reterr != NULL) {
         error_clear(reterr);
-        if (relay_warning(rt->relay, reterr) != PR_OK)
-            reterr->code = PR_OK;
+        (void)relay_note(rt->relay, reterr);
     }
     read_unlock(rt);
     return rc;

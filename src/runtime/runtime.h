@@ -112,8 +112,16 @@ int runtime_fault(struct runtime *rt, struct pr_error *reterr);
 /* The port of http.listen; 0: it does not listen. */
 unsigned runtime_http_port(struct runtime *rt);
 
+/* What people should know of one that is ready. */
+enum runtime_note {
+    NOTE_NONE,
+    NOTE_STANDBY,  /* another instance works a box: as it should be, but good to know */
+    NOTE_ENDPOINT, /* nothing gets through to an endpoint */
+    NOTE_SOURCE,   /* a source cannot be read */
+};
+
 /* Are all loops going round?  Is the store reachable, and the schema right?  PR_OK or a fault.  Ready with a text in
- * reterr: it works, and people should know of this (a source in trouble). */
+ * reterr: it works, and people should know of this; its code is an enum runtime_note. */
 int runtime_is_live(struct runtime *rt, struct pr_error *reterr);
 int runtime_is_ready(struct runtime *rt, struct pr_error *reterr);
 

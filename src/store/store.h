@@ -209,12 +209,15 @@ struct audit_entry {
     uint64_t matched, changed, refused;
 };
 
-struct store_facts { /* for doctor */
+#define FACTS_LOCKED_US PR_SECONDS(2)
+struct store_facts { /* for doctor and status */
     int schema_version, schema_wanted;
     pr_slice software;    /* "SQLite 3.40.1" */
     pr_slice warnings[8]; /* what an operator should know, each with advice */
     size_t warning_count;
     pr_slice horizon; /* one of them: somebody keeps the store from cleaning up behind itself; empty: nobody */
+    pr_slice locked;  /* nobody can write since somebody else does, for longer than FACTS_LOCKED_US; empty: not so */
+    int64_t disk_free_bytes; /* where the store knows its disk; -1: it does not */
     int64_t bytes;
 };
 

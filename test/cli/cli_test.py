@@ -20,6 +20,7 @@ import tempfile
 import termios
 import time
 import traceback
+import urllib.request
 
 from breaker_story import Hook, breaker_story
 
@@ -693,6 +694,18 @@ def doctor_looks_at_everything(p):
     has(p.ok("doctor").out, "can be read and changed by every user")
 
 
+@test
+def a_lock_that_another_program_keeps_is_told(p):
+    p.ok("init")
+    db = sqlite3.connect(os.path.join(p.path, "postrider.db"), isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    status = p.ok("status", "--json").json()[0]
+    assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "locked" and "fuser" in c["advice"]], status
+    has(p.ok("doctor").out, "another connection has held the write lock")
+    db.execute("ROLLBACK")
+    assert p.ok("status", "--json").json()[0]["health"] == "ok"
+
+
 # ---- With the daemon ----
 
 DAEMON_CONFIG = """
@@ -943,6 +956,60 @@ def a_breaker_that_opens_is_in_the_log(p):
     p.stop(daemon)
     has(opened("down")[0], "reason=transport_unavailable", "error=", "its messages wait")
     has(opened("typed")[0], "type=bill", "reason=dependency_failure", "messages of this type wait")
+
+
+@test
+def an_endpoint_whose_latest_attempts_all_failed_is_told(p):
+    """Until a message gets through; and an endpoint that failed once is fine."""
+    def ready(out):
+        port = re.search(r"^http (\d+)$", out.decode(), re.M).group(1)
+        return json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=DEADLINE_SECONDS))
+
+    p.write("postrider.yaml", "store: sqlite:postrider.db\nendpoints:\n"
+            "  hook: {url: 'exec:/bin/sh -c \"test -e up\"', retry: {base: 20ms, factor: 1, failures: 1000}, breaker: off}\n"
+            "http: {listen: '127.0.0.1:0'}\n")
+    p.ok("init")
+    id = p.send("--type", "t", "--to", "hook")
+    daemon = p.start()
+    os.set_blocking(daemon.stdout.fileno(), True)
+    line = daemon.stdout.readline()
+
+    def failing():
+        status = p.ok("status", "--json").json()[0]
+        return [c for c in status["checks"] if c["name"] == "failing"] and status
+    status = wait_for(failing, "told")
+    assert status["health"] == "warn" and status["endpoints"][0]["failed_in_row"] >= 3, status
+    has(p.ok("status").out, "attempts all failed", "postrider endpoints test hook", "failing")
+    warned = ready(line)
+    assert warned["status"] == "warn" and "hook" in warned["why"], warned
+    p.write("up", "")
+    wait_for(lambda: p.run("show", id).code == 4, "delivered")
+    wait_for(lambda: not failing() and p.ok("status", "--json").json()[0]["health"] == "ok", "well")
+    assert ready(line)["status"] == "ok"
+    p.stop(daemon)
+
+
+@test
+def a_daemon_that_stands_by_says_so(p):  # B24
+    p.write("postrider.yaml", "store: sqlite:postrider.db\nendpoints:\n  out: {url: 'console:'}\nroutes: [{to: out}]\n"
+            "http: {listen: '127.0.0.1:0'}\n")
+    p.ok("init")
+    first = p.start()
+    wait_for(lambda: len([i for i in p.ok("instances", "--json").json() if i["lanes"] == 64]) == 2, "works")
+    second = p.start()  # its log replaces the first one's
+    line = second.stdout.readline().decode()
+
+    def log():
+        return open(os.path.join(p.path, "log")).read()
+    wait_for(lambda: log().count("event=standing_by") == 2, "told")
+    health = json.load(urllib.request.urlopen("http://127.0.0.1:%s/health/ready" % line.split()[1], timeout=DEADLINE_SECONDS))
+    assert health["status"] == "ok" and "standing by" in health["why"], health
+    has(p.ok("instances").out, "standby")
+    has(p.ok("status").out, "standby")
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=DEADLINE_SECONDS)
+    wait_for(lambda: log().count("event=took_over") == 2, "took over")
+    p.stop(second)
 
 
 @test

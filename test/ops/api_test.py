@@ -996,12 +996,15 @@ def metrics_agree_with_each_other_and_with_sql(d):  # B201, I17
 
 @test
 def health_is_about_the_store_and_warnings_have_advice(d):
-    assert d.ask("GET", "/health/live") == (200, {"status": "ok"}) and d.ask("GET", "/health/ready") == (200, {"status": "ok"})
+    assert d.ask("GET", "/health/live") == (200, {"status": "ok"}) and d.ask("GET", "/health/ready")[0] == 200
     for i in range(12):  # a broken endpoint makes nothing unready, but people are told
         d.send(type="w", destination="dead")
     wait_for("deaths", lambda: any(c["name"] == "dying" for c in d.ok("GET", "/v1/status")["checks"]))
     status = d.ok("GET", "/v1/status")
-    assert status["health"] == "warn" and d.ask("GET", "/health/ready")[0] == 200
+    code, ready = d.ask("GET", "/health/ready")
+    assert status["health"] == "warn" and code == 200 and ready["status"] == "warn" and "attempts all failed" in ready["why"], ready
+    assert any(c["name"] == "failing" and "postrider endpoints test" in c["advice"] for c in status["checks"]), status["checks"]
+    wait_for("the gauge", lambda: d.gauge("postrider_endpoint_failed_in_row", endpoint="dead") >= 12)
     wait_for("the same from the command", lambda: [dict(b, oldest_age_seconds=0) for b in json.loads(d.run("status", "--json", "-c", "c.yaml"))["boxes"]] ==
              [dict(b, oldest_age_seconds=0) for b in d.ok("GET", "/v1/status")["boxes"]])
     # Handed out again and again without an outcome.

@@ -26,7 +26,7 @@ NAMES = """messages_stored_total sends_total messages_ended_total messages_waiti
 in_flight blocked_streams dead_letters failures_total poison_total commit_to_send_seconds send_duration_seconds endpoint_state
 lanes_owned lease_lost_total verdicts_stale_total cycle_seconds store_up inbox_duplicates_total build_info messages
 messages_failed poison_candidates next_retry_timestamp_seconds last_retry_timestamp_seconds counts_age_seconds
-source_up source_messages_total""".split()
+source_up source_messages_total endpoint_failed_in_row standby""".split()
 
 CONFIG = """
 store: "%s"
@@ -231,11 +231,12 @@ def the_dashboard_asks_for_what_is_there(d):
 
 
 def a_warning_is_raised_once(d):
-    """Four died, and four were handed out too often: a message about each, for all looks and over a restart."""
+    """Four died, four were handed out too often, one endpoint only fails: a message about each, for all looks and over a restart."""
     def raised():
         text = "payload" if STORE == "postgres" else "CAST(payload AS TEXT)"
         return [json.loads(r[0]) for r in d.sql("SELECT %s FROM postrider_done WHERE type = 'postrider.warning' ORDER BY row_id" % text)]
-    wait_for("both", lambda: {(w["check"], w["about"]) for w in raised()} == {("dying", "store"), ("poison", "outbox")})
+    wait_for("both", lambda: {(w["check"], w["about"]) for w in raised()} ==
+             {("dying", "store"), ("poison", "outbox"), ("failing", "dead")})
 
     def looks():
         return d.sql("SELECT name, seen_at FROM postrider_raised_warning ORDER BY name")
@@ -251,7 +252,7 @@ def a_warning_is_raised_once(d):
         for _ in range(2):
             before = looks()
             wait_for("another look", lambda: all(now[1] > old[1] for now, old in zip(looks(), before)))
-        assert len(raised()) == 2 and len(looks()) == 2, raised()
+        assert len(raised()) == 3 and len(looks()) == 3, raised()
     assert all("postrider" in w["advice"] and w["at"] and w["instance"] for w in raised())
     assert [r[0] for r in d.sql("SELECT headers FROM postrider_done WHERE type = 'postrider.warning'")] and \
         all("postrider-raised" in str(r[0]) for r in d.sql("SELECT headers FROM postrider_done WHERE type = 'postrider.warning'"))

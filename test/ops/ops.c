@@ -543,6 +543,59 @@ TEST(with_a_rate_it_is_told_when_nothing_moved_for_longer_than_the_rate_explains
     arena_fini(&w.arena);
 }
 
+TEST(a_message_that_nobody_reads_is_told_though_another_endpoint_is_paused) /* T7 */
+{
+    struct watched w;
+    struct endpoint_state states[] = { { .name = PR_STR("e") }, { .name = PR_STR("p"), .paused_until_us = PR_NEVER } };
+    size_t in_flight[2] = { 0, 0 };
+    struct listed l = {
+        .m.created_us = PR_SECONDS(1000), .box = PR_STR("outbox"), .endpoint = PR_STR("e"), .state = STATE_READY
+    };
+    watched_init(&w, PR_SECONDS(1061));
+    w.s.endpoints.endpoints = states;
+    w.s.endpoints.endpoint_count = 2;
+    w.s.in_flight = in_flight;
+    CHECK(!is_stuck(&w, PR_SECONDS(1061))); /* of the whole box nothing can be said */
+    watch_unread(&w.s, &l);
+    CHECK_EQ(w.s.checks.count, 1);
+    CHECK_STR(w.s.checks.items[0].name, "unread");
+    CHECK(strstr(w.s.checks.items[0].text, "postrider why 00000000-") != NULL);
+    w.s.checks.count = 0;
+    l.endpoint = PR_STR("p");
+    watch_unread(&w.s, &l);
+    l.endpoint = PR_STR("e");
+    in_flight[0] = 1; /* it is busy */
+    watch_unread(&w.s, &l);
+    in_flight[0] = 0;
+    l.m.created_us = PR_SECONDS(1001);
+    watch_unread(&w.s, &l);
+    l.m.created_us = PR_SECONDS(1000);
+    w.instance.lease_left_us = 0; /* told elsewhere: nobody works */
+    watch_unread(&w.s, &l);
+    CHECK_EQ(w.s.checks.count, 0);
+    arena_fini(&w.arena);
+}
+
+TEST(a_full_disk_and_a_lock_that_somebody_keeps_are_told)
+{
+    struct watched w;
+    struct store_facts facts = { .disk_free_bytes = -1 };
+    watched_init(&w, PR_SECONDS(1000));
+    watch_facts(&w.s, &facts);
+    facts.disk_free_bytes = INT64_C(2) << 30;
+    watch_facts(&w.s, &facts);
+    CHECK_EQ(w.s.checks.count, 0);
+    facts.disk_free_bytes = INT64_C(1) << 20;
+    facts.locked = PR_STR("fuser f.db");
+    watch_facts(&w.s, &facts);
+    CHECK_EQ(w.s.checks.count, 2);
+    CHECK_STR(w.s.checks.items[0].name, "locked");
+    CHECK(strstr(w.s.checks.items[0].text, "fuser f.db") != NULL);
+    CHECK_STR(w.s.checks.items[1].name, "disk");
+    CHECK_EQ(w.s.checks.items[1].state, CHECK_ERROR);
+    arena_fini(&w.arena);
+}
+
 TEST(a_head_that_fails_for_ten_minutes_and_holds_up_others_is_told_with_what_frees_them) /* B78 */
 {
     struct watched w;

@@ -583,10 +583,11 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     suite_pg_do(pg, "DROP INDEX %s.dead_letter_print");
     suite_pg_do(pg, "DROP TABLE %s.raised_warning");
     suite_pg_do(pg, "ALTER TABLE %s.dead_letter DROP COLUMN edited_as CASCADE");
-    suite_pg_do(pg, "ALTER TABLE %s.endpoint DROP COLUMN last_failed_at CASCADE, DROP COLUMN last_reason CASCADE,"
-                    " DROP COLUMN last_code CASCADE, DROP COLUMN last_error CASCADE");
+    suite_pg_do(pg,
+                "ALTER TABLE %s.endpoint DROP COLUMN last_failed_at CASCADE, DROP COLUMN last_reason CASCADE,"
+                " DROP COLUMN last_code CASCADE, DROP COLUMN last_error CASCADE, DROP COLUMN failed_in_row CASCADE");
     suite_pg_do(pg, "ALTER TABLE %s.tally DROP COLUMN failed_at CASCADE, DROP COLUMN reason CASCADE,"
-                    " DROP COLUMN code CASCADE, DROP COLUMN error CASCADE");
+                    " DROP COLUMN code CASCADE, DROP COLUMN error CASCADE, DROP COLUMN sent_at CASCADE");
     suite_pg_do(pg, "SET client_min_messages = warning");
     suite_pg_do(pg, "DROP FUNCTION %s.send_row");
     suite_pg_do(pg, "DROP FUNCTION %s.check_message CASCADE");

@@ -208,3 +208,27 @@ STORE_TEST(the_latest_failure_of_an_endpoint_is_kept) /* B200 */
     CHECK_SLICE(e->last_code, "");
     CHECK_EQ(e->failed, 1);
 }
+
+STORE_TEST(an_endpoint_knows_how_many_attempts_failed_since_its_latest_delivery)
+{
+    struct worker *w = suite_join(s, "outbox");
+    struct tally failed = { .endpoint = PR_STR("e"), .failed = 2, .reason = PR_REASON_REJECTED },
+                 sent = { .endpoint = PR_STR("e"), .sent = 1 },
+                 both = { .endpoint = PR_STR("e"), .sent = 1, .failed = 1, .reason = PR_REASON_REJECTED };
+
+    CYCLE(w, .tallies = &failed, .tally_count = 1);
+    suite_advance(s, PR_SECONDS(20)); /* meanwhile a store may have added up what it has */
+    CYCLE(w, .tallies = &failed, .tally_count = 1);
+    CHECK_EQ(suite_endpoint(s, "e")->failed_in_row, 4);
+    suite_advance(s, PR_SECONDS(1));
+    CYCLE(w, .tallies = &sent, .tally_count = 1);
+    CHECK_EQ(suite_endpoint(s, "e")->failed_in_row, 0);
+    CHECK_EQ(suite_endpoint(s, "e")->failed, 4);
+    suite_advance(s, PR_SECONDS(1));
+    CYCLE(w, .tallies = &failed, .tally_count = 1);
+    suite_advance(s, PR_SECONDS(20));
+    CYCLE(w);
+    CHECK_EQ(suite_endpoint(s, "e")->failed_in_row, 2);
+    CYCLE(w, .tallies = &both, .tally_count = 1); /* one of them got through */
+    CHECK_EQ(suite_endpoint(s, "e")->failed_in_row, 0);
+}

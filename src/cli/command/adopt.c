@@ -22,6 +22,20 @@ static void add_findings(struct checks *checks, const struct adopt_report *repor
     }
 }
 
+static bool is_worked(struct cli *cli, const char *box)
+{
+    struct query query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
+    struct query_reply reply;
+    struct pr_error err;
+
+    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
+        return true; /* the store's own check tells of that */
+    for (size_t i = 0; i < reply.instance_count; i++)
+        if (slice_eq(reply.instances[i].box, slice_from(box)) && reply.instances[i].lease_left_us > 0)
+            return true;
+    return false;
+}
+
 void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state worst)
 {
     for (size_t i = 0; i < cli->config->source_count && cli->store.ops != NULL; i++) {
@@ -37,6 +51,10 @@ void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state
             error = adopt_report_error(&report);
         if (r != PR_OK || error != NULL)
             checks_add(checks, "source", worst, "%s", error != NULL ? error->text : err.text);
+        else if (report.backlog > 0 && !is_worked(cli, adoption->box))
+            checks_add(checks, "source", CHECK_WARN,
+                       "%s: %lld%s waiting rows, and no instance moves them: start postrider run", adoption->table,
+                       (long long)min64(report.backlog, COUNT_EXACT_MAX), report.backlog > COUNT_EXACT_MAX ? "+" : "");
         else
             checks_add(checks, "source", CHECK_FINE, "%s: %lld%s waiting rows", adoption->table,
                        (long long)min64(report.backlog, COUNT_EXACT_MAX), report.backlog > COUNT_EXACT_MAX ? "+" : "");

@@ -11,9 +11,6 @@
 #include "base/util.h"
 #include "cli/command/endpoint.h"
 
-#define DISK_LOW_BYTES (INT64_C(1) << 30)    /* less is a warning */
-#define DISK_EMPTY_BYTES (INT64_C(64) << 20) /* less is an error: the next checkpoint may fail */
-
 static const char *directory_of(struct cli *cli, const char *path)
 {
     const char *slash = strrchr(path, '/');

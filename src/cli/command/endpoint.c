@@ -10,6 +10,8 @@ void standing_add(struct cli *cli, struct table *t, const struct standing *s, in
         table_addf(t, COLOR_RED, "failing, probe in %s", span_short(&cli->arena, s->until_us - now_us));
     else if (s->breaker != NULL)
         table_add(t, COLOR_RED, s->until_us > now_us ? PR_STR("failing") : PR_STR("failing, probing"));
+    else if (s->failed_in_row > 0)
+        table_add(t, COLOR_RED, PR_STR("failing"));
     else
         table_add(t, COLOR_GREEN, PR_STR("active"));
 }

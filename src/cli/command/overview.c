@@ -158,7 +158,7 @@ int run_instances(struct cli *cli)
         }
         table_add(&t, COLOR_NONE, i->name);
         table_add(&t, COLOR_NONE, i->box);
-        table_addf(&t, i->lanes > 0 ? COLOR_NONE : COLOR_DIM, "%d", i->lanes);
+        table_addf(&t, i->lanes > 0 ? COLOR_NONE : COLOR_DIM, i->lanes > 0 ? "%d" : "standby", i->lanes);
         table_addf(&t, COLOR_NONE, "%" PRIu64, i->in_flight);
         table_add(&t, i->lease_left_us > 0 ? COLOR_GREEN : COLOR_RED,
                   slice_from(i->lease_left_us > 0 ? span_short(&cli->arena, i->lease_left_us) : "over"));

@@ -92,7 +92,7 @@ static void print_instances(struct cli *cli, const struct status *s)
 
         table_add(&t, COLOR_NONE, n->name);
         table_add(&t, COLOR_NONE, n->box);
-        table_addf(&t, COLOR_NONE, "%d", n->lanes);
+        table_addf(&t, n->lanes > 0 ? COLOR_NONE : COLOR_DIM, n->lanes > 0 ? "%d" : "standby", n->lanes);
         table_addf(&t, COLOR_NONE, "%" PRIu64, n->in_flight);
         table_add(&t, n->lease_left_us > 0 ? COLOR_NONE : COLOR_RED,
                   slice_from(n->lease_left_us > 0 ? span_short(&cli->arena, n->lease_left_us) : "over"));

@@ -22,8 +22,10 @@ static void check_here(struct api *x, struct status *s)
     struct pr_error error = { 0 };
     if (runtime_is_ready(x->rt, &error) != PR_OK)
         checks_add(&s->checks, "ready", CHECK_ERROR, "%s", error.text);
-    else if (error.text[0] != '\0')
+    else if (error.code == NOTE_SOURCE)
         checks_add(&s->checks, "source", CHECK_WARN, "%s", error.text);
+    else if (error.code == NOTE_STANDBY)
+        checks_add(&s->checks, "standby", CHECK_FINE, "%s", error.text);
 }
 
 void api_status(struct api *x)
@@ -92,7 +94,7 @@ static void health(struct api *x, int rc, const struct pr_error *error)
     x->status = rc == PR_OK ? 200 : 503;
     json_begin_object(&x->w);
     json_key(&x->w, "status");
-    json_cstr(&x->w, rc != PR_OK ? "error" : error->text[0] != '\0' ? "warn" : "ok");
+    json_cstr(&x->w, rc != PR_OK ? "error" : error->code > NOTE_STANDBY ? "warn" : "ok");
     if (error->text[0] != '\0' && x->role != ROLE_NONE) {
         json_key(&x->w, "why");
         json_cstr(&x->w, error->text);

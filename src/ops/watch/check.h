@@ -6,7 +6,9 @@
 #include "runtime/config/config.h"
 #include "store/store.h"
 
-#define CHECKS_MAX 64 /* more findings are not read by anybody */
+#define DISK_LOW_BYTES (INT64_C(1) << 30)    /* less is a warning */
+#define DISK_EMPTY_BYTES (INT64_C(64) << 20) /* less is an error: the next checkpoint may fail */
+#define CHECKS_MAX 64                        /* more findings are not read by anybody */
 
 enum check_state { CHECK_FINE, CHECK_WARN, CHECK_ERROR };
 

@@ -193,6 +193,9 @@ static void write_own_boxes(struct buf *b, const struct own *own)
     family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process works on.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_lanes_owned", "box", slice_from(own->boxes[i].name), own->boxes[i].lanes);
+    family(b, "postrider_standby", "gauge", "1 while this process stands by: another instance works the box.");
+    for (size_t i = 0; i < own->box_count; i++)
+        sample_1(b, "postrider_standby", "box", slice_from(own->boxes[i].name), own->boxes[i].standby);
     family(b, "postrider_lease_lost_total", "counter", "Times that another instance took the lease.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_lease_lost_total", "box", slice_from(own->boxes[i].name),
@@ -368,6 +371,16 @@ static void write_endpoints(struct buf *b, const struct metrics *m, const struct
     }
 }
 
+static void write_failing(struct buf *b, const struct metrics *m)
+{
+    family(b, "postrider_endpoint_failed_in_row", "gauge",
+           "Attempts since the latest delivery of the endpoint, all of which failed.");
+    for (size_t i = 0; i < m->endpoints.endpoint_count; i++)
+        if (m->endpoints.endpoints[i].name.size > 0)
+            sample_1(b, "postrider_endpoint_failed_in_row", "endpoint", m->endpoints.endpoints[i].name,
+                     (double)m->endpoints.endpoints[i].failed_in_row);
+}
+
 static void write_store(struct buf *b, const struct metrics *m, const struct own *own)
 {
     write_boxes(b, m);
@@ -375,6 +388,7 @@ static void write_store(struct buf *b, const struct metrics *m, const struct own
     write_dead(b, m);
     write_streams(b, m);
     write_endpoints(b, m, own);
+    write_failing(b, m);
 }
 
 void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_inside *in, struct buf *b)

@@ -1,13 +1,17 @@
 #include "ops/watch/watch.h"
 
+#include <string.h>
+
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "ops/endpoint.h"
 #include "ops/explain/words.h"
 
 #define BLOCKED_AFTER_US PR_MINUTES(10)
 #define BLOCKED_LOOKED_MAX 50 /* streams, those with most behind their head first */
 #define BLOCKED_TOLD_MAX 3
+#define UNREAD_LOOKED_MAX 100
 #define NEAR_DEFAULT 4 /* where no endpoint is configured: one before the usual limit */
 
 int watch_near(const struct config *config)
@@ -83,6 +87,69 @@ void watch_progress(struct status *s)
                         "instance %.*s has the lease of %.*s but sends nothing, although a message has been ready for "
                         "%s: check its log, then restart it",
                         SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
+    }
+}
+
+/* Does this endpoint take messages at any time?  Those with a rate, paused or failing ones may have a reason to wait. */
+static bool endpoint_is_free(const struct status *s, pr_slice name)
+{
+    const struct config_endpoint *c = config_find_endpoint(s->config, name);
+    if (c == NULL || c->rate.count > 0)
+        return false;
+    for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
+        const struct endpoint_state *e = &s->endpoints.endpoints[i];
+        if (slice_eq(e->name, name))
+            return s->in_flight[i] == 0 && strcmp(endpoint_standing(&s->endpoints, e).state, "ok") == 0;
+    }
+    return true;
+}
+
+static bool box_is_worked(const struct status *s, pr_slice box)
+{
+    for (size_t i = 0; i < s->instances.instance_count; i++) {
+        const struct instance_info *n = &s->instances.instances[i];
+        if (slice_eq(n->box, box) && n->lanes > 0 && n->lease_left_us > 0 &&
+            s->instances.now_us - n->started_us > s->config->watch.stuck_us)
+            return true;
+    }
+    return false;
+}
+
+void watch_unread(struct status *s, const struct listed *oldest)
+{
+    int64_t age_us = s->boxes.now_us - message_ready_since(&oldest->m);
+    char id[PR_ID_TEXT_SIZE];
+    if (oldest->state != STATE_READY || age_us <= s->config->watch.stuck_us || oldest->endpoint.size == 0 ||
+        !endpoint_is_free(s, oldest->endpoint) || !box_is_worked(s, oldest->box))
+        return;
+    pr_id_format(oldest->m.id, id);
+    checks_warn(&s->checks, "unread", oldest->box,
+                "message %s has been ready for %s and nobody has read it, although its endpoint %.*s is idle: "
+                "postrider why %s; if it stays, check the log of the instance and restart it",
+                id, span_words(s->checks.arena, age_us), SLICE_ARGS(oldest->endpoint), id);
+}
+
+static void ask_unread(struct status *s)
+{
+    for (size_t i = 0; i < s->boxes.box_count; i++) {
+        const struct box_counts *b = &s->boxes.boxes[i];
+        struct query query = {
+            .kind = QUERY_MESSAGES,
+            .brief = true,
+            .filter = { .box = b->name, .state = STATE_READY, .limit = UNREAD_LOOKED_MAX, .look_max = LOOK_MAX }
+        };
+        struct query_reply reply;
+        struct pr_error err;
+        if (b->ready == 0 || b->oldest_us == 0 || s->boxes.now_us - b->oldest_us <= s->config->watch.stuck_us ||
+            store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK)
+            continue;
+        messages_see_routes(s->config, &reply);
+        size_t before = s->checks.count;
+        for (size_t k = 0; k < reply.listed_count && s->checks.count == before; k++) {
+            if (reply.listed[k].endpoint.size == 0)
+                reply.listed[k].endpoint = reply.listed[k].m.destination;
+            watch_unread(s, &reply.listed[k]);
+        }
     }
 }
 
@@ -171,13 +238,29 @@ static void watch_deaths(struct status *s)
                 span_words(s->checks.arena, within_us));
 }
 
-static void watch_horizon(struct status *s)
+void watch_facts(struct status *s, const struct store_facts *facts)
+{
+    if (facts->horizon.size > 0)
+        checks_warn(&s->checks, "horizon", PR_STR("store"), "%.*s", SLICE_ARGS(facts->horizon));
+    if (facts->locked.size > 0)
+        checks_warn(&s->checks, "locked", PR_STR("store"), "nothing can be stored or delivered: %.*s",
+                    SLICE_ARGS(facts->locked));
+    if (facts->disk_free_bytes >= 0 && facts->disk_free_bytes < DISK_EMPTY_BYTES)
+        checks_add(&s->checks, "disk", CHECK_ERROR,
+                   "%lld MiB free: make room now, or no message can be stored or delivered",
+                   (long long)(facts->disk_free_bytes >> 20));
+    else if (facts->disk_free_bytes >= 0 && facts->disk_free_bytes < DISK_LOW_BYTES)
+        checks_warn(&s->checks, "disk", PR_STR("store"), "%lld MiB free: running low",
+                    (long long)(facts->disk_free_bytes >> 20));
+}
+
+static void ask_facts(struct status *s)
 {
     struct query query = { .kind = QUERY_FACTS, .filter.state = -1 };
     struct query_reply reply;
     struct pr_error err;
-    if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK && reply.facts.horizon.size > 0)
-        checks_warn(&s->checks, "horizon", PR_STR("store"), "%.*s", SLICE_ARGS(reply.facts.horizon));
+    if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK)
+        watch_facts(s, &reply.facts);
 }
 
 void watch_check(struct status *s)
@@ -188,9 +271,12 @@ void watch_check(struct status *s)
         watch_outcomes(s);
     if (s->past != NULL)
         watch_see(s->past, s);
+    size_t before = s->checks.count;
     watch_progress(s);
+    if (s->checks.count == before) /* it says the same of a whole box */
+        ask_unread(s);
     watch_age(s);
     watch_blocked(s);
     watch_deaths(s);
-    watch_horizon(s);
+    ask_facts(s);
 }

@@ -22,6 +22,12 @@ void watch_progress(struct status *s);
 /* Streams whose head goes on failing for ten minutes, with the command that frees those behind it. */
 void watch_streams(struct status *s, const struct stream_info *streams, size_t count);
 
+/* What the store says about itself: the write lock, the disk, who keeps it from cleaning up. */
+void watch_facts(struct status *s, const struct store_facts *facts);
+
+/* Has a message been ready for watch.stuck although its endpoint sends and has nothing to do?  Then nobody has read it. */
+void watch_unread(struct status *s, const struct listed *oldest);
+
 /* Adds warnings to s->checks, from what was collected and a few questions more.  What cannot be asked is no
  * warning: the store's own check tells of that. */
 void watch_check(struct status *s);

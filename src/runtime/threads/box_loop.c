@@ -24,6 +24,7 @@
 #define COURIER_AGAIN_US PR_SECONDS(1) /* after no thread could be started */
 #define STOP_RESERVE 8                 /* 1/8 of the time is for giving up what is still out */
 #define LOG_PER_SECOND 10              /* lines about single messages */
+#define STANDBY_US PR_SECONDS(2)       /* without lanes: nobody is about to give us some */
 #define QUERY_BLOCK 4096
 #define BREAKERS_SEARCHED_MAX 64 /* open ones that are searched for the reason to log */
 
@@ -53,6 +54,7 @@ struct box_loop {
     uint64_t looking, looked; /* of look_wanted: asked for in the next cycle; answered */
     bool again;               /* the last cycle failed: the next may be the same one, without a new look */
     bool joined;
+    int64_t idle_since_us; /* no lanes since then; 0: some, or not joined */
     struct pr_error trouble;
     int64_t trouble_delay_us, trouble_until_us;
     int64_t hand_out_after_us;
@@ -466,6 +468,22 @@ static void box_loop_log_breaker(struct box_loop *d, unsigned index, enum breake
                  LOG_SLICE("endpoint", endpoint));
 }
 
+/* Does another instance work this box?  It says so once, and when that is over. */
+static bool box_loop_stands_by(struct box_loop *d, bool before, int64_t now)
+{
+    if (!d->joined || d->phase != STOP_NOT || engine_lanes(d->engine) != 0)
+        d->idle_since_us = 0;
+    else if (d->idle_since_us == 0)
+        d->idle_since_us = now;
+    bool standby = d->idle_since_us != 0 && now - d->idle_since_us >= STANDBY_US;
+    if (standby && !before)
+        log_emit(box_loop_log(d), LOG_INFO, "standing_by", LOG_STR("box", box_loop_name(d)),
+                 LOG_STR("next", "another instance works this box; this one takes over when it ends"));
+    if (!standby && before && d->phase == STOP_NOT)
+        log_emit(box_loop_log(d), LOG_INFO, "took_over", LOG_STR("box", box_loop_name(d)));
+    return standby;
+}
+
 static void box_loop_publish(struct box_loop *d, int64_t now)
 {
     struct box_loop_view *v = &d->view;
@@ -489,6 +507,7 @@ static void box_loop_publish(struct box_loop *d, int64_t now)
     v->idle = idle;
     v->tick_us = now;
     v->joined = d->joined;
+    v->standby = box_loop_stands_by(d, v->standby, now);
     monitor_notify(d->options.monitor);
     monitor_unlock(d->options.monitor);
 }

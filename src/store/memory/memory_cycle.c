@@ -224,6 +224,8 @@ static void work_tallies(struct work *work, struct memory *memory, const struct 
         }
         endpoint->sent += tally->sent;
         endpoint->failed += tally->failed;
+        endpoint->failed_in_row =
+            tally->sent > 0 ? 0 : (uint64_t)max64(0, (int64_t)endpoint->failed_in_row + tally->failed);
         endpoint->dead += tally->dead;
         endpoint->discarded += tally->discarded;
         endpoint->expired += tally->expired;

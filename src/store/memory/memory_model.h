@@ -130,7 +130,7 @@ struct endpoint {
     struct list_node node;
     int64_t paused_until_us;
     pr_slice by, why; /* malloc'ed */
-    uint64_t sent, failed, dead, discarded, expired;
+    uint64_t sent, failed, dead, discarded, expired, failed_in_row;
     int64_t last_failed_us;
     int last_reason;
     pr_slice last_code, last_error; /* malloc'ed */

@@ -142,6 +142,7 @@ int endpoints_copy(const struct memory *memory, struct arena *arena, struct endp
             .expired = e->expired,
             .last_failed_us = e->last_failed_us,
             .last_reason = e->last_reason,
+            .failed_in_row = e->failed_in_row,
             .last_code = slice_dup(arena, e->last_code),
             .last_error = slice_dup(arena, e->last_error),
         };

@@ -266,6 +266,7 @@ static int pg_sql_facts(struct sql *sql, struct arena *arena, struct store_facts
     if (rc != PR_OK)
         return rc;
     facts->schema_wanted = pg_schema_wanted();
+    facts->disk_free_bytes = -1;
     facts->software = arena_printf(arena, "PostgreSQL %.*s", SLICE_ARGS(field_slice(r, 0, 0)));
     if (facts->software.data == NULL)
         return error_set(sql->reterr, PR_ENOMEM, "no memory for the answer");

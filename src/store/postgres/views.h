@@ -6,6 +6,12 @@
 
 #include "base/buf.h"
 
+/* Attempts since the latest delivery of endpoint n.name, of its row e and the sums t of its tallies. */
+#define PG_FAILED_IN_ROW(tally)                                                                                        \
+    "greatest(0, CASE WHEN t.sent_at IS NULL THEN coalesce(e.failed_in_row, 0) ELSE 0 END"                             \
+    " + coalesce((SELECT sum(x.failed) FROM " tally " x WHERE x.endpoint = n.name AND x.sent <= 0"                     \
+    " AND (t.sent_at IS NULL OR x.failed_at > t.sent_at)), 0))"
+
 /* {schema} and {box} become the bare names: scripts quote them themselves. */
 void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, pr_slice box);
 /* A script that makes all views anew; boxes: a result with their names. */

@@ -27,6 +27,7 @@ static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_s
         .expired = (uint64_t)sqlite3_column_int64(s, 8),
         .last_failed_us = sqlite3_column_int64(s, 9),
         .last_reason = sqlite3_column_int(s, 10),
+        .failed_in_row = (uint64_t)sqlite3_column_int64(s, 13),
     };
     int rc = slice_keep(arena, column_slice(s, 0), &ret->name, reterr);
     if (rc == PR_OK)
@@ -54,7 +55,8 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
         return error_set(reterr, PR_ENOMEM, "no memory for %lld endpoints", (long long)room);
     rc = conn_bind(conn,
                    "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired,"
-                   " last_failed_at, last_reason, last_code, last_error FROM postrider_endpoint ORDER BY name LIMIT ?1",
+                   " last_failed_at, last_reason, last_code, last_error, failed_in_row FROM postrider_endpoint"
+                   " ORDER BY name LIMIT ?1",
                    no_box, VALUES(V_INT(room)), &statement, reterr);
     if (rc != PR_OK)
         return rc;

@@ -2,6 +2,7 @@
 #include "store/sql.h"
 
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
@@ -179,6 +180,34 @@ static void facts_of_file(const struct sqlite_store *store, struct arena *arena,
     }
 }
 
+/* Another program may keep the write lock, and readers notice nothing.  By a connection of its own: ours is reading. */
+static pr_slice facts_locked(const struct sqlite_store *store, struct arena *arena)
+{
+    struct sqlite_location location = store->location;
+    struct pr_error error = { 0 };
+    struct conn *conn = NULL;
+    location.busy_us = FACTS_LOCKED_US;
+    int rc = conn_open(&location, false, &conn, &error);
+    if (rc == PR_OK)
+        rc = conn_begin(conn, true, &error);
+    if (rc == PR_OK)
+        conn_rollback(conn);
+    conn_close(conn);
+    return rc == PR_EBUSY ? slice_dup(arena, slice_from(error.text)) : (pr_slice){ NULL, 0 };
+}
+
+static int64_t facts_disk_free(const struct sqlite_store *store, struct arena *arena)
+{
+    const char *slash = strrchr(store->location.path, '/');
+    pr_slice directory =
+        slash == NULL ? PR_STR(".") : (pr_slice){ store->location.path, (size_t)(slash - store->location.path) + 1 };
+    struct statvfs disk;
+    pr_slice path = slice_dup(arena, directory);
+    if (path.data == NULL || statvfs(path.data, &disk) != 0)
+        return -1;
+    return (int64_t)((uint64_t)disk.f_bavail * disk.f_frsize);
+}
+
 static int sqlite_facts(struct sql *sql, struct arena *arena, struct store_facts *facts, int64_t *ret_now_us)
 {
     const struct sqlite_store *store = sql->store;
@@ -196,6 +225,10 @@ static int sqlite_facts(struct sql *sql, struct arena *arena, struct store_facts
         facts_warn(facts, PR_STR("messages are lost when the process ends: use a file to keep them"));
     else
         facts_of_file(store, arena, facts);
+    facts->disk_free_bytes = store->location.memory ? -1 : facts_disk_free(store, arena);
+    if (!store->location.memory)
+        facts->locked = facts_locked(store, arena);
+    facts_warn(facts, facts->locked);
     if (!store->location.full)
         facts_warn(facts, PR_STR("synchronous=normal: a power loss can undo the latest commits; use synchronous=full"));
     return PR_OK;

@@ -52,12 +52,15 @@ static void add_closed(struct cycle_run *run)
 
 /* The columns of tally in their order; when it failed is the store's now, where there is a reason. */
 static const char TALLY_INSERT[] =
-    "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, failed_at, reason, code, error)"
+    "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, failed_at, reason, code, error, "
+    "sent_at)"
     " SELECT v.endpoint, v.sent, v.failed, v.dead, v.discarded, v.expired,"
-    " CASE WHEN v.reason IS NOT NULL THEN " NOW(
-        "$10") " END, v.reason, v.code, v.error"
-               " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-               " AS v(endpoint, sent, failed, dead, discarded, expired, reason, code, error)";
+    " CASE WHEN v.reason IS NOT NULL THEN " NOW("$10") " END, v.reason, v.code, v.error, CASE WHEN v.sent > 0 "
+                                                       "THEN " NOW(
+                                                           "$10") " END"
+                                                                  " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+                                                                  " AS v(endpoint, sent, failed, dead, discarded, "
+                                                                  "expired, reason, code, error)";
 
 static void add_tallies(struct cycle_run *run)
 {

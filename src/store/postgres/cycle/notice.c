@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/views.h"
 
 #define NOTICES_PER_CYCLE 256
 #define PURGE_EVERY_US PR_SECONDS(10)
@@ -16,14 +17,20 @@ const char PG_ENDPOINTS[] =
     " coalesce(e.expired, 0) + coalesce(t.expired, 0)::bigint,"
     " coalesce(f.failed_at, e.last_failed_at), CASE WHEN f.failed_at IS NULL THEN e.last_reason ELSE f.reason END,"
     " CASE WHEN f.failed_at IS NULL THEN e.last_code ELSE f.code END,"
-    " CASE WHEN f.failed_at IS NULL THEN e.last_error ELSE f.error END"
-    " FROM (SELECT name FROM {schema}.endpoint UNION SELECT endpoint FROM {schema}.tally) n"
-    " LEFT JOIN {schema}.endpoint e ON e.name = n.name"
-    " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS "
-    "discarded,"
-    " sum(expired) AS expired FROM {schema}.tally GROUP BY endpoint) t ON t.endpoint = n.name"
-    " LEFT JOIN (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM {schema}.tally"
-    " WHERE failed_at IS NOT NULL ORDER BY endpoint, failed_at DESC) f ON f.endpoint = n.name ORDER BY n.name";
+    " CASE WHEN f.failed_at IS NULL THEN e.last_error ELSE f.error END,"
+    " " PG_FAILED_IN_ROW(
+        "{schema}.tally") "::bigint"
+                          " FROM (SELECT name FROM {schema}.endpoint UNION SELECT endpoint FROM {schema}.tally) n"
+                          " LEFT JOIN {schema}.endpoint e ON e.name = n.name"
+                          " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, "
+                          "sum(discarded) AS "
+                          "discarded,"
+                          " sum(expired) AS expired, max(sent_at) AS sent_at FROM {schema}.tally GROUP BY endpoint) t "
+                          "ON t.endpoint = n.name"
+                          " LEFT JOIN (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM "
+                          "{schema}.tally"
+                          " WHERE failed_at IS NOT NULL ORDER BY endpoint, failed_at DESC) f ON f.endpoint = n.name "
+                          "ORDER BY n.name";
 
 int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
                       struct pr_error *reterr)
@@ -45,6 +52,7 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
             .expired = (uint64_t)field_i64(r, i, 8),
             .last_failed_us = field_time(r, i, 9),
             .last_reason = field_int(r, i, 10),
+            .failed_in_row = (uint64_t)field_i64(r, i, 13),
             .last_code = slice_dup(arena, field_slice(r, i, 11)),
             .last_error = slice_dup(arena, field_slice(r, i, 12)),
         };
@@ -150,15 +158,19 @@ static const char FOLD_TALLIES[] =
     " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
     " ORDER BY endpoint, failed_at DESC),"
     " s AS (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
-    " sum(expired) AS expired FROM t GROUP BY endpoint)"
+    " sum(expired) AS expired, max(sent_at) AS sent_at FROM t GROUP BY endpoint),"
+    " r AS (SELECT s.endpoint, greatest(0, coalesce(sum(t.failed), 0)) AS failed FROM s LEFT JOIN t"
+    " ON t.endpoint = s.endpoint AND t.sent <= 0 AND (s.sent_at IS NULL OR t.failed_at > s.sent_at) GROUP BY "
+    "s.endpoint)"
     " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired,"
-    " last_failed_at, last_reason, last_code, last_error)"
+    " last_failed_at, last_reason, last_code, last_error, failed_in_row)"
     " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, "
-    "f.error"
-    " FROM s LEFT JOIN f ON f.endpoint = s.endpoint"
+    "f.error, r.failed + CASE WHEN s.sent_at IS NULL THEN coalesce((SELECT o.failed_in_row FROM {schema}.endpoint o"
+    " WHERE o.name = s.endpoint), 0) ELSE 0 END"
+    " FROM s JOIN r ON r.endpoint = s.endpoint LEFT JOIN f ON f.endpoint = s.endpoint"
     " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
     " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + "
-    "excluded.expired,"
+    "excluded.expired, failed_in_row = excluded.failed_in_row,"
     " (last_failed_at, last_reason, last_code, last_error) ="
     " (SELECT excluded.last_failed_at, excluded.last_reason, excluded.last_code, excluded.last_error"
     " WHERE excluded.last_failed_at IS NOT NULL"
