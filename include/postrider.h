@@ -366,11 +366,14 @@ PR_API struct pr_engine *pr_engine_new_file(const char *path, struct pr_error *r
 PR_API void pr_engine_free(struct pr_engine *engine);
 
 /* Messages whose type matches the glob go to this function instead of to an endpoint's
- * transport, in every box; the first that was registered wins.  An endpoint with the url
+ * transport, in every box of the kind `outbox`; the first that was registered wins.  An endpoint with the url
  * "handler:GLOB" in the config gives it other settings than the defaults.  A glob has at most 255 bytes and
  * 16 stars.  Before start only. */
 PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_handler handler,
                                           void *user);
+/* The same for the messages of one box, of any kind; NULL is every outbox.  Its endpoint is "handler:BOX/GLOB". */
+PR_API PR_MUST_CHECK int pr_engine_handle_box(struct pr_engine *engine, const char *box, const char *type_glob,
+                                              pr_handler handler, void *user);
 /* A function for the endpoints whose url is "handler:NAME".  Before start only. */
 PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler,
                                                 void *user);

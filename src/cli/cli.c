@@ -295,7 +295,7 @@ int cli_open_filtered(struct cli *cli, struct filter *ret_filter)
 
 int cli_box_must_be(struct cli *cli, pr_slice box)
 {
-    struct query query = { .kind = QUERY_BOXES };
+    struct query query = { .kind = QUERY_BOXES, .brief = true };
     struct query_reply reply;
     struct suggestion near = { 0 };
     struct pr_error err;

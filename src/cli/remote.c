@@ -168,7 +168,7 @@ static bool write_path(struct remote *r, const struct query *q, struct buf *path
     case QUERY_DEAD: buf_add_cstr(path, "/v1/dead"); break;
     case QUERY_DEAD_GROUPS: buf_add_cstr(path, "/v1/dead/groups"); break;
     case QUERY_STREAMS: buf_addf(path, "/v1/streams%s", q->blocked ? "?blocked=1" : ""); break;
-    case QUERY_BOXES: buf_add_cstr(path, "/v1/boxes"); return true;
+    case QUERY_BOXES: buf_addf(path, "/v1/boxes%s", q->brief ? "?names=1" : ""); return true;
     case QUERY_ENDPOINTS: buf_add_cstr(path, "/v1/endpoints"); return true;
     case QUERY_INSTANCES: buf_add_cstr(path, "/v1/instances"); return true;
     case QUERY_ID:

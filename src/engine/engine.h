@@ -26,6 +26,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include "core/box.h"
 #include "core/cycle.h"
 #include "core/delivery.h"
 #include "core/histogram.h"
@@ -60,6 +61,7 @@ bool route_headers_match(const struct route_header *headers, size_t count, const
 
 /* For messages without a destination: all routes that match.  Empty globs match all. */
 struct route {
+    pr_slice box;                       /* empty: every outbox */
     pr_slice type, source, stream;      /* globs */
     const struct route_header *headers; /* all of them must match */
     size_t header_count;
@@ -82,6 +84,7 @@ typedef int (*engine_call)(void *arg, pr_slice name, const struct failure *failu
 
 struct engine_setting { /* everything is borrowed until engine_free */
     pr_slice box, name;
+    enum box_kind kind;
     pr_id instance; /* fresh for each start of an engine */
     int64_t lease_us;
     size_t batch;        /* messages per cycle at most */
@@ -102,6 +105,8 @@ struct engine_setting { /* everything is borrowed until engine_free */
     size_t override_count;
 };
 
+/* Does a route or handler that names this box (empty: none) take messages of this one? */
+bool route_takes_box(pr_slice named, pr_slice box, enum box_kind kind);
 /* Where a message goes by these settings: indexes of endpoints; returns how many, writes at most max. */
 size_t engine_route(const struct engine_setting *setting, const struct pr_message *m, unsigned *ret, size_t max);
 

@@ -43,9 +43,14 @@ bool route_headers_match(const struct route_header *headers, size_t count, const
     return all;
 }
 
-static bool route_matches(const struct route *r, const struct pr_message *m)
+bool route_takes_box(pr_slice named, pr_slice box, enum box_kind kind)
 {
-    return (r->type.size == 0 || slice_glob(r->type, m->type)) &&
+    return named.size > 0 ? slice_eq(named, box) : kind == BOX_OUTBOX;
+}
+
+static bool route_matches(const struct engine_setting *s, const struct route *r, const struct pr_message *m)
+{
+    return route_takes_box(r->box, s->box, s->kind) && (r->type.size == 0 || slice_glob(r->type, m->type)) &&
            (r->source.size == 0 || slice_glob(r->source, m->source)) &&
            (r->stream.size == 0 || slice_glob(r->stream, m->stream)) &&
            route_headers_match(r->headers, r->header_count, m);
@@ -66,7 +71,7 @@ size_t engine_route(const struct engine_setting *s, const struct pr_message *m, 
     size_t count = 0;
 
     for (size_t i = 0; i < s->override_count; i++)
-        if (route_matches(&s->overrides[i], m))
+        if (route_matches(s, &s->overrides[i], m))
             return add_endpoint(s->overrides[i].to[0], ret, 0, max);
     if (m->destination.size > 0) {
         for (size_t i = 0; i < s->endpoint_count; i++)
@@ -75,7 +80,7 @@ size_t engine_route(const struct engine_setting *s, const struct pr_message *m, 
         return 0;
     }
     for (size_t i = 0; i < s->route_count; i++)
-        if (route_matches(&s->routes[i], m))
+        if (route_matches(s, &s->routes[i], m))
             for (size_t k = 0; k < s->routes[i].to_count; k++)
                 count = add_endpoint(s->routes[i].to[k], ret, count, max);
     return count;

@@ -62,7 +62,14 @@ PR_API void pr_engine_free(struct pr_engine *engine)
 
 PR_API int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_handler handler, void *user)
 {
-    return engine != NULL ? runtime_handle(engine->runtime, slice_from(type_glob), handler, user) : PR_EINVAL;
+    return pr_engine_handle_box(engine, NULL, type_glob, handler, user);
+}
+
+PR_API int pr_engine_handle_box(struct pr_engine *engine, const char *box, const char *type_glob, pr_handler handler,
+                                void *user)
+{
+    return engine != NULL ? runtime_handle(engine->runtime, slice_from(box), slice_from(type_glob), handler, user)
+                          : PR_EINVAL;
 }
 
 PR_API int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler, void *user)

@@ -150,7 +150,7 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
         .timeout_us = PR_NEVER / 2, /* the caller has its own; no breaker: it judges each by itself */
         .concurrency = 1,
     };
-    w->override = (struct route){ .to = &w->to, .to_count = 1 };
+    w->override = (struct route){ .box = slice_from(w->box), .to = &w->to, .to_count = 1 };
     w->setting = (struct engine_setting){
         .box = slice_from(w->box),
         .name = slice_from(w->name),

@@ -102,14 +102,15 @@ static bool fits(const char *glob, pr_slice text)
     return glob[0] == '\0' || slice_glob(slice_from(glob), text);
 }
 
-static bool route_fits(const struct config_route *r, const struct pr_message *m)
+static bool route_fits(const struct config *config, const struct config_route *r, pr_slice box,
+                       const struct pr_message *m)
 {
-    return fits(r->type, m->type) && fits(r->source, m->source) && fits(r->stream, m->stream) &&
-           route_headers_match(r->headers, r->header_count, m);
+    return config_takes_box(config, r->box, box) && fits(r->type, m->type) && fits(r->source, m->source) &&
+           fits(r->stream, m->stream) && route_headers_match(r->headers, r->header_count, m);
 }
 
 /* The n-th of the endpoints that the routes send it to, each told once. */
-static pr_slice nth_route(const struct config *config, const struct pr_message *m, size_t n)
+static pr_slice nth_route(const struct config *config, pr_slice box, const struct pr_message *m, size_t n)
 {
     const char *found[ENDPOINTS_MAX];
     size_t count = 0;
@@ -117,7 +118,7 @@ static pr_slice nth_route(const struct config *config, const struct pr_message *
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *r = &config->routes[i];
 
-        for (size_t k = 0; k < r->to_count && route_fits(r, m); k++) {
+        for (size_t k = 0; k < r->to_count && route_fits(config, r, box, m); k++) {
             size_t j = 0;
 
             while (j < count && strcmp(found[j], r->to[k]) != 0)
@@ -131,14 +132,14 @@ static pr_slice nth_route(const struct config *config, const struct pr_message *
     return (pr_slice){ NULL, 0 };
 }
 
-pr_slice message_route(const struct config *config, const struct pr_message *m)
+pr_slice message_route(const struct config *config, pr_slice box, const struct pr_message *m)
 {
-    return nth_route(config, m, 1).size == 0 ? nth_route(config, m, 0) : (pr_slice){ NULL, 0 };
+    return nth_route(config, box, m, 1).size == 0 ? nth_route(config, box, m, 0) : (pr_slice){ NULL, 0 };
 }
 
-static pr_slice config_route(const struct routing *routing, const struct pr_message *m, size_t n)
+static pr_slice config_route(const struct routing *routing, pr_slice box, const struct pr_message *m, size_t n)
 {
-    return nth_route(((const struct config_routing *)routing)->config, m, n);
+    return nth_route(((const struct config_routing *)routing)->config, box, m, n);
 }
 
 static bool config_is_strict(const struct routing *routing, pr_slice endpoint)
@@ -158,7 +159,7 @@ void messages_see_routes(const struct config *config, struct query_reply *reply)
         struct listed *l = &reply->listed[i];
 
         if (l->endpoint.size == 0 && l->m.destination.size == 0)
-            l->endpoint = message_route(config, &l->m);
+            l->endpoint = message_route(config, l->box, &l->m);
     }
 }
 
@@ -169,7 +170,7 @@ static const struct breaker_info *breaker_by_route(const struct config *config, 
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *r = &config->routes[i];
 
-        if (!route_fits(r, &l->m))
+        if (!route_fits(config, r, l->box, &l->m))
             continue;
         for (size_t k = 0; k < r->to_count; k++) {
             const struct breaker_info *b = breaker_of(reply, l, slice_from(r->to[k]));

@@ -21,8 +21,8 @@ const char *breaker_state_word(const struct breaker_info *b, int64_t now_us); /*
 const char *breaker_words(struct arena *arena, const struct breaker_info *b);
 void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t now_us); /* null when there is none */
 
-/* The one endpoint that the routes send it to; empty: none, or several. */
-pr_slice message_route(const struct config *config, const struct pr_message *m);
+/* The one endpoint that the routes send it to from its box; empty: none, or several. */
+pr_slice message_route(const struct config *config, pr_slice box, const struct pr_message *m);
 
 /* The configuration's routes, for filters; config must outlive it. */
 struct config_routing {

@@ -80,19 +80,47 @@ static int count_in_flight(struct status *s, pr_slice box, struct pr_error *rete
 
 /* ---- Checks ---- */
 
-static bool box_has_instance(const struct status *s, pr_slice box)
+static bool box_has_instance(const struct query_reply *instances, pr_slice box)
 {
-    for (size_t i = 0; i < s->instances.instance_count; i++)
-        if (slice_eq(s->instances.instances[i].box, box) && s->instances.instances[i].lease_left_us > 0)
+    for (size_t i = 0; i < instances->instance_count; i++)
+        if (slice_eq(instances->instances[i].box, box) && instances->instances[i].lease_left_us > 0)
             return true;
     return false;
+}
+
+/* One that is in no configuration was made by somebody, and is used. */
+static bool box_is_used(const struct config *config, pr_slice box)
+{
+    const struct config_box *known = config_find_box(config, box);
+    return known == NULL || known->used;
+}
+
+void boxes_hide_unused(const struct config *config, struct query_reply *boxes, const struct query_reply *instances)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < boxes->box_count; i++) {
+        const struct box_counts *b = &boxes->boxes[i];
+        uint64_t rows = b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused + b->dead;
+
+        if (rows > 0 || box_is_used(config, b->name) || box_has_instance(instances, b->name))
+            boxes->boxes[kept++] = *b;
+    }
+    boxes->box_count = kept;
 }
 
 static void check_box(struct status *s, const struct box_counts *b)
 {
     uint64_t waits = b->ready + b->delayed + b->retrying + b->held;
 
-    if (waits > 0 && !box_has_instance(s, b->name))
+    if (waits > 0 && !box_has_instance(&s->instances, b->name) && !box_is_used(s->config, b->name))
+        checks_add(
+            &s->checks, "instance", CHECK_WARN,
+            "%s in %.*s, a box that the configuration does not use: add a route with box: %.*s, or name it under "
+            "boxes",
+            count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name),
+            SLICE_ARGS(b->name));
+    else if (waits > 0 && !box_has_instance(&s->instances, b->name))
         checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s but no instance is running: start postrider run",
                    count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name));
     if (b->dead > 0)
@@ -163,6 +191,7 @@ int status_collect(struct status *s, struct pr_error *reterr)
         code = ask(s, QUERY_INSTANCES, &s->instances, reterr);
     if (code != PR_OK)
         return code;
+    boxes_hide_unused(s->config, &s->boxes, &s->instances);
     s->in_flight = arena_alloc_array(s->checks.arena, s->endpoints.endpoint_count, sizeof(*s->in_flight));
     if (s->in_flight == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for the endpoints");

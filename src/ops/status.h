@@ -23,6 +23,8 @@ PR_MUST_CHECK int status_collect(struct status *s, struct pr_error *reterr);
 
 /* The object of status --json and of the API. */
 void status_json(struct json_writer *w, const struct status *s);
+/* Leave out boxes that the configuration does not use, nobody works on and nothing is in. */
+void boxes_hide_unused(const struct config *config, struct query_reply *boxes, const struct query_reply *instances);
 /* Members of it: "boxes": [...] and so on. */
 void status_boxes_json(struct json_writer *w, const struct status *s);
 void status_endpoints_json(struct json_writer *w, const struct status *s);

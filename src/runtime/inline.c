@@ -451,10 +451,14 @@ static int run(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *r
 /* ---- May it go now? ----------------------------------------------------------------------------------- */
 
 /* The one inline endpoint that it goes to, or SIZE_MAX. */
-static size_t find_endpoint(const struct inliner *in, const struct pr_message *m)
+static size_t find_endpoint(const struct inliner *in, pr_slice box, const struct pr_message *m)
 {
+    const struct config_box *known = config_find_box(in->options.config, box);
+    struct engine_setting routing = in->routing;
     unsigned targets[2];
-    size_t count = engine_route(&in->routing, m, targets, ARRAY_LENGTH(targets));
+    routing.box = box;
+    routing.kind = known != NULL ? known->kind : BOX_OUTBOX;
+    size_t count = engine_route(&routing, m, targets, ARRAY_LENGTH(targets));
     return count == 1 && in->options.setting->is_inline[targets[0]] ? targets[0] : SIZE_MAX;
 }
 
@@ -490,7 +494,7 @@ static int must_be_stored(struct inliner *in, pr_slice box, const struct pr_mess
 int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *message, pr_id *ret_id,
                  enum pr_sent *ret_sent, struct pr_error *reterr)
 {
-    struct inline_send e = { .in = in, .endpoint = find_endpoint(in, message), .box = box, .m = *message };
+    struct inline_send e = { .in = in, .endpoint = find_endpoint(in, box, message), .box = box, .m = *message };
     bool stored = false, known_id = !pr_id_is_zero(message->id);
     int rc = message_check(message, in->options.payload_max, reterr);
     e.made_end = &e.made;

@@ -13,6 +13,7 @@
 #include "store/store.h"
 
 struct inliner_options { /* everything is borrowed until free */
+    const struct config *config;
     const struct setting *setting;
     struct store *store;
     struct caller *caller;

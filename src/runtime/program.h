@@ -13,8 +13,9 @@
 
 /* A C function of the program. */
 struct handler_entry {
-    bool by_type; /* text is a glob of types; otherwise the NAME of "handler:NAME" */
-    const char *text;
+    const char *name; /* of "handler:NAME": as it was given, the glob, or BOX/GLOB */
+    const char *type; /* a glob: takes such messages ... */
+    const char *box;  /* ... of this box; "": of every outbox.  NULL: takes what is sent to its endpoints */
     pr_handler handler;
     void *user;
 };

@@ -43,15 +43,27 @@ static void relay_fault(void *arg, const struct pr_error *fault)
         box_loop_stop(r->box_loops[i], deadline_us);
 }
 
+/* The others cost no thread and no session. */
+static bool box_is_used(const struct relay *r, const struct config_box *box)
+{
+    const struct program *program = r->options.program;
+    bool used = box->used;
+    for (size_t i = 0; i < program->handler_count; i++)
+        used |= program->handlers[i].box != NULL && strcmp(program->handlers[i].box, box->name) == 0;
+    return used;
+}
+
 static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
 {
     const struct config *config = r->options.config;
     r->box_loops = calloc(config->box_count, sizeof r->box_loops[0]);
     if (r->box_loops == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for %zu boxes", config->box_count);
-    for (; r->box_loop_count < config->box_count; r->box_loop_count++) {
+    for (size_t i = 0; i < config->box_count; i++) {
+        if (!box_is_used(r, &config->boxes[i]))
+            continue;
         const struct box_loop_options options = { .config = config,
-                                                  .box = &config->boxes[r->box_loop_count],
+                                                  .box = &config->boxes[i],
                                                   .setting = &r->setting,
                                                   .store = r->options.store,
                                                   .log = r->options.log,
@@ -64,6 +76,7 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
         int rc = box_loop_new(&options, &r->box_loops[r->box_loop_count], reterr);
         if (rc < 0)
             return rc;
+        r->box_loop_count++;
     }
     return PR_OK;
 }
@@ -86,7 +99,8 @@ static void tell_box_loop(void *arg, pr_slice box, const struct engine_inline_re
 
 static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
 {
-    const struct inliner_options options = { .setting = &r->setting,
+    const struct inliner_options options = { .config = r->options.config,
+                                             .setting = &r->setting,
                                              .store = r->options.store,
                                              .caller = &r->caller,
                                              .log = r->options.log,

@@ -101,33 +101,49 @@ void runtime_free(struct runtime *rt)
 
 /* ---- Handlers --------------------------------------------------------------------------------- */
 
-static int add_handler(struct runtime *rt, bool by_type, pr_slice text, pr_handler handler, void *user)
+/* Can a handler of this name, or for this glob, still be added? */
+static bool can_handle(const struct runtime *rt, pr_slice text, pr_handler handler)
+{
+    return rt->state == RUNTIME_NEW && handler != NULL && text.size > 0 && text.size <= PR_TYPE_MAX &&
+           memchr(text.data, '\0', text.size) == NULL && rt->program.handler_count < HANDLERS_MAX;
+}
+
+static int add_handler(struct runtime *rt, const struct handler_entry *entry)
 {
     struct program *p = &rt->program;
 
-    if (rt->state != RUNTIME_NEW || handler == NULL || text.size == 0 || text.size > PR_TYPE_MAX ||
-        memchr(text.data, '\0', text.size) != NULL || p->handler_count == HANDLERS_MAX ||
-        (by_type && glob_check(text, NULL) != PR_OK))
-        return PR_EINVAL;
-    for (size_t i = 0; i < p->handler_count; i++)
-        if (p->handlers[i].by_type == by_type && slice_eq_cstr(text, p->handlers[i].text))
-            return PR_EINVAL;
-    pr_slice copy = slice_dup(&rt->texts, text);
-    if (copy.data == NULL)
+    if (entry->name == NULL)
         return PR_ENOMEM;
-    p->handlers[p->handler_count++] =
-        (struct handler_entry){ .by_type = by_type, .text = copy.data, .handler = handler, .user = user };
+    for (size_t i = 0; i < p->handler_count; i++)
+        if ((p->handlers[i].type == NULL) == (entry->type == NULL) && strcmp(p->handlers[i].name, entry->name) == 0)
+            return PR_EINVAL;
+    p->handlers[p->handler_count++] = *entry;
     return PR_OK;
 }
 
-int runtime_handle(struct runtime *rt, pr_slice type_glob, pr_handler handler, void *user)
+int runtime_handle(struct runtime *rt, pr_slice box, pr_slice type_glob, pr_handler handler, void *user)
 {
-    return add_handler(rt, true, type_glob, handler, user);
+    if (!can_handle(rt, type_glob, handler) || glob_check(type_glob, NULL) != PR_OK ||
+        (box.size > 0 && !name_is_valid(box)))
+        return PR_EINVAL;
+    const pr_slice name =
+        arena_printf(&rt->texts, "%.*s%s%.*s", SLICE_ARGS(box), box.size > 0 ? "/" : "", SLICE_ARGS(type_glob));
+    const pr_slice own_box = slice_dup(&rt->texts, box);
+    if (name.data == NULL || own_box.data == NULL)
+        return PR_ENOMEM;
+    return add_handler(rt, &(struct handler_entry){ .name = name.data,
+                                                    .type = name.data + (name.size - type_glob.size),
+                                                    .box = own_box.data,
+                                                    .handler = handler,
+                                                    .user = user });
 }
 
 int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user)
 {
-    return add_handler(rt, false, name, handler, user);
+    if (!can_handle(rt, name, handler))
+        return PR_EINVAL;
+    return add_handler(
+        rt, &(struct handler_entry){ .name = slice_dup(&rt->texts, name).data, .handler = handler, .user = user });
 }
 
 int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user)

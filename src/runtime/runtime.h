@@ -48,10 +48,10 @@ void runtime_free(struct runtime *rt);
 
 /* Before start only.  PR_OK, PR_EINVAL, PR_ENOMEM.
  *
- * Messages whose type matches the glob go to the handler, in every box, whatever their
+ * Messages of this box (empty: of every outbox) whose type matches the glob go to the handler, whatever their
  * destination is.  The first that was registered wins.  When the config has an endpoint with
- * the url "handler:GLOB" its settings hold, otherwise the defaults. */
-PR_MUST_CHECK int runtime_handle(struct runtime *rt, pr_slice type_glob, pr_handler handler, void *user);
+ * the url "handler:GLOB" (with a box: "handler:BOX/GLOB") its settings hold, otherwise the defaults. */
+PR_MUST_CHECK int runtime_handle(struct runtime *rt, pr_slice box, pr_slice type_glob, pr_handler handler, void *user);
 /* For endpoints with the url "handler:NAME". */
 PR_MUST_CHECK int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user);
 

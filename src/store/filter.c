@@ -18,24 +18,24 @@ bool filter_is_time(const struct filter *f)
     return f->since_us != 0 && f->after == 0 && f->newest_row == 0 && filter_is_empty(&rest);
 }
 
-static pr_slice route(const struct filter *f, const struct pr_message *m, size_t n)
+static pr_slice route(const struct filter *f, pr_slice box, const struct pr_message *m, size_t n)
 {
-    return f != NULL && f->routing != NULL ? f->routing->route(f->routing, m, n) : (pr_slice){ NULL, 0 };
+    return f != NULL && f->routing != NULL ? f->routing->route(f->routing, box, m, n) : (pr_slice){ NULL, 0 };
 }
 
-pr_slice filter_endpoint_of(const struct filter *f, const struct pr_message *m)
+pr_slice filter_endpoint_of(const struct filter *f, pr_slice box, const struct pr_message *m)
 {
     if (m->destination.size > 0)
         return m->destination;
-    return route(f, m, 1).size == 0 ? route(f, m, 0) : (pr_slice){ NULL, 0 };
+    return route(f, box, m, 1).size == 0 ? route(f, box, m, 0) : (pr_slice){ NULL, 0 };
 }
 
-bool filter_fits_endpoint(const struct filter *f, const struct pr_message *m)
+bool filter_fits_endpoint(const struct filter *f, pr_slice box, const struct pr_message *m)
 {
     if (f->endpoint.size == 0 || slice_eq(f->endpoint, m->destination))
         return true;
-    for (size_t n = 0; m->destination.size == 0 && route(f, m, n).size > 0; n++)
-        if (slice_eq(f->endpoint, route(f, m, n)))
+    for (size_t n = 0; m->destination.size == 0 && route(f, box, m, n).size > 0; n++)
+        if (slice_eq(f->endpoint, route(f, box, m, n)))
             return true;
     return false;
 }

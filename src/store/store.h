@@ -44,8 +44,8 @@
 
 /* Where messages without a destination go: the store does not know the routes. */
 struct routing {
-    /* The n-th endpoint of the message; empty: there are no more. */
-    pr_slice (*route)(const struct routing *routing, const struct pr_message *m, size_t n);
+    /* The n-th endpoint of the message in this box; empty: there are no more. */
+    pr_slice (*route)(const struct routing *routing, pr_slice box, const struct pr_message *m, size_t n);
     /* Do streams wait behind what is parked? */
     bool (*is_strict)(const struct routing *routing, pr_slice endpoint);
 };
@@ -76,9 +76,9 @@ bool filter_is_empty(const struct filter *filter);
 /* Does it mean a time, and nothing else? */
 bool filter_is_time(const struct filter *filter);
 /* The one endpoint that a message in a box goes to; empty: none is known, or there are several.  A NULL filter has no routing. */
-pr_slice filter_endpoint_of(const struct filter *filter, const struct pr_message *m);
+pr_slice filter_endpoint_of(const struct filter *filter, pr_slice box, const struct pr_message *m);
 /* Is a message in a box on its way to the filter's endpoint, maybe among others? */
-bool filter_fits_endpoint(const struct filter *filter, const struct pr_message *m);
+bool filter_fits_endpoint(const struct filter *filter, pr_slice box, const struct pr_message *m);
 /* What is asked of this box (they come in the order of their names); false: nothing. */
 bool filter_of_box(const struct filter *filter, pr_slice box, struct filter *ret);
 /* "ROW" or "BOX:ROW", as a page ended: after and after_box; false: it is neither.  The box stays in the text. */

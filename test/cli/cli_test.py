@@ -353,7 +353,8 @@ def config_show_has_no_secrets_and_says_where_values_come_from(p):  # B204
     has(p.ok("config", "show", "-c", "c.yaml", "--store", "sqlite:z.db").out, "store: sqlite:z.db", "# --store")
     data = p.ok("config", "show", "c.yaml", "--json").json()[0]
     assert data["endpoints"]["hook"]["url"] == "https://***@h.example/x" and data["batch"] == 1000, data
-    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"keep": "0s"}, data
+    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"kind": "outbox", "keep": "0s"}, data
+    assert data["boxes"]["inbox"]["kind"] == "inbox", data
 
 
 @test
@@ -651,10 +652,27 @@ def a_person_can_make_a_message_dead_and_replay_it(p):  # B88
 # ---- Status, doctor ----
 
 @test
+def a_box_that_nobody_uses_is_shown_only_when_something_is_in_it(p):
+    def boxes():
+        return [b["name"] for b in p.ok("status", "--json").json()[0]["boxes"]]
+
+    p.ok("init")
+    assert boxes() == ["outbox"]
+    assert "inbox" not in p.ok("status").out
+    p.write("used.yaml", "store: sqlite:postrider.db\nendpoints: {e: {url: 'null:'}}\nroutes: [{box: inbox, to: e}]\n")
+    assert len(p.ok("status", "--json", "-c", "used.yaml").json()[0]["boxes"]) == 2
+    p.send("--type", "a", "--box", "inbox")
+    status = p.ok("status", "--json").json()[0]
+    assert [b["name"] for b in status["boxes"]] == ["inbox", "outbox"], status
+    has([c["advice"] for c in status["checks"] if c["name"] == "instance"][0], "does not use", "box: inbox")
+
+
+@test
 def status_is_right_without_a_daemon(p):
     p.ok("init")
     status = p.ok("status", "--json").json()[0]
     assert status["health"] == "ok" and status["instances"] == [] and status["endpoints"] == []
+    assert [b["name"] for b in status["boxes"]] == ["outbox"], status
     p.send("--type", "a")
     p.send("--type", "b", "--due", "1h")
     status = p.ok("status", "--json").json()[0]
@@ -738,7 +756,7 @@ def run_delivers_and_stops_in_order(p):
     daemon = p.start()
     wait_for(lambda: p.run("show", id).code == 4, "delivered")
     status = wait_for(lambda: next((s for s in p.ok("status", "--json").json()
-                                    if {i["box"] for i in s["instances"]} == {"outbox", "inbox"}), None), "in both boxes")
+                                    if {i["box"] for i in s["instances"]} == {"outbox"}), None), "in the box that is used")
     assert status["health"] == "ok", status
     screen = [e for e in status["endpoints"] if e["name"] == "screen"]
     wait_for(lambda: [e for e in p.ok("status", "--json").json()[0]["endpoints"] if e["name"] == "screen" and e["sent"] == 1],

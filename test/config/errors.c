@@ -135,6 +135,11 @@ TEST(config_refuses_wrong_endpoints_and_routes)
             "t.yaml:3:19: routes[0].to: unknown endpoint \"ordesr\"; did you mean orders?");
     REFUSES("routes: [{to: nowhere}]\n",
             "t.yaml:1:15: routes[0].to: unknown endpoint \"nowhere\"; add it under endpoints");
+    REFUSES("endpoints: {a: {url: 'null:'}}\nroutes: [{box: inbx, to: a}]\n",
+            "t.yaml:2:16: routes[0].box: unknown box \"inbx\"; did you mean inbox?");
+    REFUSES("endpoints: {a: {url: 'null:'}}\nroutes: [{box: ledger, to: a}]\n",
+            "t.yaml:2:16: routes[0].box: unknown box \"ledger\"; add it under boxes");
+    REFUSES("boxes: {b: {kind: inbx}}\n", "t.yaml:1:19: boxes.b.kind: unknown value \"inbx\"; did you mean inbox?");
     REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: the list can only have single values");
 }
 

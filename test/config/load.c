@@ -73,6 +73,7 @@ TEST(config_reads_everything)
                             "limits: {payload: 2MiB, in_flight: 77, in_flight_bytes: 8MiB}\n"
                             "boxes:\n"
                             "  ledger: {keep: 24h}\n"
+                            "  partners: {kind: inbox}\n"
                             "  inbox: {keep: 1m}\n"
                             "  outbox:\n"
                             "endpoints:\n"
@@ -90,7 +91,7 @@ TEST(config_reads_everything)
                             "  audit: {url: 'console:', retry: [10s, 60s, 5m], breaker: off, ordering: none}\n"
                             "routes:\n"
                             "  - {type: 'order.*', source: shop, stream: 'o-*', to: [orders, audit]}\n"
-                            "  - to: audit\n"
+                            "  - {box: partners, to: audit}\n"
                             "http: {listen: '127.0.0.1:0'}\n"
                             "log: {level: debug, format: json}\n");
 
@@ -98,11 +99,15 @@ TEST(config_reads_everything)
     CHECK_STR(c->instance, "me");
     CHECK_EQ(c->poll_max_us, PR_MILLISECONDS(50));
     CHECK_EQ(c->in_flight_max, 77);
-    CHECK_EQ(c->box_count, 3);
+    CHECK_EQ(c->box_count, 4);
     CHECK_STR(c->boxes[1].name, "inbox");
     CHECK_EQ(c->boxes[1].keep_us, PR_MINUTES(1));
     CHECK_STR(c->boxes[2].name, "ledger");
     CHECK_EQ(c->boxes[2].keep_us, PR_SECONDS(86400));
+    CHECK_EQ(c->boxes[0].kind, BOX_OUTBOX);
+    CHECK_EQ(c->boxes[1].kind, BOX_INBOX); /* without a word */
+    CHECK_EQ(c->boxes[2].kind, BOX_OUTBOX);
+    CHECK_EQ(c->boxes[3].kind, BOX_INBOX);
     CHECK(config_find_box(c, PR_STR("ledger")) == &c->boxes[2]);
     CHECK(config_find_box(c, PR_STR("nope")) == NULL);
 
@@ -142,6 +147,8 @@ TEST(config_reads_everything)
     CHECK_STR(c->routes[0].type, "order.*");
     CHECK_EQ(c->routes[0].to_count, 2);
     CHECK_STR(c->routes[0].to[1], "audit");
+    CHECK_STR(c->routes[0].box, "");
+    CHECK_STR(c->routes[1].box, "partners");
     CHECK_STR(c->routes[1].type, "");
     CHECK_STR(c->routes[1].to[0], "audit");
     CHECK_STR(c->http_listen, "127.0.0.1:0");

@@ -106,6 +106,41 @@ TEST(a_retry_counts_against_the_rate)
     stage_close(&s);
 }
 
+/* What came in from elsewhere must not follow the routes of what goes out. */
+TEST(a_route_takes_messages_of_the_box_that_it_names_or_of_every_outbox)
+{
+    static const struct {
+        const char *box;
+        enum box_kind kind;
+        size_t count;
+        unsigned to;
+    } table[] = {
+        { "outbox", BOX_OUTBOX, 1, 0 },
+        { "ledger", BOX_OUTBOX, 1, 0 },
+        { "inbox", BOX_INBOX, 1, 1 },
+        { "partners", BOX_INBOX, 0, 0 },
+    };
+    const unsigned zero[] = { 0 }, one[] = { 1 };
+    const struct route routes[] = { { .to = zero, .to_count = 1 },
+                                    { .box = PR_STR("inbox"), .to = one, .to_count = 1 } };
+    const struct pr_message m = { .type = PR_STR("t") };
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        struct engine_setting setting = { .box = slice_from(table[i].box),
+                                          .kind = table[i].kind,
+                                          .routes = routes,
+                                          .route_count = ARRAY_LENGTH(routes) };
+        unsigned to[4] = { 9 };
+        CHECK_EQ(engine_route(&setting, &m, to, 4), table[i].count);
+        CHECK(table[i].count == 0 || to[0] == table[i].to);
+        /* ... and so does a handler */
+        setting = (struct engine_setting){
+            .box = setting.box, .kind = setting.kind, .overrides = routes, .override_count = ARRAY_LENGTH(routes)
+        };
+        CHECK_EQ(engine_route(&setting, &m, to, 4), table[i].count);
+        CHECK(table[i].count == 0 || to[0] == table[i].to);
+    }
+}
+
 TEST(a_route_may_want_headers)
 {
     static const struct {

@@ -157,6 +157,7 @@ TEST(engine_makes_its_tables_itself_and_sees_what_comes_later)
     record_init(&r);
     struct pr_engine *engine = engine_make(&p, "boxes: {ledger: {}}\n");
     CHECK_EQ(pr_engine_handle(engine, "*", handle, &r), PR_OK);
+    CHECK_EQ(pr_engine_handle_box(engine, "inbox", "*", handle, &r), PR_OK);
     engine_begin(engine);
     place_send(&p, "ledger", "t", NULL, 3);
     place_send(&p, "inbox", "t", NULL, 3);
@@ -164,6 +165,37 @@ TEST(engine_makes_its_tables_itself_and_sees_what_comes_later)
     drain(engine);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM ledger"), 0);
     pr_engine_free(engine); /* stops it */
+    place_fini(&p);
+}
+
+/* What came in from elsewhere must not go out again by a handler that was written for what goes out. */
+TEST(a_handler_takes_messages_of_its_box_only)
+{
+    struct place p;
+    struct record out, in, inbox;
+    place_init(&p);
+    record_init(&out);
+    record_init(&in);
+    record_init(&inbox);
+    struct pr_engine *engine = engine_make(&p, "boxes: {ledger: {}, partners: {kind: inbox}}\n");
+    CHECK_EQ(pr_engine_handle(engine, "t", handle, &out), PR_OK);
+    CHECK_EQ(pr_engine_handle_box(engine, "partners", "t", handle, &in), PR_OK);
+    CHECK_EQ(pr_engine_handle_box(engine, "inbox", "t", handle, &inbox), PR_OK);
+    CHECK_EQ(pr_engine_handle_box(engine, "inbox", "t", handle, &inbox), PR_EINVAL); /* once per box and glob */
+    CHECK_EQ(pr_engine_handle_box(engine, "no name", "t", handle, &inbox), PR_EINVAL);
+    place_send(&p, NULL, "t", NULL, 1);
+    engine_begin(engine);
+    place_send(&p, "ledger", "t", NULL, 2);
+    place_send(&p, "partners", "t", NULL, 3);
+    place_send(&p, "inbox", "t", NULL, 4);
+    wait_for(&out, 3);
+    wait_for(&in, 3);
+    wait_for(&inbox, 4);
+    drain(engine);
+    CHECK_EQ(out.count, 3);
+    CHECK_EQ(in.count, 3);
+    CHECK_EQ(inbox.count, 4);
+    pr_engine_free(engine);
     place_fini(&p);
 }
 
@@ -280,7 +312,7 @@ TEST(effects_are_stored_with_the_verdict_only) /* B93 */
     place_send(&p, NULL, "cause", NULL, 10);
     struct pr_engine *engine = engine_make(&p, "endpoints: {e: {url: \"handler:cause\", retry: [1ms]}}\n");
     CHECK_EQ(pr_engine_handle(engine, "cause", send_effects, &sent), PR_OK);
-    CHECK_EQ(pr_engine_handle(engine, "effect", handle, &received), PR_OK);
+    CHECK_EQ(pr_engine_handle_box(engine, "inbox", "effect", handle, &received), PR_OK);
     engine_begin(engine);
     place_wait(&p, "SELECT count(*) FROM outbox", 0);
     drain(engine); /* the other box, too */

@@ -285,6 +285,13 @@ def cloudevents_come_binary_structured_and_in_batches(d):
 
 
 @test
+def a_box_that_nobody_uses_has_a_name_and_is_not_counted(d):
+    assert [b["name"] for b in d.ok("GET", "/v1/boxes")["boxes"]] == ["ledger", "outbox"]
+    assert [b["name"] for b in d.ok("GET", "/v1/status")["boxes"]] == ["ledger", "outbox"]
+    assert d.ok("GET", "/v1/boxes?names=1")["boxes"] == [{"name": "inbox"}, {"name": "ledger"}, {"name": "outbox"}]
+
+
+@test
 def bad_input_is_refused_with_a_reason(d):
     d.fails(404, "unknown_box", "POST", "/v1/messages?box=nowhere", {"type": "x"})
     for path in "/v1/messages", "/v1/streams":

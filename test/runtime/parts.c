@@ -129,27 +129,46 @@ TEST(setting_numbers_endpoints_routes_and_handlers)
                                  "  b: {url: \"handler:order.*\", retry: [1s]}\n"
                                  "routes: [{type: \"x.*\", to: [b, a]}]\n");
     static const struct program program = {
-        .handlers = { { true, "order.*", nothing, NULL }, { true, "mail.*", nothing, NULL } },
-        .handler_count = 2,
+        .handlers = { { "order.*", "order.*", "", nothing, NULL },
+                      { "mail.*", "mail.*", "", nothing, NULL },
+                      { "inbox/mail.*", "mail.*", "inbox", nothing, NULL } },
+        .handler_count = 3,
     };
     struct setting s;
     struct pr_error error;
     CHECK_OK(setting_init(&s, config, &program, NULL, &error), &error);
 
-    CHECK_EQ(s.endpoint_count, 3);
+    CHECK_EQ(s.endpoint_count, 4);
     CHECK_SLICE(s.endpoints[0].name, "a");
     CHECK_EQ(s.endpoints[0].ordering, ORDERING_STRICT);
     CHECK_EQ(s.endpoints[0].max_attempts, 3);
     CHECK(s.endpoints[0].concurrency > 0); /* the transport's own */
-    CHECK_EQ(s.override_count, 2);
+    CHECK_EQ(s.override_count, 3);
     CHECK_EQ(s.overrides[0].to[0], 1); /* the configured endpoint for this glob */
     CHECK_EQ(s.endpoints[1].policy.retry.delay_count, 1);
     CHECK_EQ(s.overrides[1].to[0], 2); /* one of its own, with the defaults */
     CHECK_EQ(s.endpoints[2].policy.retry.failures, retry_default.failures);
+    CHECK_EQ(s.overrides[2].to[0], 3); /* another for the same glob in another box */
+    CHECK_SLICE(s.endpoints[3].name, "handler:inbox/mail.*");
+    CHECK_SLICE(s.overrides[2].box, "inbox");
+    CHECK_SLICE(s.overrides[2].type, "mail.*");
     CHECK_EQ(s.route_count, 1);
     CHECK_EQ(s.routes[0].to_count, 2);
     CHECK_EQ(s.routes[0].to[0], 1);
     CHECK_EQ(s.routes[0].to[1], 0);
+    setting_fini(&s);
+    config_free(config);
+}
+
+TEST(setting_refuses_a_handler_of_a_box_that_is_not_there)
+{
+    struct config *config = load("store: \"memory:\"\n");
+    static const struct program program = { .handlers = { { "nowhere/t", "t", "nowhere", nothing, NULL } },
+                                            .handler_count = 1 };
+    struct setting s;
+    struct pr_error error;
+    CHECK_EQ(setting_init(&s, config, &program, NULL, &error), PR_ECONFIG);
+    CHECK_STR(error.text, "handler \"t\": unknown box \"nowhere\"; add it under boxes");
     setting_fini(&s);
     config_free(config);
 }

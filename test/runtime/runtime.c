@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../lib/place.h"
+#include "base/util.h"
 #include "ops/api/http_front.h"
 #include "runtime/config/address.h"
 
@@ -59,6 +60,11 @@ static void wait_ready(struct runtime *rt, bool wanted)
     }
 }
 
+#define EVERY_OUTBOX                                                                                                   \
+    (pr_slice)                                                                                                         \
+    {                                                                                                                  \
+        NULL, 0                                                                                                        \
+    }
 #define TO_NULL "endpoints: {e: {url: \"null:\"}}\nroutes: [{to: e}]\n"
 
 /* ---- Start ---------------------------------------------------------------------------------- */
@@ -87,6 +93,30 @@ TEST(start_refuses_a_schema_of_the_future)
     place_fini(&p);
 }
 
+TEST(a_box_that_nobody_uses_has_no_session)
+{
+    static const struct {
+        const char *config;
+        int sessions;
+    } table[] = {
+        { TO_NULL, 1 },
+        { TO_NULL "boxes: {inbox: {}}\n", 2 },
+        { "endpoints: {e: {url: \"null:\"}}\nroutes: [{to: e}, {box: inbox, to: e}]\n", 2 },
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        struct place p;
+        place_init(&p);
+        struct runtime *rt = make(&p, "", table[i].config);
+        start(rt);
+        drain(rt); /* all have joined */
+        CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_instance"), table[i].sessions);
+        CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_instance WHERE box = 'outbox'"), 1);
+        CHECK_EQ(runtime_stop(rt, PR_SECONDS(10)), PR_OK);
+        runtime_free(rt);
+        place_fini(&p);
+    }
+}
+
 TEST(runtime_works_all_boxes_and_counts)
 {
     struct place p;
@@ -94,7 +124,7 @@ TEST(runtime_works_all_boxes_and_counts)
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 50);
     place_send(&p, "inbox", "t", NULL, 50);
-    struct runtime *rt = make(&p, "", TO_NULL);
+    struct runtime *rt = make(&p, "", "endpoints: {e: {url: \"null:\"}}\nroutes: [{to: e}, {box: inbox, to: e}]\n");
     start(rt);
     drain(rt);
     runtime_counts(rt, &counts);
@@ -128,7 +158,7 @@ TEST(status_shows_endpoints_failures_and_deaths)
                               "  e: {url: \"null:\"}\n"
                               "  shaky: {url: \"handler:bad\", retry: [1ms]}\n"
                               "routes: [{to: e}]\n");
-    CHECK_EQ(runtime_handle(rt, PR_STR("bad"), shaky, NULL), PR_OK);
+    CHECK_EQ(runtime_handle(rt, EVERY_OUTBOX, PR_STR("bad"), shaky, NULL), PR_OK);
     start(rt);
     place_wait(&p, "SELECT count(*) FROM postrider_dead_letter", 1);
     drain(rt);
@@ -332,7 +362,7 @@ TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
     place_send(&p, NULL, "t", NULL, 20);
     struct runtime *rt =
         make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
-    CHECK_EQ(runtime_handle(rt, PR_STR("t"), hold, &h), PR_OK);
+    CHECK_EQ(runtime_handle(rt, EVERY_OUTBOX, PR_STR("t"), hold, &h), PR_OK);
     start(rt);
     int64_t deadline_us = test_now_us() + WAIT_US;
     while (h.calls == 0 && test_now_us() < deadline_us)

@@ -600,9 +600,9 @@ STORE_TEST(a_stream_that_waits_behind_a_dead_letter_names_it) /* B53 */
     CHECK_EQ(r->streams[0].head_state, STATE_READY);
 }
 
-static pr_slice no_route(const struct routing *routing, const struct pr_message *m, size_t n)
+static pr_slice no_route(const struct routing *routing, pr_slice box, const struct pr_message *m, size_t n)
 {
-    (void)routing, (void)m, (void)n;
+    (void)routing, (void)box, (void)m, (void)n;
     return (pr_slice){ NULL, 0 };
 }
 
@@ -670,10 +670,10 @@ STORE_TEST(the_head_of_a_strict_stream_is_the_first_that_is_dead_or_parked) /* B
 }
 
 /* By its type: "x", or to both "x" and "y". */
-static pr_slice route_by_type(const struct routing *routing, const struct pr_message *m, size_t n)
+static pr_slice route_by_type(const struct routing *routing, pr_slice box, const struct pr_message *m, size_t n)
 {
     static const char *const names[] = { "x", "y" };
-    (void)routing;
+    (void)routing, (void)box;
     return n < (slice_eq_cstr(m->type, "both") ? 2u : 1u) ? slice_from(names[n]) : (pr_slice){ NULL, 0 };
 }
 

@@ -76,9 +76,9 @@ STORE_TEST(each_filter_alone_finds_what_it_says_and_all_together_their_intersect
 }
 
 /* Orders go to e1, users to e1 and e2. */
-static pr_slice route(const struct routing *routing, const struct pr_message *m, size_t n)
+static pr_slice route(const struct routing *routing, pr_slice box, const struct pr_message *m, size_t n)
 {
-    (void)routing;
+    (void)routing, (void)box;
     if (slice_eq_cstr(m->type, "order"))
         return n == 0 ? PR_STR("e1") : (pr_slice){ NULL, 0 };
     return n == 0 ? PR_STR("e1") : n == 1 && slice_eq_cstr(m->type, "user") ? PR_STR("e2") : (pr_slice){ NULL, 0 };

@@ -225,7 +225,7 @@ static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_sl
 
 static int replay_boxes(struct replay *r)
 {
-    struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
+    struct query query = { .kind = QUERY_BOXES, .brief = true, .filter.state = -1 };
     struct query_reply boxes;
     struct pr_error err;
     int code = EXIT_DONE;

@@ -6,6 +6,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "ops/endpoint.h"
+#include "ops/status.h"
 #include "ops/explain/routed.h"
 
 #define VIEW_BLOCK 65536
@@ -251,6 +252,8 @@ static int ask_all(struct view *v, struct store *store, const struct config *con
     if (rc == PR_OK)
         rc = ask(v, store, config, QUERY_STREAMS, &streams, reterr);
     if (rc == PR_OK && config != NULL) /* a daemon knows its routes itself */
+        boxes_hide_unused(config, &boxes, &instances);
+    if (rc == PR_OK && config != NULL)
         rc = boxes_see_routes(store, config, &endpoints, &boxes, NULL, reterr);
     if (rc == PR_OK)
         rc = take_endpoints(v, &endpoints, config, before, reterr);

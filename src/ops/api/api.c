@@ -101,7 +101,7 @@ int64_t api_now(struct api *x)
 
 bool api_box_is_there(struct api *x, pr_slice box)
 {
-    struct query query = { .kind = QUERY_BOXES, .filter = { .state = -1, .box = box } };
+    struct query query = { .kind = QUERY_BOXES, .brief = true, .filter.state = -1 };
     struct query_reply reply;
     if (box.size == 0 || config_find_box(x->in.config, box) != NULL)
         return true;

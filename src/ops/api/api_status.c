@@ -55,16 +55,40 @@ void api_health(struct api *x)
     }
 }
 
+/* All that are there, also those that nobody uses; nothing is counted. */
+static void api_box_names(struct api *x)
+{
+    struct query_reply boxes;
+    if (!api_query(x, &(struct query){ .kind = QUERY_BOXES, .brief = true, .filter.state = -1 }, &boxes))
+        return;
+    json_begin_object(&x->w);
+    json_key(&x->w, "boxes");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < boxes.box_count; i++) {
+        json_begin_object(&x->w);
+        json_key(&x->w, "name");
+        json_slice(&x->w, boxes.boxes[i].name);
+        json_end_object(&x->w);
+    }
+    json_end_array(&x->w);
+    json_end_object(&x->w);
+}
+
 /* Without the checks of the status, which look at messages: for who asks every second. */
 void api_boxes(struct api *x)
 {
     struct status s = { .config = x->in.config };
-    struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
     struct query_reply endpoints;
     struct pr_error error;
-    if (!api_query(x, &query, &s.boxes) ||
+    if (params_get(&x->params, "names").size > 0) {
+        api_box_names(x);
+        return;
+    }
+    if (!api_query(x, &(struct query){ .kind = QUERY_BOXES, .filter.state = -1 }, &s.boxes) ||
+        !api_query(x, &(struct query){ .kind = QUERY_INSTANCES, .filter.state = -1 }, &s.instances) ||
         !api_query(x, &(struct query){ .kind = QUERY_ENDPOINTS, .filter.state = -1 }, &endpoints))
         return;
+    boxes_hide_unused(x->in.config, &s.boxes, &s.instances);
     int rc = boxes_see_routes(x->in.store, x->in.config, &endpoints, &s.boxes, NULL, &error);
     if (rc < 0) {
         error.code = rc;

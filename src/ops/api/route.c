@@ -80,7 +80,10 @@ const struct api_route routes[] = {
     POST_("/v1/streams/release", api_streams_release, "Lets the followers of a failed head overtake it.",
           "stream* box endpoint dry_run why", "200"),
     GET_("/v1/boxes", ROLE_VIEWER, api_boxes,
-         "Counts the messages of each box by state, and reports how long the oldest has waited.", "", "200"),
+         "Counts the messages of each box by state, and reports how long the oldest has waited; names=1: only the "
+         "names, "
+         "of all boxes, without counting.",
+         "names", "200"),
     GET_("/v1/instances", ROLE_VIEWER, api_instances, "Lists the running instances.", "", "200"),
     GET_("/v1/status", ROLE_VIEWER, api_status,
          "Shows health with advice, boxes, endpoints and instances in one answer.", "", "200"),

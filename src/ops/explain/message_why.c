@@ -153,7 +153,7 @@ static void ask_routes(struct why_context *v)
 {
     struct message_why *o = v->o;
     const struct pr_message *m = &v->l->m;
-    pr_slice to = m->destination.size == 0 ? message_route(o->config, m) : (pr_slice){ NULL, 0 };
+    pr_slice to = m->destination.size == 0 ? message_route(o->config, v->l->box, m) : (pr_slice){ NULL, 0 };
     bool waits = o->state == STATE_READY || o->state == STATE_RETRYING;
     if (!waits || to.size == 0)
         return;

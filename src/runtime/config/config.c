@@ -192,6 +192,22 @@ static int check_patterns(const struct config_reader *reader, const struct confi
     return PR_OK;
 }
 
+int config_check_box(const struct config_reader *reader, const char *const *box, const char *list, size_t number)
+{
+    const struct config *config = reader->config;
+    const struct node *node = node_of(config, box);
+    struct suggestion near = { 0 };
+
+    if (config_find_box(config, slice_from(*box)) != NULL)
+        return PR_OK;
+    for (size_t i = 0; i < config->box_count; i++)
+        suggest_try(&near, slice_from(*box), config->boxes[i].name);
+    return near.best != NULL
+               ? config_fail(reader, node, "%s[%zu].box: unknown box \"%s\"; did you mean %s?", list, number, *box,
+                             near.best)
+               : config_fail(reader, node, "%s[%zu].box: unknown box \"%s\"; add it under boxes", list, number, *box);
+}
+
 static int check_routes(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
@@ -199,6 +215,9 @@ static int check_routes(const struct config_reader *reader)
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *route = &config->routes[i];
         int r = check_patterns(reader, route, i);
+
+        if (r == PR_OK && route->box[0] != '\0')
+            r = config_check_box(reader, &route->box, "routes", i);
 
         if (r != PR_OK)
             return r;
@@ -221,6 +240,21 @@ static int check_routes(const struct config_reader *reader)
         }
     }
     return PR_OK;
+}
+
+/* Who is not used has no thread and no session, and `status` does not show it while it is empty. */
+static void note_used_boxes(struct config *config, const struct node *named)
+{
+    for (size_t i = 0; i < config->box_count; i++) {
+        struct config_box *box = &config->boxes[i];
+
+        box->used = strcmp(box->name, "outbox") == 0 || node_find(named, box->name) != NULL ||
+                    config_note_find(config, &box->keep_us) != NULL;
+        for (size_t k = 0; k < config->route_count; k++)
+            box->used |= strcmp(config->routes[k].box, box->name) == 0;
+        for (size_t k = 0; k < config->source_count; k++)
+            box->used |= strcmp(config->sources[k].box, box->name) == 0;
+    }
 }
 
 static int check(const struct config_reader *reader)
@@ -248,7 +282,11 @@ static int check(const struct config_reader *reader)
         r = check_routes(reader);
     if (r == PR_OK)
         r = check_watch(reader);
-    return r != PR_OK ? r : config_check_sources(reader);
+    if (r == PR_OK)
+        r = config_check_sources(reader);
+    if (r == PR_OK)
+        note_used_boxes(reader->config, node_find(reader->root, "boxes"));
+    return r;
 }
 
 /* ---- Loading ---- */
@@ -380,6 +418,13 @@ const struct config_box *config_find_box(const struct config *config, pr_slice n
         if (slice_eq_cstr(name, config->boxes[i].name))
             return &config->boxes[i];
     return NULL;
+}
+
+bool config_takes_box(const struct config *config, const char *named, pr_slice box)
+{
+    const struct config_box *known = config_find_box(config, box);
+
+    return route_takes_box(slice_from(named), box, known != NULL ? known->kind : BOX_OUTBOX);
 }
 
 void config_endpoint_for_transport(const struct config_endpoint *endpoint, struct endpoint_config *ret)

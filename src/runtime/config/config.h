@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "core/box.h"
 #include "engine/engine.h"
 #include "policy/breaker.h"
 #include "policy/retry.h"
@@ -27,7 +28,9 @@
 
 struct config_box {
     const char *name;
-    int64_t keep_us; /* how long completed messages stay readable; 0: not at all */
+    enum box_kind kind; /* of `inbox`: inbox, unless the file says otherwise */
+    int64_t keep_us;    /* how long completed messages stay readable; 0: not at all */
+    bool used;          /* it is the outbox, the file names it, or a route or source does; handlers may, too */
 };
 
 struct config_batch {
@@ -66,6 +69,7 @@ struct config_endpoint {
 /* A message without a destination goes to the endpoints of all routes that match.  Globs;
  * "" matches everything. */
 struct config_route {
+    const char *box; /* "": every outbox */
     const char *type, *source, *stream;
     const struct route_header *headers;
     size_t header_count;
@@ -142,6 +146,10 @@ PR_MUST_CHECK int config_set_store(struct config *config, const char *url, struc
 /* NULL when there is none. */
 const struct config_endpoint *config_find_endpoint(const struct config *config, pr_slice name);
 const struct config_box *config_find_box(const struct config *config, pr_slice name);
+
+/* Does a route or handler that names this box ("": none) take messages of this one?  A box that is in no
+ * configuration is an outbox. */
+bool config_takes_box(const struct config *config, const char *named, pr_slice box);
 
 /* The source that is the server's log; NULL when there is none. */
 const struct wal_setting *config_wal(const struct config *config);

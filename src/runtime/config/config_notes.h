@@ -63,6 +63,10 @@ bool config_source_has(const struct source_config *source, const char *option);
 /* What only a look at several keys can tell. */
 PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 
+/* Is the box that entry `number` of this list names in `boxes`? */
+PR_MUST_CHECK int config_check_box(const struct config_reader *reader, const char *const *box, const char *list,
+                                   size_t number);
+
 /* PR_ECONFIG with the place of node's key before the text. */
 PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
                                      ...) PR_PRINTF(3, 4);

@@ -153,13 +153,23 @@ static const struct option root_options[] = {
 };
 const struct option_section option_root = { "", "", SECTION(root_options) };
 
+static const char *const box_kinds[] = { "outbox", "inbox", NULL }; /* enum box_kind */
+
 static const struct option box_options[] = {
+    { "kind", OPTION_CHOICE, "outbox",
+      "What the box is for. Routes and handlers that name no box take messages of every `outbox`; those of an `inbox` "
+      "only go where a route or a handler names the box, or the message its destination. Default of the box `inbox`: "
+      "`inbox`.",
+      FIELD(config_box, kind), .choices = box_kinds },
     { "keep", OPTION_DURATION, "0s", "How long delivered messages stay readable. `0s`: they are deleted at once.",
       FIELD(config_box, keep_us), .min = 0, .max = DAYS(3650) },
 };
-const struct option_section option_box = { "boxes.NAME",
-                                           "`outbox` and `inbox` always exist; other names create more boxes.",
-                                           SECTION(box_options) };
+const struct option_section option_box = {
+    "boxes.NAME",
+    "`outbox` and `inbox` always exist; other names create more boxes. A box that is not here, and that no "
+    "route, source or handler names, is not worked on; `outbox` always is.",
+    SECTION(box_options)
+};
 
 static const struct option retry_options[] = {
     { "base", OPTION_DURATION, "1s", "First delay; the delay after failure n is base x factor^n.",
@@ -295,6 +305,8 @@ const struct option_section option_endpoint = { "endpoints.NAME",
                                                 SECTION(endpoint_options) };
 
 static const struct option route_options[] = {
+    { "box", OPTION_TEXT, "", "Only messages of this box. Empty: messages of every box of the kind `outbox`.",
+      FIELD(config_route, box) },
     { "type", OPTION_TEXT, "", "A glob. Empty: matches all.", FIELD(config_route, type) },
     { "source", OPTION_TEXT, "", "A glob. Empty: matches all.", FIELD(config_route, source) },
     { "stream", OPTION_TEXT, "", "A glob. Empty: matches all.", FIELD(config_route, stream) },

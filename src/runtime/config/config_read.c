@@ -350,6 +350,13 @@ static bool is_built_in(const struct option *option, const char *name)
     return false;
 }
 
+/* The box that is there for what comes in is an inbox without a word. */
+static void settle_kind(const struct config_reader *reader, struct config_box *box)
+{
+    if (strcmp(box->name, "inbox") == 0 && config_note_find(reader->config, &box->kind) == NULL)
+        box->kind = BOX_INBOX;
+}
+
 /* item begins with its name. */
 static int read_named_item(struct config_reader *reader, const struct option *option, const struct node *node,
                            const char *name, void *item, const char *path)
@@ -361,7 +368,10 @@ static int read_named_item(struct config_reader *reader, const struct option *op
     *(const char **)item = name;
     if (option->section == &option_endpoint)
         ((struct config_endpoint *)item)->breaker.enabled = true;
-    return config_read_section(reader, option->section, node, item, own_path);
+    int r = config_read_section(reader, option->section, node, item, own_path);
+    if (option->section == &option_box)
+        settle_kind(reader, item);
+    return r;
 }
 
 static int read_named(struct config_reader *reader, const struct option *option, const struct node *map, void *target,

@@ -140,23 +140,6 @@ static const struct node *place_of(const struct config *config, const void *fiel
     return note != NULL && note->node != NULL ? note->node : otherwise;
 }
 
-static int check_box(const struct config_reader *reader, size_t number, const struct source_config *source,
-                     const struct node *entry)
-{
-    const struct config *config = reader->config;
-    const struct node *node = place_of(config, &source->box, entry);
-    struct suggestion near = { 0 };
-
-    if (config_find_box(config, slice_from(source->box)) != NULL)
-        return PR_OK;
-    for (size_t i = 0; i < config->box_count; i++)
-        suggest_try(&near, slice_from(source->box), config->boxes[i].name);
-    return near.best != NULL ? config_fail(reader, node, "sources[%zu].box: unknown box \"%s\"; did you mean %s?",
-                                           number, source->box, near.best)
-                             : config_fail(reader, node, "sources[%zu].box: unknown box \"%s\"; add it under boxes",
-                                           number, source->box);
-}
-
 static int check_fields(const struct config_reader *reader, size_t number, const struct source_config *source,
                         const struct node *entry)
 {
@@ -204,7 +187,7 @@ static int check_table(const struct config_reader *reader, size_t number, struct
     source->table.box = source->box;
     source->table.preset = source->preset;
     source->table.batch = (size_t)reader->config->batch;
-    int r = check_box(reader, number, source, entry);
+    int r = config_check_box(reader, &source->box, "sources", number);
     return r != PR_OK ? r : check_fields(reader, number, source, entry);
 }
 
@@ -245,7 +228,7 @@ static int check_wal(const struct config_reader *reader, size_t number, struct s
     source->wal.box = source->box;
     source->wal.boxes = boxes;
     source->wal.box_count = config->box_count;
-    return check_box(reader, number, source, entry);
+    return config_check_box(reader, &source->box, "sources", number);
 }
 
 const struct wal_setting *config_wal(const struct config *config)

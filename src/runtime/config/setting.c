@@ -23,7 +23,7 @@ static const struct handler_entry *find_handler(const struct program *program, c
     if (strncmp(url, "handler:", strlen("handler:")) != 0)
         return NULL;
     for (size_t i = 0; i < program->handler_count; i++)
-        if (strcmp(program->handlers[i].text, url + strlen("handler:")) == 0)
+        if (strcmp(program->handlers[i].name, url + strlen("handler:")) == 0)
             return &program->handlers[i];
     return NULL;
 }
@@ -170,7 +170,7 @@ static int endpoint_for_glob(struct setting *s, const struct config *config, con
                              const struct handler_entry *h, struct log *log, unsigned *ret_index,
                              struct pr_error *reterr)
 {
-    pr_slice url = arena_printf(&s->arena, "handler:%s", h->text);
+    pr_slice url = arena_printf(&s->arena, "handler:%s", h->name);
     if (url.data == NULL)
         return no_memory(reterr);
     for (size_t i = 0; i < config->endpoint_count; i++) {
@@ -201,16 +201,20 @@ static int add_overrides(struct setting *s, const struct config *config, const s
     const struct handler_entry *handlers = program->handlers;
 
     for (size_t i = 0; i < program->handler_count; i++) {
-        if (!handlers[i].by_type)
+        if (handlers[i].type == NULL)
             continue;
+        if (handlers[i].box[0] != '\0' && config_find_box(config, slice_from(handlers[i].box)) == NULL)
+            return error_set(reterr, PR_ECONFIG, "handler \"%s\": unknown box \"%s\"; add it under boxes",
+                             handlers[i].type, handlers[i].box);
         unsigned *to = arena_alloc(&s->arena, sizeof *to);
         if (to == NULL)
             return no_memory(reterr);
         int rc = endpoint_for_glob(s, config, program, &handlers[i], log, to, reterr);
         if (rc < 0)
             return rc;
-        s->overrides[s->override_count++] =
-            (struct route){ .type = slice_from(handlers[i].text), .to = to, .to_count = 1 };
+        s->overrides[s->override_count++] = (struct route){
+            .box = slice_from(handlers[i].box), .type = slice_from(handlers[i].type), .to = to, .to_count = 1
+        };
     }
     return PR_OK;
 }
@@ -227,7 +231,8 @@ static int add_routes(struct setting *s, const struct config *config, struct pr_
             ASSERT(e != NULL); /* the config was checked */
             to[k] = (unsigned)(e - config->endpoints);
         }
-        s->routes[s->route_count++] = (struct route){ .type = slice_from(c->type),
+        s->routes[s->route_count++] = (struct route){ .box = slice_from(c->box),
+                                                      .type = slice_from(c->type),
                                                       .source = slice_from(c->source),
                                                       .stream = slice_from(c->stream),
                                                       .headers = c->headers,

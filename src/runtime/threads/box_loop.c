@@ -589,6 +589,7 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
     struct engine_setting *engine = &d->engine_setting;
     *engine = (struct engine_setting){
         .box = slice_from(d->options.box->name),
+        .kind = d->options.box->kind,
         .name = slice_from(config->instance),
         .lease_us = config->lease_us,
         .batch = (size_t)config->batch,

@@ -143,7 +143,7 @@ static int target_take(struct target *target, const struct admin *admin, struct 
 {
     struct stored *row = target->row;
     const struct row_order order = order_of_admin(admin);
-    pr_slice endpoint = filter_endpoint_of(&admin->filter, &row->m);
+    pr_slice endpoint = filter_endpoint_of(&admin->filter, box_name(row->box), &row->m);
     int rc = change_of_order(&order, &row->m, row->row, endpoint, now_us, texts, &target->change);
     if (rc == PR_OK)
         rc = change_take(row, &target->change, NULL, &target->memory);
@@ -349,7 +349,8 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
 
     if (admin->kind == ADMIN_DEAD_IMPORT)
-        return error_set(reterr, PR_EUNSUPPORTED, "the memory store is for simulations and imports nothing: use sqlite::memory:");
+        return error_set(reterr, PR_EUNSUPPORTED,
+                         "the memory store is for simulations and imports nothing: use sqlite::memory:");
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
     uint64_t newest_row = memory->next_row;

@@ -40,7 +40,9 @@ enum state row_state(const struct memory *memory, const struct stored *row, cons
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(&row->m, now_us);
     bool may_wait = state == STATE_READY || state == STATE_RETRYING;
-    return may_wait && endpoint_is_paused(memory, filter_endpoint_of(filter, &row->m), now_us) ? STATE_PAUSED : state;
+    return may_wait && endpoint_is_paused(memory, filter_endpoint_of(filter, box_name(row->box), &row->m), now_us)
+               ? STATE_PAUSED
+               : state;
 }
 
 static bool filter_has_id(const struct filter *filter, pr_id id)
@@ -60,7 +62,8 @@ static bool filter_fits_fingerprint(const struct filter *filter, const struct st
     if (row->m.reason == 0)
         return false;
     char text[FINGERPRINT_SIZE];
-    fingerprint(filter_endpoint_of(filter, &row->m), row->m.type, row->m.reason, row->m.error, text);
+    fingerprint(filter_endpoint_of(filter, box_name(row->box), &row->m), row->m.type, row->m.reason, row->m.error,
+                text);
     return slice_eq_cstr(filter->fingerprint, text);
 }
 
@@ -73,7 +76,7 @@ static bool filter_fits_reason(const struct filter *filter, const struct stored 
 
 static bool filter_fits_way(const struct filter *filter, const struct stored *row)
 {
-    return row->after == NULL ? filter_fits_endpoint(filter, &row->m)
+    return row->after == NULL ? filter_fits_endpoint(filter, box_name(row->box), &row->m)
                               : filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row));
 }
 

@@ -408,13 +408,13 @@ static bool is_wanted(const struct listing *listing, const struct listed *l)
         return false;
     if (f->state >= 0 && (enum state)f->state != l->state)
         return false;
-    if (listing->table == LISTING_BOX && !filter_fits_endpoint(f, &l->m))
+    if (listing->table == LISTING_BOX && !filter_fits_endpoint(f, l->box, &l->m))
         return false;
     if (f->fingerprint.size == 0 || listing->table == LISTING_DEAD)
         return true;
     if (listing->table == LISTING_DONE || l->m.reason == PR_REASON_NONE)
         return false;
-    fingerprint(filter_endpoint_of(f, &l->m), l->m.type, l->m.reason, l->m.error, print);
+    fingerprint(filter_endpoint_of(f, l->box, &l->m), l->m.type, l->m.reason, l->m.error, print);
     return slice_eq_cstr(f->fingerprint, print);
 }
 
@@ -437,7 +437,7 @@ static int listed_read(const struct page *p, struct rows *rows, struct listed *l
     l->edited_as = row_id(rows, first + 9);
     if (p->l->table == LISTING_BOX) {
         const struct flight *f = surroundings_flight(p->s, l->box, l->row, l->m.attempts);
-        l->state = surroundings_state(p->s, l->box, l->row, &l->m, filter_endpoint_of(p->l->filter, &l->m));
+        l->state = surroundings_state(p->s, l->box, l->row, &l->m, filter_endpoint_of(p->l->filter, l->box, &l->m));
         l->instance = f != NULL ? f->instance : NO_BOX;
     }
     return PR_OK;

@@ -255,10 +255,10 @@ int streams_add_head(struct stream_list *s, const struct stream_info *head, cons
     const struct routing *routing = s->filter->routing;
     struct stream_info routed = *head;
     int rc = PR_OK;
-    if (head->endpoint.size > 0 || routing == NULL || routing->route(routing, m, 0).size == 0)
+    if (head->endpoint.size > 0 || routing == NULL || routing->route(routing, head->box, m, 0).size == 0)
         return head_add(s, head);
     for (size_t n = 0; rc == PR_OK; n++) {
-        routed.endpoint = routing->route(routing, m, n);
+        routed.endpoint = routing->route(routing, head->box, m, n);
         if (routed.endpoint.size == 0)
             break;
         rc = head_add(s, &routed);
@@ -304,10 +304,10 @@ bool stream_waits_for_letter(const struct stream_list *s, const struct stream_in
     const struct routing *routing = s->filter->routing;
     if (endpoint.size > 0)
         return slice_eq(endpoint, held->endpoint);
-    if (routing == NULL || routing->route(routing, letter, 0).size == 0)
+    if (routing == NULL || routing->route(routing, held->box, letter, 0).size == 0)
         return true;
     const struct filter same = { .endpoint = held->endpoint, .routing = routing };
-    return filter_fits_endpoint(&same, letter);
+    return filter_fits_endpoint(&same, held->box, letter);
 }
 
 bool stream_may_wait_for_dead(const struct stream_list *s, const struct stream_info *head)

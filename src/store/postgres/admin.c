@@ -262,7 +262,7 @@ static int target_put(struct order_run *o, const struct listed *l, pr_slice box)
 {
     struct told *t = &o->on_way[o->on_way_count];
     struct change *c = &o->changes[o->on_way_count++];
-    pr_slice endpoint = filter_endpoint_of(&o->admin->filter, &l->m);
+    pr_slice endpoint = filter_endpoint_of(&o->admin->filter, box, &l->m);
     *t = (struct told){ .box = box, .seq = l->m.seq };
     t->row = o->admin->kind == ADMIN_DEAD_DISCARD ? 0 : l->row;
     t->stream = slice_dup(&o->arena, l->m.stream);

@@ -284,7 +284,7 @@ static int target_run(struct order_run *o, const struct target *t, bool tell)
     int rc = target_read(o, t, &m);
     if (rc != PR_OK)
         return rc;
-    if (change_of_order(&order, &m, t->row, filter_endpoint_of(&o->admin->filter, &m), o->s.now_us, &o->texts,
+    if (change_of_order(&order, &m, t->row, filter_endpoint_of(&o->admin->filter, t->box, &m), o->s.now_us, &o->texts,
                         &change) < 0)
         return no_memory(o);
     rc = order_action(o)->on_dead ? dead_change(&w, &change, &order, &row) : box_change(&w, &change, NULL);
