@@ -6,6 +6,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "cli/remote.h"
+#include "core/columns.h"
 #include "core/lane.h"
 
 #include <jansson.h>
@@ -249,12 +250,10 @@ static void decode_message(struct decoder *d, const json_t *o, size_t i)
         .type = text_of(d, o, "type"),
         .stream = text_of(d, o, "stream"),
         .destination = text_of(d, o, "destination"),
-        .source = text_of(d, o, "source"),
-        .subject = text_of(d, o, "subject"),
-        .content_type = text_of(d, o, "content_type"),
-        .headers = json_in(d, o, "headers"),
-        .correlation_id = text_of(d, o, "correlation_id"),
-        .causation_id = text_of(d, o, "causation_id"),
+#define X(column, ...) .column = text_of(d, o, #column),
+        SENDER_TEXTS(X)
+#undef X
+            .headers = json_in(d, o, "headers"),
         .due_us = time_of(o, "due_at", l->state == STATE_PARKED ? PR_NEVER : 0),
         .expires_us = time_of(o, "expires_at", 0),
         .created_us = time_of(o, "created_at", 0),

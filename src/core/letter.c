@@ -9,6 +9,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/columns.h"
 #include "core/id.h"
 
 #define SHOWN_MAX 64 /* bytes of a key in an error */
@@ -36,14 +37,10 @@ static const struct field {
     { "type", "type", FIELD_TEXT, AT(type) },
     { "stream", "partitionkey", FIELD_TEXT, AT(stream) },
     { "destination", NULL, FIELD_TEXT, AT(destination) },
-    { "source", "source", FIELD_TEXT, AT(source) },
-    { "subject", "subject", FIELD_TEXT, AT(subject) },
-    { "content_type", "datacontenttype", FIELD_TEXT, AT(content_type) },
-    { "correlation_id", "correlationid", FIELD_TEXT, AT(correlation_id) },
-    { "causation_id", "causationid", FIELD_TEXT, AT(causation_id) },
-    { "traceparent", "traceparent", FIELD_TEXT, AT(traceparent) },
-    { "tracestate", "tracestate", FIELD_TEXT, AT(tracestate) },
-    { "due_at", NULL, FIELD_TIME, AT(due_us) },
+#define X(column, attribute, ...) { #column, attribute, FIELD_TEXT, AT(column) },
+    SENDER_TEXTS(X)
+#undef X
+        { "due_at", NULL, FIELD_TIME, AT(due_us) },
     { "expires_at", "expirytime", FIELD_TIME, AT(expires_us) },
     { "event", NULL, FIELD_BOOL, AT(event) },
     { "id", "id", FIELD_ID, 0 },

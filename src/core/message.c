@@ -5,34 +5,29 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "core/columns.h"
 
-/* The slices of a message, each fact once: field, name for people, limit, must it be text. */
+/* The slices of a message: field, limit, must it be clean text. */
 #define SLICES(X)                                                                                                      \
     X(type, PR_TYPE_MAX, true)                                                                                         \
     X(stream, PR_NAME_MAX, true)                                                                                       \
     X(destination, PR_NAME_MAX, true)                                                                                  \
-    X(source, PR_NAME_MAX, true)                                                                                       \
-    X(subject, PR_NAME_MAX, true)                                                                                      \
-    X(content_type, PR_NAME_MAX, true)                                                                                 \
-    X(correlation_id, PR_NAME_MAX, true)                                                                               \
-    X(causation_id, PR_NAME_MAX, true)                                                                                 \
-    X(traceparent, PR_TRACE_MAX, true)                                                                                 \
-    X(tracestate, PR_TRACE_MAX, true)                                                                                  \
     X(headers, PR_HEADERS_MAX, false)                                                                                  \
-    X(payload, PR_PAYLOAD_MAX, false)                                                                                  \
-    X(code, SIZE_MAX, false)                                                                                           \
-    X(error, SIZE_MAX, false)                                                                                          \
-    X(story, SIZE_MAX, false)                                                                                          \
-    X(held_by, SIZE_MAX, false)
+    X(payload, PR_PAYLOAD_MAX, false)
 
 static const struct field {
     const char *name;
     size_t offset, max;
     bool text;
 } fields[] = {
-#define X(name, max, text) { #name, offsetof(struct pr_message, name), max, text },
-    SLICES(X)
-#undef X
+#define FIELD(name, max, text) { #name, offsetof(struct pr_message, name), max, text },
+#define SENDER_TEXT(name, attribute, place, max) FIELD(name, max, true)
+#define FATE_TEXT(kind, column, member) FIELD(member, SIZE_MAX, false)
+    /* clang-format off */
+    SLICES(FIELD)
+    SENDER_TEXTS(SENDER_TEXT)
+    FATE_TEXTS(FATE_TEXT)
+    /* clang-format on */
 };
 
 static const pr_slice *field_get(const struct pr_message *m, const struct field *f)

@@ -104,15 +104,11 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
         const char *name;
         pr_slice *field;
     } fields[] = { { "type", &d->m->type },
-                   { "source", &d->m->source },
-                   { "subject", &d->m->subject },
-                   { "datacontenttype", &d->m->content_type },
                    { "partitionkey", &d->m->stream },
-                   { "correlationid", &d->m->correlation_id },
-                   { "causationid", &d->m->causation_id },
-                   { "traceparent", &d->m->traceparent },
-                   { "tracestate", &d->m->tracestate },
-                   { "postriderdestination", &d->m->destination },
+#define X(column, attribute, ...) { attribute, &d->m->column },
+                   SENDER_TEXTS(X)
+#undef X
+                       { "postriderdestination", &d->m->destination },
                    { CLOUDEVENTS_HEADERS, &d->m->headers } };
     value = keep(d, value);
     if (value.data == NULL)
@@ -363,14 +359,10 @@ static int take_plain(struct decoder *d, const char *key, const json_t *value)
     } fields[] = { { "type", &m->type, NULL },
                    { "stream", &m->stream, NULL },
                    { "destination", &m->destination, NULL },
-                   { "source", &m->source, NULL },
-                   { "subject", &m->subject, NULL },
-                   { "content_type", &m->content_type, NULL },
-                   { "correlation_id", &m->correlation_id, NULL },
-                   { "causation_id", &m->causation_id, NULL },
-                   { "traceparent", &m->traceparent, NULL },
-                   { "tracestate", &m->tracestate, NULL },
-                   { "due_at", NULL, &m->due_us },
+#define X(column, ...) { #column, &m->column, NULL },
+                   SENDER_TEXTS(X)
+#undef X
+                       { "due_at", NULL, &m->due_us },
                    { "expires_at", NULL, &m->expires_us },
                    { "id", NULL, NULL } };
     if (strcmp(key, "headers") == 0)

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "core/columns.h"
 #include "core/fingerprint.h"
 #include "store/audit.h"
 
@@ -25,13 +26,16 @@
     X("type", m.type)                                                                                                  \
     X("stream", m.stream)                                                                                              \
     X("destination", m.destination)                                                                                    \
-    X("source", m.source)                                                                                              \
-    X("subject", m.subject)                                                                                            \
-    X("content_type", m.content_type)                                                                                  \
-    X("headers", m.headers) X("correlation_id", m.correlation_id) X("causation_id", m.causation_id)                    \
-        X("traceparent", m.traceparent) X("tracestate", m.tracestate) X("code", m.code) X("error", m.error)            \
-            X("story", m.story) X("held_by", m.held_by) X("endpoint", endpoint) X("rule", rule)                        \
-                X("fingerprint", fingerprint) X("note", note) X("payload", m.payload)
+    SENDER_TEXTS(TEXT_OF_SENDER)                                                                                       \
+    X("headers", m.headers)                                                                                            \
+    FATE_TEXTS(TEXT_OF_FATE)                                                                                           \
+    X("endpoint", endpoint)                                                                                            \
+    X("rule", rule)                                                                                                    \
+    X("fingerprint", fingerprint)                                                                                      \
+    X("note", note)                                                                                                    \
+    X("payload", m.payload)
+#define TEXT_OF_SENDER(column, ...) X(#column, m.column)
+#define TEXT_OF_FATE(kind, column, member) X(#column, m.member)
 #define NUMBERS(X)                                                                                                     \
     X("seq", m.seq, 1, INT64_MAX)                                                                                      \
     X("status", m.status, 0, INT32_MAX)                                                                                \

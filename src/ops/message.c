@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "base/utf8.h"
+#include "core/columns.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/member.h"
@@ -160,13 +161,11 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     member_text(w, "destination", m->destination);
     member_text(w, "endpoint", message_endpoint(l));
     json_wait(w, message_breaker(config, reply, l), reply->now_us);
-    member_text(w, "source", m->source);
-    member_text(w, "subject", m->subject);
-    member_text(w, "content_type", m->content_type);
+#define X(column, ...) member_text(w, #column, m->column);
+    SENDER_TEXTS(X)
+#undef X
     json_stored(w, "headers", m->headers, slice_is_json_object(m->headers), "{}");
     json_payload(w, m->payload);
-    member_text(w, "correlation_id", m->correlation_id);
-    member_text(w, "causation_id", m->causation_id);
     member_time(w, "created_at", m->created_us);
     member_time(w, "due_at", m->due_us);
     member_time(w, "expires_at", m->expires_us);

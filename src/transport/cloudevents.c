@@ -50,10 +50,13 @@ void cloudevent_init(struct cloudevent *event, const struct pr_message *m, const
         snprintf(event->sequence, sizeof(event->sequence), "%019" PRId64, m->seq);
         add(event, "sequence", slice_from(event->sequence));
     }
-    add(event, "correlationid", m->correlation_id);
-    add(event, "causationid", m->causation_id);
-    add(event, "traceparent", m->traceparent);
-    add(event, "tracestate", m->tracestate);
+#define CORE(attribute, value)
+#define EXTENSION(attribute, value) add(event, attribute, value);
+#define X(column, attribute, place, max) place(attribute, m->column)
+    SENDER_TEXTS(X)
+#undef X
+#undef EXTENSION
+#undef CORE
     add_time(event, "expirytime", m->expires_us, event->expiry);
 }
 

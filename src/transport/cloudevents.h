@@ -7,9 +7,10 @@
 
 #include "base/buf.h"
 #include "base/time.h"
+#include "core/columns.h"
 #include "core/message.h"
 
-#define CLOUDEVENTS_ATTRIBUTES_MAX 16
+#define CLOUDEVENTS_ATTRIBUTES_MAX (9 + SENDER_TEXT_COUNT)
 #define CLOUDEVENTS_SOURCE "postrider" /* a source is required: when neither message nor endpoint has one */
 #define CLOUDEVENTS_MEDIA_TYPE "application/cloudevents+json"
 #define CLOUDEVENTS_BATCH_MEDIA_TYPE "application/cloudevents-batch+json"

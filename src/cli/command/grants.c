@@ -4,10 +4,12 @@
 
 #include "base/slice.h"
 #include "cli/cli.h"
+#include "core/columns.h"
 
 #define SENDERS_COLUMNS                                                                                                \
-    "id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,\n"           \
-    "              traceparent, tracestate, event, created_at, due_at, expires_at, payload, payload_bytes"
+    "id, destination, type, stream, headers" SENDER_TEXTS(                                                             \
+        COLUMN_NAME) ",\n"                                                                                             \
+                     "              event, created_at, due_at, expires_at, payload, payload_bytes"
 
 /* The value of schema= in the store's URL, or the default. */
 static pr_slice url_schema(const char *url)

@@ -204,20 +204,20 @@ void adopt_select_args(const struct adoption *adoption, struct array *skipped, i
 
 /* ---- Storing ---------------------------------------------------------------------------------- */
 
-/* $1 to $17 are those of a batch of messages (message.h), with an empty payload, and $18 is not used; then
+/* The first parameters are those of a batch of messages (message.h), with an empty payload, and $1 is not used; then
  * come when each was created, and where its row is.  A row that is no message becomes a dead letter at once; until
  * then it is as old as can be, since a box takes no new ones like that (016_text.sql). */
 static const char INSERT_HEAD[] =
-    "INSERT INTO {box} (xid, id, destination, type, stream, source, subject, content_type, headers,"
-    " correlation_id, due_at, expires_at, created_at, payload, payload_bytes)"
-    " SELECT CASE WHEN v.type = '' OR json_typeof(v.headers) <> 'object' THEN '3'::xid8 ELSE pg_current_xact_id() END,"
-    " v.id, v.destination, v.type, v.stream, v.source, v.subject, v.content_type, v.headers,"
-    " v.correlation_id, v.due_at, v.expires_at, v.created_at, ";
+    "INSERT INTO {box} (xid, id, destination, type, stream, headers, due_at, expires_at,"
+    " created_at" SENDER_TEXTS(COLUMN_NAME) ", payload, payload_bytes)"
+                                            " SELECT CASE WHEN v.type = '' OR json_typeof(v.headers) <> 'object' THEN "
+                                            "'3'::xid8 ELSE pg_current_xact_id() END,"
+                                            " v.id, v.destination, v.type, v.stream, v.headers, v.due_at, v.expires_at,"
+                                            " v.created_at" SENDER_TEXTS(COLUMN_OF_V) ", ";
 static const char INSERT_FROM[] =
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $19, $20, $21)"
-    " WITH ORDINALITY AS v(id, destination, type, stream, source, subject, content_type, headers,"
-    " correlation_id, causation_id, traceparent, tracestate, event, due_at, expires_at, payload, payload_bytes,"
-    " created_at, part, place, ord) JOIN ";
+    " FROM " BATCH_UNNEST
+    ", {?}, {?}, {?}) WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ","
+                                                                            " created_at, part, place, ord) JOIN ";
 static const char INSERT_TAIL[] = " f ON" AT_PLACES " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d"
                                   " WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})"
                                   " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id";

@@ -1,6 +1,7 @@
 #include "store/people/import.h"
 
 #include "base/slice.h"
+#include "core/columns.h"
 
 static bool box_is_known(const struct surroundings *s, pr_slice name)
 {
@@ -19,28 +20,12 @@ static int import_letter(struct sql *sql, const struct listed *l, bool write, in
         V_INT(m->seq),
         V_TEXT_OR_NULL(m->stream),
         V_TEXT(m->type),
-        V_TEXT_OR_NULL(m->source),
-        V_TEXT_OR_NULL(m->subject),
-        V_TEXT_OR_NULL(m->content_type),
         V_TEXT_OR_NULL(m->headers),
-        V_TEXT_OR_NULL(m->correlation_id),
-        V_TEXT_OR_NULL(m->causation_id),
-        V_TEXT_OR_NULL(m->traceparent),
-        V_TEXT_OR_NULL(m->tracestate),
         V_BOOL(m->event),
         V_TIME(m->created_us),
         V_TIME(m->due_us),
         V_TIME(m->expires_us),
-        V_INT(m->status),
         V_INT(m->attempts),
-        V_INT(m->failures),
-        V_INT(m->reason),
-        V_TEXT_OR_NULL(m->code),
-        V_TEXT_OR_NULL(m->error),
-        V_TIME(m->failed_us),
-        V_TEXT_OR_NULL(m->story),
-        V_TEXT_OR_NULL(m->held_by),
-        V_BOOL(m->released),
         V_TEXT(l->endpoint),
         V_INT(l->cause),
         V_INT(l->limit),
@@ -49,7 +34,18 @@ static int import_letter(struct sql *sql, const struct listed *l, bool write, in
         V_TEXT_OR_NULL(l->note),
         V_TIME(l->died_us),
         pr_id_is_zero(l->edited_as) ? V_NULL : V_ID(l->edited_as),
-        V_PAYLOAD(m->payload),
+#define X(column, ...) V_TEXT_OR_NULL(m->column),
+        SENDER_TEXTS(X)
+#undef X
+#define V_FATE_INT V_INT
+#define V_FATE_TEXT V_TEXT_OR_NULL
+#define V_FATE_JSON V_TEXT_OR_NULL
+#define V_FATE_TIME V_TIME
+#define V_FATE_BOOL V_BOOL
+#define X(kind, column, member) V_FATE_##kind(m->member),
+            FATE_COLUMNS(X)
+#undef X
+                V_PAYLOAD(m->payload),
     };
     int64_t one;
     int rc =

@@ -517,10 +517,8 @@ STATEMENT(warning_new,
 
 /* A dead letter from elsewhere: its id (?1), destination (?2), and so on.  A row comes back where it is new. */
 #define IMPORTED                                                                                                             \
-    "id, destination, seq, stream, type, source, subject, content_type, headers, correlation_id, causation_id,"              \
-    " traceparent, tracestate, event, created_at, due_at, expires_at, status, attempts, failures, failure_reason, code,"     \
-    " error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule, fingerprint, note, died_at,"         \
-    " edited_as, payload"
+    "id, destination, seq, stream, type, headers, event, created_at, due_at, expires_at, attempts, endpoint, cause,"          \
+    " limit_reached, rule, fingerprint, note, died_at, edited_as" SENDER_TEXTS(COLUMN_NAME) FATE_COLUMNS(FATE_NAME) ", payload"
 #define SQLITE_IS_NEW                                                                                                        \
     " WHERE NOT EXISTS (SELECT 1 FROM {prefix}dead_letter INDEXED BY {prefix}dead_letter_id WHERE id IN " SQLITE_IDS("?1")    \
     " AND destination = ?2 AND box = '{box}') AND NOT EXISTS (SELECT 1 FROM \"{box}\" WHERE id IN " SQLITE_IDS("?1")         \
@@ -529,14 +527,14 @@ STATEMENT(warning_new,
     " WHERE NOT EXISTS (SELECT FROM {prefix}dead_letter d WHERE d.id = ?1 AND d.destination = ?2"                            \
     " AND d.box = {box_name}) AND NOT EXISTS (SELECT FROM {box} b WHERE b.id = ?1 AND b.destination = ?2)"
 STATEMENT(import,
-    SQLITE("INSERT INTO {prefix}dead_letter (box, " IMPORTED ") SELECT '{box}', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
-           " ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36"
+    SQLITE("INSERT INTO {prefix}dead_letter (box, " IMPORTED ") SELECT '{box}', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+           " ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19" SENDER_TEXTS(COLUMN_NEXT) FATE_COLUMNS(FATE_NEXT) ", {?}"
            SQLITE_IS_NEW " RETURNING 1"),
     /* The lane is computed as in a box, and a payload is two values. */
     POSTGRES("INSERT INTO {prefix}dead_letter (box, xid, lane, " IMPORTED ", payload_bytes) SELECT {box_name}, pg_current_xact_id(),"
              " (CASE WHEN ?4 <> '' THEN hashtext(?4) ELSE uuid_hash(?1) END & 63)::smallint,"
-             " ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9::json, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,"
-             " ?25::json, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35::uuid, ?36, ?37" POSTGRES_IS_NEW " RETURNING 1"))
+             " ?1, ?2, ?3, ?4, ?5, ?6::json, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19::uuid"
+             SENDER_TEXTS(COLUMN_NEXT) FATE_COLUMNS(FATE_NEXT_CAST) ", {?}, {?}" POSTGRES_IS_NEW " RETURNING 1"))
 STATEMENT(import_look, SQLITE("SELECT 1" SQLITE_IS_NEW), POSTGRES("SELECT 1" POSTGRES_IS_NEW))
 
 /* Those who include this have other names. */

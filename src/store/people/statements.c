@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "core/columns.h"
 
 #define SQLITE(...) .texts[DIALECT_SQLITE] = __VA_ARGS__
 #define POSTGRES(...) .texts[DIALECT_POSTGRES] = __VA_ARGS__

@@ -77,36 +77,32 @@ static int no_memory(struct order_run *o)
 /* ---- Changing ------------------------------------------------------------------------------------ */
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
+/* clang-format off */
 static const char REPLAY_ROW[] =
-    "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, "
-    "failed_at, story,"
-    " released, " MESSAGE_BACK(
-        "") ") OVERRIDING SYSTEM VALUE"
-            " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status | 32768, d.failure_reason, d.code, "
-            "d.error, "
-            "d.failed_at,"
-            " coalesce($3::json, d.story), d.released, " MESSAGE_BACK(
-                "d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
-                      " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
-                      " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
-                      " SELECT row_id << 6 | lane FROM made";
+    "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, failed_at, story,"
+    " released, " MESSAGE_BACK("", COLUMN_NAME) ") OVERRIDING SYSTEM VALUE"
+    " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
+    " coalesce($3::json, d.story), d.released, " MESSAGE_BACK("d.", COLUMN_OF_D)
+    " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
+    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
+    " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
+    " SELECT row_id << 6 | lane FROM made";
 
 /* The same, corrected and under its own id; the original stays and says so. */
 static const char EDIT_ROW[] =
-    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, "
-    "id,"
-    " causation_id, destination, headers, payload, payload_bytes, stream, type, source, subject, content_type, "
-    "correlation_id, traceparent,"
-    " tracestate, event, created_at, expires_at) OVERRIDING SYSTEM VALUE"
+    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, id,"
+    " causation_id, destination, headers, payload, payload_bytes, stream, type, event, created_at,"
+    " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) ") OVERRIDING SYSTEM VALUE"
     " SELECT d.xid, nextval('{box_seq}'), $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
     " coalesce($3::json, d.story), d.seq, $4, d.id::text, CASE WHEN $5 THEN $6 ELSE d.destination END,"
     " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END,"
-    " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, d.type, d.source,"
-    " d.subject, d.content_type, d.correlation_id, d.traceparent, d.tracestate, d.event, d.created_at, d.expires_at"
+    " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, d.type, d.event, d.created_at,"
+    " d.expires_at" SENDER_TEXTS_COPIED(COLUMN_OF_D)
     " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
     " marked AS (UPDATE {schema}.dead_letter d SET edited_as = $4 FROM made WHERE d.row_id = $1)"
     " SELECT row_id << 6 | lane FROM made";
+/* clang-format on */
 static const char CAN_EDIT[] =
     "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL";
 

@@ -17,7 +17,7 @@ enum {
     COLUMN_SEQ,
     COLUMN_ID,
     COLUMN_TEXTS,
-    COLUMN_EVENT = 14,
+    COLUMN_EVENT = COLUMN_TEXTS + 4 + SENDER_TEXT_COUNT,
     COLUMN_CREATED,
     COLUMN_EXPIRES,
     COLUMN_ATTEMPTS,
@@ -25,29 +25,20 @@ enum {
     COLUMN_BYTES,
     COLUMN_SIZE,
     COLUMN_DUE,
-    COLUMN_STATUS,
-    COLUMN_FAILURES,
-    COLUMN_REASON,
-    COLUMN_CODE,
-    COLUMN_ERROR,
-    COLUMN_FAILED,
-    COLUMN_STORY,
-    COLUMN_HELD_BY,
-    COLUMN_RELEASED,
-    COLUMN_COUNT
+#define X(kind, column, member) COLUMN_##column,
+    FATE_COLUMNS(X)
+#undef X
+        COLUMN_COUNT
 };
-_Static_assert(COLUMN_DUE == MESSAGE_NEW_COUNT && COLUMN_DUE == MESSAGE_COLUMN_DUE &&
-                   COLUMN_COUNT == MESSAGE_COLUMN_COUNT,
-               "the columns of a message");
+_Static_assert(COLUMN_DUE == MESSAGE_COLUMN_DUE && COLUMN_COUNT == MESSAGE_COLUMN_COUNT, "the columns of a message");
 
 static const size_t texts[] = {
     /* from COLUMN_TEXTS on */
-    offsetof(struct pr_message, destination),  offsetof(struct pr_message, stream),
-    offsetof(struct pr_message, type),         offsetof(struct pr_message, source),
-    offsetof(struct pr_message, subject),      offsetof(struct pr_message, content_type),
-    offsetof(struct pr_message, headers),      offsetof(struct pr_message, correlation_id),
-    offsetof(struct pr_message, causation_id), offsetof(struct pr_message, traceparent),
-    offsetof(struct pr_message, tracestate),
+    offsetof(struct pr_message, destination), offsetof(struct pr_message, stream), offsetof(struct pr_message, type),
+    offsetof(struct pr_message, headers),
+#define X(column, ...) offsetof(struct pr_message, column),
+    SENDER_TEXTS(X)
+#undef X
 };
 _Static_assert(COLUMN_TEXTS + ARRAY_LENGTH(texts) == COLUMN_EVENT, "the texts of a message");
 
@@ -79,15 +70,14 @@ void pg_message_decode_fate(const PGresult *r, int row, int first, struct pr_mes
 {
     first -= COLUMN_DUE;
     m->due_us = field_time(r, row, first + COLUMN_DUE);
-    m->status = field_int(r, row, first + COLUMN_STATUS);
-    m->failures = field_int(r, row, first + COLUMN_FAILURES);
-    m->reason = field_int(r, row, first + COLUMN_REASON);
-    m->code = field_slice(r, row, first + COLUMN_CODE);
-    m->error = field_slice(r, row, first + COLUMN_ERROR);
-    m->failed_us = field_time(r, row, first + COLUMN_FAILED);
-    m->story = field_slice(r, row, first + COLUMN_STORY);
-    m->held_by = field_slice(r, row, first + COLUMN_HELD_BY);
-    m->released = field_bool(r, row, first + COLUMN_RELEASED);
+#define FATE_INT field_int
+#define FATE_TEXT field_slice
+#define FATE_JSON field_slice
+#define FATE_TIME field_time
+#define FATE_BOOL field_bool
+#define X(kind, column, member) m->member = FATE_##kind(r, row, first + COLUMN_##column);
+    FATE_COLUMNS(X)
+#undef X
 }
 
 size_t pg_message_size(const PGresult *result, int row, int first)
@@ -168,22 +158,23 @@ void arg_payload(struct args *args, pr_slice payload, const PGconn *pg)
 
 /* ---- Writing ---------------------------------------------------------------------------- */
 
-const char PG_MESSAGE_INSERT[] =
-    "INSERT INTO {box} (id, destination, type, stream, source, subject, content_type, headers, correlation_id,"
-    " causation_id, traceparent, tracestate, event, due_at, expires_at, payload, payload_bytes, created_at)"
-    " SELECT v.id, v.destination, v.type, v.stream, v.source, v.subject, v.content_type, v.headers, v.correlation_id,"
-    " v.causation_id, v.traceparent, v.tracestate, v.event, v.due_at, v.expires_at, v.payload, v.payload_bytes,"
-    " coalesce($18, now())"
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) WITH ORDINALITY"
-    " AS v(id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,"
-    " traceparent, tracestate, event, due_at, expires_at, payload, payload_bytes, ord)"
-    " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination"
-    " AND d.box = {box_name})"
-    " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id, destination";
+const char PG_MESSAGE_INSERT[] = "INSERT INTO {box} (" BATCH_COLUMNS(
+    "", COLUMN_NAME) ", created_at)"
+                     " SELECT " BATCH_COLUMNS(
+                         "v.", COLUMN_OF_V) ", coalesce($1, now())"
+                                            " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS(
+                                                "", COLUMN_NAME) ", ord)"
+                                                                 " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter "
+                                                                 "d WHERE d.id = v.id AND d.destination = v.destination"
+                                                                 " AND d.box = {box_name})"
+                                                                 " ORDER BY v.ord ON CONFLICT (id, destination) DO "
+                                                                 "NOTHING RETURNING id, destination";
 
-static const enum oid batch_types[BATCH_ARRAYS] = {
-    OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,  OID_TEXT,
-    OID_TEXT, OID_TEXT, OID_TEXT, OID_BOOL, OID_TIME, OID_TIME, OID_TEXT, OID_BYTEA,
+static const enum oid batch_types[BATCH_ARRAYS] = { OID_UUID,       OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,
+                                                    OID_BOOL,       OID_TIME, OID_TIME, OID_TEXT, OID_BYTEA,
+#define X(...) OID_TEXT,
+                                                    SENDER_TEXTS(X)
+#undef X
 };
 
 void batch_init(struct batch *batch)
@@ -208,27 +199,29 @@ void batch_begin(struct batch *batch, const PGconn *pg)
 void batch_add(struct batch *batch, const struct pr_message *m)
 {
     struct array *a = batch->arrays;
-    const pr_slice nullable[] = { m->stream,         m->source,       m->subject,     m->content_type, m->headers,
-                                  m->correlation_id, m->causation_id, m->traceparent, m->tracestate };
-    array_id(&a[0], m->id);
-    array_text(&a[1], m->destination);
-    array_text(&a[2], m->type);
-    for (size_t i = 0; i < ARRAY_LENGTH(nullable); i++)
-        array_text_or_null(&a[3 + i], nullable[i]);
-    array_bool(&a[12], m->event);
-    array_time(&a[13], m->due_us);
-    array_time(&a[14], m->expires_us);
+    array_id(a++, m->id);
+    array_text(a++, m->destination);
+    array_text(a++, m->type);
+    array_text_or_null(a++, m->stream);
+    array_text_or_null(a++, m->headers);
+    array_bool(a++, m->event);
+    array_time(a++, m->due_us);
+    array_time(a++, m->expires_us);
     bool is_text = pg_payload_is_text(m->payload, batch->utf8);
-    array_bytes(&a[is_text ? 15 : 16], m->payload);
-    array_null(&a[is_text ? 16 : 15]);
+    array_bytes(&a[is_text ? 0 : 1], m->payload);
+    array_null(&a[is_text ? 1 : 0]);
+    a += 2;
+#define X(column, ...) array_text_or_null(a++, m->column);
+    SENDER_TEXTS(X)
+#undef X
 }
 
 void batch_args(struct batch *batch, int64_t now_us, struct args *ret)
 {
     *ret = (struct args){ .count = 0 };
+    arg_time(ret, now_us);
     for (size_t i = 0; i < BATCH_ARRAYS; i++)
         arg_array(ret, &batch->arrays[i]);
-    arg_time(ret, now_us);
 }
 
 /* What came back is a part of the messages, in their order; of equal ones the first was stored. */

@@ -2,6 +2,7 @@
 #ifndef STORE_POSTGRES_MESSAGE_H
 #define STORE_POSTGRES_MESSAGE_H
 
+#include "core/columns.h"
 #include "store/postgres/link/link.h"
 
 /* A row's name: its place and its lane.  So a receipt tells where to find the row. */
@@ -14,39 +15,32 @@
  * ten NULLs.  Of those that have a fate (somebody cleared the due time of one that had failed) attempts is not
  * NULL, and it is read by itself. */
 #define MESSAGE_SAID                                                                                                   \
-    "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.source, b.subject, b.content_type,"                       \
-    " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate,"                                       \
-    " NULLIF(b.event, false) AS event, b.created_at, b.expires_at,"                                                    \
-    " CASE WHEN b.attempts <> 0 OR b.status <> 1 THEN b.attempts END AS attempts"
+    "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.headers" SENDER_TEXTS(                                    \
+        COLUMN_OF_B) ", NULLIF(b.event, false) AS event, b.created_at, b.expires_at,"                                  \
+                     " CASE WHEN b.attempts <> 0 OR b.status <> 1 THEN b.attempts END AS attempts"
 #define MESSAGE_SIZE "coalesce(octet_length(b.payload), octet_length(b.payload_bytes))"
 #define MESSAGE_PAYLOAD(limit)                                                                                         \
     ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END,"                                             \
     " CASE WHEN octet_length(b.payload_bytes) <= " limit " THEN b.payload_bytes END,"                                  \
     " CASE WHEN " MESSAGE_SIZE " > " limit " THEN " MESSAGE_SIZE " END"
 #define MESSAGE_NO_PAYLOAD ", NULL::text, NULL::bytea, " MESSAGE_SIZE
-#define MESSAGE_FATE                                                                                                   \
-    ", b.due_at, b.status, b.failures, b.failure_reason, b.code, b.error, b.failed_at, b.story,"                       \
-    " b.held_by, b.released"
+#define MESSAGE_FATE ", b.due_at" FATE_COLUMNS(FATE_OF_B)
 #define MESSAGE_COLUMNS(payload) MESSAGE_SAID payload MESSAGE_FATE
-#define MESSAGE_NEW_COUNT 21 /* without its fate */
-#define MESSAGE_COLUMN_COUNT 31
-#define MESSAGE_COLUMN_DUE 21
+#define MESSAGE_NEW_COUNT (14 + SENDER_TEXT_COUNT) /* without its fate */
+#define MESSAGE_COLUMN_DUE MESSAGE_NEW_COUNT
+#define MESSAGE_COLUMN_COUNT (MESSAGE_COLUMN_DUE + 1 + FATE_COLUMN_COUNT)
 
 /* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
  * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
 #define MESSAGE_IS_BACK "b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR (b.status & 32768) <> 0 OR b.attempts > 0)"
 #define MESSAGE_IS_HEAD MESSAGE_IS_BACK " AND (b.due_at = 'infinity' OR NOT b.released)"
 
-/* The columns that move unchanged with a row from table to table. */
-#define MESSAGE_MOVED(t)                                                                                               \
-    t "seq, " t "lane, " t "id, " t "destination, " t "stream, " t "type, " t "source, " t "subject, " t               \
-      "content_type, " t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, " t      \
-      "event, " t "created_at, " t "due_at, " t "expires_at, " t "released, " t "payload, " t "payload_bytes"
+/* The columns that move unchanged with a row from table to table; of: COLUMN_OF_G for t "g.", and so on. */
+#define MESSAGE_MOVED(t, of) MESSAGE_BACK(t, of) ", " t "lane, " t "destination, " t "due_at, " t "released"
 /* ... and into a box, where the lane computes itself and a due time is given. */
-#define MESSAGE_BACK(t)                                                                                                \
-    t "seq, " t "id, " t "stream, " t "type, " t "source, " t "subject, " t "content_type, " t "headers, " t           \
-      "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, " t "event, " t "created_at, " t          \
-      "expires_at, " t "payload, " t "payload_bytes"
+#define MESSAGE_BACK(t, of)                                                                                            \
+    t "seq, " t "id, " t "stream, " t "type, " t "headers, " t "event, " t "created_at, " t "expires_at, " t           \
+      "payload, " t "payload_bytes" SENDER_TEXTS(of)
 
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
  * handled, or is NULL. */
@@ -73,7 +67,12 @@ void arg_payload(struct args *args, pr_slice payload, const PGconn *pg);
 
 /* ---- New messages ----------------------------------------------------------------------- */
 
-#define BATCH_ARRAYS 17
+/* Columns of a new message, each an array of its batch; in this order the texts of SENDER_TEXTS come behind them. */
+#define BATCH_COLUMNS(t, of)                                                                                           \
+    t "id, " t "destination, " t "type, " t "stream, " t "headers, " t "event, " t "due_at, " t "expires_at, " t       \
+      "payload, " t "payload_bytes" SENDER_TEXTS(of)
+#define BATCH_UNNEST "unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11" SENDER_TEXTS(COLUMN_NEXT)
+#define BATCH_ARRAYS (10 + SENDER_TEXT_COUNT)
 
 struct batch {
     struct array arrays[BATCH_ARRAYS];
@@ -83,7 +82,7 @@ void batch_init(struct batch *batch);
 void batch_fini(struct batch *batch);
 void batch_begin(struct batch *batch, const PGconn *pg); /* that it will go through */
 void batch_add(struct batch *batch, const struct pr_message *message);
-/* As arguments of PG_MESSAGE_INSERT; now_us 0: the server's clock. */
+/* As arguments of PG_MESSAGE_INSERT: $1 is the time (now_us 0: the server's clock), then the arrays. */
 void batch_args(struct batch *batch, int64_t now_us, struct args *ret);
 
 /* Stores what is new, in the order of the batch, and returns (id, destination) of it.  An id that

@@ -182,12 +182,12 @@ static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice de
     if (rc != PR_UNKNOWN)
         return rc;
     /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
-    rc = conn_bind(
-        w->conn,
-        "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, released, " MESSAGE_MOVED ") VALUES"
-        " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        " ?19, ?20, ?21) ON CONFLICT (id, destination) DO NOTHING",
-        w->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder)), &insert, w->reterr);
+    rc = conn_bind(w->conn,
+                   "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, released, " MESSAGE_MOVED
+                   ") VALUES"
+                   " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14" SENDER_TEXTS(
+                       COLUMN_NEXT) ") ON CONFLICT (id, destination) DO NOTHING",
+                   w->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder)), &insert, w->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
         if (sqlite3_bind_value(insert, i + 3, sqlite3_column_value(row, i)) != SQLITE_OK)
             rc = error_set(w->reterr, PR_ENOMEM, "no memory for a row");
@@ -267,12 +267,13 @@ static int dead_copy(const struct changing *w, const struct change *c, const str
     int rc = changing_do(
         w,
         "INSERT INTO \"{box}\" (split_seq, due_at, status, failure_reason, code, error, failed_at, story, id,"
-        " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id,"
-        " traceparent, tracestate, event, created_at, expires_at)"
-        " SELECT seq, ?10, " STATUS ", failure_reason, code, error, failed_at, " STORY ", ?11, ?12,"
-        " CASE ?13 WHEN 1 THEN ?14 ELSE destination END, CASE ?15 WHEN 1 THEN ?16 ELSE headers END,"
-        " CASE ?17 WHEN 1 THEN ?18 ELSE payload END, stream, type, source, subject, content_type, correlation_id,"
-        " traceparent, tracestate, event, created_at, expires_at FROM postrider_dead_letter WHERE row_id = ?1",
+        " causation_id, destination, headers, payload, stream, type, event, created_at,"
+        " expires_at" SENDER_TEXTS_COPIED(
+            COLUMN_NAME) ")"
+                         " SELECT seq, ?10, " STATUS ", failure_reason, code, error, failed_at, " STORY ", ?11, ?12,"
+                         " CASE ?13 WHEN 1 THEN ?14 ELSE destination END, CASE ?15 WHEN 1 THEN ?16 ELSE headers END,"
+                         " CASE ?17 WHEN 1 THEN ?18 ELSE payload END, stream, type, event, created_at,"
+                         " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) " FROM postrider_dead_letter WHERE row_id = ?1",
         VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us))), V_ID(o->made),
                V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
                e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),

@@ -344,6 +344,7 @@ void sql_expand(struct buf *b, const char *sql, pr_slice box)
     } marks[] = {
         { PR_STR("{box}"), box },
         { PR_STR("{prefix}"), PR_STR(TABLE_PREFIX) },
+        { PR_STR("{?}"), PR_STR("?") }, /* one more than the largest before it */
         { PR_STR("{message}"), PR_STR(MESSAGE_COLUMNS ", payload") },
         { PR_STR("{message_brief}"), PR_STR(MESSAGE_COLUMNS ", NULL") },
     };

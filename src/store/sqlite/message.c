@@ -14,19 +14,19 @@
  * as text are looked for only where there are some.  split_seq is there because only boxes have
  * it: OR IGNORE must not pass over a row for a table that is none. */
 #define INSERT_BODY                                                                                                    \
-    " INTO \"{box}\" (id, destination, type, stream, source, subject, content_type, headers,"                          \
-    " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, payload,"          \
-    " split_seq) VALUES (iif(EXISTS"                                                                                   \
-    "   (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"                    \
-    "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"                                                       \
-    "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?18 AND destination = ?2) OR"                                  \
-    "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"                                   \
-    "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"                                           \
-    "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"    \
-    "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), "   \
-    "NULL, "                                                                                                           \
-    "?1),"                                                                                                             \
-    " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)"
+    " INTO \"{box}\" (id, destination, type, stream, headers, event, created_at, due_at, expires_at, payload,"         \
+    " split_seq" SENDER_TEXTS(                                                                                         \
+        COLUMN_NAME) ") VALUES (iif(EXISTS"                                                                            \
+                     "   (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"   \
+                     "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"                                      \
+                     "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?11 AND destination = ?2) OR"                 \
+                     "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?12 AND destination = ?2)))"                  \
+                     "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"                          \
+                     "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?11 AND destination = ?2 AND "    \
+                     "box = '{box}') OR"                                                                               \
+                     "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?12 AND destination = ?2 AND "    \
+                     "box = '{box}'))), "                                                                              \
+                     "NULL, ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL" SENDER_TEXTS(COLUMN_NEXT) ")"
 
 const char MESSAGE_INSERT[] = "INSERT OR IGNORE" INSERT_BODY;
 const char MESSAGE_INSERT_STRICTLY[] = "INSERT" INSERT_BODY;
@@ -42,26 +42,21 @@ void id_forms_init(struct id_forms *forms, pr_id id)
 void message_values(const struct pr_message *m, const struct id_forms *forms, int64_t now_us,
                     struct value ret[MESSAGE_VALUE_COUNT])
 {
-    const struct value values[MESSAGE_VALUE_COUNT] = {
-        V_ID(forms->id),
-        V_TEXT(m->destination),
-        V_TEXT(m->type),
-        V_TEXT_OR_NULL(m->stream),
-        V_TEXT_OR_NULL(m->source),
-        V_TEXT_OR_NULL(m->subject),
-        V_TEXT_OR_NULL(m->content_type),
-        V_TEXT_OR_NULL(m->headers),
-        V_TEXT_OR_NULL(m->correlation_id),
-        V_TEXT_OR_NULL(m->causation_id),
-        V_TEXT_OR_NULL(m->traceparent),
-        V_TEXT_OR_NULL(m->tracestate),
-        V_INT(m->event),
-        V_INT(now_us),
-        m->due_us != 0 ? V_INT(m->due_us) : V_NULL,
-        m->expires_us != 0 ? V_INT(m->expires_us) : V_NULL,
-        V_BLOB(m->payload),
-        V_ID_LOWER(*forms),
-        V_ID_UPPER(*forms),
+    const struct value values[MESSAGE_VALUE_COUNT] = { V_ID(forms->id),
+                                                       V_TEXT(m->destination),
+                                                       V_TEXT(m->type),
+                                                       V_TEXT_OR_NULL(m->stream),
+                                                       V_TEXT_OR_NULL(m->headers),
+                                                       V_INT(m->event),
+                                                       V_INT(now_us),
+                                                       m->due_us != 0 ? V_INT(m->due_us) : V_NULL,
+                                                       m->expires_us != 0 ? V_INT(m->expires_us) : V_NULL,
+                                                       V_BLOB(m->payload),
+                                                       V_ID_LOWER(*forms),
+                                                       V_ID_UPPER(*forms),
+#define X(column, ...) V_TEXT_OR_NULL(m->column),
+                                                       SENDER_TEXTS(X)
+#undef X
     };
     memcpy(ret, values, sizeof(values));
 }
@@ -83,19 +78,48 @@ int message_insert(struct conn *conn, pr_slice box, const struct pr_message *mes
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
+enum {
+    COLUMN_ROW,
+    COLUMN_SEQ,
+    COLUMN_ID,
+    COLUMN_stream,
+    COLUMN_EVENT,
+    COLUMN_CREATED,
+    COLUMN_DUE,
+    COLUMN_EXPIRES,
+    COLUMN_ATTEMPTS,
+    COLUMN_destination,
+    COLUMN_type,
+    COLUMN_headers,
+#define X(column, ...) COLUMN_##column,
+    SENDER_TEXTS(X)
+#undef X
+#define X(kind, column, member) COLUMN_##column,
+        FATE_COLUMNS(X)
+#undef X
+            COLUMN_payload,
+    COLUMN_COUNT
+};
+_Static_assert(COLUMN_COUNT == MESSAGE_COLUMN_COUNT && COLUMN_ID == MESSAGE_COLUMN_ID &&
+                   COLUMN_stream == MESSAGE_COLUMN_STREAM,
+               "the columns of a message");
+
 /* Columns whose bytes are copied, and where they go. */
 static const struct {
     int column;
     size_t offset;
 } texts[] = {
-    { 3, offsetof(struct pr_message, destination) },   { 4, offsetof(struct pr_message, stream) },
-    { 5, offsetof(struct pr_message, type) },          { 6, offsetof(struct pr_message, source) },
-    { 7, offsetof(struct pr_message, subject) },       { 8, offsetof(struct pr_message, content_type) },
-    { 9, offsetof(struct pr_message, headers) },       { 10, offsetof(struct pr_message, correlation_id) },
-    { 11, offsetof(struct pr_message, causation_id) }, { 12, offsetof(struct pr_message, traceparent) },
-    { 13, offsetof(struct pr_message, tracestate) },   { 22, offsetof(struct pr_message, code) },
-    { 23, offsetof(struct pr_message, error) },        { 25, offsetof(struct pr_message, story) },
-    { 26, offsetof(struct pr_message, held_by) },      { 28, offsetof(struct pr_message, payload) },
+#define TEXT(column, ...) { COLUMN_##column, offsetof(struct pr_message, column) },
+#define FATE_TEXT(kind, column, member) { COLUMN_##column, offsetof(struct pr_message, member) },
+    /* clang-format off */
+    TEXT(destination)
+    TEXT(stream)
+    TEXT(type)
+    TEXT(headers)
+    SENDER_TEXTS(TEXT)
+    FATE_TEXTS(FATE_TEXT)
+    TEXT(payload)
+    /* clang-format on */
 };
 
 static int column_small(sqlite3_stmt *s, int column)
@@ -106,17 +130,18 @@ static int column_small(sqlite3_stmt *s, int column)
 
 static void decode_numbers(sqlite3_stmt *s, struct pr_message *m)
 {
-    m->seq = sqlite3_column_int64(s, 1);
-    m->event = sqlite3_column_int(s, 14) != 0;
-    m->created_us = sqlite3_column_int64(s, 15);
-    m->due_us = sqlite3_column_int64(s, 16); /* NULL is 0 */
-    m->expires_us = sqlite3_column_int64(s, 17);
-    m->status = column_small(s, 18);
-    m->attempts = column_small(s, 19);
-    m->failures = column_small(s, 20);
-    m->reason = column_small(s, 21);
-    m->failed_us = sqlite3_column_int64(s, 24);
-    m->released = sqlite3_column_int(s, 27) != 0;
+    m->seq = sqlite3_column_int64(s, COLUMN_SEQ);
+    m->event = sqlite3_column_int(s, COLUMN_EVENT) != 0;
+    m->created_us = sqlite3_column_int64(s, COLUMN_CREATED);
+    m->due_us = sqlite3_column_int64(s, COLUMN_DUE); /* NULL is 0 */
+    m->expires_us = sqlite3_column_int64(s, COLUMN_EXPIRES);
+    m->attempts = column_small(s, COLUMN_ATTEMPTS);
+#define FATE_INT(column, member) m->member = column_small(s, COLUMN_##column);
+#define FATE_TIME(column, member) m->member = sqlite3_column_int64(s, COLUMN_##column);
+#define FATE_BOOL(column, member) m->member = sqlite3_column_int(s, COLUMN_##column) != 0;
+#define X(kind, column, member) FATE_##kind(column, member)
+    FATE_NUMBERS(X)
+#undef X
 }
 
 /* A plain INSERT can put words into a column of numbers: '2030-01-01' would be read as the year
@@ -129,9 +154,9 @@ static bool is_number_or_null(sqlite3_stmt *s, int column)
 
 static const char *times_defect(sqlite3_stmt *s)
 {
-    if (!is_number_or_null(s, 15))
+    if (!is_number_or_null(s, COLUMN_CREATED))
         return "created_at is not a number of microseconds";
-    return is_number_or_null(s, 17) ? NULL : "expires_at is not a number of microseconds";
+    return is_number_or_null(s, COLUMN_EXPIRES) ? NULL : "expires_at is not a number of microseconds";
 }
 
 /* As column_slice(), but most columns of most messages are NULL: its size alone is asked with half the work. */
@@ -144,12 +169,12 @@ static pr_slice column_text(sqlite3_stmt *s, int column)
 /* PAYLOAD_UP_TO gives the size of what it leaves in the table, below zero. */
 static size_t payload_over(sqlite3_stmt *s, size_t payload_max)
 {
-    int type = sqlite3_column_type(s, MESSAGE_COLUMN_COUNT - 1);
-    if (type == SQLITE_INTEGER && sqlite3_column_int64(s, MESSAGE_COLUMN_COUNT - 1) < 0) {
-        uint64_t size = (uint64_t)-sqlite3_column_int64(s, MESSAGE_COLUMN_COUNT - 1);
+    int type = sqlite3_column_type(s, COLUMN_payload);
+    if (type == SQLITE_INTEGER && sqlite3_column_int64(s, COLUMN_payload) < 0) {
+        uint64_t size = (uint64_t)-sqlite3_column_int64(s, COLUMN_payload);
         return size > payload_max ? (size_t)size : 0;
     }
-    int size = type == SQLITE_TEXT || type == SQLITE_BLOB ? sqlite3_column_bytes(s, MESSAGE_COLUMN_COUNT - 1) : 0;
+    int size = type == SQLITE_TEXT || type == SQLITE_BLOB ? sqlite3_column_bytes(s, COLUMN_payload) : 0;
     return size > 0 && (size_t)size > payload_max ? (size_t)size : 0;
 }
 
@@ -160,10 +185,10 @@ int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_
     const char *bad = times_defect(statement); /* before anything is converted */
     *m = (struct pr_message){ .seq = 0 };
     decode_numbers(statement, m);
-    *ret_row = (uint64_t)sqlite3_column_int64(statement, 0);
+    *ret_row = (uint64_t)sqlite3_column_int64(statement, COLUMN_ROW);
     size_t over = ret_over != NULL ? payload_over(statement, payload_max) : 0; /* before a number becomes text */
 
-    pr_slice id = column_slice(statement, 2);
+    pr_slice id = column_slice(statement, COLUMN_ID);
     if (id.size == 0 || id_from_stored(id, &m->id) != PR_OK)
         bad = "the id is not a UUID";
 

@@ -3,19 +3,19 @@
 #define STORE_SQLITE_MESSAGE_H
 
 #include "base/arena.h"
+#include "core/columns.h"
 #include "store/sqlite/conn.h"
 
 /* What message_decode() reads, in its order; payload stands last and can be left out. */
 #define MESSAGE_COLUMNS                                                                                                \
-    "row_id, seq, id, destination, stream, type, source, subject, content_type, headers, "                             \
-    "correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, "                   \
-    "status, attempts, failures, failure_reason, code, error, failed_at, story, held_by, released"
-#define MESSAGE_COLUMN_COUNT 29 /* with payload behind them */
+    "row_id, seq, id, stream, event, created_at, due_at, expires_at, attempts, destination, type, "                    \
+    "headers" SENDER_TEXTS(COLUMN_NAME) FATE_COLUMNS(FATE_NAME)
+#define MESSAGE_COLUMN_ID 2
+#define MESSAGE_COLUMN_STREAM 3
+#define MESSAGE_COLUMN_COUNT (13 + SENDER_TEXT_COUNT + FATE_COLUMN_COUNT) /* with payload behind them */
 
 /* The columns that move unchanged with a row from table to table. */
-#define MESSAGE_MOVED                                                                                                  \
-    "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, "                         \
-    "traceparent, tracestate, event, created_at, expires_at, payload"
+#define MESSAGE_MOVED "id, stream, type, headers, event, created_at, expires_at, payload" SENDER_TEXTS(COLUMN_NAME)
 
 /* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
  * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
@@ -46,7 +46,7 @@ void id_forms_init(struct id_forms *forms, pr_id id);
 extern const char MESSAGE_INSERT[];
 /* The same, and what makes it change nothing is an error. */
 extern const char MESSAGE_INSERT_STRICTLY[];
-#define MESSAGE_VALUE_COUNT 19
+#define MESSAGE_VALUE_COUNT (12 + SENDER_TEXT_COUNT)
 void message_values(const struct pr_message *message, const struct id_forms *forms, int64_t now_us,
                     struct value ret[MESSAGE_VALUE_COUNT]);
 

@@ -54,11 +54,11 @@ static int rows_grow(struct session *session, struct pr_error *reterr)
 /* Before the row is copied. */
 static unsigned row_lane(sqlite3_stmt *statement)
 {
-    pr_slice stored = column_slice(statement, 2);
+    pr_slice stored = column_slice(statement, MESSAGE_COLUMN_ID);
     pr_id id = { { 0 } };
     if (stored.size > 0)
         (void)id_from_stored(stored, &id);
-    return lane_of(column_slice(statement, 4), id);
+    return lane_of(column_slice(statement, MESSAGE_COLUMN_STREAM), id);
 }
 
 /* Decode the statement's row behind those that are there. */

@@ -205,8 +205,8 @@ static const char DELETE_GUARDED[] =
     NEW_STATUS " AS new_status, " NEW_ATTEMPTS " AS new_attempts, " NEW_FAILURES " AS new_failures, "          \
     NEW_REASON " AS new_reason, " NEW_CODE " AS new_code, " NEW_ERROR " AS new_error, "                        \
     NEW_FAILED_AT " AS new_failed_at, " NEW_STORY " AS new_story, b.*)"
-#define ENDED_COLUMNS MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code, error, failed_at, story, endpoint"
-#define ENDED_VALUES MESSAGE_MOVED("g.") ", g.new_status, g.new_attempts, g.new_failures, g.new_reason, g.new_code,"  \
+#define ENDED_COLUMNS MESSAGE_MOVED("", COLUMN_NAME) ", status, attempts, failures, failure_reason, code, error, failed_at, story, endpoint"
+#define ENDED_VALUES MESSAGE_MOVED("g.", COLUMN_OF_G) ", g.new_status, g.new_attempts, g.new_failures, g.new_reason, g.new_code,"  \
     " g.new_error, g.new_failed_at, g.new_story, coalesce(g.ended_at, g.destination)"
 
 #define KEEP_ROWS(free, answers)                                                                            \
@@ -230,9 +230,9 @@ static const char SPLIT_ROWS[] =
     " coalesce(v.holder, v.destination || '/') AS holder,"
     " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
     " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
-    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK("") ")"
+    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK("", COLUMN_NAME) ")"
     " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
-    " p.story, p.released, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
+    " p.story, p.released, " MESSAGE_BACK("p.", COLUMN_OF_P) " FROM parts p ORDER BY p.part"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
     " SELECT g.ord, 1, NULL::int, NULL::bigint FROM gone g"
     " UNION ALL SELECT p.ord, 1, p.part, m.row_id << 6 | p.lane FROM made m JOIN parts p ON p.place = m.row_id";

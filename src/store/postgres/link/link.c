@@ -101,10 +101,12 @@ bool link_is_up(const struct link *link)
 
 /* ---- Statements ----------------------------------------------------------------------------- */
 
-/* What stands in braces, without them; false: it is nothing of ours. */
-static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice box)
+/* What stands in braces, without them; false: it is nothing of ours.  parameter: the largest so far. */
+static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice box, int *parameter)
 {
-    if (slice_eq_cstr(mark, "schema"))
+    if (slice_eq_cstr(mark, "?"))
+        buf_addf(b, "$%d", ++*parameter);
+    else if (slice_eq_cstr(mark, "schema"))
         buf_addf(b, "\"%.*s\"", SLICE_ARGS(schema));
     else if (slice_eq_cstr(mark, "prefix"))
         buf_addf(b, "\"%.*s\".", SLICE_ARGS(schema));
@@ -126,18 +128,24 @@ static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice 
 char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
 {
     struct buf b;
+    int parameter = 0;
+    bool quoted = false; /* somebody's table may be called "?1" */
     buf_init(&b, SQL_MAX);
     for (const char *at = sql; *at != '\0';) {
-        size_t plain = strcspn(at, "{?");
+        size_t plain = strcspn(at, "{?$\"");
         buf_add(&b, at, plain);
         at += plain;
         const char *end = *at == '{' ? strchr(at, '}') : NULL;
-        if (end != NULL && mark_expand(&b, PR_BYTES(at + 1, (size_t)(end - at - 1)), schema, box))
+        if (end != NULL && mark_expand(&b, PR_BYTES(at + 1, (size_t)(end - at - 1)), schema, box, &parameter))
             at = end + 1;
-        else if (*at == '?' && at[1] >= '1' && at[1] <= '9' && at++)
+        else if ((*at == '?' || *at == '$') && !quoted && at[1] >= '1' && at[1] <= '9') {
+            int number = atoi(++at);
+            parameter = number > parameter ? number : parameter;
             buf_add_char(&b, '$');
-        else if (*at != '\0')
+        } else if (*at != '\0') {
+            quoted ^= *at == '"';
             buf_add_char(&b, *at++);
+        }
     }
     if (buf_failed(&b) == PR_OK)
         return b.data;

@@ -1,0 +1,67 @@
+/* columns.h - the columns of a message that are treated alike, each once.
+ *
+ * From these lists come what both stores select, insert and move between the tables of boxes, dead letters and done;
+ * the limits of a message; the JSON of listings, of export and import and of --remote; the attributes of CloudEvents;
+ * and the rights of senders.  How to add one is in ARCHITECTURE.md. */
+#ifndef CORE_COLUMNS_H
+#define CORE_COLUMNS_H
+
+/* Texts that a sender may give: a member of struct pr_message, a nullable column, a key of a plain JSON message.
+ *
+ *    column          CloudEvents         ... which has it   limit
+ *
+ * An extension attribute is sent as it is; of the CORE ones each has rules of its own (transport/cloudevents.c). */
+#define SENDER_TEXTS(X)                                                                                                \
+    SENDER_TEXTS_COPIED(X)                                                                                             \
+    X(causation_id, "causationid", EXTENSION, PR_NAME_MAX)
+
+/* ... of these, those that a corrected copy of a dead letter has from it: its cause is the dead letter itself. */
+#define SENDER_TEXTS_COPIED(X)                                                                                         \
+    X(source, "source", CORE, PR_NAME_MAX)                                                                             \
+    X(subject, "subject", CORE, PR_NAME_MAX)                                                                           \
+    X(content_type, "datacontenttype", CORE, PR_NAME_MAX)                                                              \
+    X(correlation_id, "correlationid", EXTENSION, PR_NAME_MAX)                                                         \
+    X(traceparent, "traceparent", EXTENSION, PR_TRACE_MAX)                                                             \
+    X(tracestate, "tracestate", EXTENSION, PR_TRACE_MAX)
+
+/* What became of a row since it was stored, beside its due time and its attempts: kind, column, member. */
+#define FATE_COLUMNS(X)                                                                                                \
+    FATE_NUMBERS(X)                                                                                                    \
+    FATE_TEXTS(X)
+#define FATE_NUMBERS(X)                                                                                                \
+    X(INT, status, status)                                                                                             \
+    X(INT, failures, failures)                                                                                         \
+    X(INT, failure_reason, reason)                                                                                     \
+    X(TIME, failed_at, failed_us)                                                                                      \
+    X(BOOL, released, released)
+#define FATE_TEXTS(X)                                                                                                  \
+    X(TEXT, code, code)                                                                                                \
+    X(TEXT, error, error)                                                                                              \
+    X(JSON, story, story)                                                                                              \
+    X(TEXT, held_by, held_by)
+
+/* ---- For both lists ---- */
+
+#define COLUMN_ONE(...) +1
+#define SENDER_TEXT_COUNT (0 SENDER_TEXTS(COLUMN_ONE))
+#define FATE_COLUMN_COUNT (0 FATE_COLUMNS(COLUMN_ONE))
+
+/* Each with a comma before it, for a statement: `, source, subject`; `, b.source, b.subject`; a parameter for each. */
+#define COLUMN_NAME(column, ...) ", " #column
+#define COLUMN_OF_B(column, ...) ", b." #column
+#define COLUMN_OF_D(column, ...) ", d." #column
+#define COLUMN_OF_G(column, ...) ", g." #column
+#define COLUMN_OF_P(column, ...) ", p." #column
+#define COLUMN_OF_V(column, ...) ", v." #column
+#define COLUMN_NEXT(...) ", {?}"
+#define FATE_NAME(kind, column, ...) ", " #column
+#define FATE_OF_B(kind, column, ...) ", b." #column
+#define FATE_NEXT(...) ", {?}"
+#define FATE_NEXT_CAST(kind, ...) ", {?}" FATE_CAST_##kind /* where a text must be told to be JSON */
+#define FATE_CAST_INT
+#define FATE_CAST_TEXT
+#define FATE_CAST_JSON "::json"
+#define FATE_CAST_TIME
+#define FATE_CAST_BOOL
+
+#endif
