@@ -4,8 +4,8 @@
  *        outage, a wrong login, a type that is broken as a whole kill no message.
  *   I26  Who is proven guilty is not tried on: a bad message among good ones is dead when its tries are used up.
  *
- * Proof is a delivery to the same endpoint, of the same type, since the message's previous failure that counts.  For I26 it is one
- * of the same session, stored before the send began: what its engine must know.  Times are the store's, so a world whose
+ * Proof is a delivery to the same endpoint, of the same type, since the message's previous failure that counts.  For I26 it
+ * is one of the same session, whose cycle was answered before the send began: what its engine must know.  Times are the store's, so a world whose
  * wall clock has jumped is not judged. */
 #include "base/error.h"
 #include "base/hash.h"
@@ -99,7 +99,7 @@ void blame_check_failure(struct checker *c, const struct event *e, const struct 
         return;
     if (fault == FAULT_CONTENT)
         breach_set(c, "I26", "m%u was refused %d times for its content, and is tried on", e->message, failures);
-    else if (!c->jumped && is_proven(c, e, s, row, failures, e->session, row->start_event))
+    else if (!c->jumped && is_proven(c, e, s, row, failures, e->session, row->start_knows))
         breach_set(c, "I26", "m%u failed %d times beside others of its type that arrived, and is tried on", e->message,
                    failures);
 }

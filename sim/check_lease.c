@@ -44,6 +44,10 @@ void check_cycle(struct checker *c, const struct event *e)
     check_acts(c, e);
     if (e->flag == 0 && e->number <= s->cycle_number)
         breach_set(c, "I6", "cycle %d of session %u landed twice", e->number, e->session);
+    if (e->flag == 0) {
+        s->absorbed = s->landed;
+        s->landed = c->at;
+    }
     s->cycle_number = e->number;
     uint64_t lost = s->lanes & ~e->extra;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {

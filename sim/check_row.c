@@ -430,7 +430,7 @@ void check_start(struct checker *c, const struct event *e)
     bool wanted = false;
     if (row == NULL)
         return;
-    row->start_event = c->at;
+    row->start_knows = c->sessions[e->session].absorbed;
     for (size_t i = 0; i < m->target_count; i++)
         wanted = wanted || m->targets[i] == e->what;
     if (!wanted || (m->split && e->destination != e->what + 1))

@@ -71,8 +71,8 @@ struct shadow_row {
     bool forgotten; /* an operator began to count anew: it is on no receipt any more */
     int result;     /* enum send_outcome, RESULT_NONE */
 
-    bool away;              /* the latest result: the endpoint was not reached, or did not know us */
-    size_t start_event;     /* the latest send */
+    bool away;          /* the latest result: the endpoint was not reached, or did not know us */
+    size_t start_knows; /* of the latest send: the last cycle whose answer its session had got before it, for certain */
     size_t failed_event;    /* the latest failure that was stored; 0: none */
     int64_t failed_wall_us; /* ... */
 
@@ -107,8 +107,9 @@ struct shadow_session {
     uint8_t instance;
     bool joined, ended, buried, gave_up, crashed;
     uint64_t lanes;
-    int64_t lease_end_us; /* what the store granted with the last cycle that landed */
-    size_t last_cycle;    /* event */
+    int64_t lease_end_us;    /* what the store granted with the last cycle that landed */
+    size_t last_cycle;       /* event */
+    size_t landed, absorbed; /* events: the last cycle that is new, and the one before it, whose answer it knows */
     int64_t last_wall_us;
     int32_t cycle_number;
 };
@@ -144,9 +145,9 @@ struct checker {
     struct shadow_endpoint endpoints[SIM_ENDPOINTS_MAX];
     struct shadow_pace paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
     struct map streams;
-    struct map proofs;           /* see check_blame.c */
-    bool jumped;                 /* the wall clock */
-    uint16_t owners[LANE_COUNT]; /* session; 0: nobody */
+    struct map proofs;            /* see check_blame.c */
+    bool jumped;                  /* the wall clock */
+    uint16_t owners[LANE_COUNT];  /* session; 0: nobody */
     struct shadow_row *open_rows; /* all that are open; some that are not any more */
     int64_t wall_max_us;
     bool perfect; /* a world without faults */

@@ -58,7 +58,7 @@ struct progress {
 
 static const char usage[] = "usage: postrider-sim [options]\n"
                             "  --seeds N           live seeds 1..N (default 100)\n"
-                            "  --from S            begin with seed S\n"
+                            "  --from S            begin with seed S; today: with the date\n"
                             "  --seed S            live one seed and print its hash\n"
                             "  --trace             print every event of it\n"
                             "  --hash-check N      live N seeds twice and compare their histories\n"
@@ -329,6 +329,16 @@ static enum store_choice store_choice(const char *text)
     exit(2);
 }
 
+/* 20260131 begins with seed 2026013100000: other lives each day, and the summary names the first. */
+static uint64_t seed_of_today(void)
+{
+    time_t now = time(NULL);
+    struct tm day;
+    gmtime_r(&now, &day);
+    uint64_t date = (uint64_t)(day.tm_year + 1900) * 10000 + (uint64_t)(day.tm_mon + 1) * 100 + (uint64_t)day.tm_mday;
+    return date * 100000;
+}
+
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
@@ -350,7 +360,7 @@ static void parse(int argc, char **argv, struct options *o)
     while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
         switch (c) {
         case 'n': o->count = number(optarg, "seeds"); break;
-        case 'f': o->from = number(optarg, "from"); break;
+        case 'f': o->from = strcmp(optarg, "today") == 0 ? seed_of_today() : number(optarg, "from"); break;
         case 's':
             o->one = true;
             o->from = number(optarg, "seed");

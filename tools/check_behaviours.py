@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Tests name the numbers of what they hold (B12); test/behaviours.txt says what the numbers mean and who holds them.
+"""Tests carry the numbers of what they hold as tags (B12); test/behaviours.txt says what the numbers mean and who holds
+them.  A tag stands on the line where the test begins, on the line before it, or is the first words of its docstring: a
+number somewhere in a file shows nothing.
 
     check_behaviours.py ROOT         compare the list with the sources below ROOT
     check_behaviours.py --self-test  plant mistakes in a temporary tree, and find them
 
-Each listed number is held by the files that the list names for it, and no source names a number that is not listed.
+Each listed number is carried by a test of each file that the list names for it, and no source names a number that is not
+listed.
 """
 import os
 import re
@@ -15,6 +18,8 @@ LIST = os.path.join("test", "behaviours.txt")
 PLACES = ("test", "sim", "src")  # where numbers are named; only tests hold them
 SUFFIXES = (".c", ".h", ".py", ".sh")
 NUMBER = re.compile(r"\bB(\d{1,3})\b")
+TEST = re.compile(r"(?:(?:[A-Z_]*TEST[A-Z_]*|SENTENCE)\(|(?:async )?def )|(?:static )?(?:void|int) \w+\(|\w+\(\) *\{")
+DOCSTRING = re.compile(r"\s+\"\"\"")
 ENTRY = re.compile(r"B(\d{1,3}) +(\S.*\.)$")
 
 
@@ -56,6 +61,17 @@ def find_names(root):
     return names
 
 
+def find_tags(path):
+    """The numbers that tests of the file carry."""
+    tags, lines = set(), read(path).splitlines()
+    for at, line in enumerate(lines):
+        is_above = line.startswith(("/*", "#", " *")) and at + 1 < len(lines) and TEST.match(lines[at + 1])
+        is_below = at > 0 and DOCSTRING.match(line) and TEST.match(lines[at - 1])
+        if TEST.match(line) or is_above or is_below:
+            tags.update(int(m.group(1)) for m in NUMBER.finditer(line))
+    return tags
+
+
 def check(root):
     """(numbers listed, problems)"""
     held, problems = read_list(os.path.join(root, LIST))
@@ -64,8 +80,9 @@ def check(root):
         if not files:
             problems.append("%s: nobody holds B%d" % (LIST, number))
         for file in files:
-            if number not in names.get(os.path.join("test", file), ()):
-                problems.append("%s: test/%s does not name B%d" % (LIST, file, number))
+            path = os.path.join(root, "test", file)
+            if not os.path.exists(path) or number not in find_tags(path):
+                problems.append("%s: no test of test/%s carries B%d" % (LIST, file, number))
     for file, numbers in names.items():
         for number, line in numbers.items():
             if number not in held:
@@ -78,10 +95,11 @@ GOOD = {LIST: "# Words\nB1   One.\n     a/x.c\nB12  Two.\n     a/x.c b/y.py\n",
 MISTAKES = [
     ("src/z.c", "/* B3 */\n", "src/z.c:1: B3 is not in"),
     ("test/b/y.py", "\n# B204\n# B12\n", "test/b/y.py:2: B204 is not in"),
-    ("test/b/y.py", "def two():\n", "test/b/y.py does not name B12"),
-    ("test/a/x.c", "TEST(one) /* B12 */\n", "test/a/x.c does not name B1"),
+    ("test/b/y.py", "def two():\n", "test/b/y.py carries B12"),
+    ("test/a/x.c", "TEST(one) /* B12 */\n{\n    CHECK(1); /* B1 */\n}\n", "test/a/x.c carries B1"),
+    ("test/a/x.c", "TEST(one) /* B12 */\n", "test/a/x.c carries B1"),
     (LIST, "B1   One.\nB12  Two.\n     b/y.py\n", "nobody holds B1"),
-    (LIST, "B1   One.\n     a/x.c\nB12  Two.\n     b/gone.c\n", "test/b/gone.c does not name B12"),
+    (LIST, "B1   One.\n     a/x.c\nB12  Two.\n     b/gone.c\n", "test/b/gone.c carries B12"),
     (LIST, "B12  Two.\n     b/y.py\nB1   One.\n     a/x.c\n", "B1 stands behind B12"),
     (LIST, "B1   One.\n     a/x.c\nB1   One.\n     a/x.c\nB12  Two.\n     a/x.c\n", "B1 stands behind B1"),
     (LIST, "B1   One\n     a/x.c\nB12  Two.\n     b/y.py\n", "behaviours.txt:1: write a number and a sentence"),

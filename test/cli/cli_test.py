@@ -843,7 +843,7 @@ endpoints:
 
 
 @test
-def why_tells_what_happened_and_what_comes_next(p):  # B200
+def why_tells_what_happened_and_what_comes_next(p):  # B18 B200
     p.write("postrider.yaml", DAEMON_CONFIG)
     p.ok("init")
     dead = p.send("--type", "doomed", "--to", "down")

@@ -155,7 +155,7 @@ TEST(config_refuses_patterns_with_too_many_stars) /* B206 */
 #undef STARS
 }
 
-TEST(config_refuses_wrong_rates_signatures_and_headers)
+TEST(config_refuses_wrong_rates_signatures_and_headers) /* B204 */
 {
     static const char *const rates[] = { "100", "0/s", "/s", "-1/s", "1/w", "1/s2", "2000000/s", "+1/s" };
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {

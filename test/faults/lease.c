@@ -31,7 +31,7 @@ static void start_pair(struct crew *c, pid_t *ret_owner, pid_t *ret_standby)
 /* ---- kill -9 ----------------------------------------------------------------------------------- */
 
 /* The lease would last an hour: only the lock file can tell. */
-TEST(standby_goes_on_at_once_after_a_kill) /* B22, B24 */
+TEST(standby_goes_on_at_once_after_a_kill) /* B22, B24, B46 */
 {
     struct crew c;
     pid_t owner, standby;

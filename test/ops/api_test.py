@@ -227,7 +227,7 @@ def next_event(response, *ids):
 # ---- Sending ----
 
 @test
-def plain_json_is_stored_and_delivered(d):
+def plain_json_is_stored_and_delivered(d):  # B2
     id = d.send(type="a.one", payload={"x": [1, None]}, stream="s", headers={"k": "v"}, correlation_id="c")
     d.wait_state(id, "done")
     m = d.ok("GET", "/v1/messages/" + id)["deliveries"][0]

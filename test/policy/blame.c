@@ -60,7 +60,7 @@ TEST(every_other_answer_and_silence_is_nobody_s)
         CHECK_EQ(fault_of(others[i].reason, others[i].code, false), FAULT_NOBODY);
 }
 
-TEST(the_endpoint_s_faults_are_postponed_and_never_counted) /* B72, B75 */
+TEST(the_endpoint_s_faults_are_postponed_and_never_counted) /* B72, B74, B75 */
 {
     struct failure f = failure_of(PR_REASON_TRANSPORT_UNAVAILABLE, "", 1);
     f.unsent = true;

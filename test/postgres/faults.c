@@ -379,7 +379,7 @@ static void server_restart(void)
     CHECK_EQ(system(command), 0);
 }
 
-STORE_TEST(a_server_that_was_killed_and_is_back_is_gone_on_with) /* S5 */
+STORE_TEST(a_server_that_was_killed_and_is_back_is_gone_on_with) /* B28, S5 */
 {
     struct step t;
     server_folder();

@@ -86,7 +86,7 @@ STORE_TEST(who_leaves_hands_its_lanes_over_at_once) /* B20 */
     CHECK_EQ(suite_query(s, QUERY_INSTANCES, FILTER())->instance_count, 1);
 }
 
-STORE_TEST(who_has_left_is_gone) /* T3 */
+STORE_TEST(who_has_left_is_gone) /* B14 T3 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox");

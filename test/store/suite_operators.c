@@ -247,7 +247,7 @@ STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
 
 /* ---- Edit ----------------------------------------------------------------------------------- */
 
-STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B83, B84 */
+STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B59, B83, B84 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id old = KILL(w, "aaaa", "bad amount", .destination = PR_STR("x"), .stream = PR_STR("s"),

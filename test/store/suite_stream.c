@@ -186,7 +186,7 @@ STORE_TEST(a_row_that_a_person_parked_meanwhile_does_not_come_back_with_its_endp
 
 /* ---- Heads ------------------------------------------------------------------------ */
 
-STORE_TEST(heads_are_rows_that_came_back_and_parked_ones_without_payload)
+STORE_TEST(heads_are_rows_that_came_back_and_parked_ones_without_payload) /* B56 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id fresh = SEND(s, "outbox", .stream = PR_STR("a"));

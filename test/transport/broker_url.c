@@ -76,7 +76,7 @@ TEST(a_url_may_have_several_hosts_where_that_is_allowed)
     arena_fini(&arena);
 }
 
-TEST(a_wrong_url_is_refused_by_what_is_wrong_and_never_repeated)
+TEST(a_wrong_url_is_refused_by_what_is_wrong_and_never_repeated) /* B204 */
 {
     static const struct {
         const char *url, *text;
