@@ -100,7 +100,7 @@ static void add_failed_head(struct engine *e, const struct notice *n)
 }
 
 /* Nothing that was read counts any more, until it is read again.  What is out comes back as another one. */
-static void read_all_anew(struct engine *e)
+void read_all_anew(struct engine *e)
 {
     list_foreach(node, &e->chosen)
         item_return(e, LIST_ENTRY(node, struct item, node), false);

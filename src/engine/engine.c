@@ -18,11 +18,11 @@ void engine_new_instance(struct engine *e)
 }
 
 /* false: no memory. */
-static bool endpoint_init(struct engine *e, size_t i)
+static bool endpoint_init(struct engine *e, size_t i, const struct endpoint_setting *setting)
 {
     struct endpoint *ep = &e->endpoints[i];
 
-    ep->setting = &e->setting.endpoints[i];
+    ep->setting = setting;
     ep->index = (unsigned)i;
     ep->key = malloc(ep->setting->name.size + 2);
     list_init(&ep->ready_streams);
@@ -68,10 +68,11 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     list_init(&e->reports);
     random_init(&e->random, setting->seed);
     arena_init(&e->arena, 64 * 1024);
-    e->endpoints = calloc(setting->endpoint_count + 1, sizeof(*e->endpoints));
+    e->endpoints = calloc(setting->endpoint_count + ENDPOINTS_SPARE + 1, sizeof(*e->endpoints));
+    e->endpoint_room = setting->endpoint_count + ENDPOINTS_SPARE;
     known = e->endpoints != NULL && window_init(e, reterr) == PR_OK;
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
-        known = endpoint_init(e, i) && known;
+        known = endpoint_init(e, i, &setting->endpoints[i]) && known;
     if (known)
         return e;
     error_set(reterr, PR_ENOMEM, "out of memory for an engine");
@@ -98,6 +99,40 @@ void engine_free(struct engine *e)
     free(e->endpoints);
     arena_fini(&e->arena);
     free(e);
+}
+
+int engine_retune(struct engine *e, const struct engine_setting *setting, const struct endpoint_state *states,
+                  size_t state_count, bool reread)
+{
+    size_t before = e->endpoint_count;
+
+    ASSERT(setting->endpoint_count >= before && setting->endpoint_count <= e->endpoint_room);
+    for (size_t i = before; i < setting->endpoint_count; i++) {
+        e->endpoints[i] = (struct endpoint){ .setting = NULL };
+        if (endpoint_init(e, i, &setting->endpoints[i]))
+            continue;
+        for (size_t k = before; k <= i; k++)
+            free(e->endpoints[k].key);
+        return PR_ENOMEM;
+    }
+    e->setting.endpoints = setting->endpoints;
+    e->setting.endpoint_count = e->endpoint_count = setting->endpoint_count;
+    e->setting.routes = setting->routes;
+    e->setting.route_count = setting->route_count;
+    e->setting.overrides = setting->overrides;
+    e->setting.override_count = setting->override_count;
+    for (size_t i = 0; i < before; i++) {
+        ASSERT(slice_eq(e->endpoints[i].setting->name, setting->endpoints[i].name) &&
+               e->endpoints[i].setting->ordering == setting->endpoints[i].ordering);
+        e->endpoints[i].setting = &setting->endpoints[i];
+    }
+    for (size_t i = before; i < e->endpoint_count; i++)
+        for (size_t k = 0; k < state_count; k++)
+            if (slice_eq(e->endpoints[i].setting->name, states[k].name))
+                e->endpoints[i].paused_until_us = states[k].paused_until_us;
+    if (reread)
+        read_all_anew(e);
+    return PR_OK;
 }
 
 /* ---- Out and back ------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@
 #include "policy/rate.h"
 
 #define ENDPOINTS_MAX 1024
+#define ENDPOINTS_SPARE 32 /* so many may be added by engine_retune() */
 
 enum ordering { ORDERING_FIFO, ORDERING_STRICT, ORDERING_AVAILABLE, ORDERING_NONE };
 
@@ -114,6 +115,13 @@ struct engine;
 
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr);
 void engine_free(struct engine *e); /* deliveries that are still out must not be used afterwards */
+
+/* Go on by another setting: endpoints with other options, new ones behind them, other routes.  Those that are there keep
+ * their numbers, names and orderings; all else stays as it was.  setting is borrowed until engine_free, and so is the one
+ * before.  states: of endpoints, for the pauses of new ones; reread: what was read may go elsewhere now.  Not while a cycle
+ * is to be asked again.  Fault PR_ENOMEM: nothing has changed. */
+PR_MUST_CHECK int engine_retune(struct engine *e, const struct engine_setting *setting,
+                                const struct endpoint_state *states, size_t state_count, bool reread);
 
 /* The next cycle, when one should be made now.  It is borrowed until absorb or failed; until
  * then a second call gives the same cycle.  changed: the owner knows of new messages. */

@@ -248,7 +248,7 @@ struct engine {
     struct engine_setting setting;
     struct random random;
     struct endpoint *endpoints;
-    size_t endpoint_count;
+    size_t endpoint_count, endpoint_room;
     bool any_strict;
 
     /* Membership. */
@@ -328,8 +328,8 @@ struct engine {
     struct cycle cycle;
     struct arena arena;
     int64_t retry_at_us;
-    int64_t planned_us;       /* store's clock: when the cycle was first asked */
-    int64_t repeated_from_us; /* the same where it was asked again: it may have landed at any time since; else 0 */
+    int64_t planned_us;           /* store's clock: when the cycle was first asked */
+    int64_t repeated_from_us;     /* the same where it was asked again: it may have landed at any time since; else 0 */
     int64_t cycled_us;            /* when the last one landed */
     int64_t commit_us;            /* how long it took */
     int64_t inline_results_at_us; /* when the totals of others are to be stored; PR_NEVER: there are none */
@@ -514,6 +514,7 @@ bool effects_can_refuse(const struct send_effect *effects);
 
 /* engine.c */
 void engine_new_instance(struct engine *e);
+void read_all_anew(struct engine *e);
 void endpoints_call_back(struct engine *e); /* see engine_wants_back() */
 
 /* plan.c */

@@ -11,11 +11,19 @@
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
 #define STOP_MIN_US PR_MILLISECONDS(100)   /* to say goodbye to the store, when nothing is out */
+#define RETUNES_MAX 100                    /* then a new one is made, which keeps nothing of the past */
+#define RETUNE_WAIT_US PR_SECONDS(10)      /* for boxes that cannot follow now; they do when they can */
 #define START_FAILED_STOP_US PR_SECONDS(1) /* nothing is out yet */
 
 struct relay {
     struct relay_options options;
-    struct setting setting;
+    _Atomic(struct setting *) setting; /* by which it works; those before it are kept, since much borrows from them */
+    struct past {
+        struct setting *setting;
+        struct config *config;
+    } past[RETUNES_MAX];
+    size_t past_count;
+    size_t first_count; /* endpoints of the first setting */
     struct monitor monitor;
     struct suspect_limit suspect_limit;
     struct caller caller;
@@ -64,7 +72,7 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
             continue;
         const struct box_loop_options options = { .config = config,
                                                   .box = &config->boxes[i],
-                                                  .setting = &r->setting,
+                                                  .setting = r->setting,
                                                   .store = r->options.store,
                                                   .log = r->options.log,
                                                   .monitor = &r->monitor,
@@ -100,7 +108,7 @@ static void tell_box_loop(void *arg, pr_slice box, const struct engine_inline_re
 static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
 {
     const struct inliner_options options = { .config = r->options.config,
-                                             .setting = &r->setting,
+                                             .setting = r->setting,
                                              .store = r->options.store,
                                              .caller = &r->caller,
                                              .log = r->options.log,
@@ -112,7 +120,38 @@ static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
     r->inliner = inliner_new(&options);
     return r->inliner != NULL
                ? PR_OK
-               : error_set(reterr, PR_ENOMEM, "out of memory for %zu endpoints", r->setting.endpoint_count);
+               : error_set(reterr, PR_ENOMEM, "out of memory for %zu endpoints", r->setting->endpoint_count);
+}
+
+static void setting_free(struct setting *s)
+{
+    if (s == NULL)
+        return;
+    setting_fini(s);
+    free(s);
+}
+
+static int setting_make(const struct relay *r, const struct config *config, struct setting **ret,
+                        struct pr_error *reterr)
+{
+    struct setting *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for the configuration");
+    int rc = setting_init(s, config, r->options.program, r->options.log, reterr);
+    if (rc < 0)
+        setting_free(s);
+    else
+        *ret = s;
+    return rc;
+}
+
+static int relay_make_setting(struct relay *r, const struct config *config, struct pr_error *reterr)
+{
+    struct setting *s = NULL;
+    int rc = setting_make(r, config, &s, reterr);
+    r->setting = s;
+    r->first_count = s != NULL ? s->endpoint_count : 0;
+    return rc;
 }
 
 int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
@@ -128,7 +167,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         return rc;
     }
     ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
-    rc = setting_init(&r->setting, options->config, options->program, options->log, reterr);
+    rc = relay_make_setting(r, options->config, reterr);
     if (rc == PR_OK)
         rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
@@ -139,7 +178,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         relay_free(r);
         return rc;
     }
-    setting_warn(&r->setting, options->config, options->log);
+    setting_warn(r->setting, options->config, options->log);
     *ret_relay = r;
     return PR_OK;
 }
@@ -153,7 +192,11 @@ void relay_free(struct relay *r)
         box_loop_free(r->box_loops[i]);
     free(r->box_loops);
     inliner_free(r->inliner);
-    setting_fini(&r->setting);
+    setting_free(r->setting);
+    for (size_t i = 0; i < r->past_count; i++) {
+        setting_free(r->past[i].setting);
+        config_free(r->past[i].config);
+    }
     pthread_mutex_destroy(&r->drain_lock);
     monitor_fini(&r->monitor);
     free(r);
@@ -207,6 +250,36 @@ int relay_stop(struct relay *r, int64_t timeout_us)
     monitor_unlock(&r->monitor);
     source_threads_join(r->sources);
     return all ? PR_OK : PR_TIMEOUT;
+}
+
+/* ---- Another configuration ---------------------------------------------------------------- */
+
+static bool view_follows(const struct box_loop_view *view, uint64_t setting)
+{
+    return view->ended || (uintptr_t)view->setting == setting;
+}
+
+int relay_retune(struct relay *r, const struct config *config, struct config *old, struct pr_error *reterr)
+{
+    struct setting *s = NULL;
+    if (r->past_count == RETUNES_MAX)
+        return PR_STALE;
+    int rc = setting_make(r, config, &s, reterr);
+    if (rc < 0)
+        return rc;
+    if (!setting_follow(s, r->setting, r->first_count)) {
+        setting_free(s);
+        return PR_STALE;
+    }
+    setting_warn(s, config, r->options.log);
+    for (size_t i = 0; i < r->started; i++)
+        box_loop_retune(r->box_loops[i], s);
+    monitor_lock(&r->monitor);
+    (void)relay_wait(r, view_follows, (uintptr_t)s, time_add(now_us(), RETUNE_WAIT_US));
+    monitor_unlock(&r->monitor);
+    r->past[r->past_count++] = (struct past){ r->setting, old };
+    r->setting = s;
+    return PR_OK;
 }
 
 /* ---- Drain ------------------------------------------------------------------------------- */
@@ -409,19 +482,19 @@ bool relay_has_box(const struct relay *r, pr_slice name)
 
 size_t relay_endpoint_count(const struct relay *r)
 {
-    return r->setting.endpoint_count;
+    return r->setting->endpoint_count;
 }
 
 pr_slice relay_endpoint_name(const struct relay *r, size_t index)
 {
-    ASSERT(index < r->setting.endpoint_count);
-    return r->setting.endpoints[index].name;
+    ASSERT(index < r->setting->endpoint_count);
+    return r->setting->endpoints[index].name;
 }
 
 bool relay_has_endpoint(const struct relay *r, pr_slice name)
 {
-    for (size_t i = 0; i < r->setting.endpoint_count; i++)
-        if (slice_eq(r->setting.endpoints[i].name, name))
+    for (size_t i = 0; i < r->setting->endpoint_count; i++)
+        if (slice_eq(r->setting->endpoints[i].name, name))
             return true;
     return false;
 }
@@ -429,7 +502,7 @@ bool relay_has_endpoint(const struct relay *r, pr_slice name)
 void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view)
 {
     *ret_view = (struct endpoint_view){ 0 };
-    ASSERT(index < r->setting.endpoint_count);
+    ASSERT(index < r->setting->endpoint_count);
     bool delivers = false;
     monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started; i++) {

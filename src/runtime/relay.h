@@ -28,6 +28,10 @@ void relay_free(struct relay *r); /* stop it first; waits for handlers */
 PR_MUST_CHECK int relay_start(struct relay *r, struct pr_error *reterr);
 /* PR_OK, PR_TIMEOUT. */
 int relay_stop(struct relay *r, int64_t timeout_us);
+/* Go on by a configuration that differs in endpoints and routes only: what has not changed is not touched.  PR_OK: old is
+ * taken over, and config is borrowed until free.  Outcome PR_STALE: it takes a new relay.  Fault: config is wrong. */
+PR_MUST_CHECK int relay_retune(struct relay *r, const struct config *config, struct config *old,
+                               struct pr_error *reterr);
 /* PR_OK, PR_TIMEOUT; PR_STALE: a box has ended. */
 int relay_drain(struct relay *r, int64_t timeout_us);
 

@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@ struct runtime {
     struct runtime_options options;
     struct program program;
     struct arena texts; /* of what is registered */
+
+    atomic_bool stops;
 
     /* start, reload and stop go one at a time, under this lock; ... */
     pthread_mutex_t change_lock;
@@ -338,6 +341,7 @@ int runtime_start(struct runtime *rt, struct pr_error *reterr)
 int runtime_stop(struct runtime *rt, int64_t timeout_us)
 {
     int rc = PR_OK;
+    atomic_store(&rt->stops, true); /* a reload that is under way ends with the old relay's stop */
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
     if (rt->state == RUNTIME_RUNNING) {
         rc = relay_stop(rt->relay, timeout_us);
@@ -391,8 +395,40 @@ static bool is_same_store(const struct config *a, const struct config *b)
            a->poll_max_us == b->poll_max_us;
 }
 
+/* A route can make somebody work a box that nobody did before. */
+static bool are_same_boxes(const struct config *a, const struct config *b)
+{
+    for (size_t i = 0; i < a->box_count && a->box_count == b->box_count; i++)
+        if (strcmp(a->boxes[i].name, b->boxes[i].name) != 0 || a->boxes[i].used != b->boxes[i].used)
+            return false;
+    return a->box_count == b->box_count;
+}
+
+/* Only endpoints and routes are others: nothing need stop. */
+static int reload_softly(struct runtime *rt, struct config *config, struct pr_error *reterr)
+{
+    if (!is_same_store(config, rt->config) || !is_same_front(config, rt->config) ||
+        config->rest_digest != rt->config->rest_digest || !are_same_boxes(config, rt->config))
+        return PR_STALE;
+    struct config *old = rt->config;
+    int rc = relay_retune(rt->relay, config, old, reterr);
+    if (rc != PR_OK)
+        return rc;
+    ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
+    rt->config = config;
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    struct pr_error error;
+    if (rt->front != NULL && rt->options.front->retune(rt->front, config, &error) < 0)
+        on_fault(rt, &error); /* it has taken the same before */
+    return PR_OK;
+}
+
 static int reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
 {
+    int soft = reload_softly(rt, config, reterr);
+    if (soft <= PR_OK)
+        return soft;
+
     const struct config *old = rt->config;
     bool keep_store = is_same_store(config, old);
     bool keep_front = is_same_front(config, old);
@@ -412,6 +448,14 @@ static int reload(struct runtime *rt, struct config *config, struct pr_error *re
     }
     FAILPOINT("runtime.reload");
     relay_stop(rt->relay, old->stop_timeout_us); /* what it had to leave the new one finds */
+    if (atomic_load(&rt->stops)) {               /* nothing is to be started any more */
+        relay_free(w.relay);
+        if (!keep_front)
+            stop_front(rt, w.front);
+        if (!keep_store)
+            free_store(w.store);
+        return error_set(reterr, PR_EINVAL, "it is stopping");
+    }
     rc = relay_start(w.relay, reterr);
     if (rc < 0) {
         fall_back(rt, w);

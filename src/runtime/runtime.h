@@ -72,7 +72,8 @@ PR_MUST_CHECK int runtime_drain(struct runtime *rt, int64_t timeout_us, struct p
 int runtime_stop(struct runtime *rt, int64_t timeout_us);
 
 /* Work by another configuration.  Everything that can be checked is checked first: on a fault
- * the old one goes on, and config stays the caller's.  On success it is taken over. */
+ * the old one goes on, and config stays the caller's.  On success it is taken over.  Where only endpoints and routes are
+ * others, those that are the same keep their connections and what they are sending; anything else takes a stop. */
 PR_MUST_CHECK int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr);
 
 /* People's hands on an endpoint, by the program.  PR_OK; PR_ENOTFOUND: the config has no such endpoint. */

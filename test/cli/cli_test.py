@@ -4,6 +4,7 @@
 Usage: cli_test.py POSTRIDER [WORD]    only the tests whose name contains WORD (^WORD: all others).  The output is TAP.
 """
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -12,12 +13,14 @@ import re
 import select
 import shutil
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 import traceback
 import urllib.request
@@ -1096,6 +1099,73 @@ def reload_with_a_wrong_config_keeps_the_old_one(p):  # B203
     id = p.send("--type", "parcel.x")
     wait_for(lambda: p.run("show", id).code == 4, "delivered by the new one")
     p.stop(daemon)
+
+
+class Slow:
+    """A server that takes requests and answers when it is told to."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.taken = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self.listener.accept()[0]
+                connection.recv(65536)
+                self.taken.append(connection)
+
+    def answer(self):
+        for connection in self.taken:
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    def close(self):
+        self.listener.close()
+        for connection in self.taken:
+            connection.close()
+
+
+@test
+def a_slow_request_does_not_stop_reloads_or_signals(p):  # B203
+    slow = Slow()
+
+    def config(more, top=""):
+        p.write("postrider.yaml", "store: sqlite:postrider.db\nstop_timeout: 10m\npoll: {min: 1ms, max: 20ms}\n" + top +
+                f"endpoints:\n  slow: {{url: 'http://127.0.0.1:{slow.port}/', allow_networks: [127.0.0.0/8], timeout: 1h}}\n"
+                "  good: {url: 'exec:/bin/true'" + more + "}\nroutes: [{type: s, to: slow}, {type: g, to: good}]\n")
+
+    def log():
+        return open(os.path.join(p.path, "log")).read()
+
+    try:
+        config("")
+        p.ok("init")
+        daemon = p.start()
+        first = p.send("--type", "s")
+        wait_for(lambda: len(slow.taken) == 1, "under way")
+        config(", timeout: 9s")
+        daemon.send_signal(signal.SIGHUP)
+        wait_for(lambda: "event=reloaded" in log(), "reloaded at once")
+        good = p.send("--type", "g")
+        wait_for(lambda: p.run("show", good).code == 4, "delivered meanwhile")
+        slow.answer()
+        wait_for(lambda: p.run("show", first).code == 4, "what was under way has arrived")
+        assert len(slow.taken) == 1
+        p.send("--type", "s")
+        wait_for(lambda: len(slow.taken) == 2 or len(slow.taken[0].recv(65536)) > 0, "the next one is under way")
+        config("", top="batch: 7\n")  # takes a stop, which waits for what is under way
+        daemon.send_signal(signal.SIGHUP)
+        wait_for(lambda: log().count("event=reloading") == 2, "reloads")
+        daemon.send_signal(signal.SIGTERM)
+        wait_for(lambda: "event=stopping" in log(), "heard during the reload")
+        daemon.send_signal(signal.SIGTERM)
+        daemon.communicate(timeout=DEADLINE_SECONDS)
+        assert daemon.returncode == 1, daemon.returncode
+        has(log(), "stopped at once")
+    finally:
+        slow.close()
 
 
 @test

@@ -353,6 +353,115 @@ static int hold(struct pr_context *context, const struct pr_message *message, vo
     return pr_fail(context, PR_REASON_UNKNOWN, "asked to stop");
 }
 
+#define SLOW_AND_FAST(fast, more)                                                                                      \
+    "endpoints:\n  slow: {url: \"handler:slow\"}\n  fast: {" fast "}\n" more                                           \
+    "routes: [{type: s, to: slow}, {type: f, to: fast}]\n"
+
+TEST(reload_leaves_alone_what_has_not_changed) /* B203 */
+{
+    struct place p;
+    struct hold h = { .block = 1 };
+    struct pr_error error;
+    struct pr_engine_counts counts;
+    place_init(&p);
+    struct runtime *rt = make(&p, "", SLOW_AND_FAST("url: \"null:\"", ""));
+    CHECK_OK(runtime_handle_named(rt, PR_STR("slow"), hold, &h), &error);
+    start(rt);
+    place_send(&p, NULL, "s", "a", 2);
+    place_wait(&p, "SELECT count(*) FROM postrider_in_flight", 1);
+    CHECK_OK(runtime_reload(rt, load(&p, "", SLOW_AND_FAST("url: \"null:\"", "")), &error), &error);
+    CHECK_OK(runtime_reload(rt, load(&p, "", SLOW_AND_FAST("url: \"null:\", timeout: 7s", "")), &error), &error);
+    place_send(&p, NULL, "f", NULL, 3);
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE type = 'f'", 0);
+    /* One that is new comes before the others. */
+    CHECK_OK(runtime_reload(rt,
+                            load(&p, "",
+                                 "endpoints: {new: {url: \"null:\"}, fast: {url: \"null:\"}, slow: {url: "
+                                 "\"handler:slow\"}}\nroutes: [{type: n, to: new}, {type: s, to: slow}]\n"),
+                            &error),
+             &error);
+    place_send(&p, NULL, "n", NULL, 3);
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE type = 'n'", 0);
+    CHECK_EQ(h.calls, 1);
+    CHECK_EQ(h.stopped, 0);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_in_flight"), 1);
+    h.block = 0;
+    drain(rt);
+    CHECK_EQ(h.calls, 2);
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.sent, 8);
+    CHECK_EQ(counts.failed, 0);
+    CHECK_EQ(runtime_config(rt)->endpoint_count, 3);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(reload_does_not_send_to_a_new_endpoint_that_is_paused)
+{
+    struct place p;
+    struct pr_error error;
+    place_init(&p);
+    place_do(&p, "INSERT INTO postrider_endpoint (name, paused_until) VALUES ('new', 9223372036854775807)");
+    struct runtime *rt = make(&p, "", TO_NULL);
+    start(rt);
+    place_send(&p, NULL, "t", NULL, 1);
+    drain(rt);
+    CHECK_OK(runtime_reload(rt,
+                            load(&p, "",
+                                 "endpoints: {e: {url: \"null:\"}, new: {url: \"null:\"}}\n"
+                                 "routes: [{type: n, to: new}, {type: t, to: e}]\n"),
+                            &error),
+             &error);
+    place_send(&p, NULL, "n", NULL, 2);
+    place_send(&p, NULL, "t", NULL, 2);
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE type = 't'", 0);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 2);
+    CHECK_OK(runtime_resume(rt, PR_STR("new"), &error), &error);
+    place_wait(&p, "SELECT count(*) FROM outbox", 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(reload_by_which_an_endpoint_goes_parks_its_messages)
+{
+    struct place p;
+    struct pr_error error;
+    place_init(&p);
+    struct runtime *rt = make(&p, "", SLOW_AND_FAST("url: \"null:\"", ""));
+    struct hold h = { .block = 0 };
+    CHECK_OK(runtime_handle_named(rt, PR_STR("slow"), hold, &h), &error);
+    start(rt);
+    CHECK_OK(runtime_reload(rt, load(&p, "", TO_NULL), &error), &error);
+    place_do(&p, "INSERT INTO outbox (type, destination) VALUES ('s', 'slow')");
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE failure_reason = 9", 1);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(reload_with_many_new_endpoints_and_many_times)
+{
+    struct place p;
+    struct pr_error error;
+    char text[2048];
+    place_init(&p);
+    struct runtime *rt = make(&p, "", TO_NULL);
+    start(rt);
+    for (int i = 0; i < 110; i++) {
+        int n = i < 3 ? 1 : 40; /* more than can be added, and then no fewer */
+        size_t at = (size_t)snprintf(text, sizeof text, "routes: [{type: t%d, to: n%d}]\nendpoints:\n", i, n - 1);
+        for (int k = 0; k < n; k++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "  n%d: {url: \"null:\"}\n", k);
+        snprintf(text + at, sizeof text - at, "  e: {url: \"null:\", timeout: %ds}\n", i % 3 + 1);
+        CHECK_OK(runtime_reload(rt, load(&p, "", text), &error), &error);
+        snprintf(text, sizeof text, "t%d", i);
+        if (i % 10 == 0)
+            place_send(&p, NULL, text, NULL, 1);
+    }
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE failure_reason IS NOT 9", 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
 TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
 {
     struct place p;

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
 #include "cli/cli.h"
 #include "ops/api/http_front.h"
 #include "runtime/threads/crash.h"
+#include "runtime/threads/thread.h"
 #include "runtime/runtime.h"
 
 struct daemon {
@@ -19,27 +22,27 @@ struct daemon {
     struct log log;
     int log_fd;
     int signals;
+    const char *file; /* of the configuration */
+
+    /* A reload has a thread of its own, so that signals are heard meanwhile. */
+    pthread_t reloader;
+    bool reloads, again;
+    int reloaded; /* a wake_fd: it is over */
 };
 
 /* SIGHUP: a wrong file is told, and the old configuration goes on (B203). */
 static void reload(struct daemon *d)
 {
-    const struct config *old = runtime_config(d->rt);
     struct config *config = NULL;
     struct pr_error err;
-    int r;
+    int r = config_load_file(d->file, &config, &err);
 
-    if (!d->cli->config_from_file) {
-        log_emit(&d->log, LOG_WARN, "reload_ignored", LOG_STR("why", "no configuration file"));
-        return;
-    }
-    r = config_load_file(old->file, &config, &err);
     if (r == PR_OK && flag_given(&d->cli->flags, FLAG_STORE))
         r = config_set_store(config, d->cli->flags.values[FLAG_STORE], &err);
     if (r == PR_OK)
         r = runtime_reload(d->rt, config, &err);
     if (r == PR_OK) {
-        log_emit(&d->log, LOG_INFO, "reloaded", LOG_STR("file", runtime_config(d->rt)->file));
+        log_emit(&d->log, LOG_INFO, "reloaded", LOG_STR("file", d->file));
         return;
     }
     config_free(config);
@@ -47,17 +50,54 @@ static void reload(struct daemon *d)
              LOG_STR("next", "keeping the previous configuration"));
 }
 
+static void *reload_thread(void *arg)
+{
+    struct daemon *d = arg;
+
+    reload(d);
+    wake_send(d->reloaded);
+    return NULL;
+}
+
+/* Signals are heard meanwhile; a SIGHUP that comes is one more reload after this one. */
+static void begin_reload(struct daemon *d)
+{
+    struct pr_error err;
+
+    if (!d->cli->config_from_file) {
+        log_emit(&d->log, LOG_WARN, "reload_ignored", LOG_STR("why", "no configuration file"));
+        return;
+    }
+    d->again = d->reloads;
+    if (d->reloads)
+        return;
+    log_emit(&d->log, LOG_INFO, "reloading", LOG_STR("file", d->file));
+    d->reloads = thread_start(&d->reloader, THREAD_STACK_LOOP, "reload", reload_thread, d, &err) == PR_OK;
+    if (!d->reloads)
+        log_emit(&d->log, LOG_ERROR, "reload_failed", LOG_STR("error", err.text));
+}
+
+static void end_reload(struct daemon *d)
+{
+    if (!d->reloads)
+        return;
+    ASSERT(pthread_join(d->reloader, NULL) == 0);
+    wake_clear(d->reloaded);
+    d->reloads = false;
+}
+
 /* Until a signal or a fault: EXIT_DONE, or the fault's. */
 static int serve(struct daemon *d)
 {
     struct pollfd fds[] = { { .fd = d->signals, .events = POLLIN },
-                            { .fd = runtime_fault_fd(d->rt), .events = POLLIN } };
+                            { .fd = runtime_fault_fd(d->rt), .events = POLLIN },
+                            { .fd = d->reloaded, .events = POLLIN } };
     struct pr_error err;
 
     for (;;) {
         struct signalfd_siginfo signal_info;
 
-        if (poll(fds, 2, -1) < 0) {
+        if (poll(fds, ARRAY_LENGTH(fds), -1) < 0) {
             if (errno == EINTR)
                 continue;
             cli_say("poll: %s", strerror(errno));
@@ -68,14 +108,43 @@ static int serve(struct daemon *d)
                 return cli_fault(&err);
             return EXIT_FAILED;
         }
-        if (read(d->signals, &signal_info, sizeof(signal_info)) != (ssize_t)sizeof(signal_info))
+        if (fds[2].revents != 0) {
+            end_reload(d);
+            if (d->again)
+                begin_reload(d);
+        }
+        if (fds[0].revents == 0 || read(d->signals, &signal_info, sizeof(signal_info)) != (ssize_t)sizeof(signal_info))
             continue;
         if (signal_info.ssi_signo != SIGHUP) {
             log_emit(&d->log, LOG_INFO, "stopping", LOG_STR("signal", strsignal((int)signal_info.ssi_signo)));
             return EXIT_DONE;
         }
-        reload(d);
+        begin_reload(d);
     }
+}
+
+/* The second one ends now: what was being delivered counts as an attempt, as after a crash. */
+static void on_second_signal(int number)
+{
+    static const char line[] = "stopped at once: deliveries that were under way count as one attempt each\n";
+
+    (void)number;
+    if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+        _exit(EXIT_FAILED);
+    _exit(EXIT_FAILED);
+}
+
+static void hear_second_signal(void)
+{
+    struct sigaction action = { .sa_handler = on_second_signal };
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static int open_signals(void)
@@ -101,6 +170,7 @@ static int deliver(struct daemon *d)
         printf("http %u\n", runtime_http_port(d->rt));
     (void)fflush(stdout); /* somebody may wait for the port */
     int code = serve(d);
+    hear_second_signal();
     if (runtime_stop(d->rt, runtime_config(d->rt)->stop_timeout_us) == PR_TIMEOUT) {
         /* A handler still runs; runtime_free() would wait for it. */
         char text[160];
@@ -111,6 +181,7 @@ static int deliver(struct daemon *d)
         log_emit(&d->log, LOG_WARN, "stop_timeout", LOG_STR("next", text));
         _exit(code);
     }
+    end_reload(d);
     log_emit(&d->log, LOG_INFO, "stopped");
     return code;
 }
@@ -149,10 +220,14 @@ int run_run(struct cli *cli)
     warn_of_rights(&d, cli->config);
     crash_report_to(d.log_fd, d.log.format);
     d.signals = open_signals();
-    if (d.signals < 0) {
+    d.reloaded = -1;
+    d.file = slice_dup(&cli->arena, slice_from(cli->config->file)).data;
+    if (d.signals < 0 || d.file == NULL) {
         cli_say("signalfd: %s", strerror(errno));
         return EXIT_FAILED;
     }
+    if (wake_open(&d.reloaded, &err) < 0)
+        return cli_fault(&err);
     d.rt = runtime_new(cli->config, &(struct runtime_options){ .log = &d.log, .front = &ops_http_front }, &err);
     if (d.rt == NULL) {
         code = cli_fault(&err);
@@ -161,6 +236,7 @@ int run_run(struct cli *cli)
         code = deliver(&d);
         runtime_free(d.rt);
     }
+    wake_close(d.reloaded);
     (void)close(d.signals);
     return code;
 }

@@ -323,6 +323,8 @@ static int load(struct config *config, pr_slice text, struct pr_error *reterr)
         config->endpoints[i].secret_variables = variables.used;
         config->endpoints[i].secret_variable_count = variables.used_count;
     }
+    if (r == PR_OK)
+        config_digest(config, root);
     return r;
 }
 

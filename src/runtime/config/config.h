@@ -64,6 +64,9 @@ struct config_endpoint {
     const char *const *secret_variables; /* those of struct config */
     size_t secret_variable_count;
     bool mode; /* inline: sent by pr_engine_send() in the caller's thread */
+    uint64_t
+        digest; /* of all that was written about it, and of its files: the same as in another configuration, then it
+                      * need not be touched */
 };
 
 /* A message without a destination goes to the endpoints of all routes that match.  Globs;
@@ -122,6 +125,8 @@ struct config {
     const char *const *secret_variables; /* of the environment, named in ${NAME} */
     size_t secret_variable_count;
     const char *open_secret_file; /* of ${file:}, one that every user of the machine can read; "": none */
+
+    uint64_t routes_digest, rest_digest; /* of the routes; of all that is neither an endpoint nor a route */
 
     struct config_notes *notes; /* where each value came from, for config_show() */
     struct arena arena;

@@ -67,6 +67,10 @@ PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 PR_MUST_CHECK int config_check_box(const struct config_reader *reader, const char *const *box, const char *list,
                                    size_t number);
 
+/* ---- Digests (config_digest.c) ---- */
+/* Of all endpoints, the routes and the rest; root NULL: the file is empty. */
+void config_digest(struct config *config, const struct node *root);
+
 /* PR_ECONFIG with the place of node's key before the text. */
 PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
                                      ...) PR_PRINTF(3, 4);

@@ -132,6 +132,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         return rc;
 
     s->is_inline[s->endpoint_count] = c->mode;
+    s->digests[s->endpoint_count] = c->digest;
     s->endpoints[s->endpoint_count++] = (struct endpoint_setting){
         .name = slice_from(c->name),
         .ordering = c->ordering,
@@ -259,8 +260,10 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
     s->routes = arena_alloc_array(&s->arena, config->route_count, sizeof s->routes[0]);
     s->overrides = arena_alloc_array(&s->arena, handler_count, sizeof s->overrides[0]);
     s->is_inline = arena_alloc_array(&s->arena, endpoints_max, sizeof s->is_inline[0]);
-    if (s->is_inline == NULL || s->endpoints == NULL || s->transports == NULL || s->routes == NULL ||
-        s->overrides == NULL)
+    s->digests = arena_alloc_array(&s->arena, endpoints_max, sizeof s->digests[0]);
+    s->routes_digest = config->routes_digest;
+    if (s->digests == NULL || s->is_inline == NULL || s->endpoints == NULL || s->transports == NULL ||
+        s->routes == NULL || s->overrides == NULL)
         return no_memory(reterr);
 
     int rc = join_rules(s, config->rules, config->rule_count, program, NULL, &s->global, &s->global_count, reterr);
@@ -271,6 +274,67 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
     if (rc == PR_OK)
         rc = add_routes(s, config, reterr);
     return rc == PR_OK ? check_rules(s, program, reterr) : rc;
+}
+
+/* ---- Following another setting ------------------------------------------------------------- */
+
+static size_t find_endpoint(const struct setting *s, pr_slice name)
+{
+    size_t i = 0;
+    while (i < s->endpoint_count && !slice_eq(s->endpoints[i].name, name))
+        i++;
+    return i;
+}
+
+static bool may_follow(const struct setting *s, const struct setting *old, size_t first_count)
+{
+    for (size_t i = 0; i < s->endpoint_count; i++)
+        if (s->is_inline[i])
+            return false;
+    for (size_t i = 0; i < old->endpoint_count; i++) {
+        size_t at = find_endpoint(s, old->endpoints[i].name);
+        if (old->is_inline[i] || at == s->endpoint_count || s->endpoints[at].ordering != old->endpoints[i].ordering)
+            return false;
+    }
+    return s->endpoint_count <= first_count + ENDPOINTS_SPARE;
+}
+
+static void swap_endpoints(struct setting *s, size_t a, size_t b)
+{
+    struct endpoint_setting endpoint = s->endpoints[a];
+    struct endpoint_config transport = s->transports[a];
+    uint64_t digest = s->digests[a];
+
+    s->endpoints[a] = s->endpoints[b];
+    s->transports[a] = s->transports[b];
+    s->digests[a] = s->digests[b];
+    s->endpoints[b] = endpoint;
+    s->transports[b] = transport;
+    s->digests[b] = digest;
+}
+
+static void swap_targets(struct route *routes, size_t count, unsigned a, unsigned b)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < routes[i].to_count; k++) {
+            unsigned *to = (unsigned *)(uintptr_t)&routes[i].to[k]; /* ours, from the arena */
+            *to = *to == a ? b : *to == b ? a : *to;
+        }
+}
+
+bool setting_follow(struct setting *s, const struct setting *old, size_t first_count)
+{
+    if (!may_follow(s, old, first_count))
+        return false;
+    for (unsigned i = 0; i < old->endpoint_count; i++) {
+        unsigned at = (unsigned)find_endpoint(s, old->endpoints[i].name);
+        if (at == i)
+            continue;
+        swap_endpoints(s, i, at);
+        swap_targets(s->routes, s->route_count, i, at);
+        swap_targets(s->overrides, s->override_count, i, at);
+    }
+    return true;
 }
 
 struct warning {

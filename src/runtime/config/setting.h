@@ -15,7 +15,9 @@ struct setting {
     size_t endpoint_count;
     struct route *routes, *overrides;
     size_t route_count, override_count;
-    bool *is_inline;           /* by the same index: mode: inline */
+    bool *is_inline;   /* by the same index: mode: inline */
+    uint64_t *digests; /* by the same index: see struct config_endpoint */
+    uint64_t routes_digest;
     const struct rule *global; /* of the config, then of the program */
     size_t global_count;
     struct arena arena;
@@ -25,6 +27,10 @@ struct setting {
  * Fault PR_ECONFIG, PR_ENOMEM; fini is safe after it. */
 PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config, const struct program *program,
                                struct log *log, struct pr_error *reterr);
+/* Give the endpoints the numbers that they have in another setting, and those that are new the numbers behind; then running
+ * engines may go on by it (engine_retune).  False: they cannot, since an endpoint is gone, has another ordering, or is
+ * inline; or since there are more new ones than ENDPOINTS_SPARE, by the count of the first setting.  */
+PR_MUST_CHECK bool setting_follow(struct setting *s, const struct setting *old, size_t first_count);
 /* Rules that do not do what their writer thinks: one warning each. */
 void setting_warn(const struct setting *s, const struct config *config, struct log *log);
 void setting_fini(struct setting *s);

@@ -36,6 +36,8 @@ struct box_loop {
     struct engine *engine;
     struct store_session session;
     struct transport_thread **transport_threads; /* by endpoint; NULL until the first delivery */
+    struct transport_thread **retired;           /* of endpoints that have changed, until what they carry has ended */
+    size_t retired_count, retired_room;
     struct results results;
     struct result_list heard; /* taken from results, memory in turn */
     struct inline_results news;
@@ -46,6 +48,7 @@ struct box_loop {
     /* Guarded by the monitor: */
     struct box_loop_view view;
     uint64_t look_wanted;
+    const struct setting *setting_wanted;
     bool stop_wanted;
     int64_t stop_deadline_us;
 
@@ -366,6 +369,81 @@ static void box_loop_hand_out(struct box_loop *d)
     }
 }
 
+static void box_loop_publish(struct box_loop *d, int64_t now);
+
+/* ---- Another setting ------------------------------------------------------------------------- */
+
+static void box_loop_free_retired(struct box_loop *d, bool wait)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < d->retired_count; i++) {
+        if (wait || transport_thread_is_over(d->retired[i]))
+            transport_thread_free(d->retired[i]);
+        else
+            d->retired[kept++] = d->retired[i];
+    }
+    d->retired_count = kept;
+}
+
+/* What it carries may finish; the next delivery makes another one.  False: no memory. */
+static bool box_loop_retire(struct box_loop *d, size_t endpoint)
+{
+    if (d->transport_threads[endpoint] == NULL)
+        return true;
+    if (d->retired_count == d->retired_room) {
+        size_t room = 2 * d->retired_room + 8;
+        void *list = reallocarray(d->retired, room, sizeof d->retired[0]);
+        if (list == NULL)
+            return false;
+        d->retired = list;
+        d->retired_room = room;
+    }
+    transport_thread_recall(d->transport_threads[endpoint], RECALL_QUIT);
+    d->retired[d->retired_count++] = d->transport_threads[endpoint];
+    d->transport_threads[endpoint] = NULL;
+    return true;
+}
+
+static int box_loop_retune_engine(struct box_loop *d, const struct setting *s, const struct query_reply *states)
+{
+    const struct setting *old = d->options.setting;
+    struct engine_setting *engine = &d->engine_setting;
+    engine->endpoints = s->endpoints;
+    engine->endpoint_count = s->endpoint_count;
+    engine->routes = s->routes;
+    engine->route_count = s->route_count;
+    engine->overrides = s->overrides;
+    engine->override_count = s->override_count;
+    bool reread = s->endpoint_count != old->endpoint_count || s->routes_digest != old->routes_digest;
+    return engine_retune(d->engine, engine, states->endpoints, states->endpoint_count, reread);
+}
+
+/* Tried again in the next round when the store or the memory does not allow it now. */
+static void box_loop_follow(struct box_loop *d, const struct setting *s)
+{
+    const struct setting *old = d->options.setting;
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query_reply states = { 0 };
+    struct pr_error error;
+    struct arena arena;
+    if (d->again || d->phase != STOP_NOT)
+        return;
+    arena_init(&arena, QUERY_BLOCK);
+    int rc = s->endpoint_count > old->endpoint_count ? store_query(d->options.store, &query, &arena, &states, &error)
+                                                     : PR_OK;
+    for (size_t i = 0; rc == PR_OK && i < old->endpoint_count; i++)
+        if (s->digests[i] != old->digests[i] && !box_loop_retire(d, i))
+            rc = PR_ENOMEM;
+    if (rc == PR_OK)
+        rc = box_loop_retune_engine(d, s, &states);
+    arena_fini(&arena);
+    if (rc == PR_OK) {
+        d->options.setting = s;
+        d->changed = true;
+        box_loop_publish(d, now_us());
+    }
+}
+
 /* ---- Orders, and what others see ----------------------------------------------------------- */
 
 static void box_loop_hear(struct box_loop *d)
@@ -375,7 +453,12 @@ static void box_loop_hear(struct box_loop *d)
     uint64_t look = d->look_wanted;
     bool stop = d->stop_wanted;
     int64_t deadline_us = d->stop_deadline_us;
+    const struct setting *setting = d->setting_wanted;
     monitor_unlock(d->options.monitor);
+
+    if (setting != NULL && setting != d->options.setting)
+        box_loop_follow(d, setting);
+    box_loop_free_retired(d, false);
 
     if (look != d->looked) {
         d->looking = look;
@@ -503,6 +586,7 @@ static void box_loop_publish(struct box_loop *d, int64_t now)
     if (v->deaths.count != d->deaths.count)
         v->deaths = d->deaths;
     v->trouble = d->trouble;
+    v->setting = d->options.setting;
     v->looked = d->looked;
     v->idle = idle;
     v->tick_us = now;
@@ -624,8 +708,10 @@ int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_b
         return error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
     d->options = *options;
     d->wake_fd = -1;
-    d->transport_threads = calloc(endpoint_count + 1, sizeof d->transport_threads[0]);
-    d->view.endpoints = calloc(endpoint_count + 1, sizeof d->view.endpoints[0]);
+    const size_t room = endpoint_count + ENDPOINTS_SPARE + 1;
+    d->transport_threads = calloc(room, sizeof d->transport_threads[0]);
+    d->view.endpoints = calloc(room, sizeof d->view.endpoints[0]);
+    d->view.setting = options->setting;
     int rc = d->transport_threads != NULL && d->view.endpoints != NULL
                  ? wake_open(&d->wake_fd, reterr)
                  : error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
@@ -663,6 +749,8 @@ void box_loop_free(struct box_loop *d)
         ASSERT(pthread_join(d->thread, NULL) == 0);
     for (size_t i = 0; d->transport_threads != NULL && i < d->options.setting->endpoint_count; i++)
         transport_thread_free(d->transport_threads[i]);
+    box_loop_free_retired(d, true);
+    free(d->retired);
     engine_free(d->engine); /* after the transport threads: they borrow its deliveries */
     results_fini(&d->results);
     inline_results_fini(&d->news);
@@ -682,6 +770,14 @@ void box_loop_look(struct box_loop *d, uint64_t number)
 {
     monitor_lock(d->options.monitor);
     d->look_wanted = number;
+    monitor_unlock(d->options.monitor);
+    wake_send(d->wake_fd);
+}
+
+void box_loop_retune(struct box_loop *d, const struct setting *setting)
+{
+    monitor_lock(d->options.monitor);
+    d->setting_wanted = setting;
     monitor_unlock(d->options.monitor);
     wake_send(d->wake_fd);
 }

@@ -35,13 +35,14 @@ struct box_loop_view {
     struct histogram cycles;         /* how long the store took */
     int lanes;                       /* owned */
     struct incident_ring failures, deaths;
-    uint64_t looked;         /* the last number of box_loop_look() that was answered ... */
-    bool idle;               /* ... and then there was nothing to do */
-    int64_t tick_us;         /* when the loop last went round (monotonic) */
-    bool joined;             /* the store has answered at least once */
-    bool standby;            /* it has had no lanes for STANDBY_US: another instance works the box */
-    struct pr_error trouble; /* code 0: the store is fine */
-    bool ended, left_behind; /* the thread is gone; it could not finish everything */
+    uint64_t looked;               /* the last number of box_loop_look() that was answered ... */
+    bool idle;                     /* ... and then there was nothing to do */
+    const struct setting *setting; /* by which it works */
+    int64_t tick_us;               /* when the loop last went round (monotonic) */
+    bool joined;                   /* the store has answered at least once */
+    bool standby;                  /* it has had no lanes for STANDBY_US: another instance works the box */
+    struct pr_error trouble;       /* code 0: the store is fine */
+    bool ended, left_behind;       /* the thread is gone; it could not finish everything */
 };
 
 struct box_loop;
@@ -56,6 +57,10 @@ void box_loop_free(struct box_loop *d);
 /* Orders; they return at once. */
 void box_loop_look(struct box_loop *d, uint64_t number);     /* look into the store now, and say so */
 void box_loop_stop(struct box_loop *d, int64_t deadline_us); /* finish or hand back; gone by then */
+
+/* Go on by this setting, which follows the one before (setting_follow); both are borrowed until free.  What is under way
+ * at endpoints that have not changed is not touched, and what is at others may finish.  The view tells when. */
+void box_loop_retune(struct box_loop *d, const struct setting *setting);
 
 /* What was sent inline to an endpoint, from any thread. */
 void box_loop_tell(struct box_loop *d, const struct engine_inline_result *news);

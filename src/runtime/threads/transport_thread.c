@@ -38,7 +38,7 @@ struct transport_thread {
     pthread_mutex_t lock; /* guards: */
     struct backlog given;
     size_t recalled; /* of given: they came before the cancel */
-    bool cancel, quit;
+    bool cancel, quit, over;
 
     /* The thread's own: */
     struct transport transport;
@@ -259,6 +259,9 @@ static void *transport_thread_run(void *arg)
     }
     transport_close(&c->transport);
     crash_thread_end();
+    ASSERT(pthread_mutex_lock(&c->lock) == 0);
+    c->over = true;
+    ASSERT(pthread_mutex_unlock(&c->lock) == 0);
     return NULL;
 }
 
@@ -309,6 +312,14 @@ void transport_thread_recall(struct transport_thread *c, enum recall recall)
     c->recalled = c->given.count;
     ASSERT(pthread_mutex_unlock(&c->lock) == 0);
     wake_send(c->wake_fd);
+}
+
+bool transport_thread_is_over(struct transport_thread *c)
+{
+    ASSERT(pthread_mutex_lock(&c->lock) == 0);
+    bool over = c->over;
+    ASSERT(pthread_mutex_unlock(&c->lock) == 0);
+    return over;
 }
 
 void transport_thread_free(struct transport_thread *c)

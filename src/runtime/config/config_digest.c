@@ -1,0 +1,62 @@
+/* What of a configuration has changed since another one was loaded: digests of the expanded text. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "base/slice.h"
+#include "runtime/config/config.h"
+#include "runtime/config/config_node.h"
+#include "runtime/config/config_notes.h"
+
+static uint64_t add_text(uint64_t digest, const char *text)
+{
+    return hash_slice(digest, slice_from(text != NULL ? text : ""));
+}
+
+static uint64_t add_node(uint64_t digest, const struct node *node)
+{
+    if (node == NULL)
+        return hash_u64(digest);
+    digest = hash_u64(digest + (uint64_t)node->kind + 1 + (node->plain ? 8 : 0));
+    digest = add_text(add_text(digest, node->key), node->text);
+    for (const struct node *child = node->first; child != NULL; child = child->next)
+        digest = add_node(digest, child);
+    return hash_u64(digest);
+}
+
+/* A certificate that was renewed under its name is another one. */
+static uint64_t add_file(uint64_t digest, const char *path)
+{
+    struct stat file;
+
+    if (path == NULL || path[0] == '\0' || stat(path, &file) != 0)
+        return digest;
+    const uint64_t facts[] = { file.st_dev, file.st_ino, (uint64_t)file.st_size, (uint64_t)file.st_mtim.tv_sec,
+                               (uint64_t)file.st_mtim.tv_nsec };
+    return hash_bytes(digest, facts, sizeof(facts));
+}
+
+static uint64_t endpoint_digest(const struct config_endpoint *e, const struct node *node)
+{
+    uint64_t digest = add_node(1, node);
+
+    digest = add_file(add_file(add_file(digest, e->ca), e->cert), e->key);
+    /* Programs do not get the variables that hold secrets, wherever in the file these are named. */
+    for (size_t i = 0; strncmp(e->url, "exec:", 5) == 0 && i < e->secret_variable_count; i++)
+        digest = add_text(digest, e->secret_variables[i]);
+    return digest;
+}
+
+void config_digest(struct config *config, const struct node *root)
+{
+    const struct node *endpoints = root != NULL ? node_find(root, "endpoints") : NULL;
+
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        config->endpoints[i].digest = endpoint_digest(
+            &config->endpoints[i], endpoints != NULL ? node_find(endpoints, config->endpoints[i].name) : NULL);
+    config->routes_digest = add_node(1, root != NULL ? node_find(root, "routes") : NULL);
+    config->rest_digest = 1;
+    for (const struct node *n = root != NULL ? root->first : NULL; n != NULL; n = n->next)
+        if (strcmp(n->key, "endpoints") != 0 && strcmp(n->key, "routes") != 0)
+            config->rest_digest = add_node(config->rest_digest, n);
+}
