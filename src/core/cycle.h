@@ -134,6 +134,11 @@ struct evidence {
     pr_slice endpoint, type;
 };
 
+/* How long the store keeps what nobody works on any more, by the store's clock. */
+struct retention {
+    int64_t dead_us, audit_us; /* dead letters, what people did; 0: for ever */
+};
+
 struct held_read {
     pr_slice key;       /* rows with this held_by, in seq order */
     int64_t after_seq;  /* exclusive */
@@ -172,6 +177,7 @@ struct cycle {
     const struct evidence *delivered; /* just now, of all boxes: the store's now is kept of each */
     size_t delivered_count;
     int64_t keep_us; /* > 0: completed rows go to `done` for so long */
+    struct retention retention;
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
     size_t fresh_rows, fresh_bytes; /* stops at whichever is reached; at least one row */

@@ -92,6 +92,7 @@ struct engine_setting { /* everything is borrowed until engine_free */
     size_t window_count; /* limits.in_flight */
     size_t window_bytes;
     int64_t keep_us;
+    struct retention retention;
     size_t payload_max;
     int64_t poll_us;  /* how often to look for what came unannounced (poll.max) */
     uint64_t seed;    /* jitter */

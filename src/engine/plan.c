@@ -407,6 +407,7 @@ static void begin_cycle(struct engine *e)
         .lease_us = e->setting.lease_us,
         .name = e->setting.name,
         .keep_us = e->setting.keep_us,
+        .retention = e->setting.retention,
         .notice_after = e->notice_after,
         .payload_max = e->setting.payload_max,
     };

@@ -230,6 +230,35 @@ def test_each_role_can_do_its_part_and_no_more(place):
         drop_roles(place, roles)
 
 
+AUDIT_OF_LAST_YEAR = """INSERT INTO {s}.audit (at, who, action, target, why, matched, changed, refused)
+    VALUES (now() - interval '400 days', 'ann', 'retry', '{}', '', 1, 1, 0)"""
+
+
+def test_a_relay_removes_old_lines_of_the_record_if_it_has_the_right_and_delivers_if_not(place):
+    place.ok("init")
+    with open(os.path.join(place.path, "kept.yaml"), "w") as file:
+        file.write("retention: {audit: 365d}\n" + NULL)
+    roles = make_roles(place)
+    try:
+        place.psql(AUDIT_OF_LAST_YEAR)
+        first = place.start("retention: {audit: 365d}\n" + NULL, user=roles["relay"])
+        until("it says that it may not", lambda: "purge_failed" in open(first.log).read())
+        place.psql("INSERT INTO {s}.outbox (type, payload) VALUES ('a', 'x')", user=roles["app"])
+        until("it delivers", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+        assert place.psql("SELECT count(*) FROM {s}.audit") == "1"
+        first.terminate()
+        assert first.wait(DEADLINE_SECONDS) == 0, open(first.log).read()
+        place.psql(place.ok("init", "--grants", "-c", "kept.yaml"))
+        second = place.start("retention: {audit: 365d}\n" + NULL, user=roles["relay"])
+        until("the line is gone", lambda: place.psql("SELECT count(*) FROM {s}.audit") == "0")
+        assert "permission" not in open(second.log).read(), open(second.log).read()
+        place.psql("DELETE FROM {s}.audit", user=roles["admin"], fails="permission denied")
+        second.terminate()
+        assert second.wait(DEADLINE_SECONDS) == 0, open(second.log).read()
+    finally:
+        drop_roles(place, roles)
+
+
 def drop_roles(place, roles):
     for role in roles.values():
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))

@@ -186,6 +186,13 @@ void suite_repair(struct suite *s, pr_id id, const char *payload)
     s->kind->repair(s, id, payload);
 }
 
+int64_t suite_table_count(struct suite *s, const char *table)
+{
+    if (s->kind->count == NULL)
+        SKIP("there is no way past the store");
+    return s->kind->count(s, table);
+}
+
 void *suite_tx_begin(struct suite *s)
 {
     if (s->kind->tx_begin == NULL)

@@ -48,6 +48,9 @@ struct suite_kind {
     void (*plant)(struct suite *s, const char *box, const struct plant *plant); /* NULL: no way in */
     void (*repair)(struct suite *s, pr_id id, const char *payload); /* of a row of outbox; NULL: no way in */
 
+    int64_t (*count)(struct suite *s, const char *table); /* by SQL; the name without a prefix.  NULL: no way in */
+    void (*age_notices)(struct suite *s); /* by two hours, where they have a clock of their own.  NULL: they have not */
+
     void (*effects)(struct suite *s, struct buf *ret); /* what effects left behind, a line each.  NULL: no way in */
 
     /* Senders' transactions; with STORE_CAN_COMMIT_LATE several at once, and seqs are drawn by
@@ -134,6 +137,9 @@ void *suite_tx_begin(struct suite *s); /* skips the test where senders have none
 
 /* A stream that lives in this lane. */
 pr_slice suite_stream_in_lane(struct suite *s, unsigned lane);
+
+/* How many rows a table has, by SQL: "done", "dead_letter".  Skips the test where there is no way in. */
+int64_t suite_table_count(struct suite *s, const char *table);
 
 /* ---- Workers ---------------------------------------------------------------------- */
 

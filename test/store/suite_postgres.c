@@ -193,6 +193,25 @@ static void postgres_repair(struct suite *s, pr_id id, const char *payload)
     PQfinish(pg);
 }
 
+static int64_t postgres_count(struct suite *s, const char *table)
+{
+    (void)s;
+    char sql[128];
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM %%s.%s", table);
+    PGconn *pg = suite_pg_connect();
+    int64_t count = suite_pg_number(pg, sql);
+    PQfinish(pg);
+    return count;
+}
+
+static void postgres_age_notices(struct suite *s)
+{
+    (void)s;
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "UPDATE %s.control SET at = at - interval '2 hours'");
+    PQfinish(pg);
+}
+
 static void *postgres_begin(struct suite *s)
 {
     (void)s;
@@ -251,6 +270,8 @@ const struct suite_kind suite_postgres = {
     .destroy = postgres_destroy,
     .plant = postgres_plant,
     .repair = postgres_repair,
+    .count = postgres_count,
+    .age_notices = postgres_age_notices,
     .effects = postgres_effects,
     .tx_begin = postgres_begin,
     .tx_add = postgres_add,

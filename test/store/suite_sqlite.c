@@ -97,6 +97,20 @@ static void sqlite_repair(struct suite *s, pr_id id, const char *payload)
     CHECK_EQ(changed, 1);
 }
 
+static int64_t sqlite_count(struct suite *s, const char *table)
+{
+    sqlite3 *db = sqlite_raw(s);
+    sqlite3_stmt *statement = NULL;
+    char sql[128];
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM postrider_%s", table);
+    CHECK_EQ(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    CHECK_EQ(sqlite3_step(statement), SQLITE_ROW);
+    int64_t count = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return count;
+}
+
 static void sqlite_effects(struct suite *s, struct buf *ret)
 {
     static const char sql[] =
@@ -161,6 +175,7 @@ const struct suite_kind suite_sqlite = {
     .destroy = sqlite_destroy,
     .plant = sqlite_plant,
     .repair = sqlite_repair,
+    .count = sqlite_count,
     .effects = sqlite_effects,
     .finish = sqlite_finish,
     .tx_begin = sqlite_begin,

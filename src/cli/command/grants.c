@@ -49,8 +49,9 @@ static void print_application(struct cli *cli, pr_slice s)
                SLICE_ARGS(s), cli->config->boxes[i].name, SLICE_ARGS(s));
 }
 
-/* What people did is written once and never changed; who does nothing in their names does not write it. */
-static void print_worker(pr_slice s, const char *role, const char *about, bool for_people)
+/* What people did is written once and never changed; who does nothing in their names does not write it.  Only a relay that is
+ * told to (retention.audit) removes what is old. */
+static void print_worker(pr_slice s, const char *role, const char *about, bool for_people, bool purges_audit)
 {
     printf("\n-- %s\n", about);
     print_role(s, role);
@@ -58,9 +59,10 @@ static void print_worker(pr_slice s, const char *role, const char *about, bool f
            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "REVOKE INSERT, UPDATE, DELETE ON \"%.*s\".meta FROM \"%.*s_%s\";\n"
-           "REVOKE %sUPDATE, DELETE ON \"%.*s\".audit FROM \"%.*s_%s\";\n",
+           "REVOKE %sUPDATE%s ON \"%.*s\".audit FROM \"%.*s_%s\";\n",
            SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
-           SLICE_ARGS(s), SLICE_ARGS(s), role, for_people ? "" : "INSERT, ", SLICE_ARGS(s), SLICE_ARGS(s), role);
+           SLICE_ARGS(s), SLICE_ARGS(s), role, for_people ? "" : "INSERT, ", purges_audit ? "" : ", DELETE",
+           SLICE_ARGS(s), SLICE_ARGS(s), role);
 }
 
 int cli_print_grants(struct cli *cli)
@@ -75,10 +77,11 @@ int cli_print_grants(struct cli *cli)
            SLICE_ARGS(s));
     print_application(cli, s);
     bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders come to it, too */
-    print_worker(s, "relay", has_http ? "postrider run, with its HTTP API." : "postrider run.", has_http);
+    print_worker(s, "relay", has_http ? "postrider run, with its HTTP API." : "postrider run.", has_http,
+                 cli->config->retention.audit_us > 0);
     if (config_wal(cli->config) != NULL)
         printf("-- The server's log is a source. The login role of postrider run needs this; it is not inherited:\n"
                "-- ALTER ROLE NAME REPLICATION;\n");
-    print_worker(s, "admin", "People: every command but init.", true);
+    print_worker(s, "admin", "People: every command but init.", true, false);
     return EXIT_DONE;
 }

@@ -100,6 +100,8 @@ struct config {
     int in_flight_max;
     int64_t in_flight_bytes_max;
 
+    struct retention retention;
+
     /* outbox and inbox come first, named in the file or not. */
     struct config_box *boxes;
     size_t box_count;

@@ -119,6 +119,24 @@ static const struct option_section option_watch = {
     SECTION(watch_options)
 };
 
+static const struct option retention_options[] = {
+    { "dead", OPTION_DURATION, "0s",
+      "How long dead letters are kept; after that they are removed, and strict streams no longer wait behind them. "
+      "`0s`: forever.",
+      FIELD(config, retention.dead_us), .min = 0, .max = DAYS(36500) },
+    { "audit", OPTION_DURATION, "0s",
+      "How long the audit log is kept. `0s`: forever. On PostgreSQL with roles, run `postrider init --grants` again: "
+      "the relay then needs the right to delete.",
+      FIELD(config, retention.audit_us), .min = 0, .max = DAYS(36500) },
+};
+static const struct option_section option_retention = {
+    "retention",
+    "How long the store keeps what is no longer worked on, for all boxes. Running instances remove what is older, in "
+    "small pieces, also while they are idle.\n"
+    "Delivered messages: `boxes.NAME.keep`.",
+    SECTION(retention_options)
+};
+
 static const struct option root_options[] = {
     { "store", OPTION_TEXT, "sqlite:postrider.db",
       "Where the messages are stored: `sqlite:FILE`, relative to the current directory, or "
@@ -135,6 +153,7 @@ static const struct option root_options[] = {
     { "stop_timeout", OPTION_DURATION, "10s", "How long a stop waits for running deliveries.",
       FIELD(config, stop_timeout_us), .min = 0, .max = PR_SECONDS(3600) },
     { "limits", OPTION_SECTION, "", "", .section = &option_limits },
+    { "retention", OPTION_SECTION, "", "", .section = &option_retention },
     { "boxes", OPTION_NAMED, "", "", COUNTED(config, boxes, box_count), .item_size = sizeof(struct config_box),
       .section = &option_box, .max = 256, .built_in = built_in_boxes, .is_name = option_is_box_name,
       .name_rule = "letters, digits and _, at most 63, not starting with a digit, and not a name that Postrider uses "

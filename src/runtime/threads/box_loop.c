@@ -680,6 +680,7 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
         .window_count = (size_t)config->in_flight_max,
         .window_bytes = (size_t)config->in_flight_bytes_max,
         .keep_us = d->options.box->keep_us,
+        .retention = config->retention,
         .payload_max = (size_t)config->payload_max,
         .poll_us = config->poll_max_us,
         .endpoints = s->endpoints,

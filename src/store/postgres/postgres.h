@@ -14,7 +14,7 @@
  *   ctid_cache.c     where they were seen                 sweep.c    those that were overlooked
  *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
- *   repaired.c rows that were changed by plain SQL
+ *   repaired.c rows that were changed by plain SQL  purge.c    what is removed by its age
  *   sql.c      the port for people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
  *   breaker.c  breakers that are not closed
@@ -107,11 +107,12 @@ struct pg_session {
     uint64_t number;  /* the latest cycle that was answered */
     uint64_t told_by; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
     int64_t told_start;
-    uint64_t uncertain;  /* the cycle whose commit may have happened; 0: none */
-    bool wary;           /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
-    bool births_barred;  /* somebody's open transaction makes what an effect would: not now */
-    uint64_t idle_claim; /* a claim row that is only there as a key: deleted by the next; 0: none */
-    int64_t purge_at_us;
+    uint64_t uncertain;      /* the cycle whose commit may have happened; 0: none */
+    bool wary;               /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
+    bool births_barred;      /* somebody's open transaction makes what an effect would: not now */
+    uint64_t idle_claim;     /* a claim row that is only there as a key: deleted by the next; 0: none */
+    int64_t purge_at_us;     /* the next piece of what is over (purge.c) ... */
+    bool purge_more;         /* ... is there: the latest one was full */
     int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
@@ -221,7 +222,6 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 
 /* evidence.c */
 void pg_evidence_add(struct cycle_run *run);
-void pg_evidence_add_purge(struct cycle_run *run);
 void pg_evidence_ask(struct cycle_run *run, PGresult **ret);
 PR_MUST_CHECK int pg_evidence_take(struct cycle_run *run, const PGresult *result);
 
@@ -254,11 +254,14 @@ PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, in
 PR_MUST_CHECK int pg_repairs_take(struct cycle_run *run, int64_t lines); /* with the notices, in their array */
 void pg_repairs_tell(struct pg_session *session);
 
+/* purge.c */
+#define PURGE_AGAIN_US PR_MILLISECONDS(100) /* behind a piece that was full */
+void pg_purge(struct pg_session *session, const struct cycle *cycle);
+
 /* notice.c, wait.c */
 void pg_notices_add(struct cycle_run *run);
 void pg_clock_take(struct cycle_run *run); /* comes with the notices */
 PR_MUST_CHECK int pg_notices_take(struct cycle_run *run);
-void pg_purge_add(struct cycle_run *run);
 PR_MUST_CHECK int pg_endpoints_take(const PGresult *result, struct arena *arena, struct endpoint_state **ret,
                                     size_t *ret_count, struct pr_error *reterr);
 extern const char PG_ENDPOINTS[];

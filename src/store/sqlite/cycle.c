@@ -123,7 +123,8 @@ static int cycle_fence(struct cycle_run *run, struct standing *standing)
 /* A pure read turned out to need the write lock. */
 static int cycle_must_write(struct cycle_run *run, const struct standing *standing, bool *ret)
 {
-    *ret = standing->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2;
+    *ret = standing->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2 ||
+           (run->owner && run->session->purge_more && purge_is_due(run));
     if (*ret || run->owner)
         return PR_OK;
     return lease_can_take(run, ret);
@@ -153,7 +154,7 @@ static int cycle_change(struct cycle_run *run)
     if (rc == PR_OK && !run->replayed)
         rc = evidence_write(run);
     if (rc == PR_OK && run->owner)
-        rc = notices_purge(run);
+        rc = purge_run(run);
     return rc;
 }
 
@@ -163,11 +164,8 @@ static int cycle_write(struct cycle_run *run, struct standing *standing)
     bool take = false;
     int rc = PR_OK;
 
-    if (!standing->known) {
+    if (!standing->known)
         rc = lease_join(run, standing);
-        if (rc == PR_OK)
-            rc = evidence_purge(run);
-    }
     if (rc == PR_OK && !run->owner)
         rc = lease_can_take(run, &take);
     if (rc == PR_OK && take)

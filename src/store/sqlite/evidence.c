@@ -5,7 +5,6 @@
 #include "store/sqlite/sqlite.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
-#define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than anybody is tried on */
 
 int evidence_write(struct cycle_run *run)
 {
@@ -18,12 +17,6 @@ int evidence_write(struct cycle_run *run)
                      NO_BOX, VALUES(V_TEXT(e->endpoint), V_TEXT(e->type), V_INT(run->now_us)), NULL, run->reterr);
     }
     return rc;
-}
-
-int evidence_purge(struct cycle_run *run)
-{
-    return conn_do(run->conn, "DELETE FROM postrider_evidence WHERE delivered_at < ?1", NO_BOX,
-                   VALUES(V_INT(time_sub(run->now_us, EVIDENCE_KEEP_US))), NULL, run->reterr);
 }
 
 int evidence_read(struct cycle_run *run)

@@ -4,9 +4,6 @@
 #include "store/sqlite/sqlite.h"
 
 #define NOTICES_PER_CYCLE 1000
-#define NOTICE_AGE_US PR_MINUTES(60) /* who sleeps for longer reads everything anew */
-#define PURGE_EVERY_US PR_SECONDS(1)
-#define PURGE_PIECE 1000 /* rows in one cycle */
 
 static int slice_keep(struct arena *arena, pr_slice s, pr_slice *ret, struct pr_error *reterr)
 {
@@ -228,27 +225,4 @@ int notices_read(struct cycle_run *run, bool joined)
         return rc < 0 ? rc : PR_OK;
     reply->endpoints_known = true;
     return endpoints_read(run->conn, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
-}
-
-/* Old notices and kept messages whose time is over, in pieces.  A notice from the far future
- * is one from before the machine was started anew. */
-int notices_purge(struct cycle_run *run)
-{
-    if (run->mono_us < run->session->purge_next_us)
-        return PR_OK;
-    run->session->purge_next_us = time_add(run->mono_us, PURGE_EVERY_US);
-    int rc = conn_do(run->conn,
-                     "DELETE FROM postrider_control WHERE number IN (SELECT number FROM postrider_control"
-                     " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
-                     run->session->box,
-                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)), V_INT(time_add(run->mono_us, NOTICE_AGE_US)),
-                            V_INT(PURGE_PIECE)),
-                     NULL, run->reterr);
-    if (rc == PR_OK)
-        rc = conn_do(
-            run->conn,
-            "DELETE FROM postrider_done WHERE row_id IN (SELECT row_id FROM postrider_done WHERE keep_until <= ?1"
-            " ORDER BY keep_until LIMIT ?2)",
-            run->session->box, VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)), NULL, run->reterr);
-    return rc;
 }

@@ -11,7 +11,7 @@
  *   notice.c   operators' notices and endpoints         wait.c     wake-ups
  *   enqueue.c  new messages, committed in groups        send.c     ... on the caller's connection
  *   sql.c      the port for people's questions          breaker.c  breakers that are not closed
- *   admin.c    people's orders
+ *   admin.c    people's orders                          purge.c    what is removed by its age
  */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
@@ -71,12 +71,13 @@ struct session {
 
     /* Who we are: as the latest cycle left it. */
     pr_id instance;
-    uint64_t number; /* the latest cycle that was answered */
-    bool owner;      /* we work the box */
-    bool probe_lock; /* standing by: a free lock file would say that the owner died */
-    int lock_fd;     /* -1: no lock file */
-    bool locked;     /* the lock file is ours */
-    int64_t purge_next_us;
+    uint64_t number;         /* the latest cycle that was answered */
+    bool owner;              /* we work the box */
+    bool probe_lock;         /* standing by: a free lock file would say that the owner died */
+    int lock_fd;             /* -1: no lock file */
+    bool locked;             /* the lock file is ours */
+    int64_t purge_next_us;   /* the next piece of what is over (purge.c) ... */
+    bool purge_more;         /* ... is there: the latest one was full */
     uint64_t generation;     /* of the connection (conn.generation) that the engine was told of */
     int64_t repaired;        /* how often rows were changed by hand, as the engine was told ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
@@ -147,7 +148,6 @@ PR_MUST_CHECK int tallies_add(struct cycle_run *run);
 PR_MUST_CHECK int pauses_set(struct cycle_run *run);
 PR_MUST_CHECK int rows_read(struct cycle_run *run);
 PR_MUST_CHECK int notices_read(struct cycle_run *run, bool joined);
-PR_MUST_CHECK int notices_purge(struct cycle_run *run);
 PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
                                  struct pr_error *reterr);
 /* breaker.c */
@@ -155,8 +155,11 @@ PR_MUST_CHECK int breakers_set(struct cycle_run *run);
 PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);
 /* evidence.c */
 PR_MUST_CHECK int evidence_write(struct cycle_run *run);
-PR_MUST_CHECK int evidence_purge(struct cycle_run *run);
 PR_MUST_CHECK int evidence_read(struct cycle_run *run);
+/* purge.c */
+#define PURGE_AGAIN_US PR_MILLISECONDS(50) /* behind a piece that was full */
+bool purge_is_due(const struct cycle_run *run);
+PR_MUST_CHECK int purge_run(struct cycle_run *run);
 void wait_open(struct session *session);
 void wait_close(struct session *session);
 void wait_drain(struct session *session);

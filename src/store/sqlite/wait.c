@@ -149,9 +149,8 @@ static int rest_after_fruitless(struct session *session, int wake_fd, int64_t no
     return woken;
 }
 
-int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
+static int wait_for_news(struct session *session, int wake_fd, int64_t timeout_us)
 {
-    struct session *session = arg;
     int64_t now_us = clock_mono_us(clock_system());
     int64_t until_us = time_add(now_us, timeout_us);
 
@@ -176,4 +175,12 @@ int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
         if (clock_mono_us(clock_system()) >= until_us)
             return 0;
     }
+}
+
+int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
+{
+    struct session *session = arg;
+    bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US;
+    int rc = wait_for_news(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
+    return rc == 0 && purges ? 1 : rc;
 }

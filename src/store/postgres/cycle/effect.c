@@ -135,7 +135,6 @@ void pg_receipts_add(struct cycle_run *run)
     add_pauses(run);
     pg_breakers_add(run);
     pg_evidence_add(run);
-    pg_purge_add(run);
 }
 
 /* ---- Effects ----------------------------------------------------------------------------------- */

@@ -26,17 +26,10 @@ void pg_evidence_add(struct cycle_run *run)
     arg_array(&args, &run->session->arrays[1]);
     link_add(run->link,
              "INSERT INTO {schema}.evidence (endpoint, type, delivered_at)"
-             " SELECT v.endpoint, v.type, " NOW("$1") " FROM unnest($2, $3) AS v(endpoint, type) ORDER BY 1, 2"
-             " ON CONFLICT (endpoint, type) DO UPDATE SET delivered_at = excluded.delivered_at",
+             " SELECT v.endpoint, v.type, " NOW(
+                 "$1") " FROM unnest($2, $3) AS v(endpoint, type) ORDER BY 1, 2"
+                       " ON CONFLICT (endpoint, type) DO UPDATE SET delivered_at = excluded.delivered_at",
              NO_BOX, &args, NULL);
-}
-
-void pg_evidence_add_purge(struct cycle_run *run)
-{
-    struct args args = { .count = 0 };
-    arg_time(&args, pg_store_wall_us(run->session->store));
-    link_add(run->link, "DELETE FROM {schema}.evidence WHERE delivered_at < " NOW("$1") " - interval '7 days'", NO_BOX,
-             &args, NULL);
 }
 
 void pg_evidence_ask(struct cycle_run *run, PGresult **ret)

@@ -240,10 +240,8 @@ static int instance_insert(struct cycle_run *run)
                 NO_BOX, &args, &result, run->reterr);
     if (rc == PR_OK && PQntuples(result) == 0)
         return version_refuse(run);
-    if (rc == PR_OK) {
+    if (rc == PR_OK)
         run->epoch = field_i64(result, 0, 0);
-        pg_evidence_add_purge(run);
-    }
     run->lanes = run->before = 0;
     run->lease_left_us = run->cycle->lease_us;
     run->joins = true;

@@ -1,12 +1,10 @@
-/* What operators did, told to the instances that run; the endpoints' rows; and what is thrown away. */
+/* What operators did, told to the instances that run; and the endpoints' rows. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/views.h"
 
 #define NOTICES_PER_CYCLE 256
-#define PURGE_EVERY_US PR_SECONDS(10)
-#define PURGE_PIECE 10000 /* rows at once */
 
 /* ---- Endpoints -------------------------------------------------------------------------------- */
 
@@ -138,54 +136,4 @@ int pg_notices_take(struct cycle_run *run)
         reply->endpoints_known |= n->kind == NOTICE_ENDPOINT;
     }
     return pg_repairs_take(run, field_i64(r, 0, COLUMN_REPAIRED));
-}
-
-/* ---- What is thrown away ------------------------------------------------------------------------ */
-
-static const char PURGE_CONTROL[] =
-    "DELETE FROM {schema}.control WHERE at < clock_timestamp() - interval '1 hour'"
-    " AND number < (SELECT max(number) FROM {schema}.control)"; /* the last one tells where we are */
-
-static const char PURGE_DONE[] = "DELETE FROM {schema}.done WHERE row_id IN"
-                                 " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW(
-                                     "$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
-
-/* Whoever finds somebody else folding leaves it to them.  Of failures the latest stays. */
-static const char FOLD_TALLIES[] =
-    "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally "
-    "{schema}', 0))"
-    " RETURNING *),"
-    " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
-    " ORDER BY endpoint, failed_at DESC),"
-    " s AS (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
-    " sum(expired) AS expired, max(sent_at) AS sent_at FROM t GROUP BY endpoint),"
-    " r AS (SELECT s.endpoint, greatest(0, coalesce(sum(t.failed), 0)) AS failed FROM s LEFT JOIN t"
-    " ON t.endpoint = s.endpoint AND t.sent <= 0 AND (s.sent_at IS NULL OR t.failed_at > s.sent_at) GROUP BY "
-    "s.endpoint)"
-    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired,"
-    " last_failed_at, last_reason, last_code, last_error, failed_in_row)"
-    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, "
-    "f.error, r.failed + CASE WHEN s.sent_at IS NULL THEN coalesce((SELECT o.failed_in_row FROM {schema}.endpoint o"
-    " WHERE o.name = s.endpoint), 0) ELSE 0 END"
-    " FROM s JOIN r ON r.endpoint = s.endpoint LEFT JOIN f ON f.endpoint = s.endpoint"
-    " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
-    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + "
-    "excluded.expired, failed_in_row = excluded.failed_in_row,"
-    " (last_failed_at, last_reason, last_code, last_error) ="
-    " (SELECT excluded.last_failed_at, excluded.last_reason, excluded.last_code, excluded.last_error"
-    " WHERE excluded.last_failed_at IS NOT NULL"
-    " UNION ALL SELECT e.last_failed_at, e.last_reason, e.last_code, e.last_error LIMIT 1)";
-
-void pg_purge_add(struct cycle_run *run)
-{
-    struct args args = { .count = 0 };
-    int64_t now_us = clock_mono_us(clock_system());
-    if (now_us < run->session->purge_at_us)
-        return;
-    run->session->purge_at_us = now_us + PURGE_EVERY_US;
-    arg_time(&args, pg_store_wall_us(run->session->store));
-    arg_i32(&args, PURGE_PIECE);
-    link_add(run->link, PURGE_CONTROL, NO_BOX, NULL, NULL);
-    link_add(run->link, PURGE_DONE, NO_BOX, &args, NULL);
-    link_add(run->link, FOLD_TALLIES, NO_BOX, NULL, NULL);
 }

@@ -244,7 +244,10 @@ static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeou
 int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
-    int rc = wait_for_news(session, wake_fd, timeout_us);
+    bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US; /* it is not over with this sleep */
+    int rc = wait_for_news(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
+    if (rc == 0 && purges)
+        rc = 1;
     if (rc != 0)
         guard_leave(session);
     return rc;

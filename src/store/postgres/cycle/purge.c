@@ -1,0 +1,185 @@
+/* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters and what people did; and
+ * the tallies, which are folded into the totals.
+ *
+ * In transactions of their own before a cycle, some seconds apart: a cycle is not held up by them for long, and does not
+ * fail with them.  In pieces; a piece that was full is followed by another one soon, also in an idle box (the session wakes
+ * itself for it, wait.c). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define PURGE_EVERY_US PR_SECONDS(10)
+#define PURGE_FAILED_US PR_MINUTES(5) /* before it is tried again */
+#define PURGE_PIECE 1000              /* rows of each table */
+#define LOCK_NOT_FREE "55P03"
+
+/* ---- Statements ----------------------------------------------------------------------------------- */
+
+/* The last one tells where we are. */
+static const char PURGE_CONTROL[] =
+    "DELETE FROM {schema}.control WHERE number IN (SELECT number FROM {schema}.control"
+    " WHERE at < clock_timestamp() - interval '1 hour' AND number < (SELECT max(number) FROM {schema}.control)"
+    " ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+static const char PURGE_DONE[] = "DELETE FROM {schema}.done WHERE row_id IN"
+                                 " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW(
+                                     "$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+/* Longer than anybody is tried on. */
+static const char PURGE_EVIDENCE[] =
+    "DELETE FROM {schema}.evidence WHERE (endpoint, type) IN (SELECT endpoint, type FROM {schema}.evidence"
+    " WHERE delivered_at < " NOW("$1") " - interval '7 days' LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+/* Numbers ascend in time: the first ones are the oldest.  Who may delete need not have the right to update: no locks. */
+static const char PURGE_AUDIT[] =
+    "DELETE FROM {schema}.audit WHERE number IN (SELECT number FROM {schema}.audit ORDER BY number LIMIT $2)"
+    " AND at < " NOW("$1") " - $3 * interval '1 microsecond'";
+
+#define DEAD_IS_OVER "died_at < " NOW("$1") " - $2 * interval '1 microsecond'"
+static const char DEAD_ARE_OVER[] = "SELECT FROM {schema}.dead_letter WHERE " DEAD_IS_OVER " LIMIT 1";
+
+/* Strict streams wait behind dead letters: they are told that these are gone. */
+static const char PURGE_DEAD[] =
+    "WITH gone AS (DELETE FROM {schema}.dead_letter WHERE row_id IN (SELECT row_id FROM {schema}.dead_letter"
+    " WHERE " DEAD_IS_OVER " ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)"
+    " RETURNING box, seq, stream, destination),"
+    " told AS (INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint)"
+    " SELECT box, $4, 0, seq, stream, destination FROM gone WHERE stream IS NOT NULL)"
+    " SELECT count(*) FROM gone";
+
+/* Whoever finds somebody else folding leaves it to them.  Of failures the latest stays. */
+static const char FOLD_TALLIES[] =
+    "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally "
+    "{schema}', 0))"
+    " RETURNING *),"
+    " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
+    " ORDER BY endpoint, failed_at DESC),"
+    " s AS (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
+    " sum(expired) AS expired, max(sent_at) AS sent_at FROM t GROUP BY endpoint),"
+    " r AS (SELECT s.endpoint, greatest(0, coalesce(sum(t.failed), 0)) AS failed FROM s LEFT JOIN t"
+    " ON t.endpoint = s.endpoint AND t.sent <= 0 AND (s.sent_at IS NULL OR t.failed_at > s.sent_at) GROUP BY "
+    "s.endpoint)"
+    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired,"
+    " last_failed_at, last_reason, last_code, last_error, failed_in_row)"
+    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, "
+    "f.error, r.failed + CASE WHEN s.sent_at IS NULL THEN coalesce((SELECT o.failed_in_row FROM {schema}.endpoint o"
+    " WHERE o.name = s.endpoint), 0) ELSE 0 END"
+    " FROM s JOIN r ON r.endpoint = s.endpoint LEFT JOIN f ON f.endpoint = s.endpoint"
+    " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
+    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + "
+    "excluded.expired, failed_in_row = excluded.failed_in_row,"
+    " (last_failed_at, last_reason, last_code, last_error) ="
+    " (SELECT excluded.last_failed_at, excluded.last_reason, excluded.last_code, excluded.last_error"
+    " WHERE excluded.last_failed_at IS NOT NULL"
+    " UNION ALL SELECT e.last_failed_at, e.last_reason, e.last_code, e.last_error LIMIT 1)";
+
+/* ---- Pieces ----------------------------------------------------------------------------------------- */
+
+static int transaction_run(struct link *link, struct pr_error *reterr)
+{
+    link_add_commit(link);
+    int rc = link_run(link, reterr);
+    if (rc != PR_OK)
+        link_rollback(link);
+    return rc;
+}
+
+static bool is_full(PGresult *deleted)
+{
+    return strtoll(PQcmdTuples(deleted), NULL, 10) >= PURGE_PIECE;
+}
+
+static int purge_usual(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    (void)cycle;
+    static const char *const statements[] = { PURGE_CONTROL, PURGE_DONE, PURGE_EVIDENCE };
+    PGresult *deleted[ARRAY_LENGTH(statements)] = { NULL };
+    struct args args = { .count = 0 };
+    arg_time(&args, pg_store_wall_us(session->store));
+    arg_i32(&args, PURGE_PIECE);
+    link_add_begin(session->link);
+    for (size_t i = 0; i < ARRAY_LENGTH(statements); i++)
+        link_add(session->link, statements[i], NO_BOX, &args, &deleted[i]);
+    link_add(session->link, FOLD_TALLIES, NO_BOX, NULL, NULL);
+    int rc = transaction_run(session->link, reterr);
+    for (size_t i = 0; i < ARRAY_LENGTH(statements) && rc == PR_OK; i++)
+        session->purge_more |= is_full(deleted[i]);
+    return rc;
+}
+
+static int purge_audit(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    PGresult *deleted = NULL;
+    struct args args = { .count = 0 };
+    if (cycle->retention.audit_us == 0)
+        return PR_OK;
+    arg_time(&args, pg_store_wall_us(session->store));
+    arg_i32(&args, PURGE_PIECE);
+    arg_i64(&args, cycle->retention.audit_us);
+    link_add_begin(session->link);
+    link_add(session->link, PURGE_AUDIT, NO_BOX, &args, &deleted);
+    int rc = transaction_run(session->link, reterr);
+    session->purge_more |= rc == PR_OK && is_full(deleted);
+    return rc;
+}
+
+/* Notices are committed in the order of their numbers.  Whoever writes one now makes nobody wait here: another time. */
+static int dead_delete(struct pg_session *session, struct args *args, struct pr_error *reterr)
+{
+    PGresult *count = NULL;
+    arg_i32(args, PURGE_PIECE);
+    arg_i32(args, NOTICE_GONE);
+    link_add_begin(session->link);
+    link_add(session->link, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE NOWAIT", NO_BOX, NULL, NULL);
+    link_add(session->link, PURGE_DEAD, NO_BOX, args, &count);
+    int rc = transaction_run(session->link, reterr);
+    if (rc != PR_OK)
+        return rc;
+    session->purge_more |= field_i64(count, 0, 0) >= PURGE_PIECE;
+    log_emit(session->store->log, LOG_INFO, "dead_letters_removed", LOG_INT("count", field_i64(count, 0, 0)));
+    return PR_OK;
+}
+
+static int purge_dead(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    PGresult *over = NULL;
+    struct args args = { .count = 0 };
+    if (cycle->retention.dead_us == 0)
+        return PR_OK;
+    arg_time(&args, pg_store_wall_us(session->store));
+    arg_i64(&args, cycle->retention.dead_us);
+    int rc = link_do(session->link, DEAD_ARE_OVER, NO_BOX, &args, &over, reterr);
+    return rc == PR_OK && PQntuples(over) > 0 ? dead_delete(session, &args, reterr) : rc;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------- */
+
+static int64_t mono_us(const struct postgres_store *store)
+{
+    return clock_mono_us(store->clock != NULL ? store->clock : clock_system());
+}
+
+void pg_purge(struct pg_session *session, const struct cycle *cycle)
+{
+    static int (*const purges[])(struct pg_session *, const struct cycle *,
+                                 struct pr_error *) = { purge_usual, purge_audit, purge_dead };
+    struct pr_error error;
+    int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
+    if (now_us < session->purge_at_us ||
+        cycle->epoch == 0) /* whether these are our tables is known when it has joined */
+        return;
+    pg_prefetch_drop(session);
+    session->purge_more = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(purges) && link_is_up(session->link); i++) {
+        if (purges[i](session, cycle, &error) == PR_OK || strcmp(session->link->state, LOCK_NOT_FREE) == 0)
+            continue;
+        log_emit(session->store->log, LOG_WARN, "purge_failed", LOG_SLICE("box", session->box),
+                 LOG_STR("error", error.text));
+        again_us = PURGE_FAILED_US;
+    }
+    session->purge_at_us = time_add(now_us, session->purge_more ? PURGE_AGAIN_US : again_us);
+    link_forget(session->link);
+}

@@ -1,0 +1,110 @@
+/* purge.c - what is removed by its age: notices, delivered messages that were kept, evidence, dead letters and what people
+ * did.
+ *
+ * In pieces, so that no cycle takes long; a piece that was full is followed by another one soon, also in an idle box (the
+ * session wakes itself for it, wait.c). */
+#include "base/error.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "store/sqlite/sqlite.h"
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+#define PURGE_EVERY_US PR_SECONDS(1)
+#define PURGE_PIECE 1000                         /* rows of each table */
+#define NOTICE_AGE_US PR_MINUTES(60)             /* who sleeps for longer reads everything anew */
+#define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than anybody is tried on */
+
+bool purge_is_due(const struct cycle_run *run)
+{
+    return run->mono_us >= run->session->purge_next_us;
+}
+
+/* One piece of one table. */
+static int piece(struct cycle_run *run, const char *sql, const struct value *values, size_t count)
+{
+    int changed = 0;
+    int rc = conn_do(run->conn, sql, NO_BOX, values, count, &changed, run->reterr);
+    run->session->purge_more |= changed >= PURGE_PIECE;
+    return rc;
+}
+
+/* A notice from the far future is one from before the machine was started anew. */
+static int purge_notices(struct cycle_run *run)
+{
+    return piece(run,
+                 "DELETE FROM postrider_control WHERE number IN (SELECT number FROM postrider_control"
+                 " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
+                 VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)), V_INT(time_add(run->mono_us, NOTICE_AGE_US)),
+                        V_INT(PURGE_PIECE)));
+}
+
+static int purge_done(struct cycle_run *run)
+{
+    return piece(run,
+                 "DELETE FROM postrider_done WHERE row_id IN (SELECT row_id FROM postrider_done WHERE keep_until <= ?1"
+                 " ORDER BY keep_until LIMIT ?2)",
+                 VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)));
+}
+
+static int purge_evidence(struct cycle_run *run)
+{
+    return piece(
+        run,
+        "DELETE FROM postrider_evidence WHERE (endpoint, type) IN (SELECT endpoint, type FROM postrider_evidence"
+        " WHERE delivered_at < ?1 LIMIT ?2)",
+        VALUES(V_INT(time_sub(run->now_us, EVIDENCE_KEEP_US)), V_INT(PURGE_PIECE)));
+}
+
+/* Numbers ascend in time: the first ones are the oldest. */
+static int purge_audit(struct cycle_run *run)
+{
+    int64_t keep_us = run->cycle->retention.audit_us;
+    if (keep_us == 0)
+        return PR_OK;
+    return piece(run,
+                 "DELETE FROM postrider_audit WHERE number IN (SELECT number FROM postrider_audit ORDER BY number"
+                 " LIMIT ?2) AND at < ?1",
+                 VALUES(V_INT(time_sub(run->now_us, keep_us)), V_INT(PURGE_PIECE)));
+}
+
+/* Strict streams wait behind dead letters: they are told that these are gone. */
+static int purge_dead(struct cycle_run *run)
+{
+    static const char told[] =
+        "INSERT INTO postrider_control (mono_at, box, kind, row, seq, stream, endpoint)"
+        " SELECT ?3, box, ?4, 0, seq, stream, destination FROM postrider_dead_letter WHERE stream IS NOT NULL"
+        " AND row_id IN (SELECT row_id FROM postrider_dead_letter WHERE died_at < ?1 ORDER BY died_at, row_id LIMIT "
+        "?2)";
+    static const char gone[] =
+        "DELETE FROM postrider_dead_letter WHERE row_id IN"
+        " (SELECT row_id FROM postrider_dead_letter WHERE died_at < ?1 ORDER BY died_at, row_id LIMIT ?2)";
+    int64_t keep_us = run->cycle->retention.dead_us, before_us = time_sub(run->now_us, keep_us);
+    int changed = 0;
+    if (keep_us == 0)
+        return PR_OK;
+    int rc = conn_do(run->conn, told, NO_BOX,
+                     VALUES(V_INT(before_us), V_INT(PURGE_PIECE), V_INT(run->mono_us), V_INT(NOTICE_GONE)), NULL,
+                     run->reterr);
+    if (rc == PR_OK)
+        rc = conn_do(run->conn, gone, NO_BOX, VALUES(V_INT(before_us), V_INT(PURGE_PIECE)), &changed, run->reterr);
+    if (rc == PR_OK && changed > 0)
+        log_emit(run->session->store->log, LOG_INFO, "dead_letters_removed", LOG_INT("count", changed),
+                 LOG_TIME("died_before", before_us));
+    run->session->purge_more |= changed >= PURGE_PIECE;
+    return rc;
+}
+
+int purge_run(struct cycle_run *run)
+{
+    static int (*const purges[])(struct cycle_run *) = { purge_notices, purge_done, purge_evidence, purge_audit,
+                                                         purge_dead };
+    struct session *session = run->session;
+    int rc = PR_OK;
+    if (!purge_is_due(run))
+        return PR_OK;
+    session->purge_more = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(purges) && rc == PR_OK; i++)
+        rc = purges[i](run);
+    session->purge_next_us = time_add(run->mono_us, session->purge_more ? PURGE_AGAIN_US : PURGE_EVERY_US);
+    return rc;
+}
