@@ -137,6 +137,19 @@ enum pr_reason {
 #define PR_PAYLOAD_MAX (1u << 30) /* bytes; the configured limit is lower */
 #define PR_ERROR_MAX 2000         /* characters of a stored failure text */
 
+/* What a held message waits for. */
+enum pr_held_for {
+    PR_HELD_FOR_STREAM = 1,   /* earlier messages of its stream */
+    PR_HELD_FOR_ENDPOINT = 2, /* room at its endpoint */
+};
+
+/* Who parked a message; 0: its sender did. */
+enum pr_parked_by {
+    PR_PARKED_BY_ROUTE = 1,  /* it has no endpoint; it goes on when the configuration has one */
+    PR_PARKED_BY_RULE = 2,   /* a rule, or a worker */
+    PR_PARKED_BY_PERSON = 3, /* an operator */
+};
+
 /* One message; as stored: its delivery to one destination. */
 struct pr_message {
     /* The sender's part. */
@@ -168,8 +181,10 @@ struct pr_message {
     pr_slice error; /* ... in words */
     int64_t failed_us;
     pr_slice story;   /* JSON array: the last 16 things that happened to it */
-    pr_slice held_by; /* waits behind earlier messages of this stream */
+    pr_slice held_by; /* waits behind earlier messages of this stream, or for room at its endpoint */
     bool released;    /* may overtake a failed head of its stream */
+    int held_for;     /* enum pr_held_for, of held_by */
+    int parked_by;    /* enum pr_parked_by, of a message that is parked */
 };
 
 /* "timeout_exceeded" and so on; "unknown" for a number that is none. */

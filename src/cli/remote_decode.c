@@ -267,6 +267,8 @@ static void decode_message(struct decoder *d, const json_t *o, size_t i)
         .failed_us = time_of(o, "failed_at", 0),
         .story = json_in(d, o, "story"),
         .held_by = text_of(d, o, "held_by"),
+        .held_for = held_for_parse(slice_from(json_string_value(json_object_get(o, "held_for")))),
+        .parked_by = parked_by_parse(slice_from(json_string_value(json_object_get(o, "parked_by")))),
     };
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/slice.h"
 #include "base/time.h"
 #include "base/utf8.h"
 #include "base/util.h"
@@ -44,6 +45,10 @@ static void come_back(struct change *c, const struct verdict *v, int64_t delay_u
 {
     c->sets |= SET_DUE | SET_HELD | (v->number != 0 ? KEEP_PARKED : 0);
     c->delay_us = delay_us;
+    if (delay_us == PR_NEVER)
+        c->parked_by = v->kind == VERDICT_PARK && v->number == 0 && v->reason == PR_REASON_DESTINATION_MISSING
+                           ? PR_PARKED_BY_ROUTE
+                           : PR_PARKED_BY_RULE;
 }
 
 static void change_of_failure(struct change *c, const struct verdict *v, int64_t delay_us)
@@ -134,6 +139,7 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
         c.guards = GUARD_NOT_PARKED | GUARD_NOT_RELEASED; /* by a person, meanwhile */
         c.sets |= SET_HELD;
         c.held_by = v->held_by;
+        c.held_for = v->held_for != 0 ? v->held_for : PR_HELD_FOR_STREAM;
         break;
     case VERDICT_RESCHEDULE:
         c.bits = 0;
@@ -234,6 +240,7 @@ int change_of_order(const struct row_order *o, const struct pr_message *m, uint6
     case ADMIN_PARK:
         c.sets |= SET_DUE | SET_HELD;
         c.delay_us = PR_NEVER;
+        c.parked_by = PR_PARKED_BY_PERSON;
         break;
     case ADMIN_DISCARD:
     case ADMIN_DEAD_DISCARD: c.fate = FATE_GONE; break;
@@ -271,11 +278,31 @@ bool change_holds(const struct change *c, const struct pr_message *m)
            !((c->guards & GUARD_MAY_UNPARK) != 0 && parked && !message_awaits_route(m));
 }
 
+/* A due time is given, and it does not stay parked as it is. */
+static bool changes_due(const struct change *c, const struct pr_message *m)
+{
+    return (c->sets & SET_DUE_AT) != 0 ||
+           ((c->sets & SET_DUE) != 0 && !((c->sets & KEEP_PARKED) != 0 && m->due_us == PR_NEVER));
+}
+
+int change_parked_by(const struct change *c, const struct pr_message *m)
+{
+    return changes_due(c, m) ? c->parked_by : m->parked_by;
+}
+
+int part_held_for(pr_slice destination, pr_slice holder)
+{
+    bool by_endpoint =
+        holder.size == 0 || (holder.size == destination.size + 1 && slice_starts_with(holder, destination) &&
+                             holder.data[destination.size] == '/');
+    return by_endpoint ? PR_HELD_FOR_ENDPOINT : PR_HELD_FOR_STREAM;
+}
+
 int64_t change_due_us(const struct change *c, const struct pr_message *m, int64_t now_us)
 {
     if ((c->sets & SET_DUE_AT) != 0)
         return max64(1, c->due_us);
-    if ((c->sets & SET_DUE) == 0 || ((c->sets & KEEP_PARKED) != 0 && m->due_us == PR_NEVER))
+    if (!changes_due(c, m))
         return m->due_us;
     return max64(1, time_add(now_us, c->delay_us));
 }

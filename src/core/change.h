@@ -25,9 +25,9 @@ enum change_set {
     SET_NEW_COUNT = 4,  /* attempts = failures = 0, and open receipts forget the row */
     SET_REASON = 8,     /* reason and code */
     SET_FAILED_AT = 16, /* the store's now */
-    SET_DUE = 32,       /* the store's now + delay_us; PR_NEVER: it is parked */
+    SET_DUE = 32,       /* the store's now + delay_us; PR_NEVER: it is parked, by parked_by */
     KEEP_PARKED = 64,   /* with SET_DUE: one that is parked stays so */
-    SET_HELD = 128,     /* held_by; empty: nobody holds it */
+    SET_HELD = 128,     /* held_by and held_for; empty: nobody holds it */
     SET_RELEASED = 256,
     SET_STORY = 512,
     SET_ERROR = 1024,
@@ -56,6 +56,7 @@ struct change {
 
     int attempts_are;
     int attempts, bits, reason;
+    int held_for, parked_by;
     int64_t delay_us, due_us, due_is_us;
     pr_slice code, error, held_by, story, note;
 
@@ -87,6 +88,12 @@ PR_MUST_CHECK int change_of_order(const struct row_order *order, const struct pr
 
 /* Do the guards hold for this row? */
 bool change_holds(const struct change *change, const struct pr_message *m);
+
+/* Who parked it, as it is written. */
+int change_parked_by(const struct change *change, const struct pr_message *m);
+
+/* What a part of a split waits for, by who holds it (empty: its endpoint). */
+int part_held_for(pr_slice destination, pr_slice holder);
 
 /* The due time that is written; never 0, which is a fresh row's. */
 int64_t change_due_us(const struct change *change, const struct pr_message *m, int64_t now_us);

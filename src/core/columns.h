@@ -33,7 +33,9 @@
     X(INT, failures, failures)                                                                                         \
     X(INT, failure_reason, reason)                                                                                     \
     X(TIME, failed_at, failed_us)                                                                                      \
-    X(BOOL, released, released)
+    X(BOOL, released, released)                                                                                        \
+    X(INT, held_for, held_for)                                                                                         \
+    X(INT, parked_by, parked_by)
 #define FATE_TEXTS(X)                                                                                                  \
     X(TEXT, code, code)                                                                                                \
     X(TEXT, error, error)                                                                                              \

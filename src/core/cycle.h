@@ -77,7 +77,8 @@ struct verdict {
     int64_t due_is_us, due_us; /* RESCHEDULE */
     int64_t delay_us;          /* FAIL, POSTPONE, ABANDON: due = store's now + delay; PR_NEVER parks */
     pr_slice story;            /* the whole new story; empty: unchanged */
-    pr_slice held_by;          /* HOLD */
+    pr_slice held_by;          /* HOLD ... */
+    int held_for;              /* ... enum pr_held_for; 0: its stream */
     int cause;            /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
     bool counted;         /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
                             * failure of its endpoint */

@@ -89,12 +89,17 @@ static inline bool message_blocks_stream(const struct pr_message *m)
     return m->due_us != 0 && !m->released && ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0);
 }
 
-/* held_by is "endpoint/stream" for what waits behind others of its stream, and "endpoint/" for what waits for
- * nothing but room at its endpoint: to people that is not held.  Names of endpoints have no '/'. */
+/* It waits for nothing but room at its endpoint: to people that is not held. */
 static inline bool message_awaits_endpoint(const struct pr_message *m)
 {
-    return m->held_by.size > 0 &&
-           memchr(m->held_by.data, '/', m->held_by.size) == m->held_by.data + m->held_by.size - 1;
+    return m->held_by.size > 0 && m->held_for == PR_HELD_FOR_ENDPOINT;
+}
+
+/* Is it parked for want of an endpoint, and goes on when the configuration has one?  What its endpoint refused
+ * for the same reason, and what a person parked, waits for a person. */
+static inline bool message_awaits_route(const struct pr_message *m)
+{
+    return m->due_us == PR_NEVER && m->parked_by == PR_PARKED_BY_ROUTE;
 }
 
 /* Can it be released?  Not the failed one itself, that others wait behind. */

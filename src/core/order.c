@@ -55,6 +55,7 @@ struct pr_message message_edited(const struct pr_message *dead, const struct row
     m.destination = edit->destination != NULL ? *edit->destination : m.destination;
     m.attempts = m.failures = 0;
     m.held_by = (pr_slice){ NULL, 0 };
+    m.held_for = m.parked_by = 0;
     m.released = false;
     m.status |= PR_STATUS_FAILED;
     return m;

@@ -32,6 +32,12 @@ const char *state_name(enum state state);
 enum state state_parse(pr_slice name);
 bool state_may_become(enum state from, enum state to);
 
+/* "stream", "endpoint"; "route", "rule", "person": NULL for 0, and what is none.  0 for a word that is none. */
+const char *held_for_name(int held_for);
+const char *parked_by_name(int parked_by);
+int held_for_parse(pr_slice name);
+int parked_by_parse(pr_slice name);
+
 /* The state of a row in a box, by what is stored alone: paused and in-flight are known to
  * endpoints and receipts, and the caller lays them over this. */
 enum state state_of_row(const struct pr_message *row, int64_t now_us);

@@ -153,28 +153,3 @@ int64_t story_parked_us(pr_slice story)
     }
     return 0;
 }
-
-struct ending {
-    bool missing, unsent;
-};
-
-static int look_at_member(void *arg, pr_slice key, pr_slice value)
-{
-    struct ending *e = arg;
-
-    if (slice_eq_cstr(key, "\"reason\""))
-        e->missing = slice_eq_cstr(value, "\"destination_missing\"");
-    else if (slice_eq_cstr(key, "\"attempt\""))
-        e->unsent = slice_eq_cstr(value, "0");
-    return PR_OK;
-}
-
-/* A person's line has no reason, and that of a failure has the number of its hand-out. */
-bool message_awaits_route(const struct pr_message *m)
-{
-    pr_slice last;
-    struct ending e = { 0 };
-
-    return m->due_us == PR_NEVER && m->reason == PR_REASON_DESTINATION_MISSING && find_lines(m->story, &last, 1) == 1 &&
-           json_object_walk(last, look_at_member, &e) == PR_OK && e.missing && e.unsent;
-}

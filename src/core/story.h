@@ -34,8 +34,4 @@ bool story_was_postponed(pr_slice story);
 /* When it was parked last; 0: it does not say. */
 int64_t story_parked_us(pr_slice story);
 
-/* Is it parked for want of an endpoint, and goes on when the configuration has one?  What its endpoint refused
- * for the same reason, and what a person parked, waits for a person. */
-bool message_awaits_route(const struct pr_message *m);
-
 #endif

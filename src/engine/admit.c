@@ -74,6 +74,7 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
     r.m.reason = PR_REASON_NONE;
     r.m.code = r.m.error = (pr_slice){ NULL, 0 };
     r.m.destination = ep->setting->name;
+    r.m.held_for = PR_HELD_FOR_ENDPOINT;
     r.m.held_by = *ret_holder = (pr_slice){ key.data, ep->setting->name.size + 1 };
     if (s != NULL && must_hold(e, s, row, false)) {
         *ret_holder = key;

@@ -337,6 +337,7 @@ static int plan_verdicts(struct engine *e)
             .row = h->row,
             .id = h->id,
             .held_by = h->stream != NULL ? h->stream->key : pr_str(h->endpoint->key),
+            .held_for = h->stream != NULL ? PR_HELD_FOR_STREAM : PR_HELD_FOR_ENDPOINT,
         };
     }
     swap_holds(e);

@@ -182,6 +182,10 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     member_time(w, "failed_at", m->failed_us);
     json_state_facts(w, l);
     member_text(w, "held_by", m->held_by);
+    json_key(w, "held_for");
+    json_cstr(w, m->held_by.size > 0 ? held_for_name(m->held_for) : NULL);
+    json_key(w, "parked_by");
+    json_cstr(w, m->due_us == PR_NEVER ? parked_by_name(m->parked_by) : NULL);
     json_stored(w, "story", m->story, is_array(m->story), "[]");
     json_end_object(w);
 }

@@ -295,6 +295,7 @@ struct send_effect *raised_move(const struct raised *a, pr_slice to)
     m.due_us = m.expires_us = 0;
     m.event = false; /* it is in the event store already, or never will be */
     m.code = m.error = m.story = m.held_by = (pr_slice){ NULL, 0 };
+    m.held_for = m.parked_by = 0;
     if (buf_failed(&headers) == 0)
         effect = make_effect(a, &m);
     buf_fini(&headers);

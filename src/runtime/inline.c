@@ -370,7 +370,7 @@ static int end_failed(struct inline_send *e, enum pr_sent *ret_sent, struct pr_e
     switch (e->decision.step) {
     case STEP_DEAD_LETTER: *ret_sent = PR_SENT_DEAD; return end_dead(e, reterr);
     case STEP_DISCARD: *ret_sent = PR_SENT_DISCARDED; return end_discarded(e, reterr);
-    case STEP_PARK: return store_until(e, PR_NEVER, reterr);
+    case STEP_PARK: e->m.parked_by = PR_PARKED_BY_RULE; return store_until(e, PR_NEVER, reterr);
     case STEP_RETRY:
     case STEP_RETRY_NOW:
     case STEP_POSTPONE: return store_until(e, time_add(store_time(e->in->options.store), e->decision.delay_us), reterr);
@@ -503,7 +503,7 @@ int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *mess
     buf_init(&e.code, TEXT_BYTES_MAX);
     buf_init(&e.error, TEXT_BYTES_MAX);
     buf_init(&e.story, TEXT_BYTES_MAX);
-    e.m.status = e.m.attempts = e.m.failures = e.m.reason = 0; /* not the sender's part */
+    e.m.status = e.m.attempts = e.m.failures = e.m.reason = e.m.parked_by = 0; /* not the sender's part */
     e.m.code = e.m.error = e.m.story = (pr_slice){ NULL, 0 };
     if (!known_id)
         pr_id_new(&e.m.id);

@@ -233,6 +233,60 @@ TEST(an_edited_message_is_new_and_names_the_old_one)
 
 /* ---- Guards --------------------------------------------------------------------------------------- */
 
+static int parked_by(struct verdict v)
+{
+    const struct change c = change_of_verdict(&v, false);
+    return change_parked_by(&c, &(struct pr_message){ .due_us = 7 });
+}
+
+TEST(only_what_the_routes_parked_goes_on_by_itself) /* B18 */
+{
+    const int missing = PR_REASON_DESTINATION_MISSING;
+    struct pr_message m = { .due_us = PR_NEVER };
+    struct order_texts texts;
+    struct change by_hand;
+
+    CHECK_EQ(parked_by((struct verdict){ .kind = VERDICT_PARK, .reason = missing }), PR_PARKED_BY_ROUTE);
+    /* Its endpoint refused it for the same reason. */
+    CHECK_EQ(parked_by((struct verdict){ .kind = VERDICT_PARK, .reason = missing, .number = 1 }), PR_PARKED_BY_RULE);
+    CHECK_EQ(parked_by((struct verdict){ .kind = VERDICT_FAIL, .reason = missing, .delay_us = PR_NEVER }),
+             PR_PARKED_BY_RULE);
+    CHECK_EQ(parked_by((struct verdict){ .kind = VERDICT_FAIL, .reason = missing, .delay_us = 5 }), 0);
+    order_texts_init(&texts);
+    CHECK_EQ(change_of_order(&(struct row_order){ .kind = ADMIN_PARK }, &m, 1, PR_STR(""), 1, &texts, &by_hand), PR_OK);
+    order_texts_fini(&texts);
+    CHECK_EQ(change_parked_by(&by_hand, &m), PR_PARKED_BY_PERSON);
+
+    CHECK(!message_awaits_route(&m));
+    m.parked_by = PR_PARKED_BY_PERSON;
+    CHECK(!message_awaits_route(&m));
+    m.parked_by = PR_PARKED_BY_ROUTE;
+    CHECK(message_awaits_route(&m));
+    m.due_us = 1;
+    CHECK(!message_awaits_route(&m));
+}
+
+TEST(who_parked_a_row_stays_while_it_stays_parked)
+{
+    const struct change late = { .sets = SET_DUE | KEEP_PARKED, .delay_us = 5 };
+    const struct pr_message parked = { .due_us = PR_NEVER, .parked_by = PR_PARKED_BY_PERSON };
+    CHECK_EQ(change_parked_by(&late, &parked), PR_PARKED_BY_PERSON);
+    const struct change other = { .sets = SET_STORY };
+    CHECK_EQ(change_parked_by(&other, &parked), PR_PARKED_BY_PERSON);
+    const struct change retry = { .sets = SET_DUE };
+    CHECK_EQ(change_parked_by(&retry, &parked), 0);
+    const struct change moved = { .sets = SET_DUE_AT | KEEP_PARKED, .due_us = 5 };
+    CHECK_EQ(change_parked_by(&moved, &parked), 0);
+}
+
+TEST(a_part_waits_for_its_endpoint_unless_its_stream_holds_it)
+{
+    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("")), PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("a/")), PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("a/s")), PR_HELD_FOR_STREAM);
+    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("b/")), PR_HELD_FOR_STREAM);
+}
+
 TEST(guards_hold_as_long_as_the_row_is_as_it_was)
 {
     const struct change c = { .guards = GUARD_ATTEMPTS, .attempts_are = 2 };
@@ -245,6 +299,7 @@ TEST(guards_hold_as_long_as_the_row_is_as_it_was)
     const struct change unpark = { .guards = GUARD_MAY_UNPARK };
     CHECK(change_holds(&unpark, &(struct pr_message){ .due_us = 5 }));
     CHECK(!change_holds(&unpark, &(struct pr_message){ .due_us = PR_NEVER })); /* it waits for a person */
+    CHECK(change_holds(&unpark, &(struct pr_message){ .due_us = PR_NEVER, .parked_by = PR_PARKED_BY_ROUTE }));
 }
 
 TEST(a_due_time_is_never_that_of_a_fresh_row_and_what_is_parked_may_stay_so)

@@ -269,11 +269,13 @@ TEST(what_came_back_blocks_its_stream_and_what_was_delayed_does_not) /* B51, B56
         &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED, .released = true }));
 }
 
-TEST(a_key_without_a_stream_is_its_endpoints_own) /* B16 */
+TEST(what_waits_for_room_at_its_endpoint_is_told_from_what_waits_in_its_stream) /* B16 */
 {
-    CHECK(message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e/") }));
-    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e/s") }));
-    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e/s/") })); /* the stream is s/ */
-    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e") }));
-    CHECK(!message_awaits_endpoint(&(struct pr_message){ .due_us = 1 }));
+    struct pr_message m = { .held_by = PR_STR("e/"), .held_for = PR_HELD_FOR_ENDPOINT };
+    CHECK(message_awaits_endpoint(&m));
+    m.held_for = PR_HELD_FOR_STREAM;
+    CHECK(!message_awaits_endpoint(&m));
+    m.held_for = 0; /* stored by plain SQL */
+    CHECK(!message_awaits_endpoint(&m));
+    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_for = PR_HELD_FOR_ENDPOINT })); /* held no more */
 }

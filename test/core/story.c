@@ -122,38 +122,6 @@ TEST(a_story_that_cannot_be_read_is_started_anew)
     }
 }
 
-TEST(only_what_the_routes_parked_goes_on_by_itself) /* B18 */
-{
-    const struct story_line nowhere = {
-        .at_us = 1, .reason = PR_REASON_DESTINATION_MISSING, .rule = PR_STR("routes"), .step = "park"
-    };
-    struct story_line refused = nowhere, by_hand = { .at_us = 2, .rule = PR_STR("ann"), .step = "park" };
-    struct pr_message m = { .due_us = PR_NEVER, .reason = PR_REASON_DESTINATION_MISSING };
-    struct buf one, two, three;
-
-    refused.attempt = 1;
-    refused.rule = PR_STR("routes"); /* a rule may be called so */
-    CHECK(!message_awaits_route(&m));
-    m.story = append(&one, PR_STR(""), &nowhere);
-    CHECK(message_awaits_route(&m));
-    m.story = append(&two, buf_slice(&one), &by_hand);
-    CHECK(!message_awaits_route(&m));
-    m.story = append(&three, buf_slice(&one), &refused);
-    CHECK(!message_awaits_route(&m));
-    m.story = buf_slice(&one);
-    m.due_us = 1;
-    CHECK(!message_awaits_route(&m));
-    m.due_us = PR_NEVER;
-    m.reason = PR_REASON_REJECTED;
-    CHECK(!message_awaits_route(&m));
-    m.reason = PR_REASON_DESTINATION_MISSING;
-    m.story = PR_STR("[{\"attempt\":0,");
-    CHECK(!message_awaits_route(&m));
-    buf_fini(&one);
-    buf_fini(&two);
-    buf_fini(&three);
-}
-
 TEST(a_story_says_when_it_was_parked_last)
 {
     struct buf b;

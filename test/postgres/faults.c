@@ -617,6 +617,41 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     PQfinish(pg);
 }
 
+STORE_TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_they_are_held_for) /* I18 */
+{
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = suite_join(s, "outbox");
+    pr_id ids[5];
+    for (size_t i = 0; i < ARRAY_LENGTH(ids); i++)
+        ids[i] = SEND(s, "outbox", .id = suite_id((unsigned)i + 1));
+    struct claim out = worker_claim(w, ids[4]);
+    suite_pg_do(pg, "UPDATE %s.outbox SET held_by = 'a/s' WHERE seq = 1");
+    suite_pg_do(pg, "UPDATE %s.outbox SET held_by = 'a/' WHERE seq = 2");
+    suite_pg_do(
+        pg,
+        "UPDATE %s.outbox SET due_at = 'infinity', failure_reason = 9, story ="
+        " '[{\"attempt\":0,\"reason\":\"destination_missing\",\"rule\":\"routes\",\"step\":\"park\"}]' WHERE seq = 3");
+    suite_pg_do(pg, "UPDATE %s.outbox SET due_at = 'infinity', story ="
+                    " '[{\"attempt\":0,\"rule\":\"ann\",\"step\":\"park\"}]' WHERE seq = 4");
+    static const char *const tables[] = { "outbox", "dead_letter", "done" };
+    suite_pg_do(pg, "SET client_min_messages = warning");
+    for (size_t i = 0; i < ARRAY_LENGTH(tables); i++) {
+        char sql[256];
+        snprintf(sql, sizeof(sql), "ALTER TABLE %%s.%s DROP COLUMN held_for CASCADE, DROP COLUMN parked_by CASCADE",
+                 tables[i]);
+        suite_pg_do(pg, sql);
+    }
+    suite_pg_do(pg, "UPDATE %s.meta SET value = '26' WHERE key = 'schema_version'");
+    CHECK_OK(store_migrate(&s->store, NULL, 0, &s->error), &s->error);
+    CHECK_EQ(suite_get(s, ids[0])->m.held_for, PR_HELD_FOR_STREAM);
+    CHECK_EQ(suite_get(s, ids[1])->m.held_for, PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(suite_get(s, ids[2])->m.parked_by, PR_PARKED_BY_ROUTE);
+    CHECK_EQ(suite_get(s, ids[3])->m.parked_by, PR_PARKED_BY_PERSON);
+    CHECK_EQ(suite_get(s, out.id)->m.attempts, 1); /* who was at work joins anew: its hand-out counts */
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.instance"), 0);
+    PQfinish(pg);
+}
+
 static char noticed[512];
 
 static void keep_notice(void *arg, const char *text)

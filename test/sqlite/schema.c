@@ -45,6 +45,41 @@ TEST(two_that_migrate_at_once_both_succeed) /* I18 */
     fixture_close(f);
 }
 
+TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_they_are_held_for) /* I18 */
+{
+    static const char *const steps[] = {
+        "DROP VIEW postrider_messages",
+        "DROP VIEW postrider_blocked_streams",
+        "ALTER TABLE outbox DROP COLUMN held_for",
+        "ALTER TABLE outbox DROP COLUMN parked_by",
+        "ALTER TABLE inbox DROP COLUMN held_for",
+        "ALTER TABLE inbox DROP COLUMN parked_by",
+        "ALTER TABLE postrider_dead_letter DROP COLUMN held_for",
+        "ALTER TABLE postrider_dead_letter DROP COLUMN parked_by",
+        "ALTER TABLE postrider_done DROP COLUMN held_for",
+        "ALTER TABLE postrider_done DROP COLUMN parked_by",
+        "INSERT INTO outbox (type, held_by) VALUES ('stream', 'a/s'), ('endpoint', 'a/')",
+        "INSERT INTO outbox (type, due_at, failure_reason, story) VALUES ('route', 9223372036854775807, 9,"
+        " '[{\"attempt\":0,\"reason\":\"destination_missing\",\"rule\":\"routes\",\"step\":\"park\"}]'),"
+        " ('rule', 9223372036854775807, 9, '[{\"attempt\":1,\"reason\":\"destination_missing\",\"step\":\"park\"}]'),"
+        " ('person', 9223372036854775807, 9, '[{\"attempt\":0,\"rule\":\"ann\",\"step\":\"park\"}]'),"
+        " ('sender', 9223372036854775807, 0, NULL)",
+        "UPDATE postrider_meta SET value = 21 WHERE key = 'schema_version'",
+    };
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    for (size_t i = 0; i < ARRAY_LENGTH(steps); i++)
+        raw_run(db, steps[i]);
+    sqlite3_close(db);
+    CHECK_OK(fixture_migrate(f), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT held_for FROM outbox WHERE type = 'stream'"), PR_HELD_FOR_STREAM);
+    CHECK_EQ(fixture_int(f, "SELECT held_for FROM outbox WHERE type = 'endpoint'"), PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_messages WHERE parked_by = type"), 3);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_messages WHERE type = 'sender' AND parked_by IS NULL"), 1);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_dead_letter WHERE parked_by IS NOT NULL"), 0);
+    fixture_close(f);
+}
+
 TEST(a_newer_schema_is_refused_with_what_to_do) /* I18 */
 {
     struct fixture *f = fixture_open("");

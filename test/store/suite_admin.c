@@ -178,6 +178,39 @@ STORE_TEST(a_person_parks_and_nothing_is_counted)
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10, .restart_lanes = LANES_ALL)->row_count, 0);
 }
 
+STORE_TEST(a_row_says_who_parked_it_and_what_it_is_held_for)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id route = SEND(s, "outbox", .id = suite_id(1)), rule = SEND(s, "outbox", .id = suite_id(2));
+    pr_id person = SEND(s, "outbox", .id = suite_id(3)), sender = SEND(s, "outbox", .due_us = PR_NEVER);
+    pr_id stream = SEND(s, "outbox", .id = suite_id(4)), room = SEND(s, "outbox", .id = suite_id(5));
+    const int missing = PR_REASON_DESTINATION_MISSING;
+    CHECK_EQ(VERDICT(w, suite_seen(s, route), .kind = VERDICT_PARK, .reason = missing), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, rule), .kind = VERDICT_PARK, .reason = missing), PR_OK);
+    CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.ids = &person, .id_count = 1)).changed, 1);
+    CHECK_EQ(VERDICT(w, suite_seen(s, stream), .kind = VERDICT_HOLD, .held_by = PR_STR("a/s"),
+                     .held_for = PR_HELD_FOR_STREAM),
+             PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, room), .kind = VERDICT_HOLD, .held_by = PR_STR("a/"),
+                     .held_for = PR_HELD_FOR_ENDPOINT),
+             PR_OK);
+    CHECK_EQ(suite_get(s, route)->m.parked_by, PR_PARKED_BY_ROUTE);
+    CHECK_EQ(suite_get(s, rule)->m.parked_by, PR_PARKED_BY_RULE);
+    CHECK_EQ(suite_get(s, person)->m.parked_by, PR_PARKED_BY_PERSON);
+    CHECK_EQ(suite_get(s, sender)->m.parked_by, 0);
+    CHECK_EQ(suite_get(s, stream)->m.held_for, PR_HELD_FOR_STREAM);
+    CHECK_EQ(suite_get(s, stream)->state, STATE_HELD);
+    CHECK_EQ(suite_get(s, room)->m.held_for, PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(suite_get(s, room)->state, STATE_READY);
+
+    pr_id all[] = { route, rule, person, sender, stream, room };
+    CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.ids = all, .id_count = ARRAY_LENGTH(all))).changed, ARRAY_LENGTH(all));
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++) {
+        CHECK_EQ(suite_get(s, all[i])->m.parked_by, 0);
+        CHECK_EQ(suite_get(s, all[i])->m.held_for, 0);
+    }
+}
+
 STORE_TEST(a_discarded_message_is_gone)
 {
     struct worker *w = suite_join(s, "outbox");

@@ -40,6 +40,7 @@ STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own
     CHECK_SLICE(c->m.headers, "{\"a\":1}");
     CHECK_SLICE(c->m.stream, "st");
     CHECK_SLICE(c->m.held_by, "c/");
+    CHECK_EQ(c->m.held_for, PR_HELD_FOR_ENDPOINT);
 
     /* It waits for its endpoint; b failed, and has a time. */
     struct held_read read = { .key = PR_STR("c/"), .rows = 10 };

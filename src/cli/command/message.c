@@ -156,6 +156,7 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     }
     print_field(cli, "instance", l->instance);
     print_field(cli, "held by", m->held_by);
+    print_field(cli, "parked by", slice_from(m->due_us == PR_NEVER ? parked_by_name(m->parked_by) : NULL));
     print_field(cli, "damaged", slice_from(l->bad));
     print_field(cli, "payload", arena_printf(&cli->arena, "%zu bytes", m->payload.size));
     print_payload(m->payload);

@@ -56,6 +56,7 @@ static bool take_split(const struct stored *row, const struct change *c, struct 
         m.held_by = part_holder(c, ret->row_count, arena);
         if (m.held_by.data == NULL)
             return false;
+        m.held_for = part_held_for(m.destination, m.held_by);
         struct stored *part = ret->rows[ret->row_count] = row_new(row->box, &m);
         if (part == NULL)
             return false;
@@ -135,6 +136,7 @@ static void write_values(struct stored *row, const struct change *c, struct chan
     } texts[] = {
         { SET_REASON, OWN_CODE }, { SET_ERROR, OWN_ERROR }, { SET_HELD, OWN_HELD_BY }, { SET_STORY, OWN_STORY }
     };
+    row->m.parked_by = change_parked_by(c, &row->m);
     row->m.due_us = change_due_us(c, &row->m, now_us);
     row->m.status |= c->bits;
     if ((c->sets & SET_ATTEMPTS) != 0)
@@ -149,6 +151,8 @@ static void write_values(struct stored *row, const struct change *c, struct chan
         row->m.failed_us = now_us;
     if ((c->sets & SET_RELEASED) != 0)
         row->m.released = true;
+    if ((c->sets & SET_HELD) != 0)
+        row->m.held_for = c->held_for;
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         if ((c->sets & texts[i].set) != 0)
             use_text(row, m, texts[i].text);
@@ -196,6 +200,7 @@ static void row_end(struct stored *row, const struct change *c, struct change_me
         row_keep_done(row, after);
     row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 }); /* nobody holds what has ended */
     write_values(row, c, m, now_us);
+    row->m.held_for = row->m.parked_by = 0;
 }
 
 static void row_split(struct stored *row, struct change_memory *m, uint64_t *split_rows)

@@ -16,7 +16,7 @@ struct pr_message sender_part(const struct pr_message *message, int64_t now_us)
     m.created_us = now_us;
     m.seq = 0;
     m.status = PR_STATUS_STORED;
-    m.attempts = m.failures = m.reason = 0;
+    m.attempts = m.failures = m.reason = m.held_for = m.parked_by = 0;
     m.code = m.error = m.story = m.held_by = (pr_slice){ NULL, 0 };
     m.failed_us = 0;
     m.released = false;

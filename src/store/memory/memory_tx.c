@@ -152,6 +152,7 @@ static void take_failure(struct pr_message *m, const struct pr_message *failed)
     m->error = failed->error;
     m->failed_us = failed->failed_us;
     m->story = failed->story;
+    m->parked_by = failed->parked_by;
 }
 
 /* The rows are made first, and linked when there is memory for all of them. */

@@ -159,8 +159,7 @@ STATEMENT(listing_if_reason, BOTH(" AND b.failure_reason = ?"))
 STATEMENT(listing_if_created_since, BOTH(" AND b.created_at >= ?"))
 STATEMENT(listing_if_created_until, BOTH(" AND b.created_at < ?"))
 STATEMENT(listing_if_parked, SQLITE(" AND b.due_at = 9223372036854775807"), POSTGRES(" AND b.due_at = 'infinity'"))
-STATEMENT(listing_if_held,
-    SQLITE(" AND instr(b.held_by, '/') < length(b.held_by)"), POSTGRES(" AND strpos(b.held_by, '/') < length(b.held_by)"))
+STATEMENT(listing_if_held, BOTH(" AND b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2"))
 STATEMENT(listing_if_waits, BOTH(" AND b.held_by IS NULL AND b.due_at > ?"))
 STATEMENT(listing_if_box, BOTH(" AND b.box = ?"))
 STATEMENT(listing_if_endpoint, BOTH(" AND b.endpoint = ?"))
@@ -176,7 +175,7 @@ STATEMENT(listing_if_died_until, BOTH(" AND b.died_at < ?"))
  * same way.  Where a row without destination goes is not known. */
 STATEMENT(listing_if_follower,
     SQLITE(""),
-    POSTGRES(" AND (strpos(b.held_by, '/') < length(b.held_by) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL)"
+    POSTGRES(" AND ((b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL)"
              " AND EXISTS (SELECT FROM {box} h WHERE h.stream = b.stream AND h.seq < b.seq"
              " AND (h.destination = '' OR b.destination = '' OR h.destination = b.destination)"
              " AND h.due_at IS NOT NULL AND (h.due_at = 'infinity' OR (NOT h.released AND"
@@ -185,7 +184,7 @@ STATEMENT(listing_if_follower,
 /* Where to look: rows in their order behind ?1, with what the conditions ask of them.  PostgreSQL finds a row of a box by its
  * place, which stands in a row's number before its lane. */
 #define BOX_LOOKED(place)                                                                                                    \
-    "SELECT b.id, b.destination, b.stream, b.type, b.error, b.failure_reason, b.created_at, b.due_at, b.held_by, b.seq,"     \
+    "SELECT b.id, b.destination, b.stream, b.type, b.error, b.failure_reason, b.created_at, b.due_at, b.held_by, b.held_for, b.seq,"     \
     " b.row_id, " place " AS place"
 #define PLACE "coalesce(b.row_id, b.seq)"
 #define NOT_FRESH "(b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"
@@ -346,7 +345,8 @@ STATEMENT(dead_any,
  * a sort are looked at; ?4: paused endpoints; ?6: the clock of leases; ?7: the boot.
  * state, count, since when the oldest is ready, sort (of rows that were looked at, see counts.c). */
 
-/* ways: the first key of each endpoint, "endpoint/" where parts wait for it alone; what waits in its streams is passed over
+/* These go by keys, which their index has, and not by held_for, which only rows have.
+ * ways: the first key of each endpoint, "endpoint/" where parts wait for it alone; what waits in its streams is passed over
  * ('0' comes next after '/'). */
 #define SQLITE_COUNTS                                                                                                        \
     "WITH RECURSIVE ways(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT 1) UNION ALL" \
@@ -443,14 +443,14 @@ STATEMENT(fresh_newest,
  * wants, and as the routes want of those that do not say their endpoint.  ?1: how many; ?2: of this stream. */
 #define SQLITE_HEADS(filter)                                                                                                 \
     "SELECT row_id, seq, stream, destination, iif(destination = '' OR due_at = 9223372036854775807, story, NULL),"           \
-    " coalesce(failed_at, created_at), due_at = 9223372036854775807, instr(held_by, '/') < length(held_by),"                 \
+    " coalesce(failed_at, created_at), due_at = 9223372036854775807, held_by IS NOT NULL AND coalesce(held_for, 1) <> 2,"                 \
     " iif(destination = '', type, NULL), iif(destination = '', source, NULL), iif(destination = '', headers, NULL)"          \
     " FROM \"{box}\" INDEXED BY \"{prefix}{box}_heads\" WHERE " SQLITE_IS_HEAD filter " ORDER BY row_id LIMIT ?1"
 #define UNLESS_NAMED(column) "CASE b.destination WHEN '' THEN b." column " END"
 #define POSTGRES_HEADS(filter)                                                                                               \
     "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination,"                                                      \
     " CASE WHEN b.destination = '' OR b.due_at = 'infinity' THEN b.story END,"                                               \
-    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by),"               \
+    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2,"               \
     " " UNLESS_NAMED("type") ", " UNLESS_NAMED("source") ", " UNLESS_NAMED("headers")                                        \
     " FROM {box} b WHERE " POSTGRES_IS_HEAD filter " ORDER BY coalesce(b.row_id, b.seq) LIMIT ?1"
 STATEMENT(heads, SQLITE(SQLITE_HEADS(" AND stream <> ''")), POSTGRES(POSTGRES_HEADS(" AND b.stream <> ''")))

@@ -12,7 +12,8 @@ _Static_assert(6 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX,
 static const char KEEP_FAILURE[] =
     "WITH kept AS (UPDATE {box} b SET status = b.status | $3, attempts = $4, failures = $5, failure_reason = $6, code "
     "= $7,"
-    " error = $8, failed_at = $9, story = $10::json WHERE b.id = $1 AND b.destination = $2 AND b.xid = "
+    " error = $8, failed_at = $9, story = $10::json, parked_by = $12 WHERE b.id = $1 AND b.destination = $2 AND b.xid "
+    "= "
     "pg_current_xact_id()"
     " RETURNING " HANDLE " AS handle, b.seq, b.stream, b.destination)"
     " INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint)"
@@ -37,6 +38,7 @@ static void add_failure(struct postgres_store *store, pr_slice box, const struct
     } else {
         arg_null(&args, OID_INT4);
     }
+    arg_i32(&args, m->parked_by);
     link_add(store->sender, KEEP_FAILURE, box, &args, NULL);
 }
 

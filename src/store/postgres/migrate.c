@@ -30,6 +30,19 @@ static bool is_for_boxes(const struct migration *m)
 
 /* ---- Files ---------------------------------------------------------------------------------- */
 
+/* {columns}: those of core/columns.h that a box, dead_letter and done do not have yet.  All have a type. */
+#define ADD(column, type) ", ADD COLUMN IF NOT EXISTS " #column " " type
+#define ADD_TEXT(column, ...) ADD(column, "text")
+#define ADD_FATE(kind, column, ...) ADD(column, TYPE_##kind)
+#define TYPE_INT "integer"
+#define TYPE_BOOL "boolean"
+#define TYPE_TIME "timestamptz"
+#define TYPE_TEXT "text"
+#define TYPE_JSON "json"
+#define ADDED " ADD COLUMN IF NOT EXISTS type text" SENDER_TEXTS(ADD_TEXT) FATE_COLUMNS(ADD_FATE) ";"
+static const char COLUMNS[] = "ALTER TABLE \"{schema}\".\"{box}\"" ADDED "ALTER TABLE \"{schema}\".dead_letter" ADDED
+                              "ALTER TABLE \"{schema}\".done" ADDED;
+
 void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, pr_slice box)
 {
     for (const char *at = sql; *at != '\0';) {
@@ -39,6 +52,9 @@ void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, pr_slice 
         } else if (strncmp(at, "{box}", 5) == 0) {
             buf_add_slice(b, box);
             at += 5;
+        } else if (strncmp(at, "{columns}", 9) == 0) {
+            pg_script_expand(b, COLUMNS, schema, box);
+            at += 9;
         } else {
             buf_add_char(b, *at++);
         }

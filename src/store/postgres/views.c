@@ -64,7 +64,7 @@ static const char MESSAGES[] =
     " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts) IN"
     " (SELECT handle, number - 1 FROM \"{schema}\".in_flight WHERE box = '{box}') THEN 'in-flight'"
     " WHEN b.due_at = 'infinity' THEN 'parked'"
-    " WHEN strpos(b.held_by, '/') < length(b.held_by) THEN 'held'"
+    " WHEN b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2 THEN 'held'"
     " WHEN b.due_at > now() AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
     " WHEN b.destination IN (SELECT name FROM \"{schema}\".endpoint WHERE paused_until > now()) THEN 'paused'"
     " WHEN b.due_at > now() THEN 'retrying'"
@@ -73,7 +73,9 @@ static const char MESSAGES[] =
     " b.failure_reason, b.code, b.error, b.failed_at, b.held_by, b.headers, b.story,"
     " " MESSAGE_SIZE " AS payload_size,"
     " (SELECT max(o.state) FROM \"{schema}\".open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
-    " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state FROM \"{schema}\".\"{box}\" b";
+    " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state,"
+    " CASE WHEN b.due_at = 'infinity' THEN (ARRAY['route', 'rule', 'person'])[b.parked_by] END AS parked_by FROM "
+    "\"{schema}\".\"{box}\" b";
 
 /* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
  * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
@@ -91,7 +93,7 @@ static const char BLOCKED[] =
     "r.error,"
     " r.due_at, r.held_by FROM (SELECT b.held_by AS key, split_part(b.held_by, '/', 1) AS endpoint,"
     " substr(b.held_by, strpos(b.held_by, '/') + 1) AS stream, count(*) AS held, min(b.seq) AS first"
-    " FROM \"{schema}\".\"{box}\" b WHERE strpos(b.held_by, '/') < length(b.held_by) GROUP BY b.held_by) k"
+    " FROM \"{schema}\".\"{box}\" b WHERE b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2 GROUP BY b.held_by) k"
     " LEFT JOIN (SELECT b.*, CASE b.destination WHEN '' THEN"
     " jsonb_path_query_array(b.story::jsonb, '$[*].endpoint') ->> -1 ELSE b.destination END AS endpoint"
     " FROM \"{schema}\".\"{box}\" b WHERE " MESSAGE_IS_HEAD " AND b.stream <> '') r"

@@ -28,7 +28,8 @@ static bool is_among(pr_slice destination, const struct change *c)
 
 /* What is known of a row before it is changed. */
 struct found {
-    int64_t due_us;          /* that the change writes */
+    int64_t due_us; /* these the change writes */
+    int parked_by;
     bool is_own_destination; /* one of the change's destinations is the row's own */
 };
 
@@ -37,7 +38,7 @@ static int row_find(const struct changing *w, const struct change *c, struct fou
 {
     sqlite3_stmt *s;
     int rc = conn_bind(w->conn,
-                       "SELECT id, attempts, released, destination, due_at, failure_reason, story FROM \"{box}\""
+                       "SELECT id, attempts, released, destination, due_at, parked_by FROM \"{box}\""
                        " WHERE row_id = ?1",
                        w->box, VALUES(V_INT(c->row)), &s, w->reterr);
     if (rc == PR_OK)
@@ -48,15 +49,13 @@ static int row_find(const struct changing *w, const struct change *c, struct fou
     pr_slice stored = column_slice(s, 0);
     struct pr_message m = { .attempts = sqlite3_column_int(s, 1),
                             .released = sqlite3_column_int(s, 2) != 0,
-                            .due_us = sqlite3_column_int64(s, 4) };
+                            .due_us = sqlite3_column_int64(s, 4),
+                            .parked_by = sqlite3_column_int(s, 5) };
     if (stored.size > 0)
         (void)id_from_stored(stored, &m.id);
-    if ((c->guards & GUARD_MAY_UNPARK) != 0) {
-        m.reason = sqlite3_column_int(s, 5);
-        m.story = column_slice(s, 6);
-    }
     rc = !pr_id_equal(m.id, c->id) ? PR_UNKNOWN : change_holds(c, &m) ? PR_OK : PR_STALE;
     ret->due_us = change_due_us(c, &m, w->now_us);
+    ret->parked_by = change_parked_by(c, &m);
     ret->is_own_destination = is_among(column_slice(s, 3), c);
     sqlite3_reset(s);
     return rc;
@@ -98,8 +97,8 @@ static int receipts_forget(const struct changing *w, const struct change *c)
 /* Thousands are held at once when an endpoint stops: no index is touched but those of held_by and status. */
 static int row_hold(const struct changing *w, const struct change *c)
 {
-    return changing_do(w, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3 WHERE row_id = ?1",
-                       VALUES(V_INT(c->row), V_TEXT_OR_NULL(c->held_by), V_INT(c->bits)));
+    return changing_do(w, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3, held_for = ?4 WHERE row_id = ?1",
+                       VALUES(V_INT(c->row), V_TEXT_OR_NULL(c->held_by), V_INT(c->bits), V_INT(c->held_for)));
 }
 
 static int row_update(const struct changing *w, const struct change *c, const struct found *found)
@@ -113,8 +112,10 @@ static int row_update(const struct changing *w, const struct change *c, const st
                     "UPDATE \"{box}\" SET attempts = " ATTEMPTS ", failures = " FAILURES ", status = " STATUS
                     ", failure_reason = " REASON ", code = " CODE ", error = " ERROR ", failed_at = " FAILED_AT
                     ", story = " STORY ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
-                    " released = iif(?2 & 256, 1, released) WHERE row_id = ?1",
-                    VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by)));
+                    " released = iif(?2 & 256, 1, released), held_for = iif(?2 & 128, ?12, held_for), parked_by = ?13"
+                    " WHERE row_id = ?1",
+                    VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by), V_INT(c->held_for),
+                           V_INT(found->parked_by)));
     if (rc == PR_OK && (c->sets & SET_NEW_COUNT) != 0)
         rc = receipts_forget(w, c);
     return rc;
@@ -182,14 +183,16 @@ static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice de
     if (rc != PR_UNKNOWN)
         return rc;
     /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
-    rc = conn_bind(w->conn,
-                   "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, released, " MESSAGE_MOVED
-                   ") VALUES"
-                   " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14" SENDER_TEXTS(
-                       COLUMN_NEXT) ") ON CONFLICT (id, destination) DO NOTHING",
-                   w->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder)), &insert, w->reterr);
+    rc = conn_bind(
+        w->conn,
+        "INSERT INTO \"{box}\" (destination, held_by, held_for, split_seq, status, story, released, " MESSAGE_MOVED
+        ") VALUES"
+        " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15" SENDER_TEXTS(
+            COLUMN_NEXT) ") ON CONFLICT (id, destination) DO NOTHING",
+        w->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder), V_INT(part_held_for(destination, holder))), &insert,
+        w->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
-        if (sqlite3_bind_value(insert, i + 3, sqlite3_column_value(row, i)) != SQLITE_OK)
+        if (sqlite3_bind_value(insert, i + 4, sqlite3_column_value(row, i)) != SQLITE_OK)
             rc = error_set(w->reterr, PR_ENOMEM, "no memory for a row");
     if (rc == PR_OK)
         rc = conn_step(w->conn, insert, w->reterr);

@@ -14,10 +14,11 @@ static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message
     int rc = conn_do(
         conn,
         "UPDATE \"{box}\" SET status = status | ?1, attempts = ?2, failures = ?3, failure_reason = ?4, code = ?5,"
-        " error = ?6, failed_at = ?7, story = ?8 WHERE row_id = ?9",
+        " error = ?6, failed_at = ?7, story = ?8, parked_by = ?10 WHERE row_id = ?9",
         box,
         VALUES(V_INT(m->status), V_INT(m->attempts), V_INT(m->failures), V_INT(m->reason), V_TEXT_OR_NULL(m->code),
-               V_TEXT_OR_NULL(m->error), V_INT(m->failed_us), V_TEXT_OR_NULL(m->story), V_INT(row)),
+               V_TEXT_OR_NULL(m->error), V_INT(m->failed_us), V_TEXT_OR_NULL(m->story), V_INT(row),
+               V_INT(m->parked_by)),
         NULL, reterr);
     if (rc != PR_OK || m->stream.size == 0 || m->due_us == 0)
         return rc;

@@ -19,6 +19,8 @@
 
 #define SCRIPT_MAX (1u << 20)
 #define NO_BOX ((pr_slice){ NULL, 0 })
+#define COLUMNS_MARK                                                                                                   \
+    "{columns}" /* in a file for boxes: its table, dead letters and done have all columns of core/columns.h */
 
 int schema_wanted(void)
 {
@@ -52,6 +54,8 @@ static void script_expand(struct buf *b, const char *sql, pr_slice box)
         } else if (strncmp(at, "{bytes}", 7) == 0) {
             add_all_bytes(b);
             at += 7;
+        } else if (strncmp(at, COLUMNS_MARK, strlen(COLUMNS_MARK)) == 0) {
+            at += strlen(COLUMNS_MARK); /* columns_add() was here before */
         } else {
             buf_add_char(b, *at++);
         }
@@ -77,12 +81,60 @@ int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
     return PR_OK;
 }
 
+static const struct {
+    const char *name, *type;
+} columns[] = {
+#define TYPE_INT "INTEGER"
+#define TYPE_BOOL "INTEGER"
+#define TYPE_TIME "INTEGER"
+#define TYPE_TEXT "TEXT"
+#define TYPE_JSON "TEXT"
+#define SENDER_TEXT(column, ...) { #column, "TEXT" },
+#define FATE(kind, column, ...) { #column, TYPE_##kind },
+    /* clang-format off */
+    SENDER_TEXTS(SENDER_TEXT)
+    FATE_COLUMNS(FATE)
+    /* clang-format on */
+};
+
+/* Those of core/columns.h that the table does not have yet. */
+static int columns_add(struct conn *conn, pr_slice table, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    for (size_t i = 0; i < ARRAY_LENGTH(columns) && rc == PR_OK; i++) {
+        struct buf script;
+        int64_t found;
+        rc = conn_int(conn, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", NO_BOX,
+                      VALUES(V_TEXT(table), V_TEXT(slice_from(columns[i].name))), &found, reterr);
+        if (rc != PR_UNKNOWN)
+            continue;
+        buf_init(&script, SCRIPT_MAX);
+        buf_addf(&script, "ALTER TABLE \"%.*s\" ADD COLUMN %s %s;", SLICE_ARGS(table), columns[i].name,
+                 columns[i].type);
+        rc = buf_failed(&script);
+        rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for a column");
+        buf_fini(&script);
+    }
+    return rc;
+}
+
+static int tables_complete(struct conn *conn, pr_slice box, struct pr_error *reterr)
+{
+    int rc = columns_add(conn, box, reterr);
+    if (rc == PR_OK)
+        rc = columns_add(conn, PR_STR(OUR_PREFIX "dead_letter"), reterr);
+    return rc == PR_OK ? columns_add(conn, PR_STR(OUR_PREFIX "done"), reterr) : rc;
+}
+
 static int migration_run(struct conn *conn, const struct migration *m, pr_slice box, struct pr_error *reterr)
 {
     struct buf script;
+    int rc = strstr(m->sql, COLUMNS_MARK) != NULL ? tables_complete(conn, box, reterr) : PR_OK;
+    if (rc != PR_OK)
+        return rc;
     buf_init(&script, SCRIPT_MAX);
     script_expand(&script, m->sql, box);
-    int rc = buf_failed(&script);
+    rc = buf_failed(&script);
     rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for %s.sql", m->name);
     buf_fini(&script);
     return rc;
@@ -195,7 +247,7 @@ static const char VIEW_MESSAGES[] =
     "THEN "
     "'in-flight'"
     " WHEN b.due_at = 9223372036854775807 THEN 'parked'"
-    " WHEN instr(b.held_by, '/') < length(b.held_by) THEN 'held'"
+    " WHEN b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2 THEN 'held'"
     " WHEN b.due_at > " NOW_US " AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
     " WHEN b.destination IN (SELECT name FROM postrider_endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
     " WHEN b.due_at > " NOW_US " THEN 'retrying'"
@@ -207,7 +259,9 @@ static const char VIEW_MESSAGES[] =
     " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS "
     "payload_bytes,"
     " (SELECT max(o.state) FROM postrider_open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
-    " AND o.type IN ('', b.type)) AS endpoint_state"
+    " AND o.type IN ('', b.type)) AS endpoint_state,"
+    " CASE WHEN b.due_at = 9223372036854775807 THEN CASE b.parked_by WHEN 1 THEN 'route' WHEN 2 THEN 'rule' WHEN 3 THEN"
+    " 'person' END END AS parked_by"
     " FROM \"{box}\" b";
 
 /* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
@@ -231,7 +285,7 @@ static const char VIEW_BLOCKED[] =
                             "'/') - 1) AS endpoint,"
                             " substr(held_by, instr(held_by, '/') + 1) AS stream, count(*) AS held, min(seq) AS first "
                             "FROM \"{box}\""
-                            " WHERE instr(held_by, '/') < length(held_by) GROUP BY held_by) k"
+                            " WHERE held_by IS NOT NULL AND coalesce(held_for, 1) <> 2 GROUP BY held_by) k"
                             " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN (SELECT json_extract(value, "
                             "'$.endpoint') FROM"
                             " json_each(story) WHERE json_extract(value, '$.endpoint') <> '' ORDER BY key DESC LIMIT "

@@ -255,7 +255,7 @@ static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_ke
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(run->conn,
-                       "SELECT held_by, stream, id FROM \"{box}\" WHERE held_by IS NOT NULL AND held_by > ?1"
+                       "SELECT held_by, stream, id, held_for FROM \"{box}\" WHERE held_by IS NOT NULL AND held_by > ?1"
                        " ORDER BY held_by LIMIT 1",
                        run->session->box, VALUES(V_TEXT(after)), &statement, run->reterr);
     if (rc == PR_OK)
@@ -266,8 +266,8 @@ static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_ke
     pr_id id = { { 0 } };
     if (stored.size > 0)
         (void)id_from_stored(stored, &id);
-    struct pr_message m = { .held_by = key };
-    *ret_lanes = message_awaits_endpoint(&m) ? LANES_ALL : lane_bit(lane_of(column_slice(statement, 1), id));
+    bool is_endpoints = sqlite3_column_int(statement, 3) == PR_HELD_FOR_ENDPOINT;
+    *ret_lanes = is_endpoints ? LANES_ALL : lane_bit(lane_of(column_slice(statement, 1), id));
     *ret_key = slice_dup(&run->session->arena, key);
     sqlite3_reset(statement);
     return ret_key->data != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "no memory for a key");

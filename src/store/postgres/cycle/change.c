@@ -143,8 +143,9 @@ static const char PROBE_ROWS[] =
 /* All that a change says, in the order of put_change(), and $1 the time of a test. */
 #define CHANGES                                                                                             \
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16," \
-    " $17, $18, $19, $20, $21, $22, $23) AS v(ord, handle, id, guards, expected, sets, attempts, bits, reason, code, error,"     \
-    " delay, held_by, story, endpoint, cause, limit_reached, rule, fingerprint, note, due_is, due_us))"
+    " $17, $18, $19, $20, $21, $22, $23, $24, $25) AS v(ord, handle, id, guards, expected, sets, attempts, bits, reason, code, error,"     \
+    " delay, held_by, story, endpoint, cause, limit_reached, rule, fingerprint, note, due_is, due_us, held_for,"                 \
+    " parked_by))"
 /* Those whose row nobody else holds; theirs is locked. */
 #define FREE_LOCKED ", free AS MATERIALIZED (SELECT v.* FROM v JOIN {box} b ON " SAME_ROW " FOR UPDATE OF b SKIP LOCKED)"
 #define FREE_ALL ", free AS (SELECT * FROM v)"
@@ -156,13 +157,11 @@ _Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SE
                    SET_DUE == 32 && KEEP_PARKED == 64 && SET_HELD == 128 && SET_RELEASED == 256 && SET_STORY == 512 &&
                    SET_ERROR == 1024 && SET_DUE_AT == 4096,
                "the statements say so, too");
-_Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too");
+_Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
 #define PARKED "b.due_at IS NOT DISTINCT FROM 'infinity'"
-#define AWAITS_ROUTE /* message_awaits_route() */                                                             \
-    "(b.failure_reason = 9 AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> 'attempt' = '0')"
 #define HOLDS                                                                                               \
     "(v.guards & 1 = 0 OR b.attempts = v.expected) AND (v.guards & 2 = 0 OR NOT " PARKED ")"                  \
-    " AND (v.guards & 16 = 0 OR b.due_at IS NOT DISTINCT FROM v.due_is) AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR " AWAITS_ROUTE " IS TRUE)"
+    " AND (v.guards & 16 = 0 OR b.due_at IS NOT DISTINCT FROM v.due_is) AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR (b.parked_by = 1) IS TRUE)"
 #define AT_NOW NOW("$1")
 
 /* least(): COUNTER_MAX; one damaged number must not stop the cycle. */
@@ -178,6 +177,10 @@ _Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statements say so, too")
     "CASE WHEN v.sets & 4096 <> 0 THEN v.due_us WHEN v.sets & 32 = 0 OR (v.sets & 64 <> 0 AND " PARKED ") THEN b.due_at"                            \
     " WHEN v.delay = 9223372036854775807 THEN 'infinity'"                                                      \
     " ELSE " AT_NOW " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END"
+/* change_parked_by() */
+#define NEW_PARKED_BY                                                                                       \
+    "CASE WHEN v.sets & 4128 = 0 OR (v.sets & 4096 = 0 AND v.sets & 64 <> 0 AND " PARKED ") THEN b.parked_by"  \
+    " ELSE v.parked_by END"
 
 /* Who was changed (1), who only could have been (2), and, where somebody is missing, who is there (3). */
 #define ANSWERS(changed)                                                                                    \
@@ -190,6 +193,7 @@ static const char UPDATE_ROWS[] =
     ", done AS (UPDATE {box} b SET status = " NEW_STATUS ", attempts = " NEW_ATTEMPTS ", failures = " NEW_FAILURES
     ", failure_reason = " NEW_REASON ", code = " NEW_CODE ", error = " NEW_ERROR ", failed_at = " NEW_FAILED_AT
     ", due_at = " NEW_DUE ", held_by = CASE WHEN v.sets & 128 <> 0 THEN v.held_by ELSE b.held_by END"
+    ", held_for = CASE WHEN v.sets & 128 <> 0 THEN v.held_for ELSE b.held_for END, parked_by = " NEW_PARKED_BY
     ", released = b.released OR v.sets & 256 <> 0, story = " NEW_STORY
     " FROM free v WHERE " SAME_ROW " AND " HOLDS " RETURNING v.ord)" ANSWERS("done");
 
@@ -211,7 +215,7 @@ static const char DELETE_GUARDED[] =
 
 #define KEEP_ROWS(free, answers)                                                                            \
     ENDED(free) ", kept AS (INSERT INTO {schema}.done (box, " ENDED_COLUMNS ", done_at, keep_until)"           \
-    " SELECT {box_name}, " ENDED_VALUES ", " AT_NOW ", " AT_NOW " + $24::bigint * interval '1 microsecond'"    \
+    " SELECT {box_name}, " ENDED_VALUES ", " AT_NOW ", " AT_NOW " + $26::bigint * interval '1 microsecond'"    \
     " FROM gone g)" answers
 
 static const char DEAD_ROWS[] =
@@ -222,16 +226,16 @@ static const char DEAD_ROWS[] =
 /* A part that is there already, in the box or dead, is left alone.  Parts have the place of the
  * whole and a row_id of their own. */
 static const char SPLIT_ROWS[] =
-    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6)"
-    " AS v(ord, handle, id, part, destination, holder)),"
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)"
+    " AS v(ord, handle, id, part, destination, holder, held_for)),"
     " gone AS (DELETE FROM {box} b USING (SELECT DISTINCT ord, handle, id FROM v) v WHERE " SAME_ROW
     " RETURNING v.ord, b.*),"
     " parts AS MATERIALIZED (SELECT g.*, v.part, v.destination AS new_destination,"
-    " coalesce(v.holder, v.destination || '/') AS holder,"
+    " coalesce(v.holder, v.destination || '/') AS holder, v.held_for AS waits_for,"
     " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
     " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
-    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK("", COLUMN_NAME) ")"
-    " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
+    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, held_for, status, story, released, " MESSAGE_BACK("", COLUMN_NAME) ")"
+    " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.waits_for, p.status,"
     " p.story, p.released, " MESSAGE_BACK("p.", COLUMN_OF_P) " FROM parts p ORDER BY p.part"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
     " SELECT g.ord, 1, NULL::int, NULL::bigint FROM gone g"
@@ -244,7 +248,7 @@ static const char SPLIT_ROWS[] =
 #define KEY_TYPES OID_INT4, OID_INT8, OID_UUID
 #define CHANGE_TYPES                                                                                                   \
     KEY_TYPES, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT, OID_INT8, OID_TEXT,     \
-        OID_JSON, OID_TEXT, OID_INT2, OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT, OID_TIME, OID_TIME
+        OID_JSON, OID_TEXT, OID_INT2, OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT, OID_TIME, OID_TIME, OID_INT4, OID_INT4
 
 static const enum oid types[GROUP_COUNT][CHANGE_ARRAYS] = {
     [GROUP_DELETE_BY_CTID] = { OID_TID, OID_INT8, OID_UUID },
@@ -253,7 +257,7 @@ static const enum oid types[GROUP_COUNT][CHANGE_ARRAYS] = {
     [GROUP_KEEP] = { CHANGE_TYPES },
     [GROUP_DEAD] = { CHANGE_TYPES },
     [GROUP_UPDATE] = { CHANGE_TYPES },
-    [GROUP_SPLIT] = { KEY_TYPES, OID_INT4, OID_TEXT, OID_TEXT },
+    [GROUP_SPLIT] = { KEY_TYPES, OID_INT4, OID_TEXT, OID_TEXT, OID_INT4 },
     [GROUP_PROBE] = { KEY_TYPES },
 };
 
@@ -308,6 +312,8 @@ static void put_change(struct array *a, size_t ord, const struct change *c)
     array_text_or_null(&a[19], c->note);
     array_time(&a[20], c->due_is_us);
     array_time(&a[21], c->due_us);
+    array_i32(&a[22], c->held_for);
+    array_i32(&a[23], c->parked_by);
 }
 
 static void put_split(const struct plan *plan, struct array *a, size_t ord, const struct change *c)
@@ -316,7 +322,9 @@ static void put_split(const struct plan *plan, struct array *a, size_t ord, cons
         put_key(a, ord, c);
         array_i32(&a[3], (int)(plan->split_first[ord] + i));
         array_text(&a[4], c->destinations[i]);
-        array_text_or_null(&a[5], c->holders != NULL ? c->holders[i] : NO_BOX);
+        pr_slice holder = c->holders != NULL ? c->holders[i] : NO_BOX;
+        array_text_or_null(&a[5], holder);
+        array_i32(&a[6], part_held_for(c->destinations[i], holder));
     }
 }
 

@@ -6,7 +6,7 @@
 #include "core/lane.h"
 #include "store/postgres/link/link.h"
 
-#define CHANGE_ARRAYS 22
+#define CHANGE_ARRAYS 24
 
 struct ctid_cache;
 
