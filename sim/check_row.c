@@ -192,6 +192,7 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
         breach_set(c, "I1", "m%u was completed, but its receiver never said yes to this hand-out", e->message);
     if (setting_of(c, e) != NULL)
         blame_delivered(c, e, setting_of(c, e));
+    check_handled(c, e);
     shadow_move(c, row, STATE_DONE);
 }
 
@@ -233,6 +234,7 @@ static void on_fail(struct checker *c, const struct event *e, struct shadow_row 
         blame_check_failure(c, e, s, row, row->failures);
         x.step = STEP_RETRY;
     }
+    check_ruled(c, e, &x, false);
     note_failure(c, e, row);
     if (x.step != STEP_RETRY && x.step != STEP_RETRY_NOW)
         breach_set(c, "I4", "m%u has failed %d times and is to be tried again", e->message, row->failures);
@@ -255,6 +257,8 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
         blame_check_death(c, e, s, row, failures);
     bool over = blames || (s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x));
     bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
+    if (over && !undecodable)
+        check_ruled(c, e, &x, false);
     if (!undecodable && !over && !poison)
         breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number,
                    failures);
@@ -273,6 +277,7 @@ static void on_discard(struct checker *c, const struct event *e, struct shadow_r
         x = expect(c, e, s, row->failures + 1);
     if (moved ? !goes_elsewhere(c, e, &x) : x.step != STEP_DISCARD)
         breach_set(c, "I1", "m%u was %s, and no rule said so", e->message, moved ? "moved" : "discarded");
+    check_ruled(c, e, &x, moved);
     take_unsent(e, row);
     shadow_move(c, row, STATE_GONE);
 }
@@ -280,8 +285,12 @@ static void on_discard(struct checker *c, const struct event *e, struct shadow_r
 static void on_park(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     const struct endpoint_setting *s = setting_of(c, e);
-    if (s != NULL && expect(c, e, s, row->failures + 1).step != STEP_PARK)
+    struct sim_expectation x = { .step = STEP_PARK };
+    if (s != NULL)
+        x = expect(c, e, s, row->failures + 1);
+    if (x.step != STEP_PARK)
         breach_set(c, "I5", "m%u was parked and has somewhere to go", e->message);
+    check_ruled(c, e, &x, false);
     row->failed = true;
     row->failed_event = c->at;
     row->failed_wall_us = e->wall_us;
@@ -352,6 +361,7 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     case VERDICT_HOLD: on_hold(c, e, row); break;
     case VERDICT_SPLIT:
         m->split = true;
+        check_split(c, e);
         shadow_move(c, row, STATE_GONE);
         break;
     case VERDICT_RETURN: shadow_move(c, row, STATE_READY); break;

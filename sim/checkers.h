@@ -11,6 +11,7 @@
  *   I22  no more than its rate goes to an endpoint  I21  breakers as people see them are the engines' own
  *   I24  nothing is sent whose commit was lost, once the engine knows
  *   I25  nobody is dead without proof             I26  who is proven guilty is not tried on
+ *   I27  nothing that a verdict brings along is missing: parts, raised messages, moved letters, what handlers sent
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
@@ -18,6 +19,7 @@
  *   check_rate.c    I22
  *   check_blame.c   I25, I26
  *   check_effect.c  I23
+ *   check_brought.c I27
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H
 #define SIM_CHECKERS_H
@@ -169,6 +171,12 @@ bool shadow_is_over(const struct shadow_row *row);
 bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);
 
 void check_start_order(struct checker *c, const struct event *e, struct shadow_message *m, struct shadow_row *row);
+
+/* check_brought.c; with the verdict that is read. */
+void check_split(struct checker *c, const struct event *e);
+void check_handled(struct checker *c, const struct event *e);
+/* moved: the message went to another endpoint. */
+void check_ruled(struct checker *c, const struct event *e, const struct sim_expectation *x, bool moved);
 
 bool blame_applies(const struct endpoint_setting *s, const struct sim_expectation *x);
 bool blame_postpones(const struct event *e, const struct shadow_row *row);

@@ -456,6 +456,128 @@ TEST(what_the_store_kept_is_what_was_answered) /* I23 */
     story_ends(&s, "I23", "2 of kind");
 }
 
+/* ---- Blame: two tries, and evidence ------------------------------------------------------ */
+
+static void blame_begin(struct story *s)
+{
+    story_begin(s, ORDERING_NONE);
+    s->scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = 1, .factor = 1, .failures = 2, .blame = BLAME_EVIDENCE };
+    joins(s, 1);
+}
+
+/* A hand-out that fails, and what became of it. */
+static void failed(struct story *s, uint32_t message, int number, int receipt, bool away, enum verdict_kind kind)
+{
+    handed_out(s, 1, message, number, receipt);
+    cycle(s, 1, receipt, LANES_ALL);
+    started(s, 1, message, number);
+    tell(s, (struct event){ .kind = EVENT_RESULT,
+                            .instance = 1,
+                            .session = 1,
+                            .message = message,
+                            .number = number,
+                            .what = SEND_FAILED,
+                            .flag = away });
+    tell(s, (struct event){ .kind = EVENT_VERDICT,
+                            .instance = 1,
+                            .session = 1,
+                            .message = message,
+                            .number = number,
+                            .what = (uint16_t)kind,
+                            .flag = kind == VERDICT_DEAD_LETTER || kind == VERDICT_DISCARD, /* counted; moved */
+                            .value = 1,
+                            .extra = PR_REASON_DEPENDENCY_FAILURE });
+    cycle(s, 1, receipt + 1, LANES_ALL);
+}
+
+/* ---- What a verdict brings along ---------------------------------------------------------- */
+
+static void split(struct story *s, unsigned parts)
+{
+    struct event event = {
+        .kind = EVENT_VERDICT, .instance = 1, .session = 1, .message = s->first, .what = VERDICT_SPLIT
+    };
+    tell(s, event);
+    event.kind = EVENT_BORN;
+    for (event.destination = 1; event.destination <= parts; event.destination++)
+        tell(s, event);
+    cycle(s, 1, 2, LANES_ALL);
+}
+
+static void split_begin(struct story *s)
+{
+    story_begin(s, ORDERING_NONE);
+    for (unsigned i = 1; i < 3; i++) {
+        s->scenario.endpoints[i] = s->scenario.endpoints[0];
+        s->scenario.endpoints[i].name = scenario_endpoint(i);
+        s->scenario.route_to[0][i] = i;
+    }
+    s->scenario.engine.endpoint_count = s->scenario.routes[0].to_count = 3;
+    joins(s, 1);
+    cycle(s, 1, 1, LANES_ALL);
+}
+
+TEST(a_split_into_all_its_parts_is_believed)
+{
+    struct story s;
+    split_begin(&s);
+    split(&s, 3);
+    story_ends(&s, NULL, NULL);
+}
+
+TEST(a_split_that_forgets_a_part_is_found) /* I27 */
+{
+    struct story s;
+    split_begin(&s);
+    split(&s, 2);
+    story_ends(&s, "I27", "its part for e2 is missing");
+}
+
+TEST(a_handler_s_message_that_is_not_stored_with_its_end_is_found) /* I27 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    struct parcel unsent = { .index = s.w.parcel_count };
+    struct parcel *parcels[] = { s.w.parcels[0], s.w.parcels[1], &unsent };
+    struct parcel **before = s.w.parcels;
+    s.w.parcels[s.first]->effect = &unsent;
+    s.w.parcels = parcels;
+    s.w.parcel_count++;
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    delivered(&s, 1, s.first, 2);
+    struct breach breach;
+    CHECK(!check_world(&s.w, &breach));
+    CHECK_STR(breach.invariant, "I27");
+    s.w.parcels = before;
+    s.w.parcel_count--;
+    world_fini(&s.w);
+}
+
+static void rule_begin(struct story *s, struct sim_step step)
+{
+    blame_begin(s);
+    s->scenario.rules[0] = (struct sim_rule){ .owner = SIM_NOBODY, .step_count = 1, .steps = { step } };
+    s->scenario.rule_count = 1;
+}
+
+TEST(a_rule_s_message_that_is_not_raised_is_found) /* I27 */
+{
+    struct story s;
+    rule_begin(&s, (struct sim_step){ .step = STEP_PARK, .to = SIM_NOBODY, .raise = true, .raise_to = SIM_NOBODY });
+    failed(&s, s.first, 1, 1, false, VERDICT_PARK);
+    story_ends(&s, "I27", "its rule raises one");
+}
+
+TEST(a_dead_letter_that_does_not_reach_its_endpoint_is_found) /* I27 */
+{
+    struct story s;
+    rule_begin(&s, (struct sim_step){ .step = STEP_DEAD_LETTER, .to = 0, .raise_to = SIM_NOBODY });
+    failed(&s, s.first, 1, 1, false, VERDICT_DISCARD);
+    story_ends(&s, "I27", "its rule moves it");
+}
+
 TEST(a_lane_has_one_owner) /* I6 */
 {
     struct story s;
@@ -577,41 +699,6 @@ TEST(a_retry_must_wait_as_long_as_its_setting_says) /* I12 */
     answered(&s, 1, s.first, 1, SEND_FAILED);
     judged(&s, 1, s.first, 1, VERDICT_FAIL, PR_SECONDS(1));
     story_ends(&s, "I12", "waits 1000000 us");
-}
-
-/* ---- Blame: two tries, and evidence ------------------------------------------------------ */
-
-static void blame_begin(struct story *s)
-{
-    story_begin(s, ORDERING_NONE);
-    s->scenario.endpoints[0].policy.retry =
-        (struct retry_setting){ .base_us = 1, .factor = 1, .failures = 2, .blame = BLAME_EVIDENCE };
-    joins(s, 1);
-}
-
-/* A hand-out that fails, and what became of it. */
-static void failed(struct story *s, uint32_t message, int number, int receipt, bool away, enum verdict_kind kind)
-{
-    handed_out(s, 1, message, number, receipt);
-    cycle(s, 1, receipt, LANES_ALL);
-    started(s, 1, message, number);
-    tell(s, (struct event){ .kind = EVENT_RESULT,
-                            .instance = 1,
-                            .session = 1,
-                            .message = message,
-                            .number = number,
-                            .what = SEND_FAILED,
-                            .flag = away });
-    tell(s, (struct event){ .kind = EVENT_VERDICT,
-                            .instance = 1,
-                            .session = 1,
-                            .message = message,
-                            .number = number,
-                            .what = (uint16_t)kind,
-                            .flag = kind == VERDICT_DEAD_LETTER,
-                            .value = 1,
-                            .extra = PR_REASON_DEPENDENCY_FAILURE });
-    cycle(s, 1, receipt + 1, LANES_ALL);
 }
 
 TEST(who_fails_beside_others_of_its_type_that_arrive_may_die) /* I25, B78 */
