@@ -220,7 +220,7 @@ int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
 static int filter_has_values(struct cli *cli)
 {
     static const enum flag flags[] = { FLAG_BOX,   FLAG_ENDPOINT,    FLAG_TYPE,  FLAG_STREAM, FLAG_REASON,
-                                       FLAG_ERROR, FLAG_FINGERPRINT, FLAG_STATE, FLAG_ROW };
+                                       FLAG_ERROR, FLAG_FINGERPRINT, FLAG_STATE, FLAG_ROW,    FLAG_CORRELATION_ID };
     for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
         const char *value = cli->flags.values[flags[i]];
         if (value != NULL && value[0] == '\0')
@@ -240,6 +240,7 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         .stream = slice_from(values[FLAG_STREAM]),
         .error = slice_from(values[FLAG_ERROR]),
         .fingerprint = slice_from(values[FLAG_FINGERPRINT]),
+        .correlation_id = slice_from(values[FLAG_CORRELATION_ID]),
         .routing = cli->config != NULL ? &cli->routing.routing : NULL,
     };
     uint64_t limit = 0;

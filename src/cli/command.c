@@ -9,7 +9,7 @@
 #define FLAGS_SEND                                                                                                     \
     (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) |              \
      FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) | \
-     FLAG_BIT(SUBJECT))
+     FLAG_BIT(SUBJECT) | FLAG_BIT(CORRELATION_ID))
 
 #define ANY_NUMBER 100000 /* of arguments */
 
@@ -100,7 +100,7 @@ const struct command commands[] = {
       "postrider dead groups\n"
       "postrider dead groups --endpoint billing --since 24h --json\n"
       "postrider dead list --fingerprint 5f1c2ab09d3e7746      # one group\n",
-      (FLAGS_FILTER & ~FLAG_BIT(STATE)) | FLAG_BIT(LIMIT), 0, 0, run_dead_groups },
+      (FLAGS_FILTER & ~(FLAG_BIT(STATE) | FLAG_BIT(CORRELATION_ID))) | FLAG_BIT(LIMIT), 0, 0, run_dead_groups },
     { "dead edit", "ID", "correct a dead letter and send it; the original is kept",
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --data '{\"amount\":5}'\n"
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --header tenant=7 --to billing2 --why 'moved'\n",
@@ -271,6 +271,7 @@ static const struct {
     const char *doc;
 } own_meanings[] = {
     { "send", FLAG_TYPE, "message type, for example order.created" },
+    { "send", FLAG_CORRELATION_ID, "correlation id of the message" },
     { "send", FLAG_BOX, "store the message in this box (default outbox)" },
     { "dead add", FLAG_REASON, "reason to record" },
     { "dead replay", FLAG_FOR, "wait this long for the canaries" },

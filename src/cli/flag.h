@@ -18,6 +18,7 @@
     X(ENDPOINT, "endpoint", 0, "NAME", "only messages for this endpoint")                                              \
     X(TYPE, "type", 0, "TYPE", "message type; in filters a glob: 'order.*'")                                           \
     X(STREAM, "stream", 0, "STREAM", "message stream")                                                                 \
+    X(CORRELATION_ID, "correlation-id", 0, "ID", "only messages with this correlation id")                             \
     X(REASON, "reason", 0, "REASON", "only if the last failure has this reason, for example timeout_exceeded")         \
     X(ERROR, "error", 0, "TEXT", "only if the text of the last failure contains TEXT")                                 \
     X(FINGERPRINT, "fingerprint", 0, "PRINT", "only this group of failures (see postrider dead groups)")               \
@@ -38,8 +39,8 @@
     X(FILE, "file", 'f', "FILE", "read the payload from this file")                                                    \
     X(HEADER, "header", 0, "NAME=VALUE", "a header; can be repeated")                                                  \
     X(CONTENT_TYPE, "content-type", 0, "TYPE", "content type of the payload, for example application/json")            \
-    X(SOURCE, "source", 0, "URI", "CloudEvents source")                                                               \
-    X(SUBJECT, "subject", 0, "TEXT", "CloudEvents subject")                                                           \
+    X(SOURCE, "source", 0, "URI", "CloudEvents source")                                                                \
+    X(SUBJECT, "subject", 0, "TEXT", "CloudEvents subject")                                                            \
     X(DUE, "due", 0, "TIME", "do not send before: in 5m, or 2024-01-31T12:00:00Z")                                     \
     X(EXPIRES, "expires", 0, "TIME", "do not send after: in 1h, or 2024-01-31T12:00:00Z")                              \
     X(ID, "id", 0, "UUID", "message id; a second message with the same id is a duplicate")                             \
@@ -74,8 +75,9 @@ enum flag {
 #define FLAGS_ALWAYS (FLAG_BIT(CONFIG) | FLAG_BIT(STORE) | FLAG_BIT(JSON) | FLAG_BIT(HELP))
 #define FLAGS_FOR_PEOPLE (~FLAG_BIT(RELAY))
 #define FLAGS_FILTER                                                                                                   \
-    (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(REASON) |     \
-     FLAG_BIT(ERROR) | FLAG_BIT(FINGERPRINT) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))
+    (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) |                        \
+     FLAG_BIT(CORRELATION_ID) | FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FINGERPRINT) | FLAG_BIT(SINCE) |         \
+     FLAG_BIT(UNTIL))
 #define FLAGS_DEAD ((FLAGS_FILTER & ~FLAG_BIT(STATE)) | FLAG_BIT(ROW))
 #define FLAGS_PAGE (FLAG_BIT(LIMIT) | FLAG_BIT(AFTER))
 #define FLAGS_CHANGE (FLAG_BIT(YES) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY))

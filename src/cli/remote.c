@@ -146,8 +146,8 @@ static void add_number(struct remote *r, struct buf *path, const char *name, uin
 /* What is left out of a question would make its answer wrong. */
 static bool can_be_asked(const struct filter *f)
 {
-    return f->type.size == 0 && f->error.size == 0 && f->reason == 0 && f->state < 0 && f->since_us == 0 &&
-           f->until_us == 0 && f->after == 0 && f->id_count == 0;
+    return f->type.size == 0 && f->error.size == 0 && f->correlation_id.size == 0 && f->reason == 0 && f->state < 0 &&
+           f->since_us == 0 && f->until_us == 0 && f->after == 0 && f->id_count == 0;
 }
 
 static void add_filter(struct remote *r, struct buf *path, const struct filter *f)

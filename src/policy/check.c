@@ -18,7 +18,8 @@
 
 const char *finding_kind_name(enum finding_kind kind)
 {
-    static const char *const names[] = { "never_matches", "unreachable", "step_unreachable", "endless" };
+    static const char *const names[] = { "never_matches", "unreachable", "step_unreachable", "endless",
+                                         "retries_poison" };
     return names[kind];
 }
 
@@ -272,6 +273,33 @@ static void check_endless(const struct report *r, const struct rule *rule, pr_sl
     }
 }
 
+/* Is poison among the reasons that it names?  A rule for everything does not mean it. */
+static bool names_poison(const struct matcher *m)
+{
+    bool named = m->kind == MATCH_REASON && (m->mask & matcher_reason_bit(PR_REASON_POISON_MESSAGE)) != 0;
+
+    for (size_t i = 0; i < m->part_count && !named && m->kind != MATCH_NOT; i++)
+        named = names_poison(&m->parts[i]);
+    return named;
+}
+
+/* Does it name poison messages, and want to see one again?  No rule brings them back (B45). */
+static void check_poison(const struct report *r, const struct rule *rule, pr_slice owner, pr_slice endpoint)
+{
+    struct point p = { .endpoint = endpoint, .failures = 1, .reason = PR_REASON_POISON_MESSAGE };
+
+    point_take_texts(&p, &rule->when);
+    if (!names_poison(&rule->when) || matcher_walk(&rule->when, point_leaf, &p) == MAYBE_NO)
+        return;
+    for (size_t i = 0; i < rule->step_count; i++) {
+        enum step step = rule->steps[i].step;
+        if (step == STEP_RETRY || step == STEP_RETRY_NOW || step == STEP_PAUSE) {
+            tell(r, (struct finding){ .kind = FINDING_POISON, .rule = rule, .endpoint = owner, .step = i });
+            return;
+        }
+    }
+}
+
 static void tell_about(const struct report *r, const struct rule *rule, pr_slice owner, pr_slice endpoint,
                        const struct verdict_on_rule *v)
 {
@@ -284,6 +312,7 @@ static void tell_about(const struct report *r, const struct rule *rule, pr_slice
     } else {
         check_steps(r, rule, owner, v->failures_max);
         check_endless(r, rule, owner, endpoint);
+        check_poison(r, rule, owner, endpoint);
     }
 }
 
@@ -445,5 +474,11 @@ void finding_describe(const struct finding *f, struct buf *ret)
                  f->step + 1);
         break;
     case FINDING_ENDLESS: describe_end(f, ret); break;
+    case FINDING_POISON:
+        buf_addf(ret,
+                 "step %zu has no effect on poison messages: what crashed its process is never retried, it becomes a "
+                 "dead letter; after a fix use postrider dead replay",
+                 f->step + 1);
+        break;
     }
 }

@@ -14,6 +14,7 @@ enum finding_kind {
     FINDING_UNREACHABLE, /* other rules take all that it could match */
     FINDING_STEP,        /* a step is never reached */
     FINDING_ENDLESS,     /* it goes on for ever, or in a circle */
+    FINDING_POISON,      /* it would retry what killed its process, which is never retried */
 };
 
 struct finding {

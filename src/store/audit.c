@@ -84,8 +84,13 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     const struct {
         const char *name;
         pr_slice value;
-    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
-                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
+    } texts[] = { { "box", f->box },
+                  { "endpoint", f->endpoint },
+                  { "type", f->type },
+                  { "stream", f->stream },
+                  { "error", f->error },
+                  { "fingerprint", f->fingerprint },
+                  { "correlation_id", f->correlation_id } };
     struct json_writer w;
 
     json_init(&w, b);

@@ -8,7 +8,7 @@ bool filter_is_empty(const struct filter *f)
 {
     return f->id_count == 0 && f->row == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
            f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
-           f->error.size == 0 && f->fingerprint.size == 0;
+           f->error.size == 0 && f->fingerprint.size == 0 && f->correlation_id.size == 0;
 }
 
 bool filter_is_time(const struct filter *f)

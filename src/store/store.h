@@ -51,8 +51,9 @@ struct routing {
 };
 
 struct filter {
+    pr_slice correlation_id;                                  /* empty: any; not for DEAD_GROUPS */
     pr_slice box, endpoint, type, stream, error, fingerprint; /* empty: any; type is a glob;
-                                                               * error: contained in the text */
+                                                               * error: contained in the text, or in the note of a dead letter */
     int reason;                                               /* 0: any */
     int state;                                                /* enum state, or -1: any */
     int64_t since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */

@@ -72,6 +72,16 @@ static struct send_effect *effect_new(pr_slice box, const struct pr_message *mes
     return e;
 }
 
+/* What a handler sends belongs to what it handles, unless it says otherwise. */
+static void belongs_to(const struct pr_message *handled, char id[PR_ID_TEXT_SIZE], struct pr_message *message)
+{
+    pr_id_format(handled->id, id);
+    if (message->correlation_id.size == 0)
+        message->correlation_id = handled->correlation_id;
+    if (message->causation_id.size == 0)
+        message->causation_id = slice_from(id);
+}
+
 PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const struct pr_message *message,
                               struct pr_error *reterr)
 {
@@ -87,6 +97,10 @@ PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const
     if (context->effect_count >= HANDLER_EFFECTS_MAX)
         return error_set(reterr, PR_ETOOBIG, "a handler can send at most %d messages per call", HANDLER_EFFECTS_MAX);
 
+    struct pr_message follows = *message;
+    char id[PR_ID_TEXT_SIZE];
+    belongs_to(context->delivery->message, id, &follows);
+    message = &follows;
     struct send_effect *effect = effect_new(box_name, message);
     if (effect == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a message of %zu bytes", message_bytes(message));

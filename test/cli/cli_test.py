@@ -980,6 +980,31 @@ def a_breaker_that_opens_is_in_the_log(p):
 
 
 @test
+def attempts_are_in_the_log_and_many_are_folded(p):
+    p.write("postrider.yaml", "store: sqlite:postrider.db\nlog: {level: debug}\nendpoints:\n"
+            "  hook: {url: 'exec:/bin/sh -c \"test -e up\"', retry: {base: 1h, cap: 1h, failures: 9}, breaker: off, ordering: none}\n")
+    p.ok("init")
+    id = p.send("--type", "t", "--to", "hook")
+    daemon = p.start()
+
+    def lines(event):
+        return [line for line in open(os.path.join(p.path, "log")) if " event=" + event + " " in line]
+    wait_for(lambda: lines("attempt_failed"), "told")
+    has(lines("attempt_failed")[0], "level=info", "id=" + id, "endpoint=hook", "reason=handler_exception", "attempt=1", "retry_seconds=3600")
+    for i in range(60):
+        p.sql("INSERT INTO outbox (type, destination) VALUES ('t', 'hook')")
+    wait_for(lambda: p.ok("status", "--json").json()[0]["boxes"][0]["retrying"] == 61 or
+             [b for b in p.ok("status", "--json").json()[0]["boxes"] if b["retrying"] == 61], "all failed")
+    p.write("up", "")
+    good = p.send("--type", "t", "--to", "hook")
+    wait_for(lambda: lines("delivered"), "delivered")
+    has(lines("delivered")[0], "level=debug", "id=" + good)
+    p.stop(daemon)
+    folded = sum(int(re.search(r"failed=(\d+)", line).group(1)) for line in lines("attempts_not_logged"))
+    assert len(lines("attempt_failed")) + folded <= 61 and len(lines("attempt_failed")) >= 1
+
+
+@test
 def an_endpoint_whose_latest_attempts_all_failed_is_told(p):
     """Until a message gets through; and an endpoint that failed once is fine."""
     def ready(out):

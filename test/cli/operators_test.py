@@ -400,6 +400,33 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
     assert json.loads(place.ok("dead", "export")) == letter
 
 
+def test_the_view_of_messages_is_the_same_on_all_stores(place):
+    columns = ("box row_id seq id state type stream destination correlation_id created_at due_at expires_at status attempts failures "
+               "failure_reason code error failed_at held_by headers story payload_size endpoint_state parked_by").split()
+    if KIND == "sqlite":
+        found = [row[1] for row in place.sql("PRAGMA table_info(postrider_messages)")]
+    else:
+        found = [row[0] for row in place.sql("SELECT column_name FROM information_schema.columns WHERE table_schema = '{s}'"
+                                             " AND table_name = 'messages' ORDER BY ordinal_position")]
+    assert found == columns, found
+    message = place.send("--data", "gr\u00fc\u00df", "--correlation-id", "c-1")
+    place.send("--data", "")
+    place.ok("park", message)
+    rows = place.sql("SELECT id, state, correlation_id, due_at, payload_size, attempts FROM {s}.messages ORDER BY seq")
+    assert [str(v or "") for v in rows[0]] == [message, "parked", "c-1", "", "6", "" if KIND == "sqlite" else "0"], rows
+    assert str(rows[1][4]) == "0", rows
+    assert [m["id"] for m in place.json("list", "--correlation-id", "c-1")] == [message]
+    assert place.json("list", "--correlation-id", "c-2") == []
+
+
+def test_why_a_letter_was_made_dead_is_found_by_its_text(place):
+    message = place.dead("--correlation-id", "c-9", why="customer 77 asked for it")
+    place.dead(why="other")
+    assert [m["id"] for m in place.json("dead", "list", "--error", "customer 77")] == [message]
+    assert [m["id"] for m in place.json("dead", "list", "--correlation-id", "c-9")] == [message]
+    assert "1 replayed" in place.ok("dead", "replay", "--correlation-id", "c-9", "--yes")
+
+
 def test_the_view_of_blocked_streams_names_the_heads(place):  # B53
     soon = "9000000000000000" if KIND == "sqlite" else "'2200-01-01'"
 

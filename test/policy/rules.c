@@ -361,6 +361,20 @@ TEST(steps_that_are_never_reached_and_loops_are_found)
     CHECK(found[4].rule == &rules[5] && found[4].kind == FINDING_STEP);
 }
 
+TEST(a_rule_that_would_retry_poison_is_found) /* B45 */
+{
+    const struct rule_step again[] = { { .step = STEP_RETRY_NOW, .times = 2 }, { .step = STEP_PARK } };
+    const struct rule rules[] = {
+        RULE("a", REASON(PR_REASON_POISON_MESSAGE), park),
+        RULE("b", GROUP(MATCH_ALL, REASON(PR_REASON_POISON_MESSAGE), TEXT(MATCH_TYPE, "order.*")), again),
+        RULE("c", GROUP(MATCH_NOT, REASON(PR_REASON_POISON_MESSAGE)), again),
+    };
+    CHECK_EQ(check_rules(&rules[0], 1), 0);
+    CHECK_EQ(check_rules(&rules[1], 2), 1);
+    CHECK(found[0].rule == &rules[1] && found[0].kind == FINDING_POISON && found[0].step == 0);
+    CHECK_STR(finding_kind_name(found[0].kind), "retries_poison");
+}
+
 TEST(a_circle_of_dead_letters_is_found_over_several_endpoints)
 {
     const struct rule_step to_b[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("b") } },

@@ -492,3 +492,22 @@ STORE_TEST(what_fails_after_its_release_is_counted_and_holds_up_nobody) /* B201 
     ADMIN_ID(s, ADMIN_DISCARD, a);
     CHECK_EQ(suite_query(s, QUERY_STREAMS, FILTER())->stream_count, 0);
 }
+
+STORE_TEST(messages_are_found_by_their_correlation_id_and_letters_by_their_note) /* B82 */
+{
+    struct admin admin = { .kind = ADMIN_DEAD_ADD, .why = PR_STR("customer 77 asked"), .by = PR_STR("ann") };
+    struct admin_reply reply;
+    SEND(s, "outbox");
+    SEND(s, "outbox", .correlation_id = PR_STR("c-1"));
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.correlation_id = PR_STR("c-1"))), 1);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.correlation_id = PR_STR("c-2"))), 0);
+    CHECK_SLICE(suite_query(s, QUERY_MESSAGES, FILTER(.correlation_id = PR_STR("c-1")))->listed[0].m.correlation_id,
+                "c-1");
+    admin.filter = FILTER(.correlation_id = PR_STR("c-1"));
+    CHECK_OK(store_admin(&s->store, &admin, &reply, &s->error), &s->error);
+    CHECK_EQ(reply.changed, 1);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.correlation_id = PR_STR("c-1"))), 1);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.error = PR_STR("customer 77"))), 1);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.error = PR_STR("customer 78"))), 0);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 1);
+}

@@ -17,7 +17,10 @@
 
 #define SOON_US PR_MILLISECONDS(500) /* of deadlines that are to pass: a busy machine has called the handler by then */
 
-static const struct pr_message message = { .type = { "order.created", 13 }, .payload = { "{}", 2 }, .attempts = 2 };
+static const struct pr_message message = { .type = { "order.created", 13 },
+                                           .payload = { "{}", 2 },
+                                           .correlation_id = { "c-1", 3 },
+                                           .attempts = 2 };
 
 static int64_t now(void)
 {
@@ -201,6 +204,10 @@ TEST(handler_effects_are_handed_over_in_order) /* B93 */
     CHECK_SLICE(second->box, "ledger");
     CHECK_SLICE(second->message.stream, "s");
     CHECK(!pr_id_is_zero(second->message.id)); /* one was made */
+    char handled[PR_ID_TEXT_SIZE];
+    pr_id_format(message.id, handled);
+    CHECK_SLICE(second->message.causation_id, handled);
+    CHECK_SLICE(second->message.correlation_id, "c-1"); /* as what it handles */
     delivery_result_fini(&r);
 }
 

@@ -201,6 +201,7 @@ int run_send(struct cli *cli)
         .content_type = slice_from(values[FLAG_CONTENT_TYPE]),
         .source = slice_from(values[FLAG_SOURCE]),
         .subject = slice_from(values[FLAG_SUBJECT]),
+        .correlation_id = slice_from(values[FLAG_CORRELATION_ID]),
     };
     int code = cli_load_config(cli);
 

@@ -129,7 +129,7 @@ static int take_filter(struct api *x, json_t *object, struct filter *filter, str
         if (rc == PR_UNKNOWN)
             rc = error_set(reterr, PR_EINVAL,
                            "filter: unknown member \"%.60s\"; known are box endpoint type stream reason error "
-                           "fingerprint since until row newest_row limit after",
+                           "fingerprint correlation_id since until row newest_row limit after",
                            key);
         if (rc < 0)
             return rc;

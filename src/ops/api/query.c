@@ -166,8 +166,13 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
     const struct {
         const char *name;
         pr_slice *field;
-    } texts[] = { { "box", &f->box },       { "endpoint", &f->endpoint }, { "type", &f->type },
-                  { "stream", &f->stream }, { "error", &f->error },       { "fingerprint", &f->fingerprint } };
+    } texts[] = { { "box", &f->box },
+                  { "endpoint", &f->endpoint },
+                  { "type", &f->type },
+                  { "stream", &f->stream },
+                  { "error", &f->error },
+                  { "fingerprint", &f->fingerprint },
+                  { "correlation_id", &f->correlation_id } };
     uint64_t limit;
     if (value.size == 0)
         return error_set(reterr, PR_EINVAL, "%.*s: must not be empty; omit it instead", SLICE_ARGS(name));

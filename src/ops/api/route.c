@@ -5,8 +5,9 @@
 #include "base/slice.h"
 #include "ops/api/api.h"
 
-#define FILTER "box state endpoint type stream reason error fingerprint since until limit after"
-#define DEAD_FILTER "box endpoint type stream reason error fingerprint since until row limit after"
+#define FILTER "box state endpoint type stream correlation_id reason error fingerprint since until limit after"
+#define DEAD_FILTER "box endpoint type stream correlation_id reason error fingerprint since until row limit after"
+#define GROUP_FILTER "box endpoint type stream reason error fingerprint since until row limit after"
 
 #define ONE "endpoint why dry_run" /* a message to several has one id: endpoint says which part */
 #define MANY "ids filter dry_run why"
@@ -45,7 +46,7 @@ const struct api_route routes[] = {
     POST_("/v1/messages/discard", api_messages_change, "Deletes messages without delivering them.", MANY, "200"),
     GET_("/v1/dead", ROLE_VIEWER, api_dead_list, "Lists the dead letters that match a filter, page by page.",
          DEAD_FILTER, "200"),
-    GET_("/v1/dead/groups", ROLE_VIEWER, api_dead_groups, "Groups dead letters by cause.", DEAD_FILTER, "200"),
+    GET_("/v1/dead/groups", ROLE_VIEWER, api_dead_groups, "Groups dead letters by cause.", GROUP_FILTER, "200"),
     POST_("/v1/dead/replay", api_dead_change,
           "Returns dead letters to their place in the box, with counters reset. `limit` replays at most this many; "
           "`next` says where to continue. With a rate or a canary the replay continues after the answer, see "

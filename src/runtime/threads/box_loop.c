@@ -72,6 +72,7 @@ struct box_loop {
     uint64_t incidents;
     int64_t log_second;
     int log_lines;
+    int attempt_lines; /* of failed attempts that are retried: with an allowance of their own */
 };
 
 static int64_t now_us(void)
@@ -141,6 +142,10 @@ static void box_loop_log_rest(struct box_loop *d, int64_t now)
 {
     if (now / PR_SECONDS(1) == d->log_second)
         return;
+    if (d->attempt_lines > LOG_PER_SECOND)
+        log_emit(box_loop_log(d), LOG_INFO, "attempts_not_logged", LOG_STR("box", box_loop_name(d)),
+                 LOG_INT("failed", d->attempt_lines - LOG_PER_SECOND), LOG_STR("next", "see postrider endpoints"));
+    d->attempt_lines = 0;
     if (d->log_lines > LOG_PER_SECOND)
         log_emit(box_loop_log(d), LOG_WARN, "not_logged", LOG_STR("box", box_loop_name(d)),
                  LOG_INT("messages", d->log_lines - LOG_PER_SECOND),
@@ -164,6 +169,30 @@ static void box_loop_log_verdict(struct box_loop *d, const struct verdict *v, co
              LOG_SLICE("endpoint", v->endpoint), LOG_STR("reason", pr_reason_name(v->reason)),
              LOG_SLICE("code", v->code), LOG_SLICE("error", v->error), LOG_SLICE("rule", v->rule),
              LOG_INT("attempt", v->number));
+}
+
+/* A failed attempt, and when the next one is; postponed ones count for no message. */
+static void box_loop_log_attempt(struct box_loop *d, const struct verdict *v)
+{
+    char id[PR_ID_TEXT_SIZE];
+    if (d->attempt_lines++ >= LOG_PER_SECOND)
+        return;
+    pr_id_format(v->id, id);
+    log_emit(
+        box_loop_log(d), LOG_INFO, "attempt_failed", LOG_STR("box", box_loop_name(d)), LOG_STR("id", id),
+        LOG_SLICE("endpoint", v->endpoint), LOG_STR("reason", pr_reason_name(v->reason)), LOG_SLICE("code", v->code),
+        LOG_SLICE("error", v->error), LOG_SLICE("rule", v->rule), LOG_INT("attempt", v->number),
+        LOG_INT("retry_seconds", v->delay_us == PR_NEVER ? -1 : (v->delay_us + PR_SECONDS(1) - 1) / PR_SECONDS(1)));
+}
+
+static void box_loop_log_delivery(struct box_loop *d, const struct verdict *v)
+{
+    char id[PR_ID_TEXT_SIZE];
+    if (!log_is_enabled(box_loop_log(d), LOG_DEBUG))
+        return;
+    pr_id_format(v->id, id);
+    log_emit(box_loop_log(d), LOG_DEBUG, "delivered", LOG_STR("box", box_loop_name(d)), LOG_STR("id", id),
+             LOG_SLICE("endpoint", v->endpoint), LOG_INT("attempt", v->number));
 }
 
 static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
@@ -210,8 +239,12 @@ static void box_loop_note(struct box_loop *d, const struct cycle *cycle, const s
         if (!reply->replayed && reply->answers[i] != PR_OK)
             continue;
         box_loop_tell_feed(d, v, reply->now_us);
-        if (v->kind == VERDICT_COMPLETE)
+        if (v->kind == VERDICT_COMPLETE) {
+            box_loop_log_delivery(d, v);
             continue;
+        }
+        if (v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE)
+            box_loop_log_attempt(d, v);
         if (v->kind == VERDICT_DISCARD && v->moved_to.size > 0)
             box_loop_log_verdict(d, v, "dead_letter_moved");
         else if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */

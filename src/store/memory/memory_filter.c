@@ -80,6 +80,13 @@ static bool filter_fits_way(const struct filter *filter, const struct stored *ro
                               : filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row));
 }
 
+/* Who made a letter dead by hand said why in its note. */
+static bool filter_fits_error(const struct filter *filter, const struct stored *row)
+{
+    return filter->error.size == 0 || slice_contains(row->m.error, filter->error) ||
+           (row->after != NULL && slice_contains(row->after->note, filter->error));
+}
+
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state)
 {
     const struct pr_message *m = &row->m;
@@ -93,6 +100,6 @@ bool filter_matches(const struct filter *filter, const struct stored *row, enum 
            (filter->box.size == 0 || slice_eq(filter->box, box_name(row->box))) && filter_fits_way(filter, row) &&
            (filter->stream.size == 0 || slice_eq(filter->stream, m->stream)) &&
            (filter->type.size == 0 || slice_glob(filter->type, m->type)) &&
-           (filter->error.size == 0 || slice_contains(m->error, filter->error)) &&
-           filter_fits_fingerprint(filter, row) && filter_has_id(filter, m->id);
+           (filter->correlation_id.size == 0 || slice_eq(filter->correlation_id, m->correlation_id)) &&
+           filter_fits_error(filter, row) && filter_fits_fingerprint(filter, row) && filter_has_id(filter, m->id);
 }

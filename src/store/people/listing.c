@@ -190,7 +190,8 @@ static void conditions_make(struct page *p)
     if_text(p, SQL_listing_if_stream, f->stream);
     if (glob_is_plain(f->type))
         if_text(p, SQL_listing_if_type, f->type);
-    if_text(p, SQL_listing_if_error, f->error);
+    if_text(p, p->l->table == LISTING_DEAD ? SQL_listing_if_error_or_note : SQL_listing_if_error, f->error);
+    if_text(p, SQL_listing_if_correlation, f->correlation_id);
     if (p->l->table == LISTING_BOX) {
         conditions_of_box(p, f);
         return;

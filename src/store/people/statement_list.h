@@ -148,6 +148,10 @@ STATEMENT(listing_if_type,
     SQLITE(" AND b.type GLOB ?"),
     POSTGRES(" AND b.type LIKE (SELECT replace(replace(replace(replace(?, '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%'))"))
 STATEMENT(listing_if_error, SQLITE(" AND instr(b.error, ?) > 0"), POSTGRES(" AND position(? IN b.error) > 0"))
+STATEMENT(listing_if_error_or_note,
+    SQLITE(" AND (instr(b.error, ?) > 0 OR instr(b.note, ?) > 0)"),
+    POSTGRES(" AND (position(? IN b.error) > 0 OR position(? IN b.note) > 0)"))
+STATEMENT(listing_if_correlation, BOTH(" AND b.correlation_id = ?"))
 STATEMENT(listing_if_destination, BOTH(" AND b.destination = ?"))
 STATEMENT(listing_if_destination_or_none, BOTH(" AND b.destination IN (?, '')"))
 STATEMENT(listing_if_destinations,

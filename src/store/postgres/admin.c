@@ -350,8 +350,8 @@ static int look_for_id(struct order_run *o, size_t i, pr_slice box, bool *ret_th
 static int ids_missing(struct order_run *o)
 {
     const struct filter *f = &o->admin->filter;
-    bool by_id_alone =
-        f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 && f->state < 0;
+    bool by_id_alone = f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 &&
+                       f->correlation_id.size == 0 && f->state < 0;
     for (size_t i = 0; i < f->id_count; i++) {
         bool there = false;
         if (o->found[i])

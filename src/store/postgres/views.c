@@ -60,7 +60,7 @@ static const char ENDPOINTS[] =
 /* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
  * endpoint that is open: then endpoint_state says so. */
 static const char MESSAGES[] =
-    "SELECT '{box}'::text AS box, b.seq, b.id,"
+    "SELECT '{box}'::text AS box, coalesce(b.row_id, b.seq) AS row_id, b.seq, b.id,"
     " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts) IN"
     " (SELECT handle, number - 1 FROM \"{schema}\".in_flight WHERE box = '{box}') THEN 'in-flight'"
     " WHEN b.due_at = 'infinity' THEN 'parked'"
@@ -69,9 +69,10 @@ static const char MESSAGES[] =
     " WHEN b.destination IN (SELECT name FROM \"{schema}\".endpoint WHERE paused_until > now()) THEN 'paused'"
     " WHEN b.due_at > now() THEN 'retrying'"
     " ELSE 'ready' END AS state,"
-    " b.type, b.stream, b.destination, b.created_at, b.due_at, b.expires_at, b.status, b.attempts, b.failures,"
+    " b.type, b.stream, b.destination, b.correlation_id, b.created_at,"
+    " CASE WHEN b.due_at < 'infinity' THEN b.due_at END AS due_at, b.expires_at, b.status, b.attempts, b.failures,"
     " b.failure_reason, b.code, b.error, b.failed_at, b.held_by, b.headers, b.story,"
-    " " MESSAGE_SIZE " AS payload_size,"
+    " coalesce(" MESSAGE_SIZE ", 0) AS payload_size,"
     " (SELECT max(o.state) FROM \"{schema}\".open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state,"
     " CASE WHEN b.due_at = 'infinity' THEN (ARRAY['route', 'rule', 'person'])[b.parked_by] END AS parked_by FROM "

@@ -239,6 +239,11 @@ static const char VIEW_OPEN[] =
                    " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance "
                    "WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
 
+#define MESSAGE_TIMES                                                                                                  \
+    " " TIME_TEXT("b.created_at") " AS created_at, " TIME_TEXT("b.due_at") " AS due_at, " TIME_TEXT(                   \
+        "b.expires_at") " AS expires_at,"
+#define MESSAGE_FAILED_AT " " TIME_TEXT("nullif(b.failed_at, 0)") " AS failed_at,"
+
 /* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
  * endpoint that is open: then endpoint_state says so. */
 static const char VIEW_MESSAGES[] =
@@ -252,12 +257,9 @@ static const char VIEW_MESSAGES[] =
     " WHEN b.destination IN (SELECT name FROM postrider_endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
     " WHEN b.due_at > " NOW_US " THEN 'retrying'"
     " ELSE 'ready' END AS state,"
-    " b.type, b.stream, b.destination, strftime('%Y-%m-%dT%H:%M:%fZ', b.created_at / 1e6, 'unixepoch') AS "
-    "created_at,"
-    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, "
-    "'unixepoch') END AS due_at,"
-    " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS "
-    "payload_bytes,"
+    " b.type, b.stream, b.destination, b.correlation_id," MESSAGE_TIMES
+    " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error," MESSAGE_FAILED_AT
+    " b.held_by, b.headers, b.story, coalesce(length(CAST(b.payload AS BLOB)), 0) AS payload_size,"
     " (SELECT max(o.state) FROM postrider_open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type)) AS endpoint_state,"
     " CASE WHEN b.due_at = 9223372036854775807 THEN CASE b.parked_by WHEN 1 THEN 'route' WHEN 2 THEN 'rule' WHEN 3 THEN"
