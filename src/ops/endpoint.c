@@ -286,8 +286,8 @@ static void check_breaker(struct checks *checks, const struct standing *s, const
                                           clock_words(checks->arena, s->breaker->until_us, now_us))
                                  .data;
 
-    checks_add(
-        checks, "breaker", CHECK_WARN,
+    checks_warn(
+        checks, "breaker", e->name,
         "%.*s: failing, %s (circuit breaker). It has been failing for %s; its messages wait, and no failures are "
         "counted. %.300s. To stop the probes: postrider pause %s",
         SLICE_ARGS(e->name), next, span_words(checks->arena, now_us - s->breaker->since_us),

@@ -137,6 +137,16 @@ static bool names_tls_files(const struct endpoint_config *config)
     return false;
 }
 
+static bool is_written(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static bool is_put(const char *method)
+{
+    return is_written(method) && strcmp(method, "POST") != 0;
+}
+
 int transport_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     pr_slice scheme = transport_scheme(config->url);
@@ -145,6 +155,9 @@ int transport_check(const struct endpoint_config *config, struct pr_error *reter
         return scheme_fault(config, scheme, reterr);
     if (is_batched(config) && ops != &transport_http && ops != &transport_https)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch needs http or https", config->name);
+    if ((config->header_count > 0 || is_written(config->proxy) || is_put(config->method)) && ops != &transport_http &&
+        ops != &transport_https)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: headers, method and proxy need http or https", config->name);
     if (config->sign_count > 0 && ops != &transport_http && ops != &transport_https)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: sign needs http or https", config->name);
     if (names_tls_files(config) && (ops == &transport_http || !(ops->promises & TRANSPORT_REMOTE)))

@@ -46,6 +46,11 @@ struct endpoint_config {
     const char *cert, *key;  /* files: the client's own certificate and its key; NULL, "": none */
     const char *const *sign; /* secrets of Standard Webhooks; http only */
     size_t sign_count;
+    const char *method, *proxy; /* http only: of requests; NULL, "": POST, none */
+    const struct endpoint_header {
+        pr_slice name, value;
+    } * headers; /* http only: of every request */
+    size_t header_count;
     const char *const *secret_variables; /* names that exec's programs do not get from our environment */
     size_t secret_variable_count;
     const struct network *allow_networks;

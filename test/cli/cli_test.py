@@ -1139,7 +1139,7 @@ class Slow:
         with contextlib.suppress(OSError):
             while True:
                 connection = self.listener.accept()[0]
-                connection.recv(65536)
+                self.first = connection.recv(65536).decode()
                 self.taken.append(connection)
 
     def answer(self):
@@ -1150,6 +1150,44 @@ class Slow:
         self.listener.close()
         for connection in self.taken:
             connection.close()
+
+
+@test
+def webhooks_have_a_method_headers_and_a_proxy(p):
+    proxy = Slow()
+    try:
+        p.write("postrider.yaml", "store: sqlite:postrider.db\nendpoints:\n  hook: {url: 'http://nobody.invalid/hook', method: PUT,"
+                f" proxy: 'http://127.0.0.1:{proxy.port}', headers: {{x-api-key: '${{KEY}}'}}, allow_networks: [127.0.0.0/8]}}\n")
+        p.ok("init", env={"KEY": "secret-1"})
+        shown = p.ok("config", "show", env={"KEY": "secret-1"}).out
+        assert "secret-1" not in shown and "x-api-key" in shown, shown
+        os.environ["KEY"] = "secret-1"
+        p.send("--type", "t", "--to", "hook", "--data", "{}")
+        daemon = p.start()
+        wait_for(lambda: proxy.taken, "asked")
+        has(proxy.first, "PUT http://nobody.invalid/hook HTTP/1.1", "x-api-key: secret-1")
+        proxy.answer()
+        wait_for(lambda: p.ok("status", "--json").json()[0]["endpoints"][0]["sent"] == 1, "delivered")
+        p.stop(daemon)
+    finally:
+        os.environ.pop("KEY", None)
+        proxy.close()
+
+
+@test
+def paths_in_a_file_are_relative_to_it(p):
+    os.mkdir(os.path.join(p.path, "etc"))
+    p.write("etc/c.yaml", "store: sqlite:here.db\nendpoints:\n  out: {url: 'file:out.jsonl'}\nroutes: [{to: out}]\n")
+    p.ok("init", "-c", "etc/c.yaml")
+    assert os.path.exists(os.path.join(p.path, "etc", "here.db")) and not os.path.exists(os.path.join(p.path, "here.db"))
+    p.ok("send", "--type", "t", "--data", "x", "-c", "etc/c.yaml")
+    daemon = p.start("-c", "etc/c.yaml")
+    wait_for(lambda: os.path.exists(os.path.join(p.path, "etc", "out.jsonl")), "written")
+    name = p.ok("instances", "--json", "-c", "etc/c.yaml").json()[0]["name"]
+    assert name == socket.gethostname(), name
+    p.stop(daemon)
+    p.ok("init", "-c", "etc/c.yaml", "--store", "sqlite:flag.db")  # a flag is relative to where one is
+    assert os.path.exists(os.path.join(p.path, "flag.db"))
 
 
 @test

@@ -156,9 +156,9 @@ TEST(a_template_is_filled_from_the_message)
 
 TEST(own_headers_are_texts)
 {
-    const struct pr_message m = { .headers = PR_STR(
-                                      "{\"a\":\"b\",\"n\":1.5,\"t\":true,\"o\":{},\"l\":[],\"z\":null,\"e\":\"\"}") };
-    const struct pr_message bad = { .headers = PR_STR("[1]") }, none = { 0 };
+    const struct pr_message m = { .headers = PR_STR("{\"a\":\"b\",\"n\":1.5,\"t\":true,\"z\":null,\"e\":\"\"}") };
+    const struct pr_message bad = { .headers = PR_STR("[1]") }, nested = { .headers = PR_STR("{\"o\":{}}") },
+                            none = { 0 };
     struct own_header *headers;
     struct pr_error error;
     struct arena arena;
@@ -175,6 +175,8 @@ TEST(own_headers_are_texts)
     CHECK_OK(own_headers_read(&none, &arena, &headers, &count, &error), &error);
     CHECK_EQ(count, 0);
     CHECK_EQ(own_headers_read(&bad, &arena, &headers, &count, &error), PR_EINVAL);
+    CHECK_EQ(own_headers_read(&nested, &arena, &headers, &count, &error), PR_EINVAL);
+    CHECK(strstr(error.text, "\"o\"") != NULL);
     arena_fini(&arena);
 }
 

@@ -178,7 +178,7 @@ TEST(http_request_raw_has_payload_and_own_headers_only)
 TEST(http_request_own_headers_are_strings_numbers_and_booleans)
 {
     struct pr_message m = message("{\"a\":\"text \\u20ac\",\"b\":-7,\"c\":1.5,\"d\":true,\"e\":false,\"f\":\"\","
-                                  "\"g\":null,\"h\":[1],\"i\":{},\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
+                                  "\"g\":null,\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
     make("https://h/", ENVELOPE_RAW, &m);
     CHECK_STR(header("a"), "text \xe2\x82\xac");
     CHECK_STR(header("b"), "-7");
@@ -186,7 +186,7 @@ TEST(http_request_own_headers_are_strings_numbers_and_booleans)
     CHECK_STR(header("d"), "true");
     CHECK_STR(header("e"), "false");
     CHECK_STR(header("f"), "");
-    CHECK(header("g") == NULL && header("h") == NULL && header("i") == NULL);
+    CHECK(header("g") == NULL);
     CHECK_STR(header("A!#$%&'*+-.^_`|~9"), "ok");
     http_request_fini(&request);
 }
@@ -222,11 +222,9 @@ TEST(http_request_own_headers_cannot_forge_anything)
                                             "tracestate",
                                             "webhook-signature",
                                             "HTTP2-Settings" };
-    static const char *const illegal[] = { "a b", "a:", "a\\r\\nHost", "\\u20ac", "", "a/b", "(a)" };
     char headers[256];
-    for (size_t i = 0; i < ARRAY_LENGTH(reserved) + ARRAY_LENGTH(illegal); i++) {
-        snprintf(headers, sizeof(headers), "{\"%s\":\"evil\",\"x-good\":\"1\"}",
-                 i < ARRAY_LENGTH(reserved) ? reserved[i] : illegal[i - ARRAY_LENGTH(reserved)]);
+    for (size_t i = 0; i < ARRAY_LENGTH(reserved); i++) {
+        snprintf(headers, sizeof(headers), "{\"%s\":\"evil\",\"x-good\":\"1\"}", reserved[i]);
         struct pr_message m = message(headers);
         make("https://h/", ENVELOPE_BINARY, &m);
         CHECK_STR(header("x-good"), "1");
@@ -243,8 +241,20 @@ TEST(http_request_own_headers_cannot_forge_anything)
 
 TEST(http_request_says_when_headers_cannot_be_read)
 {
-    static const char *const texts[] = { "[]", "{", "{\"a\":123456789012345678901234567890}", "7",
-                                         "{\"a\\u0000b\":1}" };
+    static const char *const texts[] = { "[]",
+                                         "{",
+                                         "{\"a\":123456789012345678901234567890}",
+                                         "7",
+                                         "{\"a\\u0000b\":1}",
+                                         "{\"a\":[1]}",
+                                         "{\"a\":{}}",
+                                         "{\"a b\":1}",
+                                         "{\"a:\":1}",
+                                         "{\"a\\r\\nHost\":1}",
+                                         "{\"\\u20ac\":1}",
+                                         "{\"\":1}",
+                                         "{\"a/b\":1}",
+                                         "{\"(a)\":1}" };
     const struct endpoint_config config = { .name = "hook", .url = "https://h/" };
     struct pr_error error;
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
@@ -253,6 +263,30 @@ TEST(http_request_says_when_headers_cannot_be_read)
         CHECK_EQ(http_request_make(&request, &config, ENVELOPE_BINARY, &m, &error), PR_EINVAL);
         http_request_fini(&request);
     }
+}
+
+TEST(http_request_headers_of_the_endpoint_are_stronger_than_the_messages)
+{
+    const struct endpoint_header headers[] = { { PR_STR("X-Api-Key"), PR_STR("k") } };
+    const struct endpoint_header wrong[] = { { PR_STR("content-length"), PR_STR("1") },
+                                             { PR_STR("a b"), PR_STR("1") } };
+    struct endpoint_config config = { .name = "hook", .url = "https://h/", .headers = headers, .header_count = 1 };
+    struct pr_message m = message("{\"x-api-key\":\"evil\",\"x-good\":\"1\"}");
+    struct pr_error error;
+    http_request_init(&request);
+    CHECK_OK(http_request_make(&request, &config, ENVELOPE_BINARY, &m, &error), &error);
+    CHECK_STR(header("X-Api-Key"), "k");
+    CHECK_STR(header("x-good"), "1");
+    for (const struct curl_slist *h = request.headers; h != NULL; h = h->next)
+        CHECK(strstr(h->data, "evil") == NULL);
+    http_request_fini(&request);
+    for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++) {
+        config.headers = &wrong[i];
+        CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+    }
+    config.headers = headers;
+    config.url = "null:";
+    CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
 }
 
 TEST(http_request_limits_the_url)

@@ -143,7 +143,7 @@ static void print_json(struct cli *cli, const struct adoption *a, const struct a
         json_int(&w, report->backlog);
     }
     checks_json(checks, &w);
-    if (configured(cli, a->table) == NULL) {
+    if (configured(cli, a->table) == NULL && checks_health(checks) != CHECK_ERROR) {
         json_key(&w, "source");
         json_cstr(&w, config_line(cli, a));
     }
@@ -162,7 +162,7 @@ static void print(struct cli *cli, const struct adoption *a, const struct checks
     for (size_t i = 0; !check && i < checks->count; i++)
         if (checks->items[i].state != CHECK_FINE)
             cli_say("%s", checks->items[i].text);
-    if (configured(cli, a->table) == NULL)
+    if (configured(cli, a->table) == NULL && checks_health(checks) != CHECK_ERROR) /* it would not work */
         printf("%ssources:\n  - %s\n",
                check ? "\n"
                        "To adopt it, add this to the configuration:\n"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/glob.h"
@@ -298,6 +299,71 @@ static pr_slice directory_of(const char *path)
     return slash == NULL ? (pr_slice){ NULL, 0 } : (pr_slice){ path, slash == path ? 1 : (size_t)(slash - path) };
 }
 
+/* ---- Paths are relative to the file that names them ---- */
+
+static bool is_from_file(const struct config *config, const void *field)
+{
+    const struct config_note *note = note_find(config, field);
+
+    return note != NULL && note->origin == ORIGIN_FILE;
+}
+
+/* The path begins after so many bytes of the text.  Fault PR_ENOMEM. */
+static int resolve(const struct config_reader *reader, const char **field, size_t at)
+{
+    pr_slice directory = reader->source->directory;
+    const char *path = *field + at;
+
+    if (directory.size == 0 || path[0] == '\0' || path[0] == '/' || path[0] == '?' || path[0] == ':' ||
+        !is_from_file(reader->config, field))
+        return PR_OK;
+    *field = arena_printf(&reader->config->arena, "%.*s%.*s/%s", (int)at, *field, SLICE_ARGS(directory), path).data;
+    return *field != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "out of memory");
+}
+
+static int resolve_url(const struct config_reader *reader, const char **url, const char *prefix)
+{
+    return strncmp(*url, prefix, strlen(prefix)) == 0 ? resolve(reader, url, strlen(prefix)) : PR_OK;
+}
+
+/* A program without a slash is looked for in PATH. */
+static int resolve_program(const struct config_reader *reader, const char **url)
+{
+    return strncmp(*url, "exec:./", 7) == 0 || strncmp(*url, "exec:../", 8) == 0 ? resolve(reader, url, 5) : PR_OK;
+}
+
+static int resolve_paths(const struct config_reader *reader)
+{
+    struct config *config = reader->config;
+    int r = resolve_url(reader, &config->store, "sqlite:");
+
+    if (r == PR_OK)
+        r = resolve_url(reader, &config->http_listen, "unix:");
+    for (size_t i = 0; r == PR_OK && i < config->endpoint_count; i++) {
+        struct config_endpoint *e = &config->endpoints[i];
+        const char **const files[] = { &e->ca, &e->cert, &e->key };
+
+        r = resolve_url(reader, &e->url, "file:");
+        if (r == PR_OK)
+            r = resolve_program(reader, &e->url);
+        for (size_t k = 0; r == PR_OK && k < ARRAY_LENGTH(files); k++)
+            r = resolve(reader, files[k], 0);
+    }
+    return r;
+}
+
+static int name_instance(struct config *config, struct pr_error *reterr)
+{
+    char host[256] = "";
+
+    if (config->instance[0] != '\0')
+        return PR_OK;
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
+        (void)strcpy(host, "local");
+    config->instance = slice_dup(&config->arena, slice_from(host)).data;
+    return config->instance != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory");
+}
+
 static int load(struct config *config, pr_slice text, struct pr_error *reterr)
 {
     struct config_variables variables;
@@ -314,6 +380,10 @@ static int load(struct config *config, pr_slice text, struct pr_error *reterr)
         r = config_read_section(&reader, &option_root, root, config, "");
     if (r == PR_OK)
         r = config_variables_check(&variables, reterr);
+    if (r == PR_OK)
+        r = name_instance(config, reterr);
+    if (r == PR_OK)
+        r = resolve_paths(&reader);
     if (r == PR_OK)
         r = check(&reader);
     config->secret_variables = variables.used;
@@ -443,6 +513,10 @@ void config_endpoint_for_transport(const struct config_endpoint *endpoint, struc
         .key = endpoint->key,
         .sign = endpoint->sign,
         .sign_count = endpoint->sign_count,
+        .method = endpoint->method,
+        .proxy = endpoint->proxy,
+        .headers = endpoint->headers,
+        .header_count = endpoint->header_count,
         .secret_variables = endpoint->secret_variables,
         .secret_variable_count = endpoint->secret_variable_count,
         .timeout_us = endpoint->timeout_us,

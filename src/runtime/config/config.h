@@ -53,6 +53,9 @@ struct config_endpoint {
     const char *cert, *key;    /* the client's own; "": none */
     const char *const *sign;   /* secrets of signatures, the newest first */
     size_t sign_count;
+    const char *method, *proxy;            /* of webhooks; proxy "": none */
+    const struct endpoint_header *headers; /* of webhooks; secrets */
+    size_t header_count;
     struct rate_setting rate;
     struct retry_setting retry;
     struct breaker_setting breaker;

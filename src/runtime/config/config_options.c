@@ -143,7 +143,8 @@ static const struct option root_options[] = {
       "`postgres://USER@HOST/DATABASE?schema=postrider` with any option of libpq. TLS with a verified certificate is "
       "the default, unless all servers are on this machine or `sslmode` is set.",
       FIELD(config, store) },
-    { "instance", OPTION_TEXT, "${HOSTNAME:-local}", "Name of this instance, for people; need not be unique.",
+    { "instance", OPTION_TEXT, "",
+      "Name of this instance, for people; need not be unique. Default: the name of the host.",
       FIELD(config, instance) },
     { "lease", OPTION_DURATION, "15s", "How long an instance that stopped responding keeps its lanes.",
       FIELD(config, lease_us), .min = PR_MILLISECONDS(100), .max = PR_SECONDS(3600) },
@@ -261,6 +262,9 @@ const struct option_section option_batch = {
     SECTION(batch_options)
 };
 
+#define ENDPOINT_HEADERS_MAX 64
+static const char *const methods[] = { "POST", "PUT", "PATCH", NULL };
+
 /* preset stands before retry and breaker, so that they can change what it sets. */
 static const struct option endpoint_options[] = {
     { "url", OPTION_TEXT, "",
@@ -312,6 +316,16 @@ static const struct option endpoint_options[] = {
       "Signs webhooks as Standard Webhooks specifies: `${file:billing.key}` containing `whsec_...`. During a key "
       "change give a list, newest first: every key signs.",
       COUNTED(config_endpoint, sign, sign_count), .max = SIGN_KEYS_MAX },
+    { "method", OPTION_WORD, "POST", "Method of webhook requests.", FIELD(config_endpoint, method),
+      .choices = methods },
+    { "headers", OPTION_HEADERS, "",
+      "Headers of every webhook request, for example `{x-api-key: \"${API_KEY}\"}`. They replace headers of the same "
+      "name that a message has. Values are not shown.",
+      COUNTED(config_endpoint, headers, header_count), .max = ENDPOINT_HEADERS_MAX, .secret = true },
+    { "proxy", OPTION_TEXT, "",
+      "Proxy for webhook requests, `http://proxy.example:3128`. A private address must be in `allow_networks`; what "
+      "the proxy may reach is then up to the proxy. Proxies of the environment are never used.",
+      FIELD(config_endpoint, proxy), .secret = true },
     { "rate", OPTION_RATE, "",
       "Maximum rate per endpoint, `100/s`, `6000/m` or `500/h`, for each instance and box. A burst is at most a tenth "
       "of a second's worth. Excess messages wait; waiting is not a failure. Default: unlimited.",

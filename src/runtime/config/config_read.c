@@ -248,26 +248,28 @@ static int read_values(struct config_reader *reader, const struct option *option
 static int read_headers(struct config_reader *reader, const struct option *option, const struct node *map, void *target,
                         const char *path)
 {
-    struct config_route *route = target;
+    const bool globs = !option->secret; /* of routes; those of endpoints are values */
     struct route_header *headers;
     size_t count = 0;
 
+    _Static_assert(sizeof(struct route_header) == sizeof(struct endpoint_header), "both are a name and a text");
     if (map == NULL)
         return PR_OK;
     if (map->kind != NODE_MAP || map->count == 0 || map->count > (size_t)option->max)
-        return config_fail(reader, map, "%s: needs a map of 1 to %d headers, such as {x-tenant: acme*}", path,
-                           (int)option->max);
+        return config_fail(reader, map, "%s: needs a map of 1 to %d headers, such as {x-tenant: acme%s}", path,
+                           (int)option->max, globs ? "*" : "");
     headers = arena_alloc_array(&reader->config->arena, map->count, sizeof(*headers));
     if (headers == NULL)
         return no_memory(reader);
     for (const struct node *c = map->first; c != NULL; c = c->next) {
         if (c->kind != NODE_SCALAR)
-            return config_fail(reader, c, "%s.%s: needs a glob, not %s", path, c->key, kind_of(c));
+            return config_fail(reader, c, "%s.%s: needs a %s, not %s", path, c->key, globs ? "glob" : "text",
+                               kind_of(c));
         headers[count++] = (struct route_header){ slice_from(c->key), slice_from(c->text) };
     }
-    route->headers = headers;
-    route->header_count = count;
-    return note(reader, &route->headers, ORIGIN_FILE, map, NULL);
+    memcpy((char *)target + option->offset, &headers, sizeof(headers));
+    memcpy((char *)target + option->count_offset, &count, sizeof(count));
+    return note(reader, (char *)target + option->offset, ORIGIN_FILE, map, NULL);
 }
 
 /* ---- Retry and breaker: sections with a short form ---- */

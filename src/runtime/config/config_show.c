@@ -182,6 +182,18 @@ static void add_node(struct buf *b, const struct node *node)
     buf_add_char(b, map ? '}' : ']');
 }
 
+/* The keys of a map whose values are secrets. */
+static void add_names(struct buf *b, const struct node *map)
+{
+    buf_add_char(b, '{');
+    for (const struct node *c = map->first; c != NULL; c = c->next) {
+        buf_add_cstr(b, c == map->first ? "" : ", ");
+        add_text(b, slice_from(c->key));
+        buf_add_cstr(b, ": \"***\"");
+    }
+    buf_add_char(b, '}');
+}
+
 static void show_rules(struct shower *s, const struct option *option, const void *target)
 {
     const struct config_note *note = config_note_find(s->config, (const char *)target + option->offset);
@@ -257,7 +269,9 @@ static void show_values(struct shower *s, const struct option *option, const voi
     const struct config_note *note = config_note_find(s->config, (const char *)target + option->offset);
     size_t start = begin_line(s, option->name);
 
-    if (note != NULL && note->node != NULL)
+    if (option->secret && note != NULL && note->node != NULL)
+        add_names(s->out, note->node);
+    else if (note != NULL && note->node != NULL)
         add_node(s->out, note->node);
     else
         config_values_format(option, source, s->out);

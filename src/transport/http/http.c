@@ -60,6 +60,8 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
 {
     enum envelope envelope;
     int rc = http_url_check(config, reterr);
+    if (rc == PR_OK)
+        rc = http_headers_check(config, reterr);
     if (rc < 0)
         return rc;
     if (!envelope_parse(config->envelope, &envelope))

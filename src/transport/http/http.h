@@ -52,6 +52,7 @@ PR_MUST_CHECK int http_request_make_batch(struct http_request *request, const st
                                           const struct delivery *const *list, size_t count);
 
 /* Is the url a good one?  PR_OK or PR_ECONFIG; never repeats the url, it may hold a password. */
+PR_MUST_CHECK int http_headers_check(const struct endpoint_config *config, struct pr_error *reterr);
 PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr_error *reterr);
 
 /* ---- Reply ---- */

@@ -96,7 +96,8 @@ static bool set_up_easy(CURL *easy, struct exchange *x)
     bad |= (int)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PIPEWAIT, x->http->plain ? 0L : 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    bad |= (int)curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* nor from the environment */
+    /* Only the one that the endpoint names, never one of the environment. */
+    bad |= (int)curl_easy_setopt(easy, CURLOPT_PROXY, x->http->config->proxy != NULL ? x->http->config->proxy : "");
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     if (x->http->config->ca != NULL && x->http->config->ca[0] != '\0') {
@@ -110,6 +111,8 @@ static bool set_up_easy(CURL *easy, struct exchange *x)
     }
     bad |= (int)curl_easy_setopt(easy, CURLOPT_USERAGENT, "postrider");
     bad |= (int)curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    if (x->http->config->method != NULL && x->http->config->method[0] != '\0')
+        bad |= (int)curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, x->http->config->method);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, x);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, before_request);

@@ -201,6 +201,33 @@ static bool is_authorization(pr_slice name)
     return name.size == strlen("authorization") && strncasecmp(name.data, "authorization", name.size) == 0;
 }
 
+/* What the configuration says of a header is stronger than what a message says. */
+static bool is_set_by_endpoint(const struct endpoint_config *config, pr_slice name)
+{
+    for (size_t i = 0; i < config->header_count; i++)
+        if (config->headers[i].name.size == name.size &&
+            strncasecmp(config->headers[i].name.data, name.data, name.size) == 0)
+            return true;
+    return false;
+}
+
+static int add_endpoint_headers(struct http_request *request, const struct endpoint_config *config)
+{
+    int rc = PR_OK;
+    for (size_t i = 0; rc == PR_OK && i < config->header_count; i++)
+        rc = add_header(request, config->headers[i].name, config->headers[i].value);
+    return rc;
+}
+
+int http_headers_check(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < config->header_count; i++)
+        if (!is_token(config->headers[i].name) || is_reserved(config->headers[i].name, ENVELOPE_BINARY))
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: headers: \"%.*s\" cannot be set here", config->name,
+                             (int)min_size(config->headers[i].name.size, 100), config->headers[i].name.data);
+    return PR_OK;
+}
+
 static int add_own_headers(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
                            const struct pr_message *m, struct pr_error *reterr)
 {
@@ -209,10 +236,16 @@ static int add_own_headers(struct http_request *request, const struct endpoint_c
     size_t count;
     int rc = own_headers_read(m, &request->arena, &headers, &count, reterr);
 
-    for (size_t i = 0; rc == PR_OK && i < count; i++)
-        if (is_token(headers[i].name) && !is_reserved(headers[i].name, envelope) &&
-            !(credentials && is_authorization(headers[i].name)))
+    for (size_t i = 0; rc == PR_OK && i < count; i++) {
+        if (!is_token(headers[i].name))
+            return error_set(reterr, PR_EINVAL,
+                             "the message's header \"%.*s\" cannot be sent over HTTP: names have letters, digits and "
+                             "!#$%%&'*+-.^_`|~ only",
+                             (int)min_size(headers[i].name.size, 100), headers[i].name.data);
+        if (!is_reserved(headers[i].name, envelope) && !(credentials && is_authorization(headers[i].name)) &&
+            !is_set_by_endpoint(config, headers[i].name))
             rc = add_header(request, headers[i].name, headers[i].value);
+    }
     return rc;
 }
 
@@ -292,6 +325,8 @@ static int add_headers(struct http_request *request, const struct endpoint_confi
     if (rc == PR_OK && envelope != ENVELOPE_RAW)
         rc = add_trace(request, m);
     if (rc == PR_OK)
+        rc = add_endpoint_headers(request, config);
+    if (rc == PR_OK)
         rc = add_own_headers(request, config, envelope, m, reterr);
     if (rc == PR_OK && is_signed(request)) {
         pr_id_format(m->id, id);
@@ -342,6 +377,8 @@ int http_request_make_batch(struct http_request *request, const struct endpoint_
     buf_add_char(&request->json, ']');
     request->body = buf_slice(&request->json);
     rc = add_header(request, PR_STR("Content-Type"), PR_STR(CLOUDEVENTS_BATCH_MEDIA_TYPE "; charset=utf-8"));
+    if (rc == PR_OK)
+        rc = add_endpoint_headers(request, config);
     if (rc == PR_OK && is_signed(request) && !buf_failed(&request->json)) {
         name_batch(list, count, id);
         rc = add_signature(request, id);
