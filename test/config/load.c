@@ -41,7 +41,9 @@ TEST(config_has_defaults)
     unsetenv("HOSTNAME");
     CHECK_OK(config_default(&c, &err), &err);
     CHECK_STR(c->store, "sqlite:postrider.db");
-    CHECK_STR(c->instance, "local");
+    char host[256] = "";
+    CHECK_EQ(gethostname(host, sizeof(host) - 1), 0);
+    CHECK_STR(c->instance, host);
     CHECK_EQ(c->lease_us, PR_SECONDS(15));
     CHECK_EQ(c->poll_min_us, PR_MILLISECONDS(2));
     CHECK_EQ(c->poll_max_us, PR_MILLISECONDS(200));

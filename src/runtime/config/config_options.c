@@ -139,9 +139,12 @@ static const struct option_section option_retention = {
 
 static const struct option root_options[] = {
     { "store", OPTION_TEXT, "sqlite:postrider.db",
-      "Where the messages are stored: `sqlite:FILE`, relative to the current directory, or "
+      "Where the messages are stored: `sqlite:FILE`, relative to the configuration file, or "
       "`postgres://USER@HOST/DATABASE?schema=postrider` with any option of libpq. TLS with a verified certificate is "
-      "the default, unless all servers are on this machine or `sslmode` is set.",
+      "the default, unless all servers are on this machine or `sslmode` is set. "
+      "`sqlite:FILE?busy=5s&synchronous=full`: how long to wait for another program's write lock (default 5s), and "
+      "whether a commit survives a power loss (`normal`: not the latest ones). `memory:NAME` keeps messages in the "
+      "process, for tests: they are lost when it ends.",
       FIELD(config, store) },
     { "instance", OPTION_TEXT, "",
       "Name of this instance, for people; need not be unique. Default: the name of the host.",
