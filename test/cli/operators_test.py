@@ -400,6 +400,25 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
     assert json.loads(place.ok("dead", "export")) == letter
 
 
+def test_the_page_of_columns_is_true(place):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "columns.md"), encoding="utf-8") as file:
+        sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
+    assert len(sections) == 6
+    for section in sections:
+        table = re.findall(r"`(\w+)`", section.splitlines()[0])[KIND != "sqlite"]
+        told = set()
+        for row in (line.split(" | ") for line in section.splitlines() if line.startswith("| `")):
+            types = row[1].split(" / ") if len(row) > 2 else ["", ""]
+            if len(types) < 2 or types[KIND != "sqlite"].strip() != "-":
+                told.update(re.findall(r"`(\w+)`", row[0]))
+        if KIND == "sqlite":
+            there = {row[1] for row in place.sql("PRAGMA table_xinfo(%s)" % table)}
+        else:
+            there = {row[0] for row in place.sql("SELECT column_name FROM information_schema.columns WHERE table_schema = '{s}'"
+                                                 " AND table_name = '%s'" % table)}
+        assert told == there, (table, "only on the page: %s; only in the schema: %s" % (told - there, there - told))
+
+
 def test_the_view_of_messages_is_the_same_on_all_stores(place):
     columns = ("box row_id seq id state type stream destination correlation_id created_at due_at expires_at status attempts failures "
                "failure_reason code error failed_at held_by headers story payload_size endpoint_state parked_by").split()
