@@ -359,6 +359,19 @@ void cli_print(const struct buf *line)
     (void)fputc('\n', stdout);
 }
 
+struct json_writer *line_begin(struct json_line *line)
+{
+    buf_init(&line->text, OUTPUT_MAX);
+    json_init(&line->w, &line->text);
+    return &line->w;
+}
+
+void line_end(struct json_line *line)
+{
+    cli_print(&line->text);
+    buf_fini(&line->text);
+}
+
 int cli_finish(int code)
 {
     int failure = output_end();

@@ -113,6 +113,13 @@ bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us);
 
 /* One line (a JSON object) to stdout. */
 void cli_print(const struct buf *line);
+/* One object of --json. */
+struct json_line {
+    struct buf text;
+    struct json_writer w;
+};
+struct json_writer *line_begin(struct json_line *line);
+void line_end(struct json_line *line);
 /* Did everything reach stdout?  code, or EXIT_FAILED. */
 int cli_finish(int code);
 

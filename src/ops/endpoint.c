@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "ops/member.h"
+#include "ops/reply.h"
 #include "ops/explain/words.h"
 
 #define FAILING_LATELY_US PR_SECONDS(86400)
@@ -52,14 +53,6 @@ const char *breaker_words(struct arena *arena, const struct breaker_info *b)
     return failure_words(arena, b->reason, b->code, b->error);
 }
 
-static void json_failure(struct json_writer *w, int reason, pr_slice code, pr_slice error)
-{
-    json_key(w, "reason");
-    json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
-    member_text(w, "code", code);
-    member_text(w, "error", error);
-}
-
 void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t now_us)
 {
     if (b == NULL) {
@@ -67,17 +60,9 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t n
         return;
     }
     json_begin_object(w);
-    member_text(w, "endpoint", b->endpoint);
-    member_text(w, "type", b->type);
     json_key(w, "state");
     json_cstr(w, breaker_state_now(b, now_us));
-    member_time(w, "since", b->since_us);
-    member_time(w, "until", b->until_us);
-    json_key(w, "failed_probes");
-    json_int(w, b->probes);
-    json_failure(w, b->reason, b->code, b->error);
-    member_text(w, "box", b->box);
-    member_text(w, "instance", b->instance);
+    reply_write(w, REPLY_BREAKER, b);
     json_end_object(w);
 }
 
@@ -261,16 +246,13 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
         if (slice_eq(reply->breakers[i].endpoint, e->name))
             breaker_json(w, &reply->breakers[i], reply->now_us);
     json_end_array(w);
-    json_key(w, "failed_in_row");
-    json_uint(w, e->failed_in_row);
     json_key(w, "last_failure");
     if (e->last_failed_us == 0) {
         json_cstr(w, NULL);
         return;
     }
     json_begin_object(w);
-    member_time(w, "at", e->last_failed_us);
-    json_failure(w, e->last_reason, e->last_code, e->last_error);
+    reply_write(w, REPLY_FAILURE, e);
     json_end_object(w);
 }
 

@@ -6,10 +6,10 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "base/utf8.h"
-#include "core/columns.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/member.h"
+#include "ops/reply.h"
 #include "ops/explain/words.h"
 
 #define TEXT_MAX (SIZE_MAX / 4) /* of one payload as base64: it is in memory already */
@@ -105,22 +105,8 @@ static bool is_array(pr_slice text)
 /* What only messages of one state have. */
 static void json_state_facts(struct json_writer *w, const struct listed *l)
 {
-    char edited[PR_ID_TEXT_SIZE];
-
-    if (l->state == STATE_DEAD) {
-        json_key(w, "cause");
-        json_cstr(w, l->cause != PR_REASON_NONE ? pr_reason_name(l->cause) : NULL);
-        json_key(w, "limit");
-        json_int(w, l->limit);
-        member_text(w, "rule", l->rule);
-        member_text(w, "fingerprint", l->fingerprint);
-        member_text(w, "note", l->note);
-        member_time(w, "died_at", l->died_us);
-        json_key(w, "edited_as");
-        if (!pr_id_is_zero(l->edited_as))
-            pr_id_format(l->edited_as, edited);
-        json_cstr(w, pr_id_is_zero(l->edited_as) ? NULL : edited);
-    }
+    if (l->state == STATE_DEAD)
+        reply_write(w, REPLY_DEAD, l);
     if (l->state == STATE_DONE)
         member_time(w, "done_at", l->died_us);
     if (l->state == STATE_IN_FLIGHT)
@@ -143,49 +129,17 @@ void message_json(struct json_writer *w, const struct config *config, const stru
                   const struct listed *l)
 {
     const struct pr_message *m = &l->m;
-    char id[PR_ID_TEXT_SIZE];
+    struct listed shown = *l;
 
-    pr_id_format(m->id, id);
+    shown.endpoint = message_endpoint(l);
+    shown.m.held_for = m->held_by.size > 0 ? m->held_for : 0;
+    shown.m.parked_by = m->due_us == PR_NEVER ? m->parked_by : 0;
     json_begin_object(w);
-    json_key(w, "id");
-    json_cstr(w, id);
-    member_text(w, "box", l->box);
-    json_key(w, "seq");
-    json_int(w, m->seq);
-    json_key(w, "row");
-    json_uint(w, l->row);
-    json_key(w, "state");
-    json_cstr(w, state_name(l->state));
-    member_text(w, "type", m->type);
-    member_text(w, "stream", m->stream);
-    member_text(w, "destination", m->destination);
-    member_text(w, "endpoint", message_endpoint(l));
+    reply_write(w, REPLY_MESSAGE, &shown);
     json_wait(w, message_breaker(config, reply, l), reply->now_us);
-#define X(column, ...) member_text(w, #column, m->column);
-    SENDER_TEXTS(X)
-#undef X
     json_stored(w, "headers", m->headers, slice_is_json_object(m->headers), "{}");
     json_payload(w, m->payload);
-    member_time(w, "created_at", m->created_us);
-    member_time(w, "due_at", m->due_us);
-    member_time(w, "expires_at", m->expires_us);
-    json_key(w, "status");
-    json_int(w, m->status);
-    json_key(w, "attempts");
-    json_int(w, m->attempts);
-    json_key(w, "failures");
-    json_int(w, m->failures);
-    json_key(w, "reason");
-    json_cstr(w, m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL);
-    member_text(w, "code", m->code);
-    member_text(w, "error", m->error);
-    member_time(w, "failed_at", m->failed_us);
     json_state_facts(w, l);
-    member_text(w, "held_by", m->held_by);
-    json_key(w, "held_for");
-    json_cstr(w, m->held_by.size > 0 ? held_for_name(m->held_for) : NULL);
-    json_key(w, "parked_by");
-    json_cstr(w, m->due_us == PR_NEVER ? parked_by_name(m->parked_by) : NULL);
     json_stored(w, "story", m->story, is_array(m->story), "[]");
     json_end_object(w);
 }

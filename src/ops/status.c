@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
+#include "ops/reply.h"
 #include "ops/explain/routed.h"
 #include "ops/watch/watch.h"
 #include "ops/explain/words.h"
@@ -205,12 +206,6 @@ int status_collect(struct status *s, struct pr_error *reterr)
 
 /* ---- JSON ---- */
 
-static void json_count(struct json_writer *w, const char *key, uint64_t value)
-{
-    json_key(w, key);
-    json_uint(w, value);
-}
-
 void status_boxes_json(struct json_writer *w, const struct status *s)
 {
     json_key(w, "boxes");
@@ -219,17 +214,7 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
         const struct box_counts *b = &s->boxes.boxes[i];
 
         json_begin_object(w);
-        json_key(w, "name");
-        json_slice(w, b->name);
-        json_count(w, "ready", b->ready);
-        json_count(w, "in_flight", b->in_flight);
-        json_count(w, "delayed", b->delayed);
-        json_count(w, "retrying", b->retrying);
-        json_count(w, "held", b->held);
-        json_count(w, "parked", b->parked);
-        json_count(w, "paused", b->paused);
-        json_count(w, "dead", b->dead);
-        json_count(w, "done", b->done);
+        reply_write(w, REPLY_BOX, b);
         json_key(w, "counts_exact"); /* else: at least so many */
         json_bool(w, box_counts_exact(b));
         json_key(w, "oldest_age_seconds");
@@ -250,12 +235,9 @@ void status_endpoints_json(struct json_writer *w, const struct status *s)
         json_key(w, "name");
         json_slice(w, e->name);
         standing_json(w, s->checks.arena, &s->endpoints, e);
-        json_count(w, "sent", e->sent);
-        json_count(w, "failed", e->failed);
-        json_count(w, "dead", e->dead);
-        json_count(w, "discarded", e->discarded);
-        json_count(w, "expired", e->expired);
-        json_count(w, "in_flight", s->in_flight[i]);
+        reply_write(w, REPLY_ENDPOINT, e);
+        json_key(w, "in_flight");
+        json_uint(w, s->in_flight[i]);
         json_end_object(w);
     }
     json_end_array(w);
@@ -265,31 +247,8 @@ void status_instances_json(struct json_writer *w, const struct status *s)
 {
     json_key(w, "instances");
     json_begin_array(w);
-    for (size_t i = 0; i < s->instances.instance_count; i++) {
-        const struct instance_info *n = &s->instances.instances[i];
-        char id[PR_ID_TEXT_SIZE];
-
-        pr_id_format(n->id, id);
-        json_begin_object(w);
-        json_key(w, "id");
-        json_cstr(w, id);
-        json_key(w, "name");
-        json_slice(w, n->name);
-        json_key(w, "box");
-        json_slice(w, n->box);
-        json_key(w, "version");
-        json_slice(w, n->version);
-        json_key(w, "epoch");
-        json_int(w, n->epoch);
-        json_key(w, "lanes");
-        json_int(w, n->lanes);
-        json_count(w, "in_flight", n->in_flight);
-        json_key(w, "lease_left_seconds");
-        json_double(w, (double)n->lease_left_us / 1e6);
-        json_key(w, "started_at");
-        json_time(w, n->started_us);
-        json_end_object(w);
-    }
+    for (size_t i = 0; i < s->instances.instance_count; i++)
+        instance_json(w, &s->instances.instances[i]);
     json_end_array(w);
 }
 

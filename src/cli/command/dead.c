@@ -10,51 +10,11 @@
 #include "cli/top/view.h"
 #include "ops/change.h"
 #include "ops/message.h"
+#include "ops/reply.h"
 
 #include <jansson.h>
 
 /* ---- Groups ---- */
-
-static void group_json(const struct dead_group *g)
-{
-    const struct {
-        const char *key;
-        pr_slice value;
-    } texts[] = { { "fingerprint", g->fingerprint },
-                  { "box", g->box },
-                  { "endpoint", g->endpoint },
-                  { "type", g->type },
-                  { "error", g->error } };
-    struct json_writer w;
-    struct buf line;
-    char id[PR_ID_TEXT_SIZE];
-
-    pr_id_format(g->sample, id);
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
-        json_key(&w, texts[i].key);
-        json_slice(&w, texts[i].value);
-    }
-    json_key(&w, "count");
-    json_uint(&w, min_size((size_t)g->count, COUNT_EXACT_MAX));
-    json_key(&w, "count_exact");
-    json_bool(&w, g->count <= COUNT_EXACT_MAX && !g->partial);
-    json_key(&w, "cause");
-    json_cstr(&w, pr_reason_name(g->cause));
-    json_key(&w, "reason");
-    json_cstr(&w, g->reason != PR_REASON_NONE ? pr_reason_name(g->reason) : NULL);
-    json_key(&w, "first_at");
-    json_time(&w, g->first_us);
-    json_key(&w, "last_at");
-    json_time(&w, g->last_us);
-    json_key(&w, "sample");
-    json_cstr(&w, id);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
-}
 
 static void group_add(struct cli *cli, struct table *t, const struct dead_group *g, int64_t now_us)
 {
@@ -106,6 +66,7 @@ int run_dead_groups(struct cli *cli)
 {
     struct query query = { .kind = QUERY_DEAD_GROUPS };
     struct query_reply reply;
+    struct json_line line;
     struct table t;
     int code = cli_ask(cli, &query, &reply);
 
@@ -113,10 +74,12 @@ int run_dead_groups(struct cli *cli)
         return code;
     table_init(&t, &cli->arena, ">COUNT|FINGERPRINT|ENDPOINT|TYPE|>FIRST|>LAST|WHY");
     for (size_t i = 0; i < reply.group_count; i++) {
-        if (cli->json)
-            group_json(&reply.groups[i]);
-        else
+        if (cli->json) {
+            group_json(line_begin(&line), &reply.groups[i]);
+            line_end(&line);
+        } else {
             group_add(cli, &t, &reply.groups[i], reply.now_us);
+        }
     }
     if (!cli->json && reply.group_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);

@@ -10,6 +10,7 @@
 #include "cli/command/endpoint.h"
 #include "cli/command/policy.h"
 #include "ops/replay/pace.h"
+#include "ops/reply.h"
 
 #define LOOK_MAX_US PR_MINUTES(60)
 
@@ -93,35 +94,21 @@ static size_t collect(struct cli *cli, const struct query_reply *reply, const st
 
 static void print_json(struct cli *cli, const struct query_reply *reply, const struct entry *e)
 {
-    struct json_writer w;
-    struct buf line;
-    const struct {
-        const char *key;
-        uint64_t count;
-    } counts[] = { { "sent", e->state.sent },
-                   { "failed", e->state.failed },
-                   { "dead", e->state.dead },
-                   { "discarded", e->state.discarded },
-                   { "expired", e->state.expired } };
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "name");
-    json_slice(&w, e->name);
-    standing_json(&w, &cli->arena, reply, &e->state);
-    json_key(&w, "configured");
-    json_bool(&w, e->config != NULL);
-    json_key(&w, "rules");
-    json_uint(&w, e->config != NULL ? e->config->rule_count : 0);
-    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
-        json_key(&w, counts[i].key);
-        json_uint(&w, counts[i].count);
-    }
-    pace_json(&w, &e->rate);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_begin_object(w);
+    json_key(w, "name");
+    json_slice(w, e->name);
+    standing_json(w, &cli->arena, reply, &e->state);
+    json_key(w, "configured");
+    json_bool(w, e->config != NULL);
+    json_key(w, "rules");
+    json_uint(w, e->config != NULL ? e->config->rule_count : 0);
+    reply_write(w, REPLY_ENDPOINT, &e->state);
+    pace_json(w, &e->rate);
+    json_end_object(w);
+    line_end(&line);
 }
 
 /* It sends; what was wrong last? */

@@ -6,45 +6,25 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/output/table.h"
-#include "ops/member.h"
+#include "ops/reply.h"
 #include "ops/api/query.h"
 
 /* ---- Streams ---- */
 
-static void stream_json(const struct stream_info *s)
+/* With its mark for --after, behind the last of a page. */
+static void print_stream(const struct stream_info *s)
 {
-    struct json_writer w;
-    struct buf line;
-    char id[PR_ID_TEXT_SIZE], mark[STREAM_MARK_SIZE];
+    struct json_line line;
+    char mark[STREAM_MARK_SIZE];
+    struct json_writer *w = line_begin(&line);
 
-    pr_id_format(s->head, id);
     stream_mark_format(s, mark);
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    member_text(&w, "stream", s->stream);
-    member_text(&w, "box", s->box);
-    member_text(&w, "endpoint", s->endpoint);
-    json_key(&w, "head");
-    json_cstr(&w, id);
-    json_key(&w, "head_state");
-    json_cstr(&w, state_name(s->head_state));
-    member_count(&w, "waiting", "waiting_exact", s->waiting);
-    json_key(&w, "after"); /* for --after, behind the last of a page */
-    json_cstr(&w, mark);
-    member_time(&w, "since", s->since_us);
-    member_time(&w, "next_at", s->due_us);
-    json_key(&w, "attempts");
-    json_int(&w, s->attempts);
-    json_key(&w, "failures");
-    json_int(&w, s->failures);
-    json_key(&w, "reason");
-    json_cstr(&w, s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : NULL);
-    member_text(&w, "code", s->code);
-    member_text(&w, "error", s->error);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_begin_object(w);
+    reply_write(w, REPLY_STREAM, s);
+    json_key(w, "after");
+    json_cstr(w, mark);
+    json_end_object(w);
+    line_end(&line);
 }
 
 static void stream_add(struct cli *cli, struct table *t, const struct stream_info *s, int64_t now_us)
@@ -85,7 +65,7 @@ int run_streams(struct cli *cli)
     table_init(&t, &cli->arena, "STREAM|ENDPOINT|HEAD|STATE|>SINCE|>NEXT|>WAITING|WHY");
     for (size_t i = 0; i < reply.stream_count; i++) {
         if (cli->json)
-            stream_json(&reply.streams[i]);
+            print_stream(&reply.streams[i]);
         else
             stream_add(cli, &t, &reply.streams[i], reply.now_us);
     }
@@ -107,40 +87,12 @@ int run_streams(struct cli *cli)
 
 /* ---- Instances ---- */
 
-static void instance_json(const struct instance_info *i)
-{
-    struct json_writer w;
-    struct buf line;
-    char id[PR_ID_TEXT_SIZE];
-
-    pr_id_format(i->id, id);
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    member_text(&w, "name", i->name);
-    json_key(&w, "id");
-    json_cstr(&w, id);
-    member_text(&w, "box", i->box);
-    member_text(&w, "version", i->version);
-    json_key(&w, "epoch");
-    json_int(&w, i->epoch);
-    json_key(&w, "lanes");
-    json_int(&w, i->lanes);
-    json_key(&w, "in_flight");
-    json_uint(&w, i->in_flight);
-    json_key(&w, "lease_left_seconds");
-    json_double(&w, (double)i->lease_left_us / 1e6);
-    member_time(&w, "started_at", i->started_us);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
-}
-
 int run_instances(struct cli *cli)
 {
     struct query query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
     struct query_reply reply;
     struct pr_error err;
+    struct json_line line;
     struct table t;
     int code = cli_open_store(cli);
 
@@ -153,7 +105,8 @@ int run_instances(struct cli *cli)
         const struct instance_info *i = &reply.instances[n];
 
         if (cli->json) {
-            instance_json(i);
+            instance_json(line_begin(&line), i);
+            line_end(&line);
             continue;
         }
         table_add(&t, COLOR_NONE, i->name);
@@ -174,39 +127,11 @@ int run_instances(struct cli *cli)
 
 /* ---- Audit ---- */
 
-static void entry_json(const struct audit_entry *e)
-{
-    struct json_writer w;
-    struct buf line;
-    const struct {
-        const char *key;
-        uint64_t count;
-    } counts[] = { { "matched", e->matched }, { "changed", e->changed }, { "refused", e->refused } };
-
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "number");
-    json_uint(&w, e->number);
-    member_time(&w, "at", e->at_us);
-    member_text(&w, "who", e->who);
-    member_text(&w, "action", e->action);
-    json_key(&w, "target");
-    json_raw_shown(&w, e->target);
-    member_text(&w, "why", e->why);
-    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
-        json_key(&w, counts[i].key);
-        json_uint(&w, counts[i].count);
-    }
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
-}
-
 int run_audit(struct cli *cli)
 {
     struct query query = { .kind = QUERY_AUDIT };
     struct query_reply reply;
+    struct json_line line;
     struct table t;
     int code = cli_ask(cli, &query, &reply);
 
@@ -217,7 +142,8 @@ int run_audit(struct cli *cli)
         const struct audit_entry *e = &reply.audit[i];
 
         if (cli->json) {
-            entry_json(e);
+            audit_json(line_begin(&line), e);
+            line_end(&line);
             continue;
         }
         table_add(&t, COLOR_NONE, slice_from(time_words(&cli->arena, e->at_us)));

@@ -7,7 +7,7 @@
 #include "base/slice.h"
 #include "cli/top/view.h"
 #include "ops/member.h"
-#include "ops/row.h"
+#include "ops/reply.h"
 #include "ops/status.h"
 
 static const char *made(pr_slice text)

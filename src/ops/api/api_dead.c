@@ -8,7 +8,7 @@
 #include "ops/change.h"
 #include "ops/member.h"
 #include "ops/message.h"
-#include "ops/row.h"
+#include "ops/reply.h"
 
 void api_dead_list(struct api *x)
 {
@@ -25,34 +25,6 @@ void api_dead_list(struct api *x)
     if (query.filter.after == 0)
         member_count(&x->w, "total", "total_exact", counted.total);
     api_page(x, &reply, false);
-}
-
-void group_json(struct json_writer *w, const struct dead_group *g)
-{
-    char id[PR_ID_TEXT_SIZE];
-    int reason = g->reason != PR_REASON_NONE ? g->reason : g->cause;
-    pr_id_format(g->sample, id);
-    json_begin_object(w);
-    member_text(w, "fingerprint", g->fingerprint);
-    json_key(w, "count");
-    json_uint(w, g->count <= COUNT_EXACT_MAX ? g->count : COUNT_EXACT_MAX);
-    json_key(w, "count_exact"); /* else: at least so many */
-    json_bool(w, g->count <= COUNT_EXACT_MAX && !g->partial);
-    json_key(w, "first_at");
-    json_time(w, g->first_us);
-    json_key(w, "last_at");
-    json_time(w, g->last_us);
-    member_text(w, "box", g->box);
-    member_text(w, "endpoint", g->endpoint);
-    member_text(w, "type", g->type);
-    json_key(w, "cause");
-    json_cstr(w, g->cause != PR_REASON_NONE ? pr_reason_name(g->cause) : NULL);
-    json_key(w, "reason");
-    json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
-    member_text(w, "error", g->error);
-    json_key(w, "sample");
-    json_cstr(w, id);
-    json_end_object(w);
 }
 
 void api_dead_groups(struct api *x)

@@ -6,28 +6,13 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "ops/endpoint.h"
+#include "ops/reply.h"
 #include "ops/api/api.h"
 #include "ops/replay/pace.h"
 #include "runtime/relay.h"
 #include "transport/transport.h"
 
 #define TEST_TYPE "postrider.test"
-
-static void counts(struct json_writer *w, const struct endpoint_state *e)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } all[] = { { "sent", e->sent },
-                { "failed", e->failed },
-                { "dead", e->dead },
-                { "discarded", e->discarded },
-                { "expired", e->expired } };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        json_key(w, all[i].name);
-        json_uint(w, all[i].value);
-    }
-}
 
 /* What this process has in its hands. */
 static void here(struct api *x, pr_slice name)
@@ -55,7 +40,7 @@ static void endpoint_json(struct api *x, const struct query_reply *reply, const 
     else
         json_cstr(&x->w, NULL); /* the configuration does not know it any more */
     standing_json(&x->w, &x->arena, reply, e);
-    counts(&x->w, e);
+    reply_write(&x->w, REPLY_ENDPOINT, e);
     pace_json(&x->w, rate);
     here(x, e->name);
     json_end_object(&x->w);

@@ -5,35 +5,7 @@
 #include "base/slice.h"
 #include "core/state.h"
 #include "ops/api/api.h"
-#include "ops/member.h"
-#include "ops/row.h"
-
-void stream_json(struct json_writer *w, const struct stream_info *s)
-{
-    char id[PR_ID_TEXT_SIZE];
-    pr_id_format(s->head, id);
-    json_begin_object(w);
-    member_text(w, "box", s->box);
-    member_text(w, "stream", s->stream);
-    member_text(w, "endpoint", s->endpoint);
-    json_key(w, "head");
-    json_cstr(w, id);
-    json_key(w, "head_state");
-    json_cstr(w, state_name(s->head_state));
-    json_key(w, "attempts");
-    json_int(w, s->attempts);
-    json_key(w, "failures");
-    json_int(w, s->failures);
-    json_key(w, "reason");
-    json_cstr(w, s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : NULL);
-    member_text(w, "code", s->code);
-    member_text(w, "error", s->error);
-    json_key(w, "since");
-    json_time(w, s->since_us);
-    member_time(w, "next_at", s->due_us);
-    member_count(w, "waiting", "waiting_exact", s->waiting);
-    json_end_object(w);
-}
+#include "ops/reply.h"
 
 void api_streams(struct api *x)
 {
@@ -88,30 +60,6 @@ void api_streams_release(struct api *x)
     }
     error.code = rc;
     api_fault(x, &error);
-}
-
-static void audit_json(struct json_writer *w, const struct audit_entry *a)
-{
-    json_begin_object(w);
-    json_key(w, "number");
-    json_uint(w, a->number);
-    json_key(w, "at");
-    json_time(w, a->at_us);
-    member_text(w, "who", a->who);
-    member_text(w, "action", a->action);
-    json_key(w, "target");
-    if (slice_is_json_object(a->target) && a->target.size > 0)
-        json_raw_shown(w, a->target);
-    else
-        json_slice(w, a->target);
-    member_text(w, "why", a->why);
-    json_key(w, "matched");
-    json_uint(w, a->matched);
-    json_key(w, "changed");
-    json_uint(w, a->changed);
-    json_key(w, "refused");
-    json_uint(w, a->refused);
-    json_end_object(w);
 }
 
 void api_audit(struct api *x)
