@@ -207,20 +207,19 @@ void adopt_select_args(const struct adoption *adoption, struct array *skipped, i
 /* The first parameters are those of a batch of messages (message.h), with an empty payload, and $1 is not used; then
  * come when each was created, and where its row is.  A row that is no message becomes a dead letter at once; until
  * then it is as old as can be, since a box takes no new ones like that (016_text.sql). */
+/* clang-format off */
 static const char INSERT_HEAD[] =
     "INSERT INTO {box} (xid, id, destination, type, stream, headers, due_at, expires_at,"
     " created_at" SENDER_TEXTS(COLUMN_NAME) ", payload, payload_bytes)"
-                                            " SELECT CASE WHEN v.type = '' OR json_typeof(v.headers) <> 'object' THEN "
-                                            "'3'::xid8 ELSE pg_current_xact_id() END,"
-                                            " v.id, v.destination, v.type, v.stream, v.headers, v.due_at, v.expires_at,"
-                                            " v.created_at" SENDER_TEXTS(COLUMN_OF_V) ", ";
+    " SELECT CASE WHEN v.type = '' OR json_typeof(v.headers) <> 'object' THEN '3'::xid8 ELSE pg_current_xact_id() END,"
+    " v.id, v.destination, v.type, v.stream, v.headers, v.due_at, v.expires_at,"
+    " v.created_at" SENDER_TEXTS(COLUMN_OF_V) ", ";
 static const char INSERT_FROM[] =
-    " FROM " BATCH_UNNEST
-    ", {?}, {?}, {?}) WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ","
-                                                                            " created_at, part, place, ord) JOIN ";
-static const char INSERT_TAIL[] = " f ON" AT_PLACES " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d"
-                                  " WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})"
-                                  " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id";
+    " FROM " BATCH_UNNEST ", {?}, {?}, {?}) WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ","
+    " created_at, part, place, ord) JOIN ";
+static const char INSERT_TAIL[] =
+    " f ON" AT_PLACES " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id";
+/* clang-format on */
 
 /* A text is stored as one, unless it looks like printed bytes. */
 static void add_text(struct buf *b, pr_slice column, const char *relation, const char *end)

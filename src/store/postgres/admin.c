@@ -76,31 +76,22 @@ static int no_memory(struct order_run *o)
 
 /* ---- Changing ------------------------------------------------------------------------------------ */
 
-/* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
+/* Back to its place: a new row with the old seq; B2: not when its id was sent anew.  With a new id ($4) it is a corrected
+ * copy, and the original stays and says so. */
 /* clang-format off */
-static const char REPLAY_ROW[] =
-    "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, failed_at, story,"
-    " released, " MESSAGE_BACK("", COLUMN_NAME) ") OVERRIDING SYSTEM VALUE"
-    " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
-    " coalesce($3::json, d.story), d.released, " MESSAGE_BACK("d.", COLUMN_OF_D)
-    " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
-    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
-    " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
-    " SELECT row_id << 6 | lane FROM made";
-
-/* The same, corrected and under its own id; the original stays and says so. */
-static const char EDIT_ROW[] =
+static const char BACK_ROW[] =
     "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, id,"
-    " causation_id, destination, headers, payload, payload_bytes, stream, type, event, created_at,"
+    " causation_id, released, destination, headers, payload, payload_bytes, stream, type, event, created_at,"
     " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) ") OVERRIDING SYSTEM VALUE"
     " SELECT d.xid, nextval('{box_seq}'), $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
-    " coalesce($3::json, d.story), d.seq, $4, d.id::text, CASE WHEN $5 THEN $6 ELSE d.destination END,"
+    " coalesce($3::json, d.story), d.seq, coalesce($4, d.id), CASE WHEN $4 IS NULL THEN d.causation_id ELSE d.id::text END,"
+    " d.released AND $4 IS NULL, CASE WHEN $5 THEN $6 ELSE d.destination END,"
     " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END,"
     " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, d.type, d.event, d.created_at,"
     " d.expires_at" SENDER_TEXTS_COPIED(COLUMN_OF_D)
-    " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
-    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
-    " marked AS (UPDATE {schema}.dead_letter d SET edited_as = $4 FROM made WHERE d.row_id = $1)"
+    " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL" UNLESS_IN_BOX " RETURNING row_id, lane),"
+    " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1 AND $4 IS NULL),"
+    " marked AS (UPDATE {schema}.dead_letter d SET edited_as = $4 FROM made WHERE d.row_id = $1 AND $4 IS NOT NULL)"
     " SELECT row_id << 6 | lane FROM made";
 /* clang-format on */
 static const char CAN_EDIT[] =
@@ -115,22 +106,27 @@ static const char CAN_REPLAY[] =
     " (SELECT FROM {box} b WHERE b.id = d.id AND b.destination = d.destination)";
 
 /* How a change takes a dead letter. */
-static void add_edit(struct order_run *o, const struct change *c, pr_slice box, PGresult **ret)
+static void add_back(struct order_run *o, const struct change *c, pr_slice box, PGresult **ret)
 {
     static const pr_slice none;
-    const struct dead_edit *e = o->order.edit;
+    static const struct dead_edit as_it_was;
+    bool copied = c->fate == FATE_COPIED;
+    const struct dead_edit *e = copied ? o->order.edit : &as_it_was;
     struct args args = { .count = 0 };
     arg_i64(&args, (int64_t)c->row);
     arg_time(&args, o->s.now_us);
     arg_json(&args, c->story);
-    arg_id(&args, o->order.made);
+    if (copied)
+        arg_id(&args, o->order.made);
+    else
+        arg_null(&args, OID_UUID);
     arg_bool(&args, e->destination != NULL);
     arg_text(&args, e->destination != NULL ? *e->destination : none);
     arg_bool(&args, e->headers != NULL);
     arg_json(&args, e->headers != NULL ? *e->headers : none);
     arg_bool(&args, e->payload != NULL);
     arg_payload(&args, e->payload != NULL ? *e->payload : none, o->link->pg);
-    link_add(o->link, EDIT_ROW, box, &args, ret);
+    link_add(o->link, BACK_ROW, box, &args, ret);
 }
 
 static void add_dead_change(struct order_run *o, const struct change *c, pr_slice box, PGresult **ret)
@@ -147,12 +143,7 @@ static void add_dead_change(struct order_run *o, const struct change *c, pr_slic
         arg_json(&args, c->story);
         link_add(o->link, NOTE_ROW, NO_BOX, &args, ret);
         break;
-    case FATE_BACK:
-        arg_time(&args, o->s.now_us);
-        arg_json(&args, c->story);
-        link_add(o->link, REPLAY_ROW, box, &args, ret);
-        break;
-    default: add_edit(o, c, box, ret); break;
+    default: add_back(o, c, box, ret); break;
     }
 }
 

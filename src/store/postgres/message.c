@@ -158,17 +158,13 @@ void arg_payload(struct args *args, pr_slice payload, const PGconn *pg)
 
 /* ---- Writing ---------------------------------------------------------------------------- */
 
-const char PG_MESSAGE_INSERT[] = "INSERT INTO {box} (" BATCH_COLUMNS(
-    "", COLUMN_NAME) ", created_at)"
-                     " SELECT " BATCH_COLUMNS(
-                         "v.", COLUMN_OF_V) ", coalesce($1, now())"
-                                            " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS(
-                                                "", COLUMN_NAME) ", ord)"
-                                                                 " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter "
-                                                                 "d WHERE d.id = v.id AND d.destination = v.destination"
-                                                                 " AND d.box = {box_name})"
-                                                                 " ORDER BY v.ord ON CONFLICT (id, destination) DO "
-                                                                 "NOTHING RETURNING id, destination";
+/* clang-format off */
+const char PG_MESSAGE_INSERT[] =
+    "INSERT INTO {box} (" BATCH_COLUMNS("", COLUMN_NAME) ", created_at)"
+    " SELECT " BATCH_COLUMNS("v.", COLUMN_OF_V) ", coalesce($1, now())"
+    " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ", ord)"
+    " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination";
+/* clang-format on */
 
 static const enum oid batch_types[BATCH_ARRAYS] = { OID_UUID,       OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,
                                                     OID_BOOL,       OID_TIME, OID_TIME, OID_TEXT, OID_BYTEA,

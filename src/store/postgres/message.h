@@ -42,6 +42,13 @@
     t "seq, " t "id, " t "stream, " t "type, " t "headers, " t "event, " t "created_at, " t "expires_at, " t           \
       "payload, " t "payload_bytes" SENDER_TEXTS(of)
 
+/* Every statement that makes a row of a box ends like this: what is there already stays as it is.  v: where the id and the
+ * destination are; they are looked for among the dead letters, too. */
+#define MESSAGE_IS_NOT_DEAD(v)                                                                                         \
+    " NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = " v ".id AND d.destination = " v                     \
+    ".destination AND d.box = {box_name})"
+#define UNLESS_IN_BOX " ON CONFLICT (id, destination) DO NOTHING"
+
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
  * handled, or is NULL. */
 void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,

@@ -243,50 +243,42 @@ static int dead_delete(const struct changing *w, const struct change *c)
     return changing_do(w, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", VALUES(V_INT(c->row)));
 }
 
-/* Back to its place: a new row with the old seq.  Nothing is made where its id was sent anew. */
-static int dead_back(const struct changing *w, const struct change *c, uint64_t *ret_row)
+/* Back to its place: a new row with the old seq.  Nothing is made where its id was sent anew.  With a new id (?11) it is a
+ * corrected copy. */
+/* clang-format off */
+static const char BACK_ROW[] =
+    "INSERT INTO \"{box}\" (split_seq, attempts, failures, status, failure_reason, code, error, failed_at, story, due_at, id,"
+    " causation_id, released, destination, headers, payload, stream, type, event, created_at,"
+    " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) ")"
+    " SELECT seq, " ATTEMPTS ", " FAILURES ", " STATUS ", " REASON ", " CODE ", " ERROR ", " FAILED_AT ", " STORY ", ?10,"
+    " coalesce(?11, id), iif(?11 IS NULL, causation_id, ?12), iif(?11 IS NULL, released, 0), iif(?13, ?14, destination),"
+    " iif(?15, ?16, headers), iif(?17, ?18, payload), stream, type, event, created_at,"
+    " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME)
+    " FROM postrider_dead_letter WHERE row_id = ?1 ON CONFLICT (id, destination) DO NOTHING";
+/* clang-format on */
+
+static int dead_back(const struct changing *w, const struct change *c, const struct row_order *o, uint64_t *ret_row)
 {
+    static const struct dead_edit as_it_was;
+    bool copied = c->fate == FATE_COPIED;
+    const struct dead_edit *e = copied ? o->edit : &as_it_was;
+    char id[PR_ID_TEXT_SIZE];
     int made = 0;
-    int rc =
-        conn_do(w->conn,
-                "INSERT INTO \"{box}\" (destination, split_seq, attempts, failures, status, failure_reason, code,"
-                " error, failed_at, story, due_at, released, " MESSAGE_MOVED ")"
-                " SELECT destination, seq, " ATTEMPTS ", " FAILURES ", " STATUS ", " REASON ", " CODE ", " ERROR
-                ", " FAILED_AT ", " STORY ", ?10, released, " MESSAGE_MOVED
-                " FROM postrider_dead_letter WHERE row_id = ?1 ON CONFLICT (id, destination) DO NOTHING",
-                w->box, VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us)))), &made, w->reterr);
+    pr_id_format(c->id, id);
+    int rc = conn_do(w->conn, BACK_ROW, w->box,
+                     VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us))),
+                            copied ? V_ID(o->made) : V_NULL, V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
+                            e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),
+                            e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL, V_INT(e->payload != NULL),
+                            e->payload != NULL ? V_BLOB(*e->payload) : V_NULL),
+                     &made, w->reterr);
     if (rc != PR_OK || made == 0)
         return rc != PR_OK ? rc : PR_STALE;
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(w->conn->db);
-    return dead_delete(w, c);
-}
-
-/* The same, corrected and under its own id; the original stays and says so. */
-static int dead_copy(const struct changing *w, const struct change *c, const struct row_order *o, uint64_t *ret_row)
-{
-    const struct dead_edit *e = o->edit;
-    char id[PR_ID_TEXT_SIZE];
-    pr_id_format(c->id, id);
-    int rc = changing_do(
-        w,
-        "INSERT INTO \"{box}\" (split_seq, due_at, status, failure_reason, code, error, failed_at, story, id,"
-        " causation_id, destination, headers, payload, stream, type, event, created_at,"
-        " expires_at" SENDER_TEXTS_COPIED(
-            COLUMN_NAME) ")"
-                         " SELECT seq, ?10, " STATUS ", failure_reason, code, error, failed_at, " STORY ", ?11, ?12,"
-                         " CASE ?13 WHEN 1 THEN ?14 ELSE destination END, CASE ?15 WHEN 1 THEN ?16 ELSE headers END,"
-                         " CASE ?17 WHEN 1 THEN ?18 ELSE payload END, stream, type, event, created_at,"
-                         " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) " FROM postrider_dead_letter WHERE row_id = ?1",
-        VALUES(VALUE_SETS(w, c), V_INT(max64(1, time_add(w->now_us, c->delay_us))), V_ID(o->made),
-               V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
-               e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),
-               e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL, V_INT(e->payload != NULL),
-               e->payload != NULL ? V_BLOB(*e->payload) : V_NULL));
-    *ret_row = (uint64_t)sqlite3_last_insert_rowid(w->conn->db);
-    if (rc == PR_OK)
-        rc = changing_do(w, "UPDATE postrider_dead_letter SET edited_as = ?2 WHERE row_id = ?1",
-                         VALUES(V_INT(c->row), V_ID(o->made)));
-    return rc;
+    if (!copied)
+        return dead_delete(w, c);
+    return changing_do(w, "UPDATE postrider_dead_letter SET edited_as = ?2 WHERE row_id = ?1",
+                       VALUES(V_INT(c->row), V_ID(o->made)));
 }
 
 static int dead_note(const struct changing *w, const struct change *c)
@@ -304,8 +296,8 @@ int dead_change(const struct changing *w, const struct change *c, const struct r
     switch (c->fate) {
     case FATE_STAYS: *ret_row = c->row; return dead_note(w, c);
     case FATE_GONE: return dead_delete(w, c);
-    case FATE_BACK: return dead_back(w, c, ret_row);
-    case FATE_COPIED: return dead_copy(w, c, order, ret_row);
+    case FATE_BACK:
+    case FATE_COPIED: return dead_back(w, c, order, ret_row);
     case FATE_DONE:
     case FATE_DEAD:
     case FATE_SPLIT: break;

@@ -232,12 +232,11 @@ static const char SPLIT_ROWS[] =
     " RETURNING v.ord, b.*),"
     " parts AS MATERIALIZED (SELECT g.*, v.part, v.destination AS new_destination,"
     " coalesce(v.holder, v.destination || '/') AS holder, v.held_for AS waits_for,"
-    " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
-    " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
+    " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE" MESSAGE_IS_NOT_DEAD("v") "),"
     " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, held_for, status, story, released, " MESSAGE_BACK("", COLUMN_NAME) ")"
     " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.waits_for, p.status,"
     " p.story, p.released, " MESSAGE_BACK("p.", COLUMN_OF_P) " FROM parts p ORDER BY p.part"
-    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
+    UNLESS_IN_BOX " RETURNING row_id)"
     " SELECT g.ord, 1, NULL::int, NULL::bigint FROM gone g"
     " UNION ALL SELECT p.ord, 1, p.part, m.row_id << 6 | p.lane FROM made m JOIN parts p ON p.place = m.row_id";
 /* clang-format on */
