@@ -188,8 +188,8 @@ STATEMENT(listing_if_follower,
 /* Where to look: rows in their order behind ?1, with what the conditions ask of them.  PostgreSQL finds a row of a box by its
  * place, which stands in a row's number before its lane. */
 #define BOX_LOOKED(place)                                                                                                    \
-    "SELECT b.id, b.destination, b.stream, b.type, b.error, b.failure_reason, b.created_at, b.due_at, b.held_by, b.held_for, b.seq,"     \
-    " b.row_id, " place " AS place"
+    "SELECT b.id, b.destination, b.stream, b.type, b.correlation_id, b.error, b.failure_reason, b.created_at, b.due_at,"     \
+    " b.held_by, b.held_for, b.seq, b.row_id, " place " AS place"
 #define PLACE "coalesce(b.row_id, b.seq)"
 #define NOT_FRESH "(b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"
 #define LOOK_BACK                                                                                                            \
@@ -223,8 +223,8 @@ STATEMENT(listing_look_lane,
 
 #define SQLITE_DEAD(index) "SELECT b.row_id AS place FROM {prefix}dead_letter b " index " WHERE b.row_id > ?1"
 #define POSTGRES_DEAD                                                                                                        \
-    "SELECT b.id, b.destination, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.cause, b.fingerprint,"    \
-    " b.died_at, b.row_id, b.row_id AS place FROM {prefix}dead_letter b WHERE b.row_id > ?1::bigint"
+    "SELECT b.id, b.destination, b.box, b.endpoint, b.stream, b.type, b.correlation_id, b.error, b.note, b.failure_reason,"  \
+    " b.cause, b.fingerprint, b.died_at, b.row_id, b.row_id AS place FROM {prefix}dead_letter b WHERE b.row_id > ?1::bigint"
 STATEMENT(listing_look_dead, SQLITE(SQLITE_DEAD("NOT INDEXED")), POSTGRES(POSTGRES_DEAD))
 STATEMENT(listing_look_dead_ids,
     SQLITE("SELECT b.row_id AS place FROM {prefix}dead_letter b WHERE b.id IN " SQLITE_IDS("?") " AND +b.row_id > ?1"),
@@ -243,8 +243,8 @@ STATEMENT(listing_look_dead_box,
     POSTGRES(POSTGRES_DEAD " AND b.box = ?"))
 
 #define POSTGRES_DONE                                                                                                        \
-    "SELECT b.id, b.destination, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.done_at, b.keep_until,"   \
-    " b.row_id, b.row_id AS place FROM {prefix}done b WHERE b.row_id > ?1::bigint"
+    "SELECT b.id, b.destination, b.box, b.endpoint, b.stream, b.type, b.correlation_id, b.error, b.failure_reason,"          \
+    " b.done_at, b.keep_until, b.row_id, b.row_id AS place FROM {prefix}done b WHERE b.row_id > ?1::bigint"
 STATEMENT(listing_look_done,
     SQLITE("SELECT b.row_id AS place FROM {prefix}done b NOT INDEXED WHERE b.row_id > ?1"), POSTGRES(POSTGRES_DONE))
 STATEMENT(listing_look_done_ids,
