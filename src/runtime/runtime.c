@@ -414,6 +414,7 @@ static int reload_softly(struct runtime *rt, struct config *config, struct pr_er
     int rc = relay_retune(rt->relay, config, old, reterr);
     if (rc != PR_OK)
         return rc;
+    FAILPOINT("runtime.retune");
     ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
     rt->config = config;
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);

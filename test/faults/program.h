@@ -1,7 +1,7 @@
 /* program.h - the program under fire, postrider-faults: the library with its fail points compiled
  * in, a worker that writes down each call of its handler, and a producer.
  *
- *   postrider-faults work DIR            deliver by DIR/config.yaml until SIGTERM; SIGHUP reloads
+ *   postrider-faults work DIR            deliver by DIR/config.yaml until SIGTERM; SIGHUP reloads, SIGUSR1 starts all of it anew
  *   postrider-faults produce DIR SEED    send until SIGTERM
  *
  * What they write is one write() to a file opened with O_APPEND, so a kill -9 loses no line and

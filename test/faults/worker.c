@@ -145,11 +145,15 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
 
 /* ---- The process ---------------------------------------------------------------------------------- */
 
-static void reload(struct runtime *rt, const char *path)
+/* anew: as if something had changed that needs all of it stopped and started. */
+static void reload(struct runtime *rt, const char *path, bool anew)
 {
     struct config *config = NULL;
     struct pr_error error;
-    if (config_load_file(path, &config, &error) == PR_OK && runtime_reload(rt, config, &error) == PR_OK)
+    int rc = config_load_file(path, &config, &error);
+    if (rc == PR_OK && anew)
+        config->rest_digest++;
+    if (rc == PR_OK && runtime_reload(rt, config, &error) == PR_OK)
         return;
     fprintf(stderr, "reload: %s\n", error.text);
     config_free(config);
@@ -169,7 +173,7 @@ static int serve(struct runtime *rt, int signals, const char *config_path)
             continue;
         if (info.ssi_signo == SIGTERM)
             return 0;
-        reload(rt, config_path);
+        reload(rt, config_path, info.ssi_signo == SIGUSR1);
     }
 }
 
@@ -179,6 +183,7 @@ static int open_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
     return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC) : -1;
 }
 

@@ -561,9 +561,12 @@ def test_the_command_checks_a_table_and_prints_the_configuration(place):
     assert found["preset"] == "generic" and "source" not in found, found
     for command in ("status", "doctor"):
         checks = json.loads(place.ok(command, "-c", "own.yaml", "--json"))["checks"]
-        assert {"name": "source", "state": "ok", "advice": "%s: 3 waiting rows" % table} in checks, checks
+        advice = "%s: 3 waiting rows, and no instance moves them: start postrider run" % table
+        assert {"name": "source", "state": "warn", "advice": advice} in checks, checks
     wrong = place.run("adopt", "--preset", "debezium", "--table", table, "--check")
     assert wrong.returncode == 7 and 'no column "aggregateid" for stream' in wrong.stdout, wrong
+    wrong = place.run("adopt", "--preset", "debezium", "--table", table)
+    assert wrong.returncode == 7 and "sources:" not in wrong.stdout, wrong
     assert place.run("adopt", "--preset", "finitech", "--table", place.theirs + ".nowhere").returncode == 4
     wrong = place.run("adopt", "--preset", "finitec", "--table", table)
     assert wrong.returncode == 2 and "did you mean finitech?" in wrong.stderr, wrong
