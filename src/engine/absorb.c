@@ -65,7 +65,7 @@ static struct endpoint *find_endpoint(struct engine *e, pr_slice name)
 /* What stands behind it in its stream and was announced, but not begun, is handed back. */
 static void return_followers(struct engine *e, const struct stream *s, int64_t seq)
 {
-    list_foreach(node, &e->chosen) {
+    list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->stream == s && item->m.seq > seq)
             item_return(e, item, false);
@@ -84,11 +84,11 @@ static void add_failed_head(struct engine *e, const struct notice *n)
     unsigned lane = lane_of(n->stream, (pr_id){ { 0 } });
     struct stream *s = NULL;
 
-    if ((e->lanes & lane_bit(lane)) == 0)
+    if ((e->membership.lanes & lane_bit(lane)) == 0)
         return;
     if (ep != NULL && (!stream_is_ordered(ep, n->stream) || ep->setting->ordering == ORDERING_AVAILABLE))
         return;
-    if (ep != NULL && (e->open & lane_bit(lane)) != 0 && e->setting.override_count == 0)
+    if (ep != NULL && (e->membership.open & lane_bit(lane)) != 0 && e->setting.override_count == 0)
         s = stream_get(e, ep, n->stream, lane);
     if (s == NULL || !stream_add_head(e, s, n->seq, false)) {
         open_lanes(e, lane_bit(lane)); /* it is being read, goes elsewhere, or there is no memory */
@@ -102,14 +102,14 @@ static void add_failed_head(struct engine *e, const struct notice *n)
 /* Nothing that was read counts any more, until it is read again.  What is out comes back as another one. */
 void read_all_anew(struct engine *e)
 {
-    list_foreach(node, &e->chosen)
+    list_foreach(node, &e->window.chosen)
         item_return(e, LIST_ENTRY(node, struct item, node), false);
     for (size_t i = 0; i < e->endpoint_count; i++)
         endpoint_return_ready(e, &e->endpoints[i]);
-    open_lanes(e, e->lanes);
-    for (size_t i = 0; i < e->slot_count; i++)
-        if (e->slots[i] != NULL)
-            e->slots[i]->outdated = true;
+    open_lanes(e, e->membership.lanes);
+    for (size_t i = 0; i < e->window.slot_count; i++)
+        if (e->window.slots[i] != NULL)
+            e->window.slots[i]->outdated = true;
 }
 
 /* The store may have lost commits (B28): also what was handed out and has not started must be seen again before it goes.
@@ -118,7 +118,7 @@ static void absorb_history(struct engine *e)
 {
     read_all_anew(e);
     endpoints_call_back(e);
-    list_foreach(node, &e->receipts)
+    list_foreach(node, &e->window.receipts)
         LIST_ENTRY(node, struct receipt, node)->dirty = true;
 }
 
@@ -135,7 +135,7 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
         break;
     case NOTICE_DUE:
         forget_row(e, n->row);
-        e->due_restart_us = now_us;
+        e->reading.due_restart_us = now_us;
         break;
     case NOTICE_RELOAD: read_all_anew(e); break;
     case NOTICE_REPAIRED:
@@ -170,15 +170,15 @@ static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, co
 {
     bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE || v->kind == VERDICT_ABANDON ||
                       v->kind == VERDICT_RELEASE;
-    if (comes_back && (r->replayed || v->delay_us <= e->due_after_us - r->now_us))
-        e->due_restart_us = now_us;
+    if (comes_back && (r->replayed || v->delay_us <= e->reading.due_after_us - r->now_us))
+        e->reading.due_restart_us = now_us;
 }
 
 /* Its verdict waits for the next cycle: it is tried again, or, when effects refused it, its handler is asked again. */
 static void judge_again(struct engine *e, struct item *item, int answer, int64_t now_us)
 {
     verdict_tally(e, item, -1);
-    e->retry_at_us = now_us + BUSY_PAUSE_US;
+    e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
     if (answer == ANSWER_REFUSED) {
         item->refusable = false;
         item_drop_verdict(item);
@@ -201,7 +201,7 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
     size_t i = 0, split = 0;
     bool reload = false;
 
-    list_foreach(node, &e->planned) {
+    list_foreach(node, &e->window.planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         size_t splits = item->verdict.kind == VERDICT_SPLIT ? item->child_count : 0;
         int answer = answer_of(r, i++);
@@ -219,11 +219,11 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         settle_committed(e, item, answer, r->replayed ? NULL : r->split_rows + split, now_us);
         split += splits;
     }
-    for (size_t k = 0; k < e->planned_hold_count; k++) {
-        struct stream *s = e->planned_holds[k].stream;
+    for (size_t k = 0; k < e->plan.planned_hold_count; k++) {
+        struct stream *s = e->plan.planned_holds[k].stream;
         if (answer_of(r, i + k) == ANSWER_BUSY) {
-            e->retry_at_us = now_us + BUSY_PAUSE_US;
-            if (hold_add(e, e->planned_holds[k]))
+            e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
+            if (hold_add(e, e->plan.planned_holds[k]))
                 continue;
             reload = true;
         }
@@ -232,18 +232,18 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         s->holds--;
         stream_update(e, s);
     }
-    e->planned_hold_count = 0;
+    e->plan.planned_hold_count = 0;
     if (reload)
-        open_lanes(e, e->lanes);
+        open_lanes(e, e->membership.lanes);
 }
 
 /* The receipt is committed: now they may go out. (E1)  Who was told to stop while the cycle was on
  * its way starts nothing any more. */
 static void absorb_receipt(struct engine *e)
 {
-    list_foreach(node, &e->chosen) {
+    list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (e->stopping)
+        if (e->membership.stopping)
             item_return(e, item, false);
         else
             item_move(e, item, PLACE_READY);
@@ -255,57 +255,58 @@ static void absorb_receipt(struct engine *e)
 void engine_forget(struct engine *e)
 {
     endpoints_call_back(e);
-    e->planned_hold_count = 0;
+    e->plan.planned_hold_count = 0;
     window_drop_lanes(e, LANES_ALL, true);
     receipt_free_all(e);
-    behind_forget(e);
+    gaps_forget(e);
     held_types_forget(e);
     orphans_forget(e);
     pauses_drop(e);
     reports_anew(e);
     evidence_untold(e);
-    effects_free(e->effects);
-    effects_free(e->planned_effects);
-    e->effects = e->planned_effects = NULL;
-    e->hold_count = 0;
-    e->planned_cycle = false;
-    e->epoch = 0;
-    e->number = 0;
-    e->lanes = e->giving = e->open = e->opening_lanes = e->restart_lanes = 0;
-    e->opening = OPEN_DONE;
-    e->notice_after = 0;
+    effects_free(e->plan.effects);
+    effects_free(e->plan.planned_effects);
+    e->plan.effects = e->plan.planned_effects = NULL;
+    e->plan.hold_count = 0;
+    e->plan.asked = false;
+    e->membership.epoch = 0;
+    e->membership.number = 0;
+    e->membership.lanes = e->membership.giving = e->membership.open = e->membership.opening_lanes =
+        e->reading.restart_lanes = 0;
+    e->membership.opening = OPEN_DONE;
+    e->reading.notice_after = 0;
 }
 
 void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const struct cycle_reply *r)
 {
-    bool joined = e->epoch == 0;
+    bool joined = e->membership.epoch == 0;
 
-    ASSERT(e->planned_cycle);
-    e->planned_cycle = false;
-    e->retry_at_us = 0;
-    e->retry_delay_us = 0;
-    e->cycled_us = now_us;
-    e->commit_us = now_us - asked_us;
-    e->number = e->cycle.number;
-    e->epoch = r->epoch;
-    e->lease_end_us = asked_us + r->lease_left_us;
-    e->store_offset_us = r->now_us - now_us;
+    ASSERT(e->plan.asked);
+    e->plan.asked = false;
+    e->plan.retry_at_us = 0;
+    e->plan.retry_delay_us = 0;
+    e->plan.cycled_us = now_us;
+    e->plan.commit_us = now_us - asked_us;
+    e->membership.number = e->plan.cycle.number;
+    e->membership.epoch = r->epoch;
+    e->membership.lease_end_us = asked_us + r->lease_left_us;
+    e->membership.store_offset_us = r->now_us - now_us;
     e->counts.cycles++;
     absorb_endpoints(e, r);
     pauses_committed(e, r->endpoints_known);
     reports_committed(e);
     evidence_absorb(e, r);
-    effects_free(e->planned_effects);
-    e->planned_effects = NULL;
+    effects_free(e->plan.planned_effects);
+    e->plan.planned_effects = NULL;
     if (r->history_changed && !joined)
         absorb_history(e);
     for (size_t i = 0; i < r->notice_count && !joined; i++)
         absorb_notice(e, &r->notices[i], now_us);
-    e->notice_after = r->notice_last;
+    e->reading.notice_after = r->notice_last;
     absorb_verdicts(e, r, now_us);
-    if (e->cycle.leave) {
+    if (e->plan.cycle.leave) {
         engine_forget(e);
-        e->left = true;
+        e->membership.left = true;
         return;
     }
     absorb_receipt(e);
@@ -315,15 +316,17 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
 
 void engine_cycle_failed(struct engine *e, int64_t now_us, int fault)
 {
-    ASSERT(e->planned_cycle && fault < 0);
+    ASSERT(e->plan.asked && fault < 0);
     if (fault == PR_ELEASE) {
         engine_forget(e);
         engine_new_instance(e);
         e->counts.leases_lost++;
-        e->left = e->stopping;
-        e->retry_at_us = now_us;
+        e->membership.left = e->membership.stopping;
+        e->plan.retry_at_us = now_us;
         return;
     }
-    e->retry_delay_us = e->retry_delay_us == 0 ? RETRY_MIN_US : min64(e->retry_delay_us * 2, RETRY_MAX_US);
-    e->retry_at_us = fault == PR_EUNCERTAIN && e->retry_delay_us == RETRY_MIN_US ? now_us : now_us + e->retry_delay_us;
+    e->plan.retry_delay_us =
+        e->plan.retry_delay_us == 0 ? RETRY_MIN_US : min64(e->plan.retry_delay_us * 2, RETRY_MAX_US);
+    e->plan.retry_at_us =
+        fault == PR_EUNCERTAIN && e->plan.retry_delay_us == RETRY_MIN_US ? now_us : now_us + e->plan.retry_delay_us;
 }

@@ -83,15 +83,15 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
         e->counts.held++;
         return NULL;
     }
-    bool holds_type = !endpoint_is_behind(ep) && held_types_takes_part(e, ep, row);
-    if (!holds_type && (s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_is_behind(ep) &&
+    bool holds_type = !endpoint_has_gap(ep) && held_types_takes_part(e, ep, row);
+    if (!holds_type && (s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_has_gap(ep) &&
         endpoint_room(e, ep, now_us) > 0)
         part = item_new(e, &r, ep);
     if (part != NULL) {
         part->stream = s;
         item_wait(e, part, true);
     } else if (!holds_type) {
-        parts_wait(e, ep, row->m.seq);
+        gap_hold_from(e, ep, row->m.seq);
     }
     if (s != NULL)
         stream_update(e, s);

@@ -6,7 +6,7 @@
  * Where types have their own, messages of a type that may not go now are put on that type's shelf, so
  * that they are not met again and again while the others go on.  They are still waiting: a shelf
  * is only another list for the same node.  Such a type is held back: what it has in memory takes no
- * room from the others, and it gets little more (pass.c).  A type with nothing in memory whose
+ * room from the others, and it gets little more (held_types.c).  A type with nothing in memory whose
  * breaker has nothing to remember has none. */
 #include <stdlib.h>
 #include <string.h>

@@ -19,11 +19,11 @@ unsigned suspicion(const struct pr_message *m)
 /* Others must let a suspect of ours go first, or need not any more. */
 static void set_suspect_waits(struct engine *e, bool waits)
 {
-    if (waits && !e->suspect_waits)
-        suspect_limit_wait(e->suspect_limit);
-    else if (!waits && e->suspect_waits)
-        suspect_limit_wait_over(e->suspect_limit);
-    e->suspect_waits = waits;
+    if (waits && !e->window.suspect_waits)
+        suspect_limit_wait(e->window.suspect_limit);
+    else if (!waits && e->window.suspect_waits)
+        suspect_limit_wait_over(e->window.suspect_limit);
+    e->window.suspect_waits = waits;
 }
 
 /* What an endpoint ends while a cycle is committed must be there already, or it would stand still meanwhile.  Who
@@ -67,7 +67,7 @@ void choose_begin(struct item *item, int64_t now_us)
 
 void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us, int64_t now_us)
 {
-    if (took_us <= max64(PACE_QUICK_US, PACE_QUICK_COMMITS * e->commit_us))
+    if (took_us <= max64(PACE_QUICK_US, PACE_QUICK_COMMITS * e->plan.commit_us))
         ep->ended++;
     if (endpoint_ahead(ep) > 0)
         (void)take_token(ep, now_us); /* the next one begins */
@@ -208,7 +208,7 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
         return 0;
     }
-    if (!unsendable && !suspect_limit_enter(e->suspect_limit, suspicion(&item->m))) {
+    if (!unsendable && !suspect_limit_enter(e->window.suspect_limit, suspicion(&item->m))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);
         return 1;
     }
@@ -234,7 +234,7 @@ void choose(struct engine *e, int64_t now_us)
 
     set_suspect_waits(e, false);
     while (chosen < e->setting.batch && idle < e->endpoint_count) {
-        struct endpoint *ep = &e->endpoints[e->next_endpoint];
+        struct endpoint *ep = &e->endpoints[e->window.next_endpoint];
         struct item *item = candidate(e, ep, now_us);
 
         if (item == NULL) {
@@ -245,24 +245,24 @@ void choose(struct engine *e, int64_t now_us)
             idle = 0;
             chosen++;
         }
-        e->next_endpoint = (e->next_endpoint + 1) % e->endpoint_count;
+        e->window.next_endpoint = (e->window.next_endpoint + 1) % e->endpoint_count;
     }
 }
 
 bool choose_possible(struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct endpoint *ep = &e->endpoints[(e->next_endpoint + i) % e->endpoint_count];
+        struct endpoint *ep = &e->endpoints[(e->window.next_endpoint + i) % e->endpoint_count];
         struct item *item = candidate(e, ep, now_us);
         if (item == NULL)
             continue;
         if (is_unsendable(e, item, now_us))
             return true;
-        if (!suspect_limit_enter(e->suspect_limit, suspicion(&item->m))) {
+        if (!suspect_limit_enter(e->window.suspect_limit, suspicion(&item->m))) {
             set_suspect_waits(e, suspicion(&item->m) >= 2);
             return false;
         }
-        suspect_limit_leave(e->suspect_limit, suspicion(&item->m));
+        suspect_limit_leave(e->window.suspect_limit, suspicion(&item->m));
         return true;
     }
     set_suspect_waits(e, false);

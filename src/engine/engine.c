@@ -13,8 +13,8 @@
 void engine_new_instance(struct engine *e)
 {
     uint64_t high = random_u64(&e->random), low = random_u64(&e->random);
-    memcpy(e->instance.bytes, &high, 8);
-    memcpy(e->instance.bytes + 8, &low, 8);
+    memcpy(e->membership.instance.bytes, &high, 8);
+    memcpy(e->membership.instance.bytes + 8, &low, 8);
 }
 
 /* false: no memory. */
@@ -31,7 +31,6 @@ static bool endpoint_init(struct engine *e, size_t i, const struct endpoint_sett
     list_init(&ep->ready);
     map_init(&ep->breakers);
     map_init(&ep->proofs);
-    held_types_init(&ep->held_types);
     endpoint_breaker_init(&ep->gate, ep);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
     if (ep->key == NULL)
@@ -59,15 +58,15 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     /* Every endpoint must be able to hold something while all others hold their share. */
     e->setting.window_count = max_size(setting->window_count, WINDOW_MIN + 4 * setting->endpoint_count);
     e->setting.window_bytes = max_size(setting->window_bytes, 4 * min_size(setting->payload_max, PR_PAYLOAD_MAX));
-    e->instance = setting->instance;
+    e->membership.instance = setting->instance;
     e->endpoint_count = setting->endpoint_count;
-    e->suspect_limit = setting->suspect_limit != NULL ? setting->suspect_limit : &e->own_suspect_limit;
-    e->next_due_us = PR_NEVER;
-    e->inline_results_at_us = PR_NEVER;
-    e->due_restart_us = PR_NEVER;
-    list_init(&e->reports);
+    e->window.suspect_limit = setting->suspect_limit != NULL ? setting->suspect_limit : &e->window.own_suspect_limit;
+    e->reading.next_due_us = PR_NEVER;
+    e->plan.inline_results_at_us = PR_NEVER;
+    e->reading.due_restart_us = PR_NEVER;
+    list_init(&e->plan.reports);
     random_init(&e->random, setting->seed);
-    arena_init(&e->arena, 64 * 1024);
+    arena_init(&e->plan.arena, 64 * 1024);
     e->endpoints = calloc(setting->endpoint_count + ENDPOINTS_SPARE + 1, sizeof(*e->endpoints));
     e->endpoint_room = setting->endpoint_count + ENDPOINTS_SPARE;
     known = e->endpoints != NULL && window_init(e, reterr) == PR_OK;
@@ -87,8 +86,8 @@ void engine_free(struct engine *e)
     choose_over(e);
     window_fini(e);
     pauses_drop(e);
-    effects_free(e->effects);
-    effects_free(e->planned_effects);
+    effects_free(e->plan.effects);
+    effects_free(e->plan.planned_effects);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++) {
         breakers_fini(&e->endpoints[i]);
         evidence_fini(&e->endpoints[i]);
@@ -97,7 +96,7 @@ void engine_free(struct engine *e)
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
         free(e->endpoints[i].key);
     free(e->endpoints);
-    arena_fini(&e->arena);
+    arena_fini(&e->plan.arena);
     free(e);
 }
 
@@ -140,11 +139,11 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
 size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max)
 {
     struct endpoint *ep = &e->endpoints[endpoint];
-    int64_t last_start = e->lease_end_us - e->setting.lease_us / LEASE_MARGIN_DIVISOR;
+    int64_t last_start = e->membership.lease_end_us - e->setting.lease_us / LEASE_MARGIN_DIVISOR;
     size_t count = 0;
 
     ASSERT(endpoint < e->endpoint_count);
-    if (now_us >= last_start || e->stopping)
+    if (now_us >= last_start || e->membership.stopping)
         return 0;
     while (count < max) {
         struct list_node *node = list_first(&ep->ready);
@@ -180,7 +179,8 @@ bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
     ASSERT(endpoint < e->endpoint_count);
     ep->shut = endpoint_has_pause(e, ep, now_us) || ep->gate.breaker.state == BREAKER_OPEN;
     ep->tripped = false;
-    return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead && (ep->out > 0 || !list_is_empty(&e->zombies));
+    return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead &&
+           (ep->out > 0 || !list_is_empty(&e->window.zombies));
 }
 
 void endpoints_call_back(struct engine *e)
@@ -357,22 +357,22 @@ static void return_ready(struct engine *e)
 void engine_stop(struct engine *e, int64_t now_us)
 {
     (void)now_us;
-    e->stopping = true;
+    e->membership.stopping = true;
     choose_over(e);
     return_ready(e);
-    if (e->epoch == 0 && !e->planned_cycle)
-        e->left = true;
+    if (e->membership.epoch == 0 && !e->plan.asked)
+        e->membership.left = true;
 }
 
 void engine_give_up(struct engine *e, int64_t now_us)
 {
-    list_foreach(node, &e->out) {
+    list_foreach(node, &e->window.out) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         struct item *ghost = NULL;
 
         /* The transport still reads the message: leave it the item, and judge a copy. */
         struct row row = { .m = item->m, .row = item->row, .lane = item->lane };
-        map_remove(&e->rows, &item->by_row);
+        map_remove(&e->window.rows, &item->by_row);
         item->row = 0;
         ghost = item_new(e, &row, item->endpoint);
         if (ghost != NULL) {
@@ -392,7 +392,7 @@ void engine_give_up(struct engine *e, int64_t now_us)
 
 bool engine_stopped(const struct engine *e)
 {
-    return e->left;
+    return e->membership.left;
 }
 
 /* ---- Waiting ---------------------------------------------------------------------------------------- */
@@ -402,24 +402,24 @@ static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *e
     int64_t next_us = PR_NEVER;
 
     if (endpoint_paused_until(ep) != 0 && endpoint_paused_until(ep) != PR_NEVER)
-        next_us = endpoint_paused_until(ep) - e->store_offset_us;
+        next_us = endpoint_paused_until(ep) - e->membership.store_offset_us;
     if (ep->count > 0)
         next_us = min64(next_us, breakers_next_us(ep));
     if (ep->count > ep->out && ep->setting->rate.count > 0)
         next_us = min64(next_us, rate_next_us(&ep->rate, &ep->setting->rate, endpoint_pledged(ep)));
-    if (ep->full_since_us != 0 && !ep->slow && e->fresh_wanted)
+    if (ep->full_since_us != 0 && !ep->slow && e->reading.fresh_wanted)
         next_us = min64(next_us, ep->full_since_us + PASS_OVER_AFTER_US);
     return next_us;
 }
 
 static int64_t due_next_us(const struct engine *e)
 {
-    int64_t next_us = e->due_restart_us;
+    int64_t next_us = e->reading.due_restart_us;
 
-    if (e->next_due_us != PR_NEVER)
-        next_us = min64(next_us, e->next_due_us - e->store_offset_us);
-    if (e->orphans.wanted)
-        next_us = min64(next_us, e->orphans.at_us);
+    if (e->reading.next_due_us != PR_NEVER)
+        next_us = min64(next_us, e->reading.next_due_us - e->membership.store_offset_us);
+    if (e->reading.orphans.wanted)
+        next_us = min64(next_us, e->reading.orphans.at_us);
     return next_us;
 }
 
@@ -427,18 +427,19 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
 {
     int64_t next_us;
 
-    if (e->left)
+    if (e->membership.left)
         return PR_NEVER;
-    if (e->planned_cycle || e->retry_at_us > now_us)
-        return max64(e->retry_at_us, now_us);
+    if (e->plan.asked || e->plan.retry_at_us > now_us)
+        return max64(e->plan.retry_at_us, now_us);
     if (wants_cycle(e, now_us))
         return now_us;
-    next_us = min64(min64(renew_at_us(e), look_at_us(e)), e->inline_results_at_us);
-    if (e->stopping)
+    next_us = min64(min64(renew_at_us(e), look_at_us(e)), e->plan.inline_results_at_us);
+    if (e->membership.stopping)
         return next_us;
-    if (e->lanes != 0 && window_has_room(e))
+    if (e->membership.lanes != 0 && window_has_room(e))
         next_us = min64(next_us, due_next_us(e));
-    if (e->suspect_limit != &e->own_suspect_limit && choose_refused(e, now_us)) /* one's own come back with a result */
+    if (e->window.suspect_limit != &e->window.own_suspect_limit &&
+        choose_refused(e, now_us)) /* one's own come back with a result */
         next_us = min64(next_us, now_us + COMPANY_LOOK_US);
     for (size_t i = 0; i < e->endpoint_count; i++) {
         int64_t at_us = endpoint_next_us(e, &e->endpoints[i]);
@@ -450,11 +451,11 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
 
 bool engine_idle(struct engine *e, int64_t now_us)
 {
-    if (e->left)
+    if (e->membership.left)
         return true;
-    return e->epoch != 0 && !e->planned_cycle && e->count == 0 && e->hold_count == 0 && !e->fresh_wanted &&
-           !e->due_wanted && e->opening == OPEN_DONE && e->next_due_us > store_now(e, now_us) &&
-           !wants_cycle(e, now_us);
+    return e->membership.epoch != 0 && !e->plan.asked && e->window.count == 0 && e->plan.hold_count == 0 &&
+           !e->reading.fresh_wanted && !e->reading.due_wanted && e->membership.opening == OPEN_DONE &&
+           e->reading.next_due_us > store_now(e, now_us) && !wants_cycle(e, now_us);
 }
 
 /* ---- Looking in --------------------------------------------------------------------------------------- */
@@ -462,11 +463,11 @@ bool engine_idle(struct engine *e, int64_t now_us)
 void engine_counts(const struct engine *e, struct engine_counts *ret)
 {
     *ret = e->counts;
-    ret->window_count = e->count;
-    ret->window_bytes = e->bytes;
-    ret->out = e->out_count;
-    ret->streams = map_count(&e->streams);
-    ret->heads = e->head_count;
+    ret->window_count = e->window.count;
+    ret->window_bytes = e->window.bytes;
+    ret->out = e->window.out_count;
+    ret->streams = map_count(&e->window.streams);
+    ret->heads = e->window.head_count;
 }
 
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret)
@@ -489,12 +490,12 @@ void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_
 
 uint64_t engine_lanes(const struct engine *e)
 {
-    return e->lanes;
+    return e->membership.lanes;
 }
 
 pr_id engine_instance(const struct engine *e)
 {
-    return e->instance;
+    return e->membership.instance;
 }
 
 static void check_item(const struct engine *e, const struct item *item)
@@ -502,7 +503,7 @@ static void check_item(const struct engine *e, const struct item *item)
     ASSERT(item->place != PLACE_NONE);
     ASSERT(list_is_linked(&item->node));
     if (item->place == PLACE_READY || item->place == PLACE_OUT)
-        ASSERT(item->receipt != NULL && item->receipt->number <= e->number + e->planned_cycle &&
+        ASSERT(item->receipt != NULL && item->receipt->number <= e->membership.number + e->plan.asked &&
                item->number > 0); /* E1 */
     if (item->row != 0)
         ASSERT(item_find(e, item->row, item->m.id) == item);
@@ -534,8 +535,8 @@ void engine_check(const struct engine *e)
 {
     size_t count = 0, bytes = 0, out = 0;
 
-    for (size_t i = 0; i < e->slot_count; i++) {
-        const struct item *item = e->slots[i];
+    for (size_t i = 0; i < e->window.slot_count; i++) {
+        const struct item *item = e->window.slots[i];
         if (item == NULL)
             continue;
         check_item(e, item);
@@ -543,12 +544,12 @@ void engine_check(const struct engine *e)
         bytes += item->bytes;
         out += item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT;
     }
-    ASSERT(count == e->count && bytes == e->bytes && out == e->out_count); /* E3 */
+    ASSERT(count == e->window.count && bytes == e->window.bytes && out == e->window.out_count); /* E3 */
     for (size_t i = 0; i < e->endpoint_count; i++)
         breakers_check(&e->endpoints[i]);
-    map_foreach(node, &e->streams)
+    map_foreach(node, &e->window.streams)
         check_stream(MAP_ENTRY(node, struct stream, node));
-    list_foreach(node, &e->receipts) /* E6 */
+    list_foreach(node, &e->window.receipts) /* E6 */
         list_foreach(item_node, &LIST_ENTRY(node, struct receipt, node)->items)
             ASSERT(LIST_ENTRY(item_node, struct item, on_receipt)->receipt == LIST_ENTRY(node, struct receipt, node));
 }

@@ -90,14 +90,14 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
     struct proof *p = blames_by_evidence(item->endpoint) ? proof_get(item->endpoint, item->m.type) : NULL;
 
     if (p != NULL)
-        p->delivered_us = e->repeated_from_us != 0 ? e->repeated_from_us : store_now(e, now_us);
+        p->delivered_us = e->plan.repeated_from_us != 0 ? e->plan.repeated_from_us : store_now(e, now_us);
 }
 
 /* ---- With a cycle ----------------------------------------------------------------------------- */
 
 static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, const struct proof *p)
 {
-    return (struct evidence){ ep->setting->name, slice_dup(&e->arena, p->type) };
+    return (struct evidence){ ep->setting->name, slice_dup(&e->plan.arena, p->type) };
 }
 
 static void plan_telling(struct engine *e, int64_t now_us)
@@ -105,7 +105,7 @@ static void plan_telling(struct engine *e, int64_t now_us)
     struct evidence *told = NULL;
     size_t count = 0;
 
-    list_foreach(node, &e->planned) {
+    list_foreach(node, &e->window.planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         bool done = item->verdict.kind == VERDICT_COMPLETE && blames_by_evidence(item->endpoint);
         struct proof *p = done ? proof_get(item->endpoint, item->m.type) : NULL;
@@ -113,14 +113,14 @@ static void plan_telling(struct engine *e, int64_t now_us)
         if (p == NULL || (p->told_us != 0 && now_us - p->told_us < EVIDENCE_TELL_US))
             continue;
         if (told == NULL)
-            told = arena_alloc(&e->arena, EVIDENCE_TOLD_MAX * sizeof(*told));
+            told = arena_alloc(&e->plan.arena, EVIDENCE_TOLD_MAX * sizeof(*told));
         if (told == NULL || count == EVIDENCE_TOLD_MAX)
             break;
         p->told_us = now_us;
         told[count++] = evidence_of(e, item->endpoint, p);
     }
-    e->cycle.delivered = told;
-    e->cycle.delivered_count = count;
+    e->plan.cycle.delivered = told;
+    e->plan.cycle.delivered_count = count;
 }
 
 static bool needs_evidence(const struct engine *e, const struct item *item, int64_t now_us)
@@ -133,24 +133,24 @@ static void plan_questions(struct engine *e, int64_t now_us)
     struct evidence *asked = NULL;
     size_t count = 0;
 
-    list_foreach(node, &e->chosen) {
+    list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         struct proof *p = needs_evidence(e, item, now_us) ? proof_get(item->endpoint, item->m.type) : NULL;
 
         if (p == NULL || p->asked)
             continue;
         if (asked == NULL) {
-            asked = arena_alloc(&e->arena, EVIDENCE_QUESTIONS_MAX * sizeof(*asked));
-            e->planned_proofs = arena_alloc(&e->arena, EVIDENCE_QUESTIONS_MAX * sizeof(struct proof *));
+            asked = arena_alloc(&e->plan.arena, EVIDENCE_QUESTIONS_MAX * sizeof(*asked));
+            e->plan.planned_proofs = arena_alloc(&e->plan.arena, EVIDENCE_QUESTIONS_MAX * sizeof(struct proof *));
         }
-        if (asked == NULL || e->planned_proofs == NULL || count == EVIDENCE_QUESTIONS_MAX)
+        if (asked == NULL || e->plan.planned_proofs == NULL || count == EVIDENCE_QUESTIONS_MAX)
             break;
         p->asked = true;
-        e->planned_proofs[count] = p;
+        e->plan.planned_proofs[count] = p;
         asked[count++] = evidence_of(e, item->endpoint, p);
     }
-    e->cycle.evidence = asked;
-    e->cycle.evidence_count = count;
+    e->plan.cycle.evidence = asked;
+    e->plan.cycle.evidence_count = count;
 }
 
 void evidence_plan(struct engine *e, int64_t now_us)
@@ -161,8 +161,8 @@ void evidence_plan(struct engine *e, int64_t now_us)
 
 void evidence_absorb(struct engine *e, const struct cycle_reply *r)
 {
-    for (size_t i = 0; i < e->cycle.evidence_count; i++) {
-        struct proof *p = e->planned_proofs[i];
+    for (size_t i = 0; i < e->plan.cycle.evidence_count; i++) {
+        struct proof *p = e->plan.planned_proofs[i];
 
         p->asked = false;
         if (p->delivered_us > r->now_us || r->evidence[i] > p->delivered_us)

@@ -13,7 +13,7 @@
 /* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
 static void return_burst(struct engine *e, const struct endpoint_breaker *opened)
 {
-    list_foreach(node, &e->judged) {
+    list_foreach(node, &e->window.judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->weighs_on == opened)
             item_return(e, item, true);
@@ -36,7 +36,8 @@ static pr_id new_id(struct engine *e, int64_t now_us)
     uint8_t bytes[10];
     pr_id id;
 
-    bits[1] = hash_bytes(bits[0], &e->instance, sizeof(e->instance)); /* unlike any other engine's */
+    bits[1] =
+        hash_bytes(bits[0], &e->membership.instance, sizeof(e->membership.instance)); /* unlike any other engine's */
     memcpy(bytes, bits, sizeof(bytes));
     id_make(store_now(e, now_us) / 1000, bytes, &id);
     return id;
@@ -65,7 +66,7 @@ static void effects_append(struct send_effect **list, struct send_effect *more)
 /* With the verdict of the item; where it has none, with the next cycle. */
 void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects)
 {
-    effects_append(item->place == PLACE_JUDGED ? &item->effects : &e->effects, effects);
+    effects_append(item->place == PLACE_JUDGED ? &item->effects : &e->plan.effects, effects);
 }
 
 /* ---- Calls -------------------------------------------------------------------------------------- */

@@ -22,5 +22,5 @@ void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct 
     count(ep, n);
     if (n->asked)
         breakers_heard(e, ep, n, now_us);
-    e->inline_results_at_us = min64(e->inline_results_at_us, now_us + NEWS_US);
+    e->plan.inline_results_at_us = min64(e->plan.inline_results_at_us, now_us + NEWS_US);
 }

@@ -1,26 +1,26 @@
 /* What the files of the engine share.  Nobody outside engine/ includes this.
  *
- *   window.c    items: the rows that are in memory, their slots and their room
- *   stream.c    streams: order, failed heads, held followers
- *   behind.c    endpoints that are behind: rows passed over, rows that wait for room
- *   route.c     where a row goes
- *   receipt.c   what was announced to the store before it was sent
- *   choose.c    which rows go out next, and in what company
- *   breakers.c     the breakers of an endpoint
- *   evidence.c  whether an endpoint works for others of a message's type
- *   report.c    ... and what the store is told of them
- *   held_types.c    ... and of those, the ones of types whose breaker is not closed
- *   news.c      what others sent to our endpoints
- *   pause.c     pauses that begin here
- *   fail.c      from a failure to what follows
- *   settle.c    from results to verdicts, and what a committed verdict changes
- *   plan.c      the next cycle
- *   absorb.c    the store's reply: notices, verdicts, receipts
- *   lanes.c     ... lanes, and what is read when they are opened
- *   reads.c     ... rows
- *   orphan.c    ... rows that are held for endpoints that are gone
- *   admit.c     how a row comes in
- *   engine.c    life and death, waiting times, counts */
+ *   window.c          items: the rows that are in memory, their slots and their room
+ *   stream.c          streams: order, failed heads, held followers
+ *   gap.c             gaps: rows that were met and are not in memory, and reading them again
+ *   route.c           where a row goes
+ *   receipt.c         what was announced to the store before it was sent
+ *   choose.c          which rows go out next, and in what company
+ *   breakers.c        the breakers of an endpoint
+ *   report.c          ... and what the store is told of them
+ *   held_types.c      ... and gaps of rows whose type's breaker is not closed
+ *   evidence.c        whether an endpoint works for others of a message's type
+ *   inline_results.c  what others sent to our endpoints
+ *   pause.c           pauses that begin here
+ *   fail.c            from a failure to what follows
+ *   settle.c          from results to verdicts, and what a committed verdict changes
+ *   plan.c            the next cycle
+ *   absorb.c          the store's reply: notices, verdicts, receipts
+ *   lanes.c           ... lanes, and what is read when they are opened
+ *   reads.c           ... rows
+ *   orphan.c          ... rows that are held for endpoints that are gone
+ *   admit.c           how a row comes in
+ *   engine.c          life and death, waiting times, counts */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
 
@@ -55,12 +55,12 @@ enum place {
     PLACE_NONE,      /* in no list: being made or about to be freed */
     PLACE_SPLITTING, /* stream->items or endpoint->loose; its row is not stored yet */
     PLACE_WAITING,   /* stream->items or endpoint->loose */
-    PLACE_CHOSEN,    /* e->chosen: on the receipt of the cycle being made */
+    PLACE_CHOSEN,    /* e->window.chosen: on the receipt of the cycle being made */
     PLACE_READY,     /* endpoint->ready: its receipt is committed */
-    PLACE_OUT,       /* e->out: the transport has it */
-    PLACE_JUDGED,    /* e->judged: its verdict waits for the next cycle */
-    PLACE_PLANNED,   /* e->planned: its verdict is in the cycle being made */
-    PLACE_ZOMBIE,    /* e->zombies: not ours any more, but the transport still reads it */
+    PLACE_OUT,       /* e->window.out: the transport has it */
+    PLACE_JUDGED,    /* e->window.judged: its verdict waits for the next cycle */
+    PLACE_PLANNED,   /* e->window.planned: its verdict is in the cycle being made */
+    PLACE_ZOMBIE,    /* e->window.zombies: not ours any more, but the transport still reads it */
 };
 
 struct item {
@@ -120,25 +120,34 @@ struct stream {
     bool dozing;                /* its first held row is of a held type: not to be read */
     struct list_node ready;     /* endpoint->ready_streams */
     struct list_node waking;    /* endpoint->waking: held, not blocked, few in memory */
-    struct list_node unscanned; /* e->unscanned: held, and the fresh scan must pass its first held row */
+    struct list_node unscanned; /* e->reading.unscanned: held, and the fresh scan must pass its first held row */
     pr_slice name;              /* bytes are behind the struct */
     pr_slice key;               /* endpoint/stream, as in held_by */
 };
 
-/* Fresh rows of an endpoint that were passed over: [from, to) is read again when there is room. */
-struct pass {
-    bool active;
-    int64_t from_seq, to_seq;
-    uint64_t after_row;
+/* Where the rows of a gap are in the store, and so how they are read again. */
+enum gap_source {
+    GAP_FRESH, /* where the fresh scan met them, and passed them over */
+    GAP_HELD,  /* held by the endpoint's key: parts of splits, and what was due */
+    GAP_SOURCES,
 };
 
-/* Rows of an endpoint that are held in the store by its own key, until there is room: parts of splits.
- * One place in their order is all that is known of them. */
-struct parts {
+/* What they wait for. */
+enum gap_why {
+    GAP_NO_ROOM,   /* room in memory: read again when there is some */
+    GAP_HELD_TYPE, /* the breaker of their type: see held_types.c */
+    GAP_WHYS,
+};
+
+/* Rows of an endpoint that were met once and are not in memory: of one source, from a place up to another.  What the place
+ * says is all that is known of them. */
+struct gap {
     bool active;
-    int64_t from_seq;   /* none below it is held and not in memory */
-    unsigned scan_lane; /* the next one waits until the fresh scan of this lane */
-    int64_t scan_seq;   /* ... has come to here */
+    int64_t from_seq;    /* none before it ... */
+    uint64_t after_row;  /* ... and at it none up to this row; GAP_HELD: 0 */
+    int64_t to_seq;      /* none from here on; GAP_HELD: not known */
+    unsigned await_lane; /* GAP_HELD: the next one waits until the fresh scan of this lane ... */
+    int64_t await_seq;   /* ... has come to here */
 };
 
 /* Message types whose breaker is not closed, at an endpoint that has one for each type. */
@@ -146,9 +155,7 @@ struct held_types {
     size_t types;
     size_t count, bytes;    /* of their rows in memory */
     bool over;              /* one of them may go again, or has nothing in memory: read what was passed over */
-    struct pass pass;       /* of fresh rows of these types, and of what stands behind them in their streams */
-    int64_t parts_from;     /* of parts, the same; PR_NEVER: none */
-    uint8_t *stream_filter; /* owned: which streams these are, by their hash; NULL: none */
+    uint8_t *stream_filter; /* owned: the streams with rows in GAP_HELD_TYPE gaps, by their hash; NULL: none */
 };
 
 /* A pause that the store does not know yet. */
@@ -173,7 +180,7 @@ struct endpoint_breaker {
     struct list loose, streams;       /* the shelf; empty unless held back */
     bool holds_type;                  /* one of a type: its breaker is not closed */
     size_t count, bytes;              /* ... and its rows in memory */
-    struct list_node report;          /* e->reports: it is to be told */
+    struct list_node report;          /* e->plan.reports: it is to be told */
     bool stored;                      /* the store has it as open */
     bool planned;                     /* it is in the cycle being made */
     int64_t since_us;                 /* when it opened first */
@@ -204,9 +211,8 @@ struct endpoint {
     size_t pace;                   /* ... and in one cycle, lately */
     bool shut;                     /* when engine_wants_back() was asked last */
     bool tripped; /* the breaker of a type opened since then, or nothing is known to be ours any more */
-    struct pass pass;
-    struct parts parts;
-    char *key; /* "name/": held_by of its parts; owned */
+    struct gap gaps[GAP_WHYS][GAP_SOURCES];
+    char *key; /* "name/": held_by of what is held for it; owned */
     struct held_types held_types;
     int64_t full_since_us; /* 0: has room */
     bool slow;             /* the scan reads on past its rows */
@@ -217,7 +223,7 @@ struct endpoint {
 };
 
 struct receipt {
-    struct list_node node; /* e->receipts, oldest first */
+    struct list_node node; /* e->window.receipts, oldest first */
     uint64_t number;
     struct list items;
     bool dirty; /* something on it was handed back: carry the rest over */
@@ -244,20 +250,19 @@ struct orphans {
 
 enum opening { OPEN_DONE, OPEN_HEADS, OPEN_DEAD, OPEN_HELD };
 
-struct engine {
-    struct engine_setting setting;
-    struct random random;
-    struct endpoint *endpoints;
-    size_t endpoint_count, endpoint_room;
-    bool any_strict;
-
-    /* Membership. */
+/* Who we are to the store: the lease, and the lanes that it gave us.
+ * epoch == 0: not joined, and then no lane is ours.  open is a part of lanes; giving is, too.  Nothing is started after
+ * the lease's end, by our clock. */
+struct membership {
     pr_id instance;
     int64_t epoch;   /* 0: not joined */
     uint64_t number; /* of the last cycle planned */
-    uint64_t lanes;  /* owned */
-    uint64_t giving; /* owned, but somebody else should have them */
-    uint64_t open;   /* owned, and heads and held keys are known */
+    int64_t lease_end_us;
+    int64_t store_offset_us; /* store time - our time */
+    uint64_t lanes;          /* owned */
+    uint64_t giving;         /* owned, but somebody else should have them */
+    uint64_t open;           /* owned, and heads and held keys are known */
+    size_t lane_busy[LANE_COUNT];
     enum opening opening;
     uint64_t opening_lanes;
     unsigned opening_serial; /* raised whenever an opening begins anew */
@@ -265,13 +270,12 @@ struct engine {
     uint64_t opening_row;    /* cursor */
     pr_slice opening_key;    /* cursor; owned */
     char opening_key_bytes[2 * PR_NAME_MAX + 2];
-    int64_t lease_end_us;
-    int64_t store_offset_us; /* store time - our time */
-    size_t lane_busy[LANE_COUNT];
-    uint64_t scanned;             /* lanes whose fresh rows were all read once since they were opened */
-    int64_t scan_seq[LANE_COUNT]; /* ... and how far that came in the others */
+    bool stopping, gave_up, left;
+};
 
-    /* The window. */
+/* The rows in memory, and how far each has come: every item is in one slot, in `rows` when it has a row, and in the list
+ * of its place (item_move).  count and bytes are those of all slots. */
+struct window {
     struct item **slots;
     uint32_t *generations;
     uint32_t *free_slots;
@@ -282,29 +286,24 @@ struct engine {
     struct map streams;
     size_t head_count; /* in all streams */
     struct list chosen, out, judged, planned, zombies;
-    struct tally nowhere; /* for the next cycle: what has no endpoint */
-    size_t out_count;     /* chosen, ready, out */
-    struct suspect_limit *suspect_limit;
-    struct suspect_limit own_suspect_limit;
-    struct send_effect *effects, *planned_effects; /* without a verdict; owned */
-    size_t pause_count;                            /* endpoints with a pause that the store does not know */
-    struct list reports;                           /* breakers that the store must be told of */
-    struct endpoint_breaker **planned_reports;     /* as in cycle.breakers; in the arena */
-    struct proof **planned_proofs;                 /* as in cycle.evidence; in the arena */
-    bool suspect_waits;                            /* a suspect of ours waits for the company to shrink */
+    size_t out_count; /* chosen, ready, out */
     size_t judged_count;
-    struct list unscanned; /* streams */
     struct list receipts;
     size_t receipt_count;
-    struct hold *holds;
-    size_t hold_count, hold_capacity;
-    struct hold *planned_holds;
-    size_t planned_hold_count, planned_hold_capacity;
     size_t next_endpoint; /* round robin */
+    struct suspect_limit *suspect_limit;
+    struct suspect_limit own_suspect_limit;
+    bool suspect_waits; /* a suspect of ours waits for the company to shrink */
+};
 
-    /* Reading. */
-    int64_t scan_held_since_us; /* full endpoints have slowed the fresh scan since it began; 0: they have not */
-    bool fresh_wanted;          /* the last look did not reach the end, or somebody said there is more */
+/* What of the store was read, and what is to be read next: the fresh scan, the due pass, streams that wake up, gaps and
+ * orphans.  Every row of an open lane is in memory, ahead of a cursor, in a gap, held by a stream or an orphan's: what is in
+ * none of these would never be sent. */
+struct reading {
+    uint64_t scanned;             /* lanes whose fresh rows were all read once since they were opened */
+    int64_t scan_seq[LANE_COUNT]; /* ... and how far that came in the others */
+    int64_t scan_held_since_us;   /* full endpoints have slowed the fresh scan since it began; 0: they have not */
+    bool fresh_wanted;            /* the last look did not reach the end, or somebody said there is more */
     uint64_t restart_lanes;
     int64_t due_after_us; /* cursor of the due pass */
     int64_t due_after_seq;
@@ -314,28 +313,52 @@ struct engine {
     int64_t due_restart_us; /* when the pass may begin anew; PR_NEVER: no need */
     int64_t due_restarted_us;
     int64_t next_due_us;       /* store time */
-    struct endpoint *catching; /* whose rows are read again in the cycle being made; NULL: nobody's */
-    bool reads_parts;          /* ... and its parts: the first held read */
+    struct endpoint *catching; /* whose gaps are read in the cycle being made; NULL: nobody's */
+    bool reads_held;           /* ... and of these the held rows: the first held read */
     unsigned next_catching;
-    size_t behind_count; /* passes and parts that are active */
-    size_t waking_count; /* streams in all endpoints' waking */
+    size_t gap_count;      /* GAP_NO_ROOM, of all endpoints */
+    size_t waking_count;   /* streams in all endpoints' waking */
+    struct list unscanned; /* streams */
     size_t next_waking;
     struct orphans orphans;
     int64_t notice_after;
+};
 
-    /* The cycle being made. */
-    bool planned_cycle;
+/* What the store is to be told next, the cycle being made of it, and when.  While asked, `cycle` and all that begins with
+ * planned_ belong to it and stay as they are until it is absorbed or has failed: it may be asked again. */
+struct plan {
     struct cycle cycle;
-    struct arena arena;
+    struct arena arena; /* of the cycle */
+    bool asked;
     int64_t retry_at_us;
+    int64_t retry_delay_us;
     int64_t planned_us;           /* store's clock: when the cycle was first asked */
     int64_t repeated_from_us;     /* the same where it was asked again: it may have landed at any time since; else 0 */
     int64_t cycled_us;            /* when the last one landed */
     int64_t commit_us;            /* how long it took */
     int64_t inline_results_at_us; /* when the totals of others are to be stored; PR_NEVER: there are none */
-    int64_t retry_delay_us;
+    struct tally nowhere;         /* what has no endpoint */
+    struct send_effect *effects, *planned_effects; /* without a verdict; owned */
+    struct hold *holds;
+    size_t hold_count, hold_capacity;
+    struct hold *planned_holds;
+    size_t planned_hold_count, planned_hold_capacity;
+    size_t pause_count;                        /* endpoints with a pause that the store does not know */
+    struct list reports;                       /* breakers that the store must be told of */
+    struct endpoint_breaker **planned_reports; /* as in cycle.breakers; in the arena */
+    struct proof **planned_proofs;             /* as in cycle.evidence; in the arena */
+};
 
-    bool stopping, gave_up, left;
+struct engine {
+    struct engine_setting setting;
+    struct random random;
+    struct endpoint *endpoints;
+    size_t endpoint_count, endpoint_room;
+    bool any_strict;
+    struct membership membership;
+    struct window window;
+    struct reading reading;
+    struct plan plan;
     struct engine_counts counts;
 };
 
@@ -384,19 +407,18 @@ bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id,
 void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on are held in the store */
 bool stream_is_ordered(const struct endpoint *ep, pr_slice stream);
 
-/* behind.c */
-void pass_widen(struct pass *p, int64_t from_seq, uint64_t after_row, int64_t to_seq);
-void pass_again(struct engine *e, struct endpoint *ep, int64_t from_seq, uint64_t after_row, int64_t to_seq);
-void pass_over(struct engine *e, struct endpoint *ep, const struct row *row);
-void parts_wait(struct engine *e, struct endpoint *ep, int64_t seq); /* from here on some are held in the store */
-bool parts_hold_row(struct engine *e, struct endpoint *ep, const struct row *row); /* false: no memory */
-void behind_forget(struct engine *e);
-bool behind_can_read(const struct engine *e, int64_t now_us);
-void behind_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
-void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+/* gap.c */
+void gap_widen(struct gap *g, int64_t from_seq, uint64_t after_row, int64_t to_seq);
+void gap_open(struct engine *e, struct endpoint *ep, enum gap_source source, const struct gap *g); /* or widen it */
+void gap_pass_over(struct engine *e, struct endpoint *ep, const struct row *row);
+void gap_hold_from(struct engine *e, struct endpoint *ep, int64_t seq); /* from here on some are held in the store */
+bool gap_hold_row(struct engine *e, struct endpoint *ep, const struct row *row); /* false: no memory */
+void gaps_forget(struct engine *e);
+bool gaps_can_read(const struct engine *e, int64_t now_us);
+void gaps_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
+void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 
 /* held_types.c: of types that have enough of their rows in memory */
-void held_types_init(struct held_types *b);
 void held_types_forget(struct engine *e);
 /* Because of its type, or because it stands behind one that was: then it is done, and found again later. */
 bool held_types_passes_over(struct engine *e, struct endpoint *ep, const struct row *row);
@@ -560,24 +582,30 @@ static inline bool keeps_back(const struct endpoint *ep, const struct pr_message
 /* Has everything fresh before this place been read since the lane was opened? */
 static inline bool scan_has_passed(const struct engine *e, unsigned lane, int64_t seq)
 {
-    return (e->scanned & lane_bit(lane)) != 0 || e->scan_seq[lane] >= seq;
+    return (e->reading.scanned & lane_bit(lane)) != 0 || e->reading.scan_seq[lane] >= seq;
 }
 
 static inline int64_t store_now(const struct engine *e, int64_t now_us)
 {
-    return now_us + e->store_offset_us;
+    return now_us + e->membership.store_offset_us;
 }
 
-/* Are there rows of this endpoint that were read once and are not in memory? */
-static inline bool endpoint_is_behind(const struct endpoint *ep)
+/* May a row at this place be in the gap? */
+static inline bool gap_reaches(const struct gap *g, int64_t seq)
 {
-    return ep->pass.active || ep->parts.active;
+    return g->active && seq >= g->from_seq;
+}
+
+/* Are there rows of this endpoint that were read once and found no room in memory? */
+static inline bool endpoint_has_gap(const struct endpoint *ep)
+{
+    return ep->gaps[GAP_NO_ROOM][GAP_FRESH].active || ep->gaps[GAP_NO_ROOM][GAP_HELD].active;
 }
 
 /* ... that may stand before this one? */
-static inline bool endpoint_is_behind_at(const struct endpoint *ep, int64_t seq)
+static inline bool endpoint_has_gap_before(const struct endpoint *ep, int64_t seq)
 {
-    return (ep->pass.active && seq >= ep->pass.from_seq) || (ep->parts.active && seq >= ep->parts.from_seq);
+    return gap_reaches(&ep->gaps[GAP_NO_ROOM][GAP_FRESH], seq) || gap_reaches(&ep->gaps[GAP_NO_ROOM][GAP_HELD], seq);
 }
 
 #endif

@@ -9,72 +9,72 @@
 /* Read these lanes from the beginning: first what failed and what is held, then the rest. */
 void open_lanes(struct engine *e, uint64_t lanes)
 {
-    lanes &= e->lanes;
+    lanes &= e->membership.lanes;
     if (lanes == 0)
         return;
     window_drop_lanes(e, lanes, false);
-    e->open &= ~lanes;
-    e->scanned &= ~lanes;
+    e->membership.open &= ~lanes;
+    e->reading.scanned &= ~lanes;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((lanes & lane_bit(lane)) != 0)
-            e->scan_seq[lane] = INT64_MIN;
-    map_foreach(node, &e->streams) {
+            e->reading.scan_seq[lane] = INT64_MIN;
+    map_foreach(node, &e->window.streams) {
         struct stream *s = MAP_ENTRY(node, struct stream, node);
         if ((lanes & lane_bit(s->lane)) == 0)
             continue;
-        e->head_count -= s->head_count;
+        e->window.head_count -= s->head_count;
         s->head_count = s->heads_here = 0;
         s->held = false;
         if (s->holds > 0)
             stream_is_held(s, 0);
         stream_update(e, s);
     }
-    e->opening_lanes |= lanes;
-    e->opening = OPEN_HEADS;
-    e->opening_row = 0;
-    e->opening_serial++;
-    e->opening_key = (pr_slice){ e->opening_key_bytes, 0 };
+    e->membership.opening_lanes |= lanes;
+    e->membership.opening = OPEN_HEADS;
+    e->membership.opening_row = 0;
+    e->membership.opening_serial++;
+    e->membership.opening_key = (pr_slice){ e->membership.opening_key_bytes, 0 };
 }
 
 static void opening_done(struct engine *e, int64_t now_us)
 {
-    e->opening = OPEN_DONE;
-    e->open |= e->opening_lanes;
-    e->restart_lanes |= e->opening_lanes;
-    e->opening_lanes = 0;
-    e->fresh_wanted = true;
-    e->due_wanted = true;
-    e->due_restart_us = now_us;
+    e->membership.opening = OPEN_DONE;
+    e->membership.open |= e->membership.opening_lanes;
+    e->reading.restart_lanes |= e->membership.opening_lanes;
+    e->membership.opening_lanes = 0;
+    e->reading.fresh_wanted = true;
+    e->reading.due_wanted = true;
+    e->reading.due_restart_us = now_us;
 }
 
 /* Somebody else should have these lanes: nothing new is begun in them, and what waits is dropped.  One
  * that is not to be given after all is read anew, since what we knew of it is gone. */
 static void absorb_asked(struct engine *e, uint64_t asked)
 {
-    uint64_t more = asked & ~e->giving, kept = e->giving & e->lanes & ~asked;
+    uint64_t more = asked & ~e->membership.giving, kept = e->membership.giving & e->membership.lanes & ~asked;
 
-    e->giving = asked;
+    e->membership.giving = asked;
     if (more != 0)
         window_drop_lanes(e, more, false);
     if (more != 0 || kept != 0)
-        map_foreach(node, &e->streams)
+        map_foreach(node, &e->window.streams)
             stream_update(e, MAP_ENTRY(node, struct stream, node));
     open_lanes(e, kept);
 }
 
 void absorb_lanes(struct engine *e, const struct cycle_reply *r)
 {
-    uint64_t lost = e->lanes & ~r->lanes_owned;
-    uint64_t gained = r->lanes_owned & ~e->lanes;
+    uint64_t lost = e->membership.lanes & ~r->lanes_owned;
+    uint64_t gained = r->lanes_owned & ~e->membership.lanes;
 
     if (lost != 0)
         window_drop_lanes(e, lost, true);
-    e->lanes = r->lanes_owned;
-    e->open &= e->lanes;
-    e->opening_lanes &= e->lanes;
-    e->restart_lanes &= e->lanes;
+    e->membership.lanes = r->lanes_owned;
+    e->membership.open &= e->membership.lanes;
+    e->membership.opening_lanes &= e->membership.lanes;
+    e->reading.restart_lanes &= e->membership.lanes;
     open_lanes(e, gained);
-    absorb_asked(e, r->lanes_asked & e->lanes);
+    absorb_asked(e, r->lanes_asked & e->membership.lanes);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -151,12 +151,12 @@ static bool absorb_held_key(struct engine *e, pr_slice key)
     struct stream *s;
 
     if (held_key_is_orphan(e, key)) {
-        orphans_found(e, e->cycle.held_keys.after);
+        orphans_found(e, e->plan.cycle.held_keys.after);
         return true;
     }
     ep = stream_split_key(e, key, &name);
     if (name.size == 0) {
-        parts_wait(e, ep, 0);
+        gap_hold_from(e, ep, 0);
         return true;
     }
     s = stream_get(e, ep, name, lane_of(name, (pr_id){ { 0 } }));
@@ -172,13 +172,13 @@ static bool absorb_heads(struct engine *e, const struct cycle_reply *r, int64_t 
     for (size_t i = 0; i < r->row_count; i++) {
         if (r->rows[i].from != ROW_HEAD)
             continue;
-        e->opening_row = r->rows[i].row;
+        e->membership.opening_row = r->rows[i].row;
         if (!absorb_head(e, &r->rows[i], now_us))
             return false;
     }
     if (r->heads_end) {
-        e->opening = e->cycle.heads_dead || !e->any_strict ? OPEN_HELD : OPEN_DEAD;
-        e->opening_row = 0;
+        e->membership.opening = e->plan.cycle.heads_dead || !e->any_strict ? OPEN_HELD : OPEN_DEAD;
+        e->membership.opening_row = 0;
     }
     return true;
 }
@@ -190,8 +190,8 @@ static bool absorb_held_keys(struct engine *e, const struct cycle_reply *r, int6
             return false;
     if (r->held_key_count > 0) {
         pr_slice last = r->held_keys[r->held_key_count - 1];
-        e->opening_key.size = min_size(last.size, sizeof(e->opening_key_bytes));
-        memcpy(e->opening_key_bytes, last.data, e->opening_key.size);
+        e->membership.opening_key.size = min_size(last.size, sizeof(e->membership.opening_key_bytes));
+        memcpy(e->membership.opening_key_bytes, last.data, e->membership.opening_key.size);
     }
     if (r->held_keys_end)
         opening_done(e, now_us);
@@ -202,12 +202,12 @@ void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_u
 {
     bool known = true;
 
-    if (e->opening == OPEN_DONE || e->planned_serial != e->opening_serial)
+    if (e->membership.opening == OPEN_DONE || e->membership.planned_serial != e->membership.opening_serial)
         return; /* ... or it began anew meanwhile */
-    if (e->cycle.heads.rows > 0)
+    if (e->plan.cycle.heads.rows > 0)
         known = absorb_heads(e, r, now_us);
-    else if (e->cycle.held_keys.rows > 0)
+    else if (e->plan.cycle.held_keys.rows > 0)
         known = absorb_held_keys(e, r, now_us);
     if (!known)
-        open_lanes(e, e->opening_lanes); /* no memory: begin anew, for who is forgotten here is overtaken */
+        open_lanes(e, e->membership.opening_lanes); /* no memory: begin anew, for who is forgotten here is overtaken */
 }

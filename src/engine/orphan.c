@@ -16,7 +16,7 @@ static void set_after(struct orphans *o, pr_slice key)
 /* The opening has met one behind this key. */
 void orphans_found(struct engine *e, pr_slice after)
 {
-    struct orphans *o = &e->orphans;
+    struct orphans *o = &e->reading.orphans;
 
     if (!o->wanted || slice_cmp(after, (pr_slice){ o->after, o->after_size }) < 0)
         set_after(o, after);
@@ -25,12 +25,12 @@ void orphans_found(struct engine *e, pr_slice after)
 
 bool orphans_can_read(const struct engine *e, int64_t now_us)
 {
-    return e->orphans.wanted && now_us >= e->orphans.at_us && window_has_room(e);
+    return e->reading.orphans.wanted && now_us >= e->reading.orphans.at_us && window_has_room(e);
 }
 
 void orphans_plan(struct engine *e, struct held_read *reads, size_t *count)
 {
-    struct orphans *o = &e->orphans;
+    struct orphans *o = &e->reading.orphans;
     size_t first = *count, most = min_size(o->count, ORPHAN_READS_MAX);
 
     for (size_t i = 0; i < most; i++)
@@ -40,9 +40,9 @@ void orphans_plan(struct engine *e, struct held_read *reads, size_t *count)
     o->walking = o->count == 0;
     if (!o->walking)
         return;
-    e->cycle.held_keys.rows = OPENING_ROWS;
-    e->cycle.held_keys.lanes = e->open;
-    e->cycle.held_keys.after = slice_dup(&e->arena, (pr_slice){ o->after, o->after_size });
+    e->plan.cycle.held_keys.rows = OPENING_ROWS;
+    e->plan.cycle.held_keys.lanes = e->membership.open;
+    e->plan.cycle.held_keys.after = slice_dup(&e->plan.arena, (pr_slice){ o->after, o->after_size });
 }
 
 static bool add_key(struct orphans *o, pr_slice key)
@@ -61,7 +61,7 @@ static bool add_key(struct orphans *o, pr_slice key)
 
 static void absorb_page(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    struct orphans *o = &e->orphans;
+    struct orphans *o = &e->reading.orphans;
 
     for (size_t i = 0; i < r->held_key_count; i++) {
         if (held_key_is_orphan(e, r->held_keys[i]) && !add_key(o, r->held_keys[i])) {
@@ -91,8 +91,8 @@ static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice ke
 
 static void absorb_keys(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    struct orphans *o = &e->orphans;
-    size_t first = e->cycle.held_count - o->reading, kept = 0;
+    struct orphans *o = &e->reading.orphans;
+    size_t first = e->plan.cycle.held_count - o->reading, kept = 0;
     bool moving = false;
 
     for (size_t i = 0; i < o->count; i++) {
@@ -114,9 +114,9 @@ static void absorb_keys(struct engine *e, const struct cycle_reply *r, int64_t n
 
 void orphans_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    struct orphans *o = &e->orphans;
+    struct orphans *o = &e->reading.orphans;
 
-    if (e->opening != OPEN_DONE)
+    if (e->membership.opening != OPEN_DONE)
         return; /* it will tell them anew */
     if (o->walking)
         absorb_page(e, r, now_us);
@@ -126,8 +126,8 @@ void orphans_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_u
 
 void orphans_forget(struct engine *e)
 {
-    for (size_t i = 0; i < e->orphans.count; i++)
-        free(e->orphans.keys[i]);
-    free(e->orphans.keys);
-    e->orphans = (struct orphans){ 0 };
+    for (size_t i = 0; i < e->reading.orphans.count; i++)
+        free(e->reading.orphans.keys[i]);
+    free(e->reading.orphans.keys);
+    e->reading.orphans = (struct orphans){ 0 };
 }

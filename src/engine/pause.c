@@ -32,7 +32,7 @@ static void pause_drop(struct engine *e, struct endpoint *ep)
     free(ep->pause.by);
     free(ep->pause.why);
     ep->pause = (struct local_pause){ 0 };
-    e->pause_count--;
+    e->plan.pause_count--;
 }
 
 void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_slice by, pr_slice why, int64_t now_us)
@@ -41,7 +41,7 @@ void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_sl
 
     if (until_us <= endpoint_paused_until(ep))
         return; /* the later end wins */
-    e->pause_count += ep->pause.until_us == 0;
+    e->plan.pause_count += ep->pause.until_us == 0;
     free(ep->pause.by);
     free(ep->pause.why);
     ep->pause =
@@ -51,7 +51,8 @@ void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_sl
 
 void pauses_plan(struct engine *e, int64_t now_us)
 {
-    struct pause *pauses = e->pause_count > 0 ? arena_alloc(&e->arena, e->pause_count * sizeof(*pauses)) : NULL;
+    struct pause *pauses =
+        e->plan.pause_count > 0 ? arena_alloc(&e->plan.arena, e->plan.pause_count * sizeof(*pauses)) : NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < e->endpoint_count && pauses != NULL; i++) {
@@ -62,18 +63,18 @@ void pauses_plan(struct engine *e, int64_t now_us)
         pauses[count++] = (struct pause){
             .endpoint = ep->setting->name,
             .for_us = ep->pause.until_us == PR_NEVER ? PR_NEVER : max64(ep->pause.until_us - store_now(e, now_us), 0),
-            .by = slice_dup(&e->arena, pr_str(ep->pause.by)),
-            .why = slice_dup(&e->arena, pr_str(ep->pause.why)),
+            .by = slice_dup(&e->plan.arena, pr_str(ep->pause.by)),
+            .why = slice_dup(&e->plan.arena, pr_str(ep->pause.why)),
         };
     }
-    e->cycle.pauses = pauses;
-    e->cycle.pause_count = count;
+    e->plan.cycle.pauses = pauses;
+    e->plan.cycle.pause_count = count;
 }
 
 /* It is stored; from now on the store's word counts, where it gave it. */
 void pauses_committed(struct engine *e, bool endpoints_known)
 {
-    for (size_t i = 0; i < e->endpoint_count && e->cycle.pause_count > 0; i++) {
+    for (size_t i = 0; i < e->endpoint_count && e->plan.cycle.pause_count > 0; i++) {
         struct endpoint *ep = &e->endpoints[i];
         if (!ep->pause.planned)
             continue;

@@ -9,7 +9,7 @@
 /* Has an endpoint that can send had nothing to do, while others kept the scan from reading on? */
 static bool somebody_starves(const struct engine *e, int64_t now_us)
 {
-    if (e->scan_held_since_us == 0 || now_us - e->scan_held_since_us < PASS_OVER_AFTER_US)
+    if (e->reading.scan_held_since_us == 0 || now_us - e->reading.scan_held_since_us < PASS_OVER_AFTER_US)
         return false;
     for (size_t i = 0; i < e->endpoint_count; i++)
         if (e->endpoints[i].count == 0 && !endpoint_is_closed(e, &e->endpoints[i], now_us))
@@ -26,20 +26,20 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
     size_t rows = e->setting.batch;
     bool read_past;
 
-    if (!e->fresh_wanted || e->opening != OPEN_DONE || !window_has_room(e))
+    if (!e->reading.fresh_wanted || e->membership.opening != OPEN_DONE || !window_has_room(e))
         return 0;
     read_past = somebody_starves(e, now_us);
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
         size_t room = endpoint_room(e, ep, now_us);
-        bool full = room == 0 || endpoint_is_behind(ep);
+        bool full = room == 0 || endpoint_has_gap(ep);
 
         if (!full)
             ep->full_since_us = 0;
         else if (ep->full_since_us == 0)
             ep->full_since_us = now_us;
-        if ((full || room < e->setting.batch) && e->scan_held_since_us == 0)
-            e->scan_held_since_us = now_us;
+        if ((full || room < e->setting.batch) && e->reading.scan_held_since_us == 0)
+            e->reading.scan_held_since_us = now_us;
         if (!full && (room >= e->setting.batch || !read_past)) {
             rows = min_size(rows, room);
             continue;
@@ -54,8 +54,8 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
 
 static bool due_possible(const struct engine *e, int64_t now_us)
 {
-    return window_has_room(e) &&
-           (e->due_wanted || e->next_due_us <= store_now(e, now_us) || now_us >= e->due_restart_us);
+    return window_has_room(e) && (e->reading.due_wanted || e->reading.next_due_us <= store_now(e, now_us) ||
+                                  now_us >= e->reading.due_restart_us);
 }
 
 /* Has one of the endpoint's first held streams nothing before it that is to be read first? */
@@ -75,7 +75,7 @@ static bool has_wakeable(const struct endpoint *ep)
 
 static bool can_wake(const struct engine *e, int64_t now_us)
 {
-    for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++)
+    for (size_t i = 0; i < e->endpoint_count && e->reading.waking_count > 0; i++)
         if (endpoint_room(e, &e->endpoints[i], now_us) > 0 && has_wakeable(&e->endpoints[i]))
             return true;
     return orphans_can_read(e, now_us);
@@ -83,27 +83,27 @@ static bool can_wake(const struct engine *e, int64_t now_us)
 
 static bool wants_read(struct engine *e, int64_t now_us)
 {
-    if (e->stopping || e->lanes == 0)
+    if (e->membership.stopping || e->membership.lanes == 0)
         return false;
-    if (e->opening != OPEN_DONE)
+    if (e->membership.opening != OPEN_DONE)
         return true;
-    return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) || behind_can_read(e, now_us);
+    return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) || gaps_can_read(e, now_us);
 }
 
 static uint64_t lanes_to_give(const struct engine *e)
 {
     uint64_t lanes = 0;
-    if (e->giving == 0)
+    if (e->membership.giving == 0)
         return 0;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        if ((e->giving & lane_bit(lane)) != 0 && e->lane_busy[lane] == 0)
+        if ((e->membership.giving & lane_bit(lane)) != 0 && e->membership.lane_busy[lane] == 0)
             lanes |= lane_bit(lane);
     return lanes;
 }
 
 static bool has_dirty_receipt(const struct engine *e)
 {
-    list_foreach(node, &e->receipts) {
+    list_foreach(node, &e->window.receipts) {
         struct receipt *r = LIST_ENTRY(node, struct receipt, node);
         if (r->dirty || list_is_empty(&r->items))
             return true;
@@ -113,53 +113,53 @@ static bool has_dirty_receipt(const struct engine *e)
 
 int64_t renew_at_us(const struct engine *e)
 {
-    return e->lease_end_us - e->setting.lease_us + e->setting.lease_us / 3;
+    return e->membership.lease_end_us - e->setting.lease_us + e->setting.lease_us / 3;
 }
 
 /* An instance without lanes looks now and then whether there are some to have. */
 int64_t look_at_us(const struct engine *e)
 {
-    return e->lanes == 0 && !e->stopping ? e->cycled_us + e->setting.poll_us : PR_NEVER;
+    return e->membership.lanes == 0 && !e->membership.stopping ? e->plan.cycled_us + e->setting.poll_us : PR_NEVER;
 }
 
 bool wants_cycle(struct engine *e, int64_t now_us)
 {
     held_types_renew(e);
-    if (e->epoch == 0)
-        return !e->stopping;
-    if (now_us >= e->inline_results_at_us || e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 ||
-        !list_is_empty(&e->reports) || e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) ||
-        lanes_to_give(e) != 0)
+    if (e->membership.epoch == 0)
+        return !e->membership.stopping;
+    if (now_us >= e->plan.inline_results_at_us || e->window.judged_count > 0 || e->plan.hold_count > 0 ||
+        e->plan.pause_count > 0 || !list_is_empty(&e->plan.reports) || e->plan.effects != NULL ||
+        now_us >= min64(renew_at_us(e), look_at_us(e)) || lanes_to_give(e) != 0)
         return true;
-    if (e->stopping)
-        return e->out_count == 0 || has_dirty_receipt(e);
-    return choose_possible(e, now_us) || e->hold_count > 0 || has_dirty_receipt(e) || wants_read(e, now_us);
+    if (e->membership.stopping)
+        return e->window.out_count == 0 || has_dirty_receipt(e);
+    return choose_possible(e, now_us) || e->plan.hold_count > 0 || has_dirty_receipt(e) || wants_read(e, now_us);
 }
 
 /* ---- Reads ------------------------------------------------------------------------------------ */
 
 static void plan_opening(struct engine *e)
 {
-    struct cycle *c = &e->cycle;
+    struct cycle *c = &e->plan.cycle;
 
-    e->planned_serial = e->opening_serial;
-    if (e->opening == OPEN_HELD) {
+    e->membership.planned_serial = e->membership.opening_serial;
+    if (e->membership.opening == OPEN_HELD) {
         c->held_keys.rows = OPENING_ROWS;
-        c->held_keys.lanes = e->opening_lanes;
-        c->held_keys.after = e->opening_key;
+        c->held_keys.lanes = e->membership.opening_lanes;
+        c->held_keys.after = e->membership.opening_key;
         return;
     }
     c->heads.rows = OPENING_ROWS;
-    c->heads.lanes = e->opening_lanes;
-    c->heads.after_row = e->opening_row;
-    c->heads_dead = e->opening == OPEN_DEAD;
+    c->heads.lanes = e->membership.opening_lanes;
+    c->heads.after_row = e->membership.opening_row;
+    c->heads_dead = e->membership.opening == OPEN_DEAD;
 }
 
 /* The key is copied: its stream can be gone when the reply is there.  false: no memory. */
 bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads,
                     size_t *count)
 {
-    struct held_read read = { slice_dup(&e->arena, key), after_seq, INT64_MAX, rows };
+    struct held_read read = { slice_dup(&e->plan.arena, key), after_seq, INT64_MAX, rows };
 
     if (read.key.data == NULL)
         return false;
@@ -172,7 +172,7 @@ bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t ro
 static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t *count, size_t max,
                         size_t room)
 {
-    size_t share = min_size(max_size(room / e->waking_count, HELD_ROWS_MIN), HELD_ROWS);
+    size_t share = min_size(max_size(room / e->reading.waking_count, HELD_ROWS_MIN), HELD_ROWS);
     struct list turned;
 
     list_init(&turned);
@@ -196,50 +196,50 @@ static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read 
 
 static void plan_held(struct engine *e, int64_t now_us)
 {
-    struct held_read *reads = arena_alloc(&e->arena, (1 + HELD_READS_MAX + ORPHAN_READS_MAX) * sizeof(*reads));
+    struct held_read *reads = arena_alloc(&e->plan.arena, (1 + HELD_READS_MAX + ORPHAN_READS_MAX) * sizeof(*reads));
     size_t count = 0;
 
     if (reads == NULL || !window_has_room(e))
         return;
-    behind_plan(e, reads, &count, now_us);
-    for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++) {
-        struct endpoint *ep = &e->endpoints[(e->next_waking + i) % e->endpoint_count];
+    gaps_plan(e, reads, &count, now_us);
+    for (size_t i = 0; i < e->endpoint_count && e->reading.waking_count > 0; i++) {
+        struct endpoint *ep = &e->endpoints[(e->reading.next_waking + i) % e->endpoint_count];
         if (!list_is_empty(&ep->waking))
             plan_waking(e, ep, reads, &count, 1 + HELD_READS_MAX, endpoint_room(e, ep, now_us));
     }
-    e->next_waking++;
+    e->reading.next_waking++;
     if (orphans_can_read(e, now_us))
         orphans_plan(e, reads, &count);
-    e->cycle.held = reads;
-    e->cycle.held_count = count;
+    e->plan.cycle.held = reads;
+    e->plan.cycle.held_count = count;
 }
 
 static void plan_due(struct engine *e, int64_t now_us)
 {
-    if (now_us >= e->due_restart_us) {
-        e->due_after_us = 0;
-        e->due_after_seq = 0;
-        e->due_after_row = 0;
-        e->due_restart_us = PR_NEVER;
-        e->due_restarted_us = now_us;
-        e->due_dropped = 0;
+    if (now_us >= e->reading.due_restart_us) {
+        e->reading.due_after_us = 0;
+        e->reading.due_after_seq = 0;
+        e->reading.due_after_row = 0;
+        e->reading.due_restart_us = PR_NEVER;
+        e->reading.due_restarted_us = now_us;
+        e->reading.due_dropped = 0;
     }
-    e->cycle.due.rows = min_size(e->setting.batch, window_free(e));
-    e->cycle.due.after_due_us = e->due_after_us;
-    e->cycle.due.after_seq = e->due_after_seq;
-    e->cycle.due.after_row = e->due_after_row;
+    e->plan.cycle.due.rows = min_size(e->setting.batch, window_free(e));
+    e->plan.cycle.due.after_due_us = e->reading.due_after_us;
+    e->plan.cycle.due.after_seq = e->reading.due_after_seq;
+    e->plan.cycle.due.after_row = e->reading.due_after_row;
 }
 
 /* What this cycle completes has made room when the rows arrive that it reads.  Else a full window would need two cycles
  * for each batch: one to empty it, one to fill it. */
 static void count_leaving(struct engine *e)
 {
-    list_foreach(node, &e->planned) {
+    list_foreach(node, &e->window.planned) {
         const struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->verdict.kind != VERDICT_COMPLETE)
             continue;
-        e->leaving++;
-        e->leaving_bytes += item->bytes;
+        e->window.leaving++;
+        e->window.leaving_bytes += item->bytes;
         item->endpoint->leaving++;
         item->endpoint->leaving_bytes += item->bytes;
     }
@@ -247,26 +247,27 @@ static void count_leaving(struct engine *e)
 
 static void forget_leaving(struct engine *e)
 {
-    e->leaving = e->leaving_bytes = 0;
+    e->window.leaving = e->window.leaving_bytes = 0;
     for (size_t i = 0; i < e->endpoint_count; i++)
         e->endpoints[i].leaving = e->endpoints[i].leaving_bytes = 0;
 }
 
 static void plan_reads(struct engine *e, int64_t now_us)
 {
-    struct cycle *c = &e->cycle;
+    struct cycle *c = &e->plan.cycle;
 
-    if (e->stopping || e->lanes == 0)
+    if (e->membership.stopping || e->membership.lanes == 0)
         return;
-    if (e->opening != OPEN_DONE) {
+    if (e->membership.opening != OPEN_DONE) {
         plan_opening(e);
         return;
     }
     count_leaving(e);
-    c->restart_lanes = e->restart_lanes;
+    c->restart_lanes = e->reading.restart_lanes;
     c->fresh_rows = fresh_rows(e, now_us);
-    c->fresh_bytes =
-        max_size(1, (e->setting.window_bytes - min_size(e->bytes - e->leaving_bytes, e->setting.window_bytes)) / 2);
+    c->fresh_bytes = max_size(
+        1,
+        (e->setting.window_bytes - min_size(e->window.bytes - e->window.leaving_bytes, e->setting.window_bytes)) / 2);
     if (window_has_room(e))
         plan_due(e, now_us);
     plan_held(e, now_us);
@@ -278,10 +279,10 @@ static void plan_reads(struct engine *e, int64_t now_us)
 static size_t count_effects(const struct engine *e)
 {
     size_t count = 0;
-    list_foreach(node, &e->judged)
+    list_foreach(node, &e->window.judged)
         for (struct send_effect *f = LIST_ENTRY(node, struct item, node)->effects; f != NULL; f = f->next)
             count++;
-    for (struct send_effect *f = e->effects; f != NULL; f = f->next)
+    for (struct send_effect *f = e->plan.effects; f != NULL; f = f->next)
         count++;
     return count;
 }
@@ -300,28 +301,28 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
 
 static void swap_holds(struct engine *e)
 {
-    struct hold *holds = e->planned_holds;
-    size_t capacity = e->planned_hold_capacity;
+    struct hold *holds = e->plan.planned_holds;
+    size_t capacity = e->plan.planned_hold_capacity;
 
-    e->planned_holds = e->holds;
-    e->planned_hold_count = e->hold_count;
-    e->planned_hold_capacity = e->hold_capacity;
-    e->holds = holds;
-    e->hold_count = 0;
-    e->hold_capacity = capacity;
+    e->plan.planned_holds = e->plan.holds;
+    e->plan.planned_hold_count = e->plan.hold_count;
+    e->plan.planned_hold_capacity = e->plan.hold_capacity;
+    e->plan.holds = holds;
+    e->plan.hold_count = 0;
+    e->plan.hold_capacity = capacity;
 }
 
 /* PR_ENOMEM: nothing changed. */
 static int plan_verdicts(struct engine *e)
 {
-    size_t verdict_max = e->judged_count + e->hold_count, effect_max = count_effects(e);
-    struct verdict *verdicts = arena_alloc(&e->arena, (verdict_max + 1) * sizeof(*verdicts));
-    struct effect *effects = arena_alloc(&e->arena, (effect_max + 1) * sizeof(*effects));
+    size_t verdict_max = e->window.judged_count + e->plan.hold_count, effect_max = count_effects(e);
+    struct verdict *verdicts = arena_alloc(&e->plan.arena, (verdict_max + 1) * sizeof(*verdicts));
+    struct effect *effects = arena_alloc(&e->plan.arena, (effect_max + 1) * sizeof(*effects));
     size_t count = 0, effect_count = 0;
 
     if (verdicts == NULL || effects == NULL)
         return PR_ENOMEM;
-    list_foreach(node, &e->judged) {
+    list_foreach(node, &e->window.judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         effect_count += plan_effects(item->effects, count, effects + effect_count);
         verdicts[count++] = item->verdict;
@@ -330,8 +331,8 @@ static int plan_verdicts(struct engine *e)
             receipt_leave(item, item->verdict.kind == VERDICT_POSTPONE); /* counts nothing, as if it was handed back */
         item_move(e, item, PLACE_PLANNED);
     }
-    for (size_t i = 0; i < e->hold_count; i++) {
-        const struct hold *h = &e->holds[i];
+    for (size_t i = 0; i < e->plan.hold_count; i++) {
+        const struct hold *h = &e->plan.holds[i];
         verdicts[count++] = (struct verdict){
             .kind = VERDICT_HOLD,
             .row = h->row,
@@ -341,13 +342,13 @@ static int plan_verdicts(struct engine *e)
         };
     }
     swap_holds(e);
-    effect_count += plan_effects(e->effects, EFFECT_ALWAYS, effects + effect_count);
-    e->planned_effects = e->effects;
-    e->effects = NULL;
-    e->cycle.verdicts = verdicts;
-    e->cycle.verdict_count = count;
-    e->cycle.effects = effects;
-    e->cycle.effect_count = effect_count;
+    effect_count += plan_effects(e->plan.effects, EFFECT_ALWAYS, effects + effect_count);
+    e->plan.planned_effects = e->plan.effects;
+    e->plan.effects = NULL;
+    e->plan.cycle.verdicts = verdicts;
+    e->plan.cycle.verdict_count = count;
+    e->plan.cycle.effects = effects;
+    e->plan.cycle.effect_count = effect_count;
     return PR_OK;
 }
 
@@ -362,8 +363,8 @@ static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, str
     tallies[*count].endpoint = endpoint;
     if (m != NULL && m->reason != 0) {
         tallies[*count].reason = m->reason;
-        tallies[*count].code = slice_dup(&e->arena, pr_str(m->code));
-        tallies[*count].error = slice_dup(&e->arena, pr_str(m->error));
+        tallies[*count].code = slice_dup(&e->plan.arena, pr_str(m->code));
+        tallies[*count].error = slice_dup(&e->plan.arena, pr_str(m->error));
         last_failure_fini(m);
     }
     ++*count;
@@ -372,7 +373,7 @@ static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, str
 
 static void plan_tallies(struct engine *e)
 {
-    struct tally *tallies = arena_alloc(&e->arena, (e->endpoint_count + 1) * sizeof(*tallies));
+    struct tally *tallies = arena_alloc(&e->plan.arena, (e->endpoint_count + 1) * sizeof(*tallies));
     size_t count = 0;
 
     if (tallies == NULL)
@@ -381,35 +382,35 @@ static void plan_tallies(struct engine *e)
         struct endpoint *ep = &e->endpoints[i];
         plan_tally(e, &ep->tally, ep->setting->name, &ep->last_failure, tallies, &count);
     }
-    plan_tally(e, &e->nowhere, (pr_slice){ NULL, 0 }, NULL, tallies, &count);
-    e->cycle.tallies = tallies;
-    e->cycle.tally_count = count;
-    e->inline_results_at_us = PR_NEVER;
+    plan_tally(e, &e->plan.nowhere, (pr_slice){ NULL, 0 }, NULL, tallies, &count);
+    e->plan.cycle.tallies = tallies;
+    e->plan.cycle.tally_count = count;
+    e->plan.inline_results_at_us = PR_NEVER;
 }
 
 static void unchoose(struct engine *e)
 {
-    list_foreach(node, &e->chosen)
+    list_foreach(node, &e->window.chosen)
         item_return(e, LIST_ENTRY(node, struct item, node), false);
 }
 
 static void begin_cycle(struct engine *e)
 {
-    arena_reset(&e->arena);
-    e->catching = NULL;
-    e->reads_parts = false;
-    e->orphans.reading = 0;
-    e->orphans.walking = false;
-    e->cycle = (struct cycle){
+    arena_reset(&e->plan.arena);
+    e->reading.catching = NULL;
+    e->reading.reads_held = false;
+    e->reading.orphans.reading = 0;
+    e->reading.orphans.walking = false;
+    e->plan.cycle = (struct cycle){
         .box = e->setting.box,
-        .instance = e->instance,
-        .epoch = e->epoch,
-        .number = e->number + 1,
+        .instance = e->membership.instance,
+        .epoch = e->membership.epoch,
+        .number = e->membership.number + 1,
         .lease_us = e->setting.lease_us,
         .name = e->setting.name,
         .keep_us = e->setting.keep_us,
         .retention = e->setting.retention,
-        .notice_after = e->notice_after,
+        .notice_after = e->reading.notice_after,
         .payload_max = e->setting.payload_max,
     };
 }
@@ -418,65 +419,66 @@ static void begin_cycle(struct engine *e)
 static bool plan_changes(struct engine *e, int64_t now_us)
 {
     choose_pace(e);
-    if (!e->stopping)
+    if (!e->membership.stopping)
         choose(e, now_us);
     if (plan_verdicts(e) != PR_OK) {
         unchoose(e);
         return false;
     }
-    if (receipt_plan(e, &e->arena) != PR_OK)
+    if (receipt_plan(e, &e->plan.arena) != PR_OK)
         unchoose(e); /* no memory: judge what is judged, start nothing */
     plan_tallies(e);
     pauses_plan(e, now_us);
     reports_plan(e, now_us);
     evidence_plan(e, now_us);
-    e->cycle.lanes_give = lanes_to_give(e);
-    e->cycle.force_write = now_us >= renew_at_us(e);
-    e->cycle.leave = e->stopping && e->out_count == 0;
+    e->plan.cycle.lanes_give = lanes_to_give(e);
+    e->plan.cycle.force_write = now_us >= renew_at_us(e);
+    e->plan.cycle.leave = e->membership.stopping && e->window.out_count == 0;
     return true;
 }
 
 void due_look_again(struct engine *e, int64_t now_us)
 {
-    e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + e->setting.poll_us));
+    e->reading.due_restart_us =
+        min64(e->reading.due_restart_us, max64(now_us, e->reading.due_restarted_us + e->setting.poll_us));
 }
 
 /* With the cycle that renews the lease anyway: for what nobody announces, such as a row that a person repaired by hand (B19),
  * and so that a store can sweep an idle box. */
 static void look_unasked(struct engine *e, int64_t now_us)
 {
-    if (e->planned_cycle || e->epoch == 0 || now_us < renew_at_us(e))
+    if (e->plan.asked || e->membership.epoch == 0 || now_us < renew_at_us(e))
         return;
-    e->fresh_wanted = true;
+    e->reading.fresh_wanted = true;
     due_look_again(e, now_us);
 }
 
 bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cycle **ret_cycle)
 {
-    if (e->left)
+    if (e->membership.left)
         return false;
     if (changed) {
-        e->fresh_wanted = true;
+        e->reading.fresh_wanted = true;
         due_look_again(e, now_us);
     }
-    if (now_us < e->retry_at_us)
+    if (now_us < e->plan.retry_at_us)
         return false;
     look_unasked(e, now_us);
-    if (!e->planned_cycle) {
+    if (!e->plan.asked) {
         if (!wants_cycle(e, now_us))
             return false;
         begin_cycle(e);
-        if (e->epoch != 0) {
+        if (e->membership.epoch != 0) {
             if (!plan_changes(e, now_us))
                 return false;
             plan_reads(e, now_us);
         }
-        e->planned_cycle = true;
-        e->repeated_from_us = 0;
-        e->planned_us = store_now(e, now_us);
+        e->plan.asked = true;
+        e->plan.repeated_from_us = 0;
+        e->plan.planned_us = store_now(e, now_us);
     } else {
-        e->repeated_from_us = e->planned_us;
+        e->plan.repeated_from_us = e->plan.planned_us;
     }
-    *ret_cycle = &e->cycle;
+    *ret_cycle = &e->plan.cycle;
     return true;
 }

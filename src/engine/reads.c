@@ -12,7 +12,8 @@ bool scan_will_come(const struct engine *e, const struct row *row)
 
 bool row_is_ours(const struct engine *e, const struct row *row)
 {
-    return (e->open & ~e->giving & lane_bit(row->lane)) != 0 && item_find(e, row->row, row->m.id) == NULL;
+    return (e->membership.open & ~e->membership.giving & lane_bit(row->lane)) != 0 &&
+           item_find(e, row->row, row->m.id) == NULL;
 }
 
 static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t now_us)
@@ -24,39 +25,40 @@ static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return;
     ep = find_target(e, row, &target);
     /* Earlier ones of its stream may wait to be read again: behind them. */
-    if (ep != NULL && !endpoint_is_behind(ep) && held_types_passes_over(e, ep, row))
+    if (ep != NULL && !endpoint_has_gap(ep) && held_types_passes_over(e, ep, row))
         return;
-    if (ep != NULL && (endpoint_is_behind(ep) || admit(e, row, &target, now_us) == NO_ROOM))
-        pass_over(e, ep, row);
+    if (ep != NULL && (endpoint_has_gap(ep) || admit(e, row, &target, now_us) == NO_ROOM))
+        gap_pass_over(e, ep, row);
     else if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
-        e->restart_lanes |= lane_bit(row->lane); /* no memory for a split: read it again */
+        e->reading.restart_lanes |= lane_bit(row->lane); /* no memory for a split: read it again */
 }
 
 static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    uint64_t unscanned = e->open & ~e->scanned;
+    uint64_t unscanned = e->membership.open & ~e->reading.scanned;
 
-    e->restart_lanes &= ~e->cycle.restart_lanes;
-    if (e->cycle.fresh_rows == 0) {
-        e->fresh_wanted = e->fresh_wanted || e->cycle.effect_count > 0; /* our own, which nobody announces */
+    e->reading.restart_lanes &= ~e->plan.cycle.restart_lanes;
+    if (e->plan.cycle.fresh_rows == 0) {
+        e->reading.fresh_wanted =
+            e->reading.fresh_wanted || e->plan.cycle.effect_count > 0; /* our own, which nobody announces */
         return;
     }
-    e->fresh_wanted = !r->fresh_end;
+    e->reading.fresh_wanted = !r->fresh_end;
     if (r->fresh_end)
-        e->scan_held_since_us = 0;
+        e->reading.scan_held_since_us = 0;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];
         if (row->from != ROW_FRESH)
             continue;
-        if ((e->open & ~e->restart_lanes & lane_bit(row->lane)) != 0)
-            e->scan_seq[row->lane] = max64(e->scan_seq[row->lane], row->m.seq);
+        if ((e->membership.open & ~e->reading.restart_lanes & lane_bit(row->lane)) != 0)
+            e->reading.scan_seq[row->lane] = max64(e->reading.scan_seq[row->lane], row->m.seq);
         absorb_fresh_row(e, row, now_us);
     }
     if (unscanned == 0)
         return;
     if (r->fresh_end)
-        e->scanned |= e->open & ~e->restart_lanes;
-    list_foreach(node, &e->unscanned)
+        e->reading.scanned |= e->membership.open & ~e->reading.restart_lanes;
+    list_foreach(node, &e->reading.unscanned)
         stream_update(e, LIST_ENTRY(node, struct stream, unscanned));
 }
 
@@ -67,7 +69,7 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
 
     return ep != NULL && !row->m.released && window_has_room(e) &&
-           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type)) && parts_hold_row(e, ep, row);
+           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type)) && gap_hold_row(e, ep, row);
 }
 
 /* What is due in a stream that is known here anyway, and finds no room, is held by it: else it would be read again and
@@ -86,34 +88,36 @@ static bool hold_for_stream(struct engine *e, const struct row *row, const struc
 
 static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    if (e->cycle.due.rows == 0) {
-        e->due_wanted = e->due_wanted || e->cycle.verdict_count > 0; /* they may have set due times */
+    if (e->plan.cycle.due.rows == 0) {
+        e->reading.due_wanted =
+            e->reading.due_wanted || e->plan.cycle.verdict_count > 0; /* they may have set due times */
         return;
     }
-    e->due_wanted = !r->due_end;
+    e->reading.due_wanted = !r->due_end;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];
         struct target target;
         if (row->from != ROW_DUE)
             continue;
         if (!window_has_room(e)) {
-            e->due_wanted = true;
+            e->reading.due_wanted = true;
             break;
         }
-        e->due_after_us = row->m.due_us;
-        e->due_after_seq = row->m.seq;
-        e->due_after_row = row->row;
+        e->reading.due_after_us = row->m.due_us;
+        e->reading.due_after_seq = row->m.seq;
+        e->reading.due_after_row = row->row;
         if (!row_is_ours(e, row))
             continue;
         find_target(e, row, &target);
         if (admit(e, row, &target, now_us) == NO_ROOM && !hold_for_closed(e, row, &target, now_us) &&
             !hold_for_stream(e, row, &target))
-            e->due_dropped++;
+            e->reading.due_dropped++;
     }
-    e->next_due_us = r->next_due_us;
-    if (!e->due_wanted && e->due_dropped > 0)
-        e->due_restart_us =
-            min64(e->due_restart_us, now_us + max64(e->setting.poll_us, (int64_t)e->due_dropped * SWEEP_ROW_US));
+    e->reading.next_due_us = r->next_due_us;
+    if (!e->reading.due_wanted && e->reading.due_dropped > 0)
+        e->reading.due_restart_us =
+            min64(e->reading.due_restart_us,
+                  now_us + max64(e->setting.poll_us, (int64_t)e->reading.due_dropped * SWEEP_ROW_US));
 }
 
 static struct stream *stream_of_key(struct engine *e, pr_slice key)
@@ -148,12 +152,12 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
 
 static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    size_t first = e->reads_parts ? 1 : 0, end = e->cycle.held_count - e->orphans.reading;
+    size_t first = e->reading.reads_held ? 1 : 0, end = e->plan.cycle.held_count - e->reading.orphans.reading;
 
     /* A verdict of this cycle sent earlier ones back: what was read comes behind them, later. */
     for (size_t i = first; i < end; i++) {
-        struct stream *s = stream_of_key(e, e->cycle.held[i].key);
-        if (s != NULL && s->held && s->held_from <= e->cycle.held[i].after_seq)
+        struct stream *s = stream_of_key(e, e->plan.cycle.held[i].key);
+        if (s != NULL && s->held && s->held_from <= e->plan.cycle.held[i].after_seq)
             s->held_stop = true;
     }
     for (size_t i = 0; i < r->row_count; i++) {
@@ -162,7 +166,7 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
             absorb_held_row(e, s, &r->rows[i], now_us);
     }
     for (size_t i = first; i < end; i++) {
-        struct stream *s = stream_of_key(e, e->cycle.held[i].key);
+        struct stream *s = stream_of_key(e, e->plan.cycle.held[i].key);
         if (s == NULL)
             continue;
         if (r->held_end[i] && !s->held_stop && s->holds == 0)
@@ -176,10 +180,10 @@ void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     absorb_opening(e, r, now_us);
     absorb_held(e, r, now_us);
-    behind_absorb(e, r, now_us);
+    gaps_absorb(e, r, now_us);
     orphans_absorb(e, r, now_us);
     absorb_fresh(e, r, now_us);
     absorb_due(e, r, now_us);
-    if (e->cycle.effect_count > 0)
+    if (e->plan.cycle.effect_count > 0)
         due_look_again(e, now_us);
 }

@@ -29,13 +29,13 @@ static void receipt_free(struct engine *e, struct receipt *r)
     list_foreach(node, &r->items)
         receipt_leave(LIST_ENTRY(node, struct item, on_receipt), false);
     list_remove(&r->node);
-    e->receipt_count--;
+    e->window.receipt_count--;
     free(r);
 }
 
 void receipt_free_all(struct engine *e)
 {
-    list_foreach(node, &e->receipts)
+    list_foreach(node, &e->window.receipts)
         receipt_free(e, LIST_ENTRY(node, struct receipt, node));
 }
 
@@ -44,9 +44,9 @@ void receipt_free_all(struct engine *e)
  * not out, and still on one.  PR_ENOMEM: nothing changed. */
 int receipt_plan(struct engine *e, struct arena *arena)
 {
-    size_t entry_max = e->out_count + e->cycle.verdict_count;
+    size_t entry_max = e->window.out_count + e->plan.cycle.verdict_count;
     struct receipt_entry *entries = arena_alloc(arena, (entry_max + 1) * sizeof(*entries));
-    uint64_t *closed = arena_alloc(arena, (e->receipt_count + 1) * sizeof(*closed));
+    uint64_t *closed = arena_alloc(arena, (e->window.receipt_count + 1) * sizeof(*closed));
     struct receipt *r = calloc(1, sizeof(*r));
     size_t count = 0, closed_count = 0, carried = 0;
 
@@ -54,11 +54,11 @@ int receipt_plan(struct engine *e, struct arena *arena)
         free(r);
         return PR_ENOMEM;
     }
-    r->number = e->number + 1;
+    r->number = e->membership.number + 1;
     list_init(&r->items);
-    list_foreach(node, &e->receipts) {
+    list_foreach(node, &e->window.receipts) {
         struct receipt *old = LIST_ENTRY(node, struct receipt, node);
-        if (!old->dirty && !list_is_empty(&old->items) && e->receipt_count <= RECEIPTS_OPEN_MAX)
+        if (!old->dirty && !list_is_empty(&old->items) && e->window.receipt_count <= RECEIPTS_OPEN_MAX)
             continue;
         list_foreach(item_node, &old->items) {
             receipt_add(r, LIST_ENTRY(item_node, struct item, on_receipt));
@@ -67,23 +67,23 @@ int receipt_plan(struct engine *e, struct arena *arena)
         closed[closed_count++] = old->number;
         receipt_free(e, old);
     }
-    list_foreach(node, &e->chosen)
+    list_foreach(node, &e->window.chosen)
         receipt_add(r, LIST_ENTRY(node, struct item, node));
     list_foreach(node, &r->items) {
         struct item *item = LIST_ENTRY(node, struct item, on_receipt);
         ASSERT(count < entry_max);
         entries[count++] = (struct receipt_entry){ item->row, item->number };
     }
-    e->cycle.receipt = entries;
-    e->cycle.receipt_count = count;
-    e->cycle.receipt_carried = carried;
-    e->cycle.closed = closed;
-    e->cycle.closed_count = closed_count;
+    e->plan.cycle.receipt = entries;
+    e->plan.cycle.receipt_count = count;
+    e->plan.cycle.receipt_carried = carried;
+    e->plan.cycle.closed = closed;
+    e->plan.cycle.closed_count = closed_count;
     if (count == 0) {
         free(r);
         return PR_OK;
     }
-    list_push_back(&e->receipts, &r->node);
-    e->receipt_count++;
+    list_push_back(&e->window.receipts, &r->node);
+    e->window.receipt_count++;
     return PR_OK;
 }

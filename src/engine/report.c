@@ -49,7 +49,7 @@ void last_failure_fini(struct last_failure *m)
 static void report_add(struct engine *e, struct endpoint_breaker *b)
 {
     if (!list_is_linked(&b->report))
-        list_push_back(&e->reports, &b->report);
+        list_push_back(&e->plan.reports, &b->report);
 }
 
 static void report_drop(struct endpoint_breaker *b)
@@ -96,8 +96,8 @@ static struct breaker_change change_of(struct engine *e, const struct endpoint_b
     c.for_us = b->breaker.until_us == PR_NEVER ? PR_NEVER : max64(b->breaker.until_us - now_us, 0);
     c.probes = failed_probes(b);
     c.reason = b->last_failure.reason;
-    c.code = slice_dup(&e->arena, pr_str(b->last_failure.code));
-    c.error = slice_dup(&e->arena, pr_str(b->last_failure.error));
+    c.code = slice_dup(&e->plan.arena, pr_str(b->last_failure.code));
+    c.error = slice_dup(&e->plan.arena, pr_str(b->last_failure.error));
     return c;
 }
 
@@ -106,31 +106,31 @@ void reports_plan(struct engine *e, int64_t now_us)
     struct breaker_change *changes;
     size_t count = 0;
 
-    if (list_is_empty(&e->reports))
+    if (list_is_empty(&e->plan.reports))
         return;
-    changes = arena_alloc(&e->arena, REPORTS_MAX * sizeof(*changes));
-    e->planned_reports = arena_alloc(&e->arena, REPORTS_MAX * sizeof(struct endpoint_breaker *));
-    if (changes == NULL || e->planned_reports == NULL)
+    changes = arena_alloc(&e->plan.arena, REPORTS_MAX * sizeof(*changes));
+    e->plan.planned_reports = arena_alloc(&e->plan.arena, REPORTS_MAX * sizeof(struct endpoint_breaker *));
+    if (changes == NULL || e->plan.planned_reports == NULL)
         return; /* they stay for the next cycle */
-    while (count < REPORTS_MAX && !list_is_empty(&e->reports)) {
-        struct endpoint_breaker *b = LIST_ENTRY(list_pop_front(&e->reports), struct endpoint_breaker, report);
+    while (count < REPORTS_MAX && !list_is_empty(&e->plan.reports)) {
+        struct endpoint_breaker *b = LIST_ENTRY(list_pop_front(&e->plan.reports), struct endpoint_breaker, report);
 
         b->planned = true;
         changes[count] = change_of(e, b, now_us);
-        e->planned_reports[count] = b;
+        e->plan.planned_reports[count] = b;
         count++;
     }
-    e->cycle.breakers = changes;
-    e->cycle.breaker_count = count;
+    e->plan.cycle.breakers = changes;
+    e->plan.cycle.breaker_count = count;
 }
 
 void reports_committed(struct engine *e)
 {
-    for (size_t i = 0; i < e->cycle.breaker_count; i++) {
-        struct endpoint_breaker *b = e->planned_reports[i];
+    for (size_t i = 0; i < e->plan.cycle.breaker_count; i++) {
+        struct endpoint_breaker *b = e->plan.planned_reports[i];
 
         b->planned = false;
-        b->stored = e->cycle.breakers[i].open;
+        b->stored = e->plan.cycle.breakers[i].open;
         endpoint_breaker_release(b);
     }
 }
@@ -183,5 +183,5 @@ size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t 
 
 bool engine_breakers_told(const struct engine *e)
 {
-    return list_is_empty(&e->reports);
+    return list_is_empty(&e->plan.reports);
 }

@@ -274,7 +274,7 @@ static bool is_discarded(const struct verdict *v)
  * between them; sign -1 takes a count back when the verdict turned out to be stale. */
 void verdict_tally(struct engine *e, const struct item *item, int sign)
 {
-    struct tally *t = item->endpoint != NULL ? &item->endpoint->tally : &e->nowhere;
+    struct tally *t = item->endpoint != NULL ? &item->endpoint->tally : &e->plan.nowhere;
 
     t->failed += item->verdict.kind == VERDICT_FAIL || item->verdict.counted ? sign : 0;
     t->sent += item->verdict.kind == VERDICT_COMPLETE ? sign : 0;
@@ -306,7 +306,7 @@ static void settle_counts(struct engine *e, const struct item *item)
 /* Or is its lane read anew since this very cycle told of something that people did? */
 static bool is_open(const struct engine *e, const struct item *item)
 {
-    return (e->open & lane_bit(item->lane)) != 0;
+    return (e->membership.open & lane_bit(item->lane)) != 0;
 }
 
 /* The rows of a split have names now.  Those that are not kept in memory are held in the store: who is in
@@ -323,10 +323,10 @@ static void settle_split(struct engine *e, struct item *parent, bool applied, co
             continue;
         if (applied && split_rows[i] != 0 && is_open(e, child) && item_set_row(e, child, split_rows[i]) == PR_OK) {
             child->place = PLACE_WAITING; /* it stays in the queue that it is in */
-            e->lane_busy[child->lane]--;
+            e->membership.lane_busy[child->lane]--;
         } else {
             if (applied && split_rows[i] != 0)
-                parts_wait(e, ep, child->m.seq); /* no memory, or what is before it was dropped: read it again */
+                gap_hold_from(e, ep, child->m.seq); /* no memory, or what is before it was dropped: read it again */
             item_free(e, child);
         }
         if (s != NULL)

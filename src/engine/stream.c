@@ -20,7 +20,7 @@ bool stream_is_ordered(const struct endpoint *ep, pr_slice stream)
 
 struct stream *stream_find(const struct engine *e, const struct endpoint *ep, pr_slice name)
 {
-    for (struct map_node *n = map_first(&e->streams, stream_hash(ep, name)); n != NULL; n = map_next_same(n)) {
+    for (struct map_node *n = map_first(&e->window.streams, stream_hash(ep, name)); n != NULL; n = map_next_same(n)) {
         struct stream *s = MAP_ENTRY(n, struct stream, node);
         if (s->endpoint == ep && slice_eq(s->name, name))
             return s;
@@ -60,7 +60,7 @@ struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, 
     s->endpoint = ep;
     s->lane = lane;
     list_init(&s->items);
-    if (map_insert(&e->streams, &s->node, stream_hash(ep, name)) != PR_OK) {
+    if (map_insert(&e->window.streams, &s->node, stream_hash(ep, name)) != PR_OK) {
         free(s);
         return NULL;
     }
@@ -159,7 +159,7 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
     s->heads[at] = (struct head){ seq, dead, false };
     s->heads_here = min_size(s->heads_here, at);
     s->head_count++;
-    e->head_count++;
+    e->window.head_count++;
     return true;
 }
 
@@ -191,7 +191,7 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
     if (!is_head_at(s, at, seq))
         return;
     s->head_count--;
-    e->head_count--;
+    e->window.head_count--;
     if (at == 0)
         s->heads++;
     else
@@ -212,15 +212,15 @@ void stream_is_held(struct stream *s, int64_t from_seq)
 
 bool hold_add(struct engine *e, struct hold hold)
 {
-    if (e->hold_count == e->hold_capacity) {
-        size_t capacity = e->hold_capacity == 0 ? 64 : e->hold_capacity * 2;
-        struct hold *grown = realloc(e->holds, capacity * sizeof(*grown));
+    if (e->plan.hold_count == e->plan.hold_capacity) {
+        size_t capacity = e->plan.hold_capacity == 0 ? 64 : e->plan.hold_capacity * 2;
+        struct hold *grown = realloc(e->plan.holds, capacity * sizeof(*grown));
         if (grown == NULL)
             return false;
-        e->holds = grown;
-        e->hold_capacity = capacity;
+        e->plan.holds = grown;
+        e->plan.hold_capacity = capacity;
     }
-    e->holds[e->hold_count++] = hold;
+    e->plan.holds[e->plan.hold_count++] = hold;
     e->counts.held++;
     return true;
 }
@@ -299,7 +299,7 @@ static bool stream_is_ready(const struct engine *e, const struct stream *s)
     struct list_node *first = list_first(&s->items);
     struct item *item;
 
-    if (first == NULL || s->busy > 0 || (e->giving & lane_bit(s->lane)) != 0)
+    if (first == NULL || s->busy > 0 || (e->membership.giving & lane_bit(s->lane)) != 0)
         return false;
     item = LIST_ENTRY(first, struct item, node);
     return !held_goes_first(s) && item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
@@ -320,10 +320,10 @@ static int link_if(struct list *list, struct list_node *node, bool wanted)
 void stream_free(struct engine *e, struct stream *s)
 {
     link_if(NULL, &s->ready, false);
-    e->waking_count += (size_t)link_if(NULL, &s->waking, false);
+    e->reading.waking_count += (size_t)link_if(NULL, &s->waking, false);
     link_if(NULL, &s->unscanned, false);
-    map_remove(&e->streams, &s->node);
-    e->head_count -= s->head_count;
+    map_remove(&e->window.streams, &s->node);
+    e->window.head_count -= s->head_count;
     free(s->head_block);
     free(s);
 }
@@ -341,8 +341,8 @@ static bool held_may_come(const struct stream *s)
 void stream_update(struct engine *e, struct stream *s)
 {
     bool wake = s->held && held_may_come(s) && (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) &&
-                (e->giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from) && !s->dozing &&
-                !stream_has_held_type_at(s, s->held_from);
+                (e->membership.giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from) &&
+                !s->dozing && !stream_has_held_type_at(s, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);
@@ -353,6 +353,6 @@ void stream_update(struct engine *e, struct stream *s)
         list_remove(&s->ready);
     }
     link_if(&s->endpoint->ready_streams, &s->ready, stream_is_ready(e, s));
-    e->waking_count += (size_t)link_if(&s->endpoint->waking, &s->waking, wake);
-    link_if(&e->unscanned, &s->unscanned, s->held && !scan_has_passed(e, s->lane, s->held_from));
+    e->reading.waking_count += (size_t)link_if(&s->endpoint->waking, &s->waking, wake);
+    link_if(&e->reading.unscanned, &s->unscanned, s->held && !scan_has_passed(e, s->lane, s->held_from));
 }

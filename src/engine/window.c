@@ -11,42 +11,42 @@
 int window_init(struct engine *e, struct pr_error *reterr)
 {
     /* Children of a split and rows that go nowhere may pass the count a little: see admit(). */
-    e->slot_count = e->setting.window_count * 2 + ENDPOINTS_MAX + 1024;
-    e->slots = calloc(e->slot_count, sizeof(*e->slots));
-    e->generations = calloc(e->slot_count, sizeof(*e->generations));
-    e->free_slots = calloc(e->slot_count, sizeof(*e->free_slots));
-    if (e->slots == NULL || e->generations == NULL || e->free_slots == NULL)
+    e->window.slot_count = e->setting.window_count * 2 + ENDPOINTS_MAX + 1024;
+    e->window.slots = calloc(e->window.slot_count, sizeof(*e->window.slots));
+    e->window.generations = calloc(e->window.slot_count, sizeof(*e->window.generations));
+    e->window.free_slots = calloc(e->window.slot_count, sizeof(*e->window.free_slots));
+    if (e->window.slots == NULL || e->window.generations == NULL || e->window.free_slots == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a window of %zu messages", e->setting.window_count);
-    for (size_t i = 0; i < e->slot_count; i++)
-        e->free_slots[i] = (uint32_t)(e->slot_count - 1 - i);
-    e->free_count = e->slot_count;
-    map_init(&e->rows);
-    map_init(&e->streams);
-    list_init(&e->chosen);
-    list_init(&e->out);
-    list_init(&e->judged);
-    list_init(&e->planned);
-    list_init(&e->zombies);
-    list_init(&e->unscanned);
-    list_init(&e->receipts);
+    for (size_t i = 0; i < e->window.slot_count; i++)
+        e->window.free_slots[i] = (uint32_t)(e->window.slot_count - 1 - i);
+    e->window.free_count = e->window.slot_count;
+    map_init(&e->window.rows);
+    map_init(&e->window.streams);
+    list_init(&e->window.chosen);
+    list_init(&e->window.out);
+    list_init(&e->window.judged);
+    list_init(&e->window.planned);
+    list_init(&e->window.zombies);
+    list_init(&e->reading.unscanned);
+    list_init(&e->window.receipts);
     return PR_OK;
 }
 
 void window_fini(struct engine *e)
 {
-    for (size_t i = 0; i < e->slot_count && e->slots != NULL; i++)
-        if (e->slots[i] != NULL)
-            item_free(e, e->slots[i]);
+    for (size_t i = 0; i < e->window.slot_count && e->window.slots != NULL; i++)
+        if (e->window.slots[i] != NULL)
+            item_free(e, e->window.slots[i]);
     receipt_free_all(e);
-    map_foreach(node, &e->streams)
+    map_foreach(node, &e->window.streams)
         stream_free(e, MAP_ENTRY(node, struct stream, node));
-    map_fini(&e->rows);
-    map_fini(&e->streams);
-    free(e->slots);
-    free(e->generations);
-    free(e->free_slots);
-    free(e->holds);
-    free(e->planned_holds);
+    map_fini(&e->window.rows);
+    map_fini(&e->window.streams);
+    free(e->window.slots);
+    free(e->window.generations);
+    free(e->window.free_slots);
+    free(e->plan.holds);
+    free(e->plan.planned_holds);
 }
 
 /* ---- Items ---------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
     size_t bytes = message_bytes(&row->m);
     struct item *item;
 
-    if (e->free_count == 0)
+    if (e->window.free_count == 0)
         return NULL;
     item = malloc(sizeof(*item) + bytes);
     if (item == NULL)
@@ -72,11 +72,11 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
         free(item);
         return NULL;
     }
-    item->slot = e->free_slots[--e->free_count];
-    item->generation = ++e->generations[item->slot];
-    e->slots[item->slot] = item;
-    e->count++;
-    e->bytes += item->bytes;
+    item->slot = e->window.free_slots[--e->window.free_count];
+    item->generation = ++e->window.generations[item->slot];
+    e->window.slots[item->slot] = item;
+    e->window.count++;
+    e->window.bytes += item->bytes;
     if (ep != NULL) {
         ep->count++;
         ep->bytes += item->bytes;
@@ -87,7 +87,7 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
 
 int item_set_row(struct engine *e, struct item *item, uint64_t row)
 {
-    int rc = map_insert(&e->rows, &item->by_row, hash_u64(row));
+    int rc = map_insert(&e->window.rows, &item->by_row, hash_u64(row));
     if (rc == PR_OK)
         item->row = row;
     return rc;
@@ -95,7 +95,7 @@ int item_set_row(struct engine *e, struct item *item, uint64_t row)
 
 struct item *item_find_row(const struct engine *e, uint64_t row, const struct item *after)
 {
-    struct map_node *n = after != NULL ? map_next_same(&after->by_row) : map_first(&e->rows, hash_u64(row));
+    struct map_node *n = after != NULL ? map_next_same(&after->by_row) : map_first(&e->window.rows, hash_u64(row));
 
     for (; n != NULL; n = map_next_same(n)) {
         struct item *item = MAP_ENTRY(n, struct item, by_row);
@@ -122,7 +122,7 @@ uint64_t item_token(const struct item *item)
 struct item *item_find_token(const struct engine *e, uint64_t token)
 {
     uint32_t slot = (uint32_t)token;
-    struct item *item = slot < e->slot_count ? e->slots[slot] : NULL;
+    struct item *item = slot < e->window.slot_count ? e->window.slots[slot] : NULL;
     return item != NULL && item->generation == (uint32_t)(token >> 32) ? item : NULL;
 }
 
@@ -140,19 +140,19 @@ static bool is_pledged(enum place place)
 
 static void count_going(struct engine *e, struct item *item, int change)
 {
-    e->out_count += (size_t)change;
+    e->window.out_count += (size_t)change;
     item->endpoint->out += (size_t)change;
 }
 
 static struct list *place_list(struct engine *e, struct item *item, enum place place)
 {
     switch (place) {
-    case PLACE_CHOSEN: return &e->chosen;
+    case PLACE_CHOSEN: return &e->window.chosen;
     case PLACE_READY: return &item->endpoint->ready;
-    case PLACE_OUT: return &e->out;
-    case PLACE_JUDGED: return &e->judged;
-    case PLACE_PLANNED: return &e->planned;
-    case PLACE_ZOMBIE: return &e->zombies;
+    case PLACE_OUT: return &e->window.out;
+    case PLACE_JUDGED: return &e->window.judged;
+    case PLACE_PLANNED: return &e->window.planned;
+    case PLACE_ZOMBIE: return &e->window.zombies;
     default: return NULL;
     }
 }
@@ -170,17 +170,17 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
         return;
     list_remove(&item->node);
     if (is_going(item->place) && !is_going(next))
-        suspect_limit_leave(e->suspect_limit, suspicion(&item->m)); /* choose() entered */
+        suspect_limit_leave(e->window.suspect_limit, suspicion(&item->m)); /* choose() entered */
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
     if (is_pledged(item->place))
         item->endpoint->pledged--;
     if (item->place == PLACE_JUDGED)
-        e->judged_count--;
+        e->window.judged_count--;
     if (is_going(item->place))
         count_going(e, item, -1);
     if (is_busy(item->place))
-        e->lane_busy[item->lane]--;
+        e->membership.lane_busy[item->lane]--;
     item->place = PLACE_NONE;
 }
 
@@ -191,7 +191,7 @@ void item_move(struct engine *e, struct item *item, enum place place)
     item_unlink(e, item, place);
     item->place = place;
     if (is_busy(place))
-        e->lane_busy[item->lane]++;
+        e->membership.lane_busy[item->lane]++;
     if (place == PLACE_NONE || place == PLACE_WAITING || place == PLACE_SPLITTING)
         return; /* stream_insert() or item_wait() puts it into its queue */
     list = place_list(e, item, place);
@@ -199,7 +199,7 @@ void item_move(struct engine *e, struct item *item, enum place place)
     if (is_pledged(place))
         item->endpoint->pledged++;
     if (place == PLACE_JUDGED)
-        e->judged_count++;
+        e->window.judged_count++;
     if (is_going(place))
         count_going(e, item, +1);
 }
@@ -251,16 +251,16 @@ void item_free(struct engine *e, struct item *item)
     if (item->stream != NULL)
         stream_set_here(item->stream, item->m.seq, false);
     if (item->row != 0)
-        map_remove(&e->rows, &item->by_row);
-    e->count--;
-    e->bytes -= item->bytes;
+        map_remove(&e->window.rows, &item->by_row);
+    e->window.count--;
+    e->window.bytes -= item->bytes;
     if (item->endpoint != NULL) {
         item->endpoint->count--;
         item->endpoint->bytes -= item->bytes;
         breakers_leave(item->endpoint, item);
     }
-    e->slots[item->slot] = NULL;
-    e->free_slots[e->free_count++] = item->slot;
+    e->window.slots[item->slot] = NULL;
+    e->window.free_slots[e->window.free_count++] = item->slot;
     free(item);
 }
 
@@ -268,18 +268,18 @@ void item_free(struct engine *e, struct item *item)
 
 size_t window_free(const struct engine *e)
 {
-    size_t count = e->count - e->leaving;
+    size_t count = e->window.count - e->window.leaving;
     return e->setting.window_count - min_size(count, e->setting.window_count);
 }
 
 static size_t window_bytes(const struct engine *e)
 {
-    return min_size(e->bytes - e->leaving_bytes, e->setting.window_bytes);
+    return min_size(e->window.bytes - e->window.leaving_bytes, e->setting.window_bytes);
 }
 
 bool window_has_room(const struct engine *e)
 {
-    return window_free(e) > 0 && (window_bytes(e) < e->setting.window_bytes || e->count == e->leaving);
+    return window_free(e) > 0 && (window_bytes(e) < e->setting.window_bytes || e->window.count == e->window.leaving);
 }
 
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us)
@@ -311,18 +311,18 @@ size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t 
 static void drop_holds(struct engine *e, uint64_t lanes)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < e->hold_count; i++)
-        if ((lanes & lane_bit(e->holds[i].lane)) == 0)
-            e->holds[kept++] = e->holds[i];
-    e->hold_count = kept;
-    ASSERT(e->planned_hold_count == 0);
+    for (size_t i = 0; i < e->plan.hold_count; i++)
+        if ((lanes & lane_bit(e->plan.holds[i].lane)) == 0)
+            e->plan.holds[kept++] = e->plan.holds[i];
+    e->plan.hold_count = kept;
+    ASSERT(e->plan.planned_hold_count == 0);
 }
 
 /* Let go of everything in these lanes.  What the transport still has becomes a zombie. */
 void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
 {
-    for (size_t i = 0; i < e->slot_count; i++) {
-        struct item *item = e->slots[i];
+    for (size_t i = 0; i < e->window.slot_count; i++) {
+        struct item *item = e->window.slots[i];
         if (item == NULL || (lanes & lane_bit(item->lane)) == 0 || item->place == PLACE_ZOMBIE)
             continue;
         if (item->place != PLACE_WAITING && !also_busy)
@@ -331,7 +331,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
             breakers_returned(item->endpoint, item);
         if (item->place == PLACE_OUT) {
             receipt_leave(item, false);
-            map_remove(&e->rows, &item->by_row);
+            map_remove(&e->window.rows, &item->by_row);
             item->row = 0;
             item->stream = NULL;
             item_move(e, item, PLACE_ZOMBIE);
@@ -341,7 +341,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
     }
     if (also_busy)
         drop_holds(e, lanes);
-    map_foreach(node, &e->streams) {
+    map_foreach(node, &e->window.streams) {
         struct stream *s = MAP_ENTRY(node, struct stream, node);
         if ((lanes & lane_bit(s->lane)) == 0)
             continue;
