@@ -8,9 +8,11 @@
 
 enum send_outcome {
     SEND_OK,
-    SEND_FAILED,   /* it did not arrive */
-    SEND_UNKNOWN,  /* it may have arrived (answer lost, timeout after sending): counts as a failure, says so */
-    SEND_RETURNED, /* never started (cancelled, shutting down, lease over): counts nothing */
+    SEND_FAILED,    /* it did not arrive */
+    SEND_UNKNOWN,   /* it may have arrived (answer lost, timeout after sending): counts as a failure, says so */
+    SEND_RETURNED,  /* never started (cancelled, shutting down, lease over): counts nothing */
+    SEND_ABANDONED, /* nobody says how it ended: the attempt counts, and it is no failure */
+    SEND_RELEASED,  /* handed back, and it may overtake the failed head of its stream: counts nothing */
 };
 
 /* One message on its way.  Owned by the caller, borrowed until its result was polled. */
@@ -44,6 +46,10 @@ struct delivery_result {
     char code[RESULT_CODE_SIZE]; /* the broker's own */
     char *error;                 /* its text, malloc'ed, may be NULL; the receiver frees it */
     struct send_effect *effects; /* one block each (free() each), may be NULL; the receiver frees */
+    /* For whoever said how it ended: told once whether that is committed (PR_OK) or came too late (PR_STALE,
+     * PR_UNKNOWN).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
+    void (*settled)(void *arg, int answer);
+    void *settled_arg;
 };
 
 #endif

@@ -92,7 +92,7 @@ bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     if (endpoint_has_pause(e, ep, now_us))
         return false;
-    if (ep->setting->concurrency > 0 && ep->out >= endpoint_limit(e, ep))
+    if (ep->out >= ep->room || (ep->setting->concurrency > 0 && ep->out >= endpoint_limit(e, ep)))
         return false;
     return rate_allows(&ep->rate, &ep->setting->rate, endpoint_pledged(ep), now_us) && breakers_allow(ep, now_us);
 }

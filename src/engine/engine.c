@@ -23,6 +23,7 @@ static bool endpoint_init(struct engine *e, size_t i, const struct endpoint_sett
     struct endpoint *ep = &e->endpoints[i];
 
     ep->setting = setting;
+    ep->room = SIZE_MAX;
     ep->index = (unsigned)i;
     ep->key = malloc(ep->setting->name.size + 2);
     list_init(&ep->ready_streams);
@@ -207,14 +208,26 @@ static void settle_success(struct engine *e, struct item *item, int bits, int64_
     judge_complete(e, item, bits);
 }
 
+/* Handed back by its receiver, which says nothing of the endpoint. */
+static void hand_back_counted(struct engine *e, struct item *item, enum verdict_kind kind,
+                              const struct delivery_result *result, int64_t now_us)
+{
+    breakers_returned(item->endpoint, item);
+    judge_simple(e, item, kind, PR_REASON_NONE, PR_STR("receiver"), pr_str(result->error), now_us);
+}
+
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result)
 {
     struct item *item = find_out(e, result->token);
 
     if (item == NULL) {
         e->counts.stale++;
+        if (result->settled != NULL)
+            result->settled(result->settled_arg, PR_STALE);
         return;
     }
+    item->settled = result->settled;
+    item->settled_arg = result->settled_arg;
     if (result->outcome != SEND_RETURNED) {
         int64_t took_us = now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us);
         choose_ended(e, item->endpoint, took_us, now_us);
@@ -236,7 +249,15 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
     case SEND_RETURNED: item_return_unsent(e, item); break;
     case SEND_FAILED:
     case SEND_UNKNOWN: judge_failure(e, item, result, now_us); break;
+    case SEND_ABANDONED: hand_back_counted(e, item, VERDICT_ABANDON, result, now_us); break;
+    case SEND_RELEASED: hand_back_counted(e, item, VERDICT_RELEASE, result, now_us); break;
     }
+}
+
+void engine_set_room(struct engine *e, unsigned endpoint, size_t room)
+{
+    ASSERT(endpoint < e->endpoint_count);
+    e->endpoints[endpoint].room = room;
 }
 
 static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **ret)

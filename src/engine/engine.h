@@ -50,6 +50,7 @@ struct endpoint_setting {
     int64_t timeout_us;       /* from start to deadline */
     unsigned concurrency;     /* out at once at most; 0: no limit of its own */
     bool ahead;               /* ... and some more wait for their turn there: see choose.c */
+    bool asked;               /* its receivers ask for messages: the owner says how many (engine_set_room) */
     struct rate_setting rate; /* what is over it waits, uncounted */
     size_t payload_max;       /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
 };
@@ -138,7 +139,10 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
 /* The endpoint was paused, a breaker of it opened, the lease was lost, the store may have lost commits or rows were changed by
  * hand since this was asked last: what was taken and has not started is to be RETURNED, also of types that may go: they come again with the next cycle. */
 bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
-/* Copies what it keeps; the caller frees the result. */
+/* So many of this endpoint may be out from now on, beside its concurrency: its receivers ask for messages, and what nobody
+ * asked for is not handed out.  SIZE_MAX, as at the start: no such limit. */
+void engine_set_room(struct engine *e, unsigned endpoint, size_t room);
+/* Copies what it keeps, and takes over `settled`; the caller frees the rest of the result. */
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);
 /* A verdict of the owner's own on what engine_take gave, instead of a result (work coordinator). */
 int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);

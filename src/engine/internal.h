@@ -92,6 +92,8 @@ struct item {
     pr_slice *destinations, *holders;
     size_t child_count;
     int *answer; /* the worker's; borrowed until the verdict is committed */
+    void (*settled)(void *arg, int answer); /* see struct delivery_result; NULL: nobody is to be told */
+    void *settled_arg;
 };
 
 struct head {
@@ -209,6 +211,7 @@ struct endpoint {
     size_t pledged;                /* ... of these, chosen or ready */
     size_t ended;                  /* quick results since the last cycle was planned ... */
     size_t pace;                   /* ... and in one cycle, lately */
+    size_t room;                   /* see engine_set_room() */
     bool shut;                     /* when engine_wants_back() was asked last */
     bool tripped; /* the breaker of a type opened since then, or nothing is known to be ours any more */
     struct gap gaps[GAP_WHYS][GAP_SOURCES];
@@ -376,7 +379,8 @@ int item_set_row(struct engine *e, struct item *item, uint64_t row);
 struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: stale */
 uint64_t item_token(const struct item *item);
 void item_wait(struct engine *e, struct item *item, bool at_back);   /* into its stream or the loose ones */
-void item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
+void item_return(struct engine *e, struct item *item, bool at_back);
+void item_tell(struct item *item, int answer); /* whoever said how it ended, if anybody wants to know */ /* hand back, uncounted */
 void item_return_unsent(struct engine *e, struct item *item);        /* it was out, and nothing of it was sent */
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep,
                         int64_t now_us);    /* paused, or its breaker is open */

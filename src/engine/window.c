@@ -226,6 +226,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
            item->place == PLACE_JUDGED);
     receipt_leave(item, true);
     item_drop_verdict(item);
+    item_tell(item, PR_STALE);
     breakers_returned(item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
@@ -243,8 +244,16 @@ void item_return_unsent(struct engine *e, struct item *item)
     item_return(e, item, false);
 }
 
+void item_tell(struct item *item, int answer)
+{
+    if (item->settled != NULL)
+        item->settled(item->settled_arg, answer);
+    item->settled = NULL;
+}
+
 void item_free(struct engine *e, struct item *item)
 {
+    item_tell(item, PR_STALE);
     item_unlink(e, item, PLACE_NONE);
     receipt_leave(item, false);
     item_drop_verdict(item);

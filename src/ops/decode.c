@@ -491,3 +491,13 @@ int decode_messages(const struct decode_input *in, struct arena *arena, struct p
     buf_fini(&d.headers);
     return rc;
 }
+
+int decode_plain(const struct json_t *object, int64_t now_us, struct arena *arena, struct pr_message *ret,
+                 struct pr_error *reterr)
+{
+    struct decoder d = { .arena = arena, .now_us = now_us, .reterr = reterr };
+    buf_init(&d.headers, PR_HEADERS_MAX);
+    int rc = plain(&d, object, ret);
+    buf_fini(&d.headers);
+    return rc;
+}

@@ -31,6 +31,11 @@ struct decode_input {
 PR_MUST_CHECK int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
                                   size_t *ret_count, struct pr_error *reterr);
 
+/* One message as plain JSON; *ret lives in the arena.  Faults as above. */
+struct json_t;
+PR_MUST_CHECK int decode_plain(const struct json_t *object, int64_t now_us, struct arena *arena, struct pr_message *ret,
+                               struct pr_error *reterr);
+
 /* Texts of JSON that are nested deeper than DECODE_DEPTH_MAX are refused before they are parsed: parsing and writing
  * them takes stack for each level. */
 #define DECODE_DEPTH_MAX 100

@@ -125,6 +125,15 @@ static void json_wait(struct json_writer *w, const struct breaker_info *b, int64
     member_time(w, "next_probe_at", b != NULL ? b->until_us : 0);
 }
 
+void message_claimed_json(struct json_writer *w, const struct listed *l)
+{
+    json_begin_object(w);
+    reply_write(w, REPLY_MESSAGE, l);
+    json_stored(w, "headers", l->m.headers, slice_is_json_object(l->m.headers), "{}");
+    json_payload(w, l->m.payload);
+    json_end_object(w);
+}
+
 void message_json(struct json_writer *w, const struct config *config, const struct query_reply *reply,
                   const struct listed *l)
 {

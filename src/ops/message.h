@@ -9,6 +9,8 @@
 /* The object of --json and of the API: the same everywhere.  The reply is the one that it is listed in. */
 void message_json(struct json_writer *w, const struct config *config, const struct query_reply *reply,
                   const struct listed *listed);
+/* The same of one that its receiver has claimed. */
+void message_claimed_json(struct json_writer *w, const struct listed *listed);
 /* Where it is going, for a column: the endpoint, or "" while the routes have not decided. */
 pr_slice message_endpoint(const struct listed *listed);
 /* Of the latest real failure; where there was none, why it died.  "" when it is fine. */

@@ -79,6 +79,7 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
                                                   .suspect_limit = &r->suspect_limit,
                                                   .caller = &r->caller,
                                                   .feed = r->options.feed,
+                                                  .pull = r->options.pull,
                                                   .on_fault = relay_fault,
                                                   .on_fault_arg = r };
         int rc = box_loop_new(&options, &r->box_loops[r->box_loop_count], reterr);

@@ -15,6 +15,7 @@ struct relay_options { /* everything is borrowed until free */
     struct store *store;
     struct log *log;
     struct feed *feed;
+    struct pull *pull; /* where claimers find messages */
     void (*on_fault)(void *arg, const struct pr_error *fault); /* from a box's thread */
     void *on_fault_arg;
 };

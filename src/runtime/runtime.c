@@ -14,6 +14,7 @@
 #include "runtime/config/setting.h"
 #include "runtime/threads/thread.h"
 #include "store/store.h"
+#include "transport/pull.h"
 
 #define MALLOC_ARENAS 2
 
@@ -36,6 +37,7 @@ struct runtime {
     struct relay *relay;
     void *front;
     struct feed *feed;
+    struct pull *pull;
     struct pr_engine_counts past; /* of the relays before this one */
 
     pthread_mutex_t fault_lock;
@@ -71,7 +73,11 @@ struct runtime *runtime_new(struct config *config, const struct runtime_options 
         error_set(reterr, PR_ENOMEM, "out of memory for the runtime");
         return NULL;
     }
-    if (wake_open(&rt->fault_fd, reterr) < 0) {
+    int rc = pull_new(&rt->pull, reterr);
+    if (rc == PR_OK)
+        rc = wake_open(&rt->fault_fd, reterr);
+    if (rc < 0) {
+        pull_free(rt->pull);
         feed_free(rt->feed);
         free(rt);
         return NULL;
@@ -93,6 +99,7 @@ void runtime_free(struct runtime *rt)
     relay_free(rt->relay);
     free_store(rt->store);
     feed_free(rt->feed);
+    pull_free(rt->pull); /* after the relay, which may have something to answer */
     config_free(rt->config);
     arena_fini(&rt->texts);
     wake_close(rt->fault_fd);
@@ -240,6 +247,7 @@ static int make_relay(struct runtime *rt, const struct config *config, struct st
                                            .store = store,
                                            .log = rt->options.log,
                                            .feed = rt->feed,
+                                           .pull = rt->pull,
                                            .on_fault = on_fault,
                                            .on_fault_arg = rt };
     return relay_new(&options, ret_relay, reterr);
@@ -551,6 +559,11 @@ void runtime_leave(struct runtime *rt)
 struct feed *runtime_feed(struct runtime *rt)
 {
     return rt->feed;
+}
+
+struct pull *runtime_pull(struct runtime *rt)
+{
+    return rt->pull;
 }
 
 /* ---- Questions ----------------------------------------------------------------------------------- */

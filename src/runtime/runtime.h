@@ -102,6 +102,8 @@ void runtime_leave(struct runtime *rt);
 
 /* What happens, from the start to the end of the runtime, over all reloads. */
 struct feed *runtime_feed(struct runtime *rt);
+/* Where claimers find messages, likewise. */
+struct pull *runtime_pull(struct runtime *rt);
 
 /* ---- How it is doing ------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/slice.h"
 #include "base/utf8.h"
 #include "base/util.h"
 
@@ -48,6 +49,27 @@ void result_unsent(struct delivery_result *ret, uint64_t token, int reason, cons
     ret->unsent = true;
 }
 
+struct send_effect *effect_of(const struct pr_message *handled, pr_slice box, const struct pr_message *message)
+{
+    struct pr_message m = *message;
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(handled->id, id);
+    if (m.correlation_id.size == 0)
+        m.correlation_id = handled->correlation_id;
+    if (m.causation_id.size == 0)
+        m.causation_id = slice_from(id);
+    struct send_effect *e = malloc(sizeof(*e) + box.size + message_bytes(&m));
+    if (e == NULL)
+        return NULL;
+    char *block = (char *)(e + 1);
+    memcpy(block, box.data, box.size);
+    *e = (struct send_effect){ .box = { block, box.size } };
+    message_copy(&m, block + box.size, &e->message);
+    if (pr_id_is_zero(e->message.id))
+        pr_id_new(&e->message.id);
+    return e;
+}
+
 void delivery_result_fini(struct delivery_result *result)
 {
     free(result->error);
@@ -55,8 +77,11 @@ void delivery_result_fini(struct delivery_result *result)
         next = e->next;
         free(e);
     }
+    if (result->settled != NULL)
+        result->settled(result->settled_arg, PR_STALE);
     result->error = NULL;
     result->effects = NULL;
+    result->settled = NULL;
 }
 
 bool wait_until(int fd, short events, int wake_fd, const struct clock *clock, int64_t deadline_us)

@@ -31,6 +31,10 @@ void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcom
 /* FAILED, and nothing of it went to the other side: the endpoint could not be reached, or the message not be written. */
 void result_unsent(struct delivery_result *ret, uint64_t token, int reason, const char *code, pr_slice error);
 
+/* A message that whoever handled another one sends with its verdict: it belongs to that one, unless it says otherwise, and
+ * has an id.  One block, see struct send_effect; NULL: no memory.  The message was checked. */
+struct send_effect *effect_of(const struct pr_message *handled, pr_slice box, const struct pr_message *message);
+
 static inline const struct clock *config_clock(const struct endpoint_config *config)
 {
     return config->clock != NULL ? config->clock : clock_system();

@@ -57,31 +57,6 @@ PR_API void pr_reached(struct pr_context *context, int status_bits)
     context->bits |= status_bits & ~PR_STATUS_FAILED;
 }
 
-/* One block: the effect, the name of its box, the bytes of its message. */
-static struct send_effect *effect_new(pr_slice box, const struct pr_message *message)
-{
-    struct send_effect *e = malloc(sizeof(*e) + box.size + message_bytes(message));
-    if (e == NULL)
-        return NULL;
-    char *block = (char *)(e + 1);
-    memcpy(block, box.data, box.size);
-    *e = (struct send_effect){ .box = { block, box.size } };
-    message_copy(message, block + box.size, &e->message);
-    if (pr_id_is_zero(e->message.id))
-        pr_id_new(&e->message.id);
-    return e;
-}
-
-/* What a handler sends belongs to what it handles, unless it says otherwise. */
-static void belongs_to(const struct pr_message *handled, char id[PR_ID_TEXT_SIZE], struct pr_message *message)
-{
-    pr_id_format(handled->id, id);
-    if (message->correlation_id.size == 0)
-        message->correlation_id = handled->correlation_id;
-    if (message->causation_id.size == 0)
-        message->causation_id = slice_from(id);
-}
-
 PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const struct pr_message *message,
                               struct pr_error *reterr)
 {
@@ -97,11 +72,7 @@ PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const
     if (context->effect_count >= HANDLER_EFFECTS_MAX)
         return error_set(reterr, PR_ETOOBIG, "a handler can send at most %d messages per call", HANDLER_EFFECTS_MAX);
 
-    struct pr_message follows = *message;
-    char id[PR_ID_TEXT_SIZE];
-    belongs_to(context->delivery->message, id, &follows);
-    message = &follows;
-    struct send_effect *effect = effect_new(box_name, message);
+    struct send_effect *effect = effect_of(context->delivery->message, box_name, message);
     if (effect == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a message of %zu bytes", message_bytes(message));
     *context->effects_end = effect;

@@ -11,7 +11,7 @@
 /* To add a transport: write its file, add its line. */
 static const struct transport_ops *const built_in[] = {
     &transport_handler, &transport_http,   &transport_https, &transport_console,
-    &transport_null,    &transport_exec,   &transport_file,
+    &transport_null,    &transport_exec,   &transport_file,  &transport_pull,
 #ifdef POSTRIDER_REDIS
     &transport_redis,   &transport_rediss,
 #endif

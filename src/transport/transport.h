@@ -57,6 +57,8 @@ struct endpoint_config {
     size_t allow_network_count;
     pr_handler handler; /* handler transport: resolved by the runtime */
     void *handler_user;
+    struct pull *pull; /* pull transport: where claimers come to; NULL: nobody can */
+    const char *box;   /* ... and whose messages they are */
     const struct clock *clock; /* NULL: the system's */
     struct log *log;
     int wake_fd; /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
@@ -67,6 +69,7 @@ enum transport_promise {
     TRANSPORT_LOSSY = 2,   /* SEND_OK does not mean durable */
     TRANSPORT_REMOTE = 4,  /* goes over a network */
     TRANSPORT_INSIDE = 8,  /* runs a user's code in our process: a message can be the death of it */
+    TRANSPORT_ASKED = 16,  /* takes only what its receivers ask for: see pull.h */
 };
 
 struct transport_ops {
@@ -125,6 +128,7 @@ extern const struct transport_ops transport_http;
 extern const struct transport_ops transport_https;
 extern const struct transport_ops transport_exec;
 extern const struct transport_ops transport_file;
+extern const struct transport_ops transport_pull;
 extern const struct transport_ops transport_redis, transport_rediss;
 extern const struct transport_ops transport_amqp, transport_amqps; /* with librabbitmq */
 extern const struct transport_ops transport_amqp1;                 /* with libqpid-proton */

@@ -98,6 +98,9 @@ void api_endpoints(struct api *x);
 void api_endpoint_pause(struct api *x);
 void api_endpoint_resume(struct api *x);
 void api_endpoint_test(struct api *x);
+void api_claims(struct api *x);
+void api_claims_end(struct api *x); /* complete fail abandon release */
+void api_claims_renew(struct api *x);
 void api_streams(struct api *x);
 void api_streams_release(struct api *x);
 void api_boxes(struct api *x);

@@ -22,8 +22,9 @@ const char *body_field_type(pr_slice name)
 {
     static const struct {
         const char *name, *type;
-    } types[] = { { "ids", "array" },       { "letters", "array" },  { "filter", "object" }, { "headers", "object" },
-                  { "dry_run", "boolean" }, { "canary", "integer" }, { "rate", NULL },       { "payload", NULL } };
+    } types[] = { { "ids", "array" },     { "claims", "array" },   { "max", "integer" },     { "letters", "array" },
+                  { "filter", "object" }, { "headers", "object" }, { "dry_run", "boolean" }, { "canary", "integer" },
+                  { "rate", NULL },       { "payload", NULL } };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (slice_eq_cstr(name, types[i].name))
             return types[i].type;

@@ -14,18 +14,23 @@
 
 #define GET_(path, role, answer, summary, params, statuses)                                                            \
     {                                                                                                                  \
-        "GET", path, role, ROUTE_JSON, BODY_NONE, answer, summary, params, "", statuses                                \
+        "GET", path, role, ROUTE_JSON, BODY_NONE, answer, summary, params, "", statuses, false                         \
     }
 #define POST_(path, answer, summary, fields, statuses)                                                                 \
     {                                                                                                                  \
-        "POST", path, ROLE_OPERATOR, ROUTE_JSON, BODY_JSON, answer, summary, "", fields, statuses                      \
+        "POST", path, ROLE_OPERATOR, ROUTE_JSON, BODY_JSON, answer, summary, "", fields, statuses, false               \
+    }
+
+#define CLAIM_(path, answer, summary, fields, statuses)                                                                \
+    {                                                                                                                  \
+        "POST", path, ROLE_OPERATOR, ROUTE_JSON, BODY_JSON, answer, summary, "", fields, statuses, true                \
     }
 
 /* Statuses that begin with 2 are those of success. */
 const struct api_route routes[] = {
     { "POST", "/v1/messages", ROLE_OPERATOR, ROUTE_JSON, BODY_MESSAGES, api_messages_send,
       "Stores messages, all or none: CloudEvents (binary, structured, batch) or plain JSON.", "box", "",
-      "202 404 413 422 507" },
+      "202 404 413 422 507", false },
     GET_("/v1/messages", ROLE_VIEWER, api_messages_list, "Lists the messages that match a filter, page by page.",
          FILTER, "200 404"),
     GET_("/v1/messages/{id}", ROLE_VIEWER, api_message, "Shows a message with its history, and what comes next.", "",
@@ -75,6 +80,20 @@ const struct api_route routes[] = {
     POST_("/v1/endpoints/{name}/resume", api_endpoint_resume, "Resumes an endpoint.", "why", "200 404"),
     POST_("/v1/endpoints/{name}/test", api_endpoint_test,
           "Stores a test message (type postrider.test) for an endpoint.", "why", "202 404"),
+    CLAIM_(
+        "/v1/claims", api_claims,
+        "Claims messages for a worker: at most `max`, waiting up to `wait` for the first. Each has a token, which ends "
+        "the claim; a claim that is not ended in time is abandoned and counts as an attempt.",
+        "box endpoint max wait", "200 404"),
+    CLAIM_("/v1/claims/complete", api_claims_end, "Completes claimed messages, and stores what they send with them.",
+           "claims*", "200"),
+    CLAIM_("/v1/claims/fail", api_claims_end,
+           "Reports that claimed messages failed; the endpoint's rules and retries apply.", "claims*", "200"),
+    CLAIM_("/v1/claims/abandon", api_claims_end, "Hands claimed messages back; the attempt counts.", "claims*", "200"),
+    CLAIM_("/v1/claims/release", api_claims_end,
+           "Hands claimed messages back uncounted; they may overtake the failed head of their stream.", "claims*",
+           "200"),
+    CLAIM_("/v1/claims/renew", api_claims_renew, "Gives claims more time.", "claims* for", "200"),
     GET_("/v1/streams", ROLE_VIEWER, api_streams,
          "Lists streams whose head failed; blocked=1: only those with waiting messages.",
          "box endpoint stream blocked limit after", "200 404"),
@@ -92,9 +111,9 @@ const struct api_route routes[] = {
          "200"),
     { "GET", "/v1/events", ROLE_VIEWER, ROUTE_EVENTS, BODY_NONE, NULL,
       "Streams events as server-sent events; slow clients are disconnected with an event that says so.",
-      "kind box endpoint", "", "200" },
+      "kind box endpoint", "", "200", false },
     { "GET", "/metrics", ROLE_VIEWER, ROUTE_TEXT, BODY_NONE, api_metrics,
-      "Reports metrics in the Prometheus text format.", "", "", "200" },
+      "Reports metrics in the Prometheus text format.", "", "", "200", false },
     GET_("/health", ROLE_VIEWER, api_health, "Reports health with advice, including the watchdog's warnings.", "",
          "200"),
     GET_("/health/live", ROLE_NONE, api_live, "Reports whether the process is alive: whether its loops make progress.",

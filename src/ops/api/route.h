@@ -29,6 +29,7 @@ struct api_route {
     const char *params;   /* names of query parameters, separated by blanks; "" : none */
     const char *fields;   /* names of the members of a JSON body; a '*' behind one that is needed */
     const char *statuses; /* that it may answer with, beside those of every route */
+    bool waits;           /* it may take long: a reload does not wait for it, and x->in is not there */
 };
 
 extern const struct api_route routes[];

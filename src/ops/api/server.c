@@ -318,7 +318,7 @@ static void answer(struct request *r)
     x->input.body = buf_slice(&r->body);
     if (x->route->body == BODY_JSON && !take_json(r))
         return;
-    if (x->route->role == ROLE_NONE) { /* health: also while it does not run */
+    if (x->route->role == ROLE_NONE || x->route->waits) { /* health: also while it does not run */
         x->route->answer(x);
         return;
     }

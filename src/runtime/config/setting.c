@@ -131,6 +131,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
     if (rc < 0)
         return rc;
 
+    const unsigned promises = transport_find(transport_scheme(t->url))->promises;
     s->is_inline[s->endpoint_count] = c->mode;
     s->digests[s->endpoint_count] = c->digest;
     s->endpoints[s->endpoint_count++] = (struct endpoint_setting){
@@ -143,7 +144,8 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .payload_max = (size_t)c->payload_max,
         .timeout_us = c->timeout_us,
         .concurrency = (unsigned)transport_capacity(t),
-        .ahead = (transport_find(transport_scheme(t->url))->promises & TRANSPORT_INSIDE) == 0,
+        .ahead = (promises & (TRANSPORT_INSIDE | TRANSPORT_ASKED)) == 0,
+        .asked = (promises & TRANSPORT_ASKED) != 0,
     };
     return PR_OK;
 }

@@ -15,6 +15,7 @@
 #include "runtime/threads/transport_thread.h"
 #include "runtime/threads/inline_results.h"
 #include "transport/delivery.h"
+#include "transport/pull.h"
 
 #define TAKE_MAX 256
 #define REST_MAX_US PR_SECONDS(1)          /* so that the loop is seen to be alive */
@@ -129,6 +130,7 @@ static void box_loop_settle(struct box_loop *d)
     for (size_t i = 0; i < d->heard.count; i++) {
         box_loop_check_effects(d, &d->heard.entries[i]);
         engine_result(d->engine, now, &d->heard.entries[i]);
+        d->heard.entries[i].settled = NULL; /* the engine has it */
         delivery_result_fini(&d->heard.entries[i]);
     }
     d->heard.count = 0;
@@ -325,12 +327,48 @@ static int64_t box_loop_cycle_after_us(const struct box_loop *d)
     return d->phase == STOP_NOT ? max64(d->trouble_until_us, d->cycle_after_us) : d->trouble_until_us;
 }
 
+/* ---- Endpoints whose receivers ask for messages --------------------------------------------- */
+
+static bool is_asked(const struct box_loop *d, size_t endpoint)
+{
+    return d->options.pull != NULL && d->options.setting->endpoints[endpoint].asked;
+}
+
+/* Those that are new, too.  Without memory nobody can claim from the new one; a later reload tries again. */
+static void box_loop_attach(struct box_loop *d)
+{
+    struct pr_error error;
+    for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
+        if (is_asked(d, i) && pull_attach(d->options.pull, d->options.setting->endpoints[i].name,
+                                          slice_from(box_loop_name(d)), d->wake_fd, &error) < 0)
+            log_emit(box_loop_log(d), LOG_ERROR, "claims_unavailable", LOG_STR("box", box_loop_name(d)),
+                     LOG_STR("error", error.text));
+}
+
+/* Those that nobody asks any more by the next setting; NULL: all. */
+static void box_loop_detach(struct box_loop *d, const struct setting *next)
+{
+    for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
+        if (is_asked(d, i) && (next == NULL || !next->endpoints[i].asked))
+            pull_detach(d->options.pull, d->options.setting->endpoints[i].name, slice_from(box_loop_name(d)));
+}
+
+static void box_loop_set_room(struct box_loop *d)
+{
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++)
+        engine_set_room(d->engine, i,
+                        is_asked(d, i) ? pull_room(d->options.pull, d->options.setting->endpoints[i].name,
+                                                   slice_from(box_loop_name(d)))
+                                       : SIZE_MAX);
+}
+
 static void box_loop_cycle(struct box_loop *d)
 {
     const struct cycle *cycle;
     const struct cycle_reply *reply;
     struct pr_error fault = { 0 };
     int64_t asked = now_us();
+    box_loop_set_room(d);
     if (asked < box_loop_cycle_after_us(d) || !engine_plan(d->engine, asked, d->changed, &cycle))
         return;
     FAILPOINT("runtime.before_cycle");
@@ -361,9 +399,11 @@ static void box_loop_cycle(struct box_loop *d)
 static bool box_loop_give(struct box_loop *d, size_t endpoint, const struct delivery *const *list, size_t count,
                           struct pr_error *reterr)
 {
+    struct endpoint_config config = d->options.setting->transports[endpoint];
+    config.pull = d->options.pull;
+    config.box = box_loop_name(d);
     if (d->transport_threads[endpoint] == NULL &&
-        transport_thread_new(&d->options.setting->transports[endpoint], &d->results, &d->transport_threads[endpoint],
-                             reterr) < 0)
+        transport_thread_new(&config, &d->results, &d->transport_threads[endpoint], reterr) < 0)
         return false;
     if (transport_thread_give(d->transport_threads[endpoint], list, count))
         return true;
@@ -471,7 +511,9 @@ static void box_loop_follow(struct box_loop *d, const struct setting *s)
         rc = box_loop_retune_engine(d, s, &states);
     arena_fini(&arena);
     if (rc == PR_OK) {
+        box_loop_detach(d, s);
         d->options.setting = s;
+        box_loop_attach(d);
         d->changed = true;
         box_loop_publish(d, now_us());
     }
@@ -668,6 +710,7 @@ static void box_loop_rest(struct box_loop *d)
 static void box_loop_end(struct box_loop *d, bool left_behind)
 {
     box_loop_recall(d, RECALL_QUIT);
+    box_loop_detach(d, NULL);
     store_session_close(&d->session);
     box_loop_publish(d, now_us());
     if (is_final(d->trouble.code))
@@ -683,6 +726,7 @@ static void *box_loop_run(void *arg)
 {
     struct box_loop *d = arg;
     bool left_behind = false;
+    box_loop_attach(d);
     for (;;) {
         box_loop_hear(d);
         box_loop_settle(d);

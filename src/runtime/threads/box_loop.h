@@ -23,6 +23,7 @@ struct box_loop_options { /* everything is borrowed until free */
     struct suspect_limit *suspect_limit; /* of all boxes: they share one process, and one death */
     struct caller *caller;               /* for rules */
     struct feed *feed;                   /* may be NULL */
+    struct pull *pull;                   /* where claimers find messages; may be NULL */
     /* Called once, from the box's thread, when a fault has ended it. */
     void (*on_fault)(void *arg, const struct pr_error *fault);
     void *on_fault_arg;

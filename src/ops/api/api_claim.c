@@ -1,0 +1,281 @@
+/* /v1/claims: workers of any language come for messages, and say what became of each. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "ops/member.h"
+#include "ops/message.h"
+#include "ops/api/api.h"
+#include "transport/delivery.h"
+#include "transport/pull.h"
+
+#define WAIT_MAX_US PR_SECONDS(60)
+#define COMMIT_WAIT_US PR_SECONDS(30) /* then the answer is "pending" */
+#define EFFECTS_MAX 1000              /* messages that one claim may send */
+
+static int64_t now_us(void)
+{
+    return clock_wall_us(clock_system());
+}
+
+/* ---- Claiming --------------------------------------------------------------------------------- */
+
+static void claim_json(void *arg, const struct pull_claim *claim)
+{
+    struct api *x = arg;
+    struct listed listed = {
+        .m = *claim->message, .box = claim->box, .endpoint = claim->endpoint, .state = STATE_IN_FLIGHT
+    };
+    listed.m.attempts = claim->attempt;
+    json_begin_object(&x->w);
+    json_key(&x->w, "token");
+    json_cstr(&x->w, claim->token);
+    json_key(&x->w, "attempt");
+    json_int(&x->w, claim->attempt);
+    member_time(&x->w, "expires_at", time_add(now_us(), claim->left_us));
+    json_key(&x->w, "message");
+    message_claimed_json(&x->w, &listed);
+    json_end_object(&x->w);
+}
+
+/* A member of the body, or of a claim in it.  False: answered. */
+static bool span_of(struct api *x, const char *name, const json_t *value, int64_t max_us, int64_t *ret_us)
+{
+    const char *text = json_string_value(value);
+    if (value == NULL ||
+        (text != NULL && duration_parse(slice_from(text), ret_us) == PR_OK && *ret_us >= 0 && *ret_us <= max_us))
+        return true;
+    api_error(x, 400, "invalid", "use 500ms, 20s or 5m", "%s: not a duration of at most %d s", name,
+              (int)(max_us / PR_SECONDS(1)));
+    return false;
+}
+
+void api_claims(struct api *x)
+{
+    const json_t *max = json_object_get(x->json, "max");
+    struct pull_request request = { .box = slice_from(body_text(x, "box")), .max = 1 };
+    struct pr_error error;
+    if (!body_endpoint(x, &request.endpoint) ||
+        !span_of(x, "wait", json_object_get(x->json, "wait"), WAIT_MAX_US, &request.wait_us))
+        return;
+    if (max != NULL && (json_integer_value(max) < 1 || json_integer_value(max) > PULL_MAX)) {
+        api_error(x, 400, "invalid", "", "max: must be 1 to %d", PULL_MAX);
+        return;
+    }
+    request.max = max != NULL ? (size_t)json_integer_value(max) : request.max;
+    request.box = request.box.size > 0 ? request.box : PR_STR("inbox");
+    json_begin_object(&x->w);
+    json_key(&x->w, "claims");
+    json_begin_array(&x->w);
+    int rc = pull_take(runtime_pull(x->rt), &request, claim_json, x, &error);
+    json_end_array(&x->w);
+    json_end_object(&x->w);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    }
+}
+
+/* ---- Ending ----------------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *claim, const char *name)
+{
+    return json_string_value(json_object_get(claim, name));
+}
+
+/* Is it an object, and are its members known and of the right types?  False: answered. */
+static bool claim_is_right(struct api *x, json_t *claim, const char *const *members, size_t count)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(claim) || !json_is_string(json_object_get(claim, "token"))) {
+        api_error(x, 400, "invalid", "", "claims: each entry needs a token");
+        return false;
+    }
+    json_object_foreach(claim, key, value)
+    {
+        size_t i = 0;
+        while (i < count && strcmp(key, members[i]) != 0)
+            i++;
+        bool right = strcmp(key, "effects") == 0  ? json_is_array(value)
+                     : strcmp(key, "status") == 0 ? json_is_integer(value)
+                                                  : json_is_string(value);
+        if (i < count && right)
+            continue;
+        api_error(x, 400, "invalid", "see GET /openapi.json", "claims: %s \"%.60s\"",
+                  i < count ? "wrong type of" : "unknown member", key);
+        return false;
+    }
+    return true;
+}
+
+static int effect_decode(struct api *x, json_t *object, struct pull_effect *ret, struct pr_error *reterr)
+{
+    const char *box = text_of(object, "box");
+    json_t *message = json_is_object(object) ? json_copy(object) : json_incref(object);
+    ret->box = box != NULL ? slice_dup(&x->arena, slice_from(box)) : PR_STR("outbox");
+    if (json_is_object(message))
+        json_object_del(message, "box");
+    int rc = decode_plain(message, now_us(), &x->arena, &ret->message, reterr);
+    json_decref(message);
+    if (rc == PR_OK && !name_is_valid(ret->box))
+        rc = error_set(reterr, PR_EINVAL, "box: \"%.60s\" is not a name of a box", box);
+    return rc == PR_OK ? message_check(&ret->message, PR_PAYLOAD_MAX, reterr) : rc;
+}
+
+/* Messages that are stored with the verdict.  False: answered. */
+static bool effects_decode(struct api *x, const json_t *list, struct pull_verdict *v)
+{
+    size_t count = json_array_size(list);
+    struct pull_effect *effects = arena_alloc_array(&x->arena, count, sizeof *effects);
+    struct pr_error error = { 0 };
+    int rc = effects != NULL ? PR_OK : error_set(&error, PR_ENOMEM, "out of memory for %zu messages", count);
+    if (count > EFFECTS_MAX)
+        rc = error_set(&error, PR_ETOOBIG, "effects: at most %d messages", EFFECTS_MAX);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        rc = effect_decode(x, json_array_get(list, i), &effects[i], &error);
+    v->effects = effects;
+    v->effect_count = count;
+    if (rc == PR_OK)
+        return true;
+    error.code = rc;
+    api_fault(x, &error);
+    return false;
+}
+
+static bool fail_decode(struct api *x, const json_t *claim, struct delivery_result *ret)
+{
+    const char *reason = text_of(claim, "reason"), *error = text_of(claim, "error"), *code = text_of(claim, "code");
+    int number = reason != NULL ? (int)reason_parse(slice_from(reason)) : PR_REASON_UNKNOWN;
+    int64_t after_us = 0;
+    if (number == PR_REASON_NONE) {
+        api_error(x, 400, "invalid", "use handler_exception, validation_failure, dependency_failure, ...",
+                  "reason: \"%.60s\" is unknown", reason);
+        return false;
+    }
+    if (!span_of(x, "retry_after", json_object_get(claim, "retry_after"), PR_SECONDS(86400), &after_us))
+        return false;
+    result_failed(ret, 0, SEND_FAILED, number, code != NULL ? code : "", slice_from(error));
+    ret->retry_after_us = after_us;
+    return true;
+}
+
+static enum send_outcome outcome_of(const struct api *x)
+{
+    const char *verb = strrchr(x->route->path, '/');
+    return strcmp(verb, "/complete") == 0  ? SEND_OK
+           : strcmp(verb, "/fail") == 0    ? SEND_FAILED
+           : strcmp(verb, "/abandon") == 0 ? SEND_ABANDONED
+                                           : SEND_RELEASED;
+}
+
+static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outcome, struct pull_verdict *v)
+{
+    static const char *const members[] = { "token", "status", "reason", "error", "code", "retry_after", "effects" };
+    if (!claim_is_right(x, claim, members, ARRAY_LENGTH(members)))
+        return false;
+    *v = (struct pull_verdict){ .token = slice_from(text_of(claim, "token")), .result.outcome = outcome };
+    if (outcome == SEND_FAILED && !fail_decode(x, claim, &v->result))
+        return false;
+    if (outcome == SEND_ABANDONED && text_of(claim, "error") != NULL)
+        v->result.error = strdup(text_of(claim, "error"));
+    v->result.bits = (int)json_integer_value(json_object_get(claim, "status")) & ~PR_STATUS_FAILED;
+    if (json_object_get(claim, "effects") == NULL)
+        return true;
+    if (outcome == SEND_OK)
+        return effects_decode(x, json_object_get(claim, "effects"), v);
+    api_error(x, 400, "invalid", "", "effects: only with complete");
+    return false;
+}
+
+static const char *answer_word(enum pull_answer answer)
+{
+    static const char *const words[] = {
+        [PULL_OK] = "ok", [PULL_STALE] = "stale", [PULL_UNKNOWN] = "unknown", [PULL_PENDING] = "pending"
+    };
+    return words[answer];
+}
+
+/* The list of claims; NULL: answered. */
+static json_t *claims_of(struct api *x)
+{
+    json_t *claims = json_object_get(x->json, "claims");
+    size_t count = json_array_size(claims);
+    if (count > 0 && count <= PULL_MAX)
+        return claims;
+    api_error(x, 400, "invalid", "", "claims: needs 1 to %d entries", PULL_MAX);
+    return NULL;
+}
+
+static void result_json(struct api *x, pr_slice token, enum pull_answer answer)
+{
+    json_begin_object(&x->w);
+    json_key(&x->w, "token");
+    json_slice(&x->w, token);
+    json_key(&x->w, "result");
+    json_cstr(&x->w, answer_word(answer));
+}
+
+void api_claims_end(struct api *x)
+{
+    json_t *claims = claims_of(x);
+    size_t count = json_array_size(claims), decoded = 0;
+    struct pull_verdict *verdicts = arena_alloc_array(&x->arena, count, sizeof *verdicts);
+    struct pr_error error;
+    if (claims == NULL)
+        return;
+    if (verdicts == NULL) {
+        api_error(x, 503, "no_memory", "", "out of memory for %zu claims", count);
+        return;
+    }
+    memset(verdicts, 0, count * sizeof *verdicts);
+    while (decoded < count && verdict_decode(x, json_array_get(claims, decoded), outcome_of(x), &verdicts[decoded]))
+        decoded++;
+    if (decoded < count) { /* all or none: what is wrong is answered */
+        for (size_t i = 0; i <= decoded; i++)
+            delivery_result_fini(&verdicts[i].result);
+        return;
+    }
+    int rc = pull_end(runtime_pull(x->rt), verdicts, count, COMMIT_WAIT_US, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return;
+    }
+    json_begin_object(&x->w);
+    json_key(&x->w, "results");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < count; i++) {
+        result_json(x, verdicts[i].token, verdicts[i].answer);
+        json_end_object(&x->w);
+    }
+    json_end_array(&x->w);
+    json_end_object(&x->w);
+}
+
+void api_claims_renew(struct api *x)
+{
+    static const char *const members[] = { "token" };
+    json_t *claims = claims_of(x);
+    int64_t span_us = 0, left_us = 0;
+    if (claims == NULL || !span_of(x, "for", json_object_get(x->json, "for"), PR_SECONDS(86400), &span_us))
+        return;
+    for (size_t i = 0; i < json_array_size(claims); i++)
+        if (!claim_is_right(x, json_array_get(claims, i), members, ARRAY_LENGTH(members)))
+            return;
+    json_begin_object(&x->w);
+    json_key(&x->w, "results");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < json_array_size(claims); i++) {
+        pr_slice token = slice_from(text_of(json_array_get(claims, i), "token"));
+        enum pull_answer answer = pull_renew(runtime_pull(x->rt), token, span_us, &left_us);
+        result_json(x, token, answer);
+        if (answer == PULL_OK)
+            member_time(&x->w, "expires_at", time_add(now_us(), left_us));
+        json_end_object(&x->w);
+    }
+    json_end_array(&x->w);
+    json_end_object(&x->w);
+}

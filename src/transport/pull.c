@@ -1,0 +1,600 @@
+#include "transport/pull.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "transport/delivery.h"
+
+/* Those who ask for little and often find what came meanwhile; then it goes back, and others may have it. */
+#define OFFER_US PR_MILLISECONDS(100)
+
+struct claim {
+    struct list_node node;     /* offered, claimed or ended of its shelf */
+    struct map_node by_number; /* while it is claimed */
+    struct pull_shelf *shelf;
+    const void *owner;               /* the transport that has it */
+    const struct delivery *delivery; /* until it has ended */
+    uint64_t number, secret;
+    int64_t span_us, expires_us;
+    struct delivery_result result; /* when it has ended */
+};
+
+struct pull_shelf {
+    struct list_node node;
+    struct pull *pull;
+    char *endpoint, *box;
+    bool attached;
+    int wake_fd;   /* the box loop's */
+    int ended_fd;  /* the transport's */
+    size_t demand; /* messages that claimers wait for */
+    struct list offered, claimed, ended;
+    size_t offered_count, claimed_count;
+    int64_t surplus_us;  /* since when more is offered than asked for; 0: it is not */
+    int64_t expiring_us; /* no claim ends before by itself */
+};
+
+struct pull {
+    pthread_mutex_t lock; /* over all of it */
+    pthread_cond_t moved; /* something was offered, answered, or detached */
+    struct list shelves;  /* never freed before the end: a box that stops may start again */
+    struct map claims;    /* by number */
+    uint64_t tag;         /* of this process, in its tokens */
+    uint64_t last_number;
+};
+
+/* Whoever ended claims, and waits.  It is freed by the last who knows it. */
+struct waiting {
+    struct pull *pull;
+    size_t refs, pending;
+    struct told {
+        struct waiting *waiting;
+        struct pull_verdict *verdict; /* NULL: nobody waits any more */
+    } told[];
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+static void pull_lock(struct pull *p)
+{
+    ASSERT(pthread_mutex_lock(&p->lock) == 0);
+}
+
+static void pull_unlock(struct pull *p)
+{
+    ASSERT(pthread_mutex_unlock(&p->lock) == 0);
+}
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0)
+        ASSERT(errno == EAGAIN); /* it is readable already */
+}
+
+/* With the lock; at most until then. */
+static void pull_wait(struct pull *p, int64_t until_us)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    int64_t left_us = max64(time_sub(until_us, now_us()), 0);
+    int64_t end_ns = end.tv_nsec + left_us % 1000000 * 1000;
+    end.tv_sec += left_us / 1000000 + end_ns / 1000000000;
+    end.tv_nsec = end_ns % 1000000000;
+    pthread_cond_timedwait(&p->moved, &p->lock, &end);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+int pull_new(struct pull **ret, struct pr_error *reterr)
+{
+    struct pull *p = calloc(1, sizeof *p);
+    pthread_condattr_t attr;
+    if (p == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for claims");
+    if (random_bytes_os(&p->tag, sizeof p->tag) < 0) {
+        free(p);
+        return error_set(reterr, PR_EIO, "no random numbers from the operating system");
+    }
+    ASSERT(pthread_mutex_init(&p->lock, NULL) == 0);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    ASSERT(pthread_cond_init(&p->moved, &attr) == 0);
+    pthread_condattr_destroy(&attr);
+    list_init(&p->shelves);
+    map_init(&p->claims);
+    *ret = p;
+    return PR_OK;
+}
+
+static void claims_free(struct list *list)
+{
+    list_foreach(node, list) {
+        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        delivery_result_fini(&c->result);
+        free(c);
+    }
+}
+
+static void shelf_free(struct pull_shelf *s)
+{
+    claims_free(&s->offered);
+    claims_free(&s->claimed);
+    claims_free(&s->ended);
+    if (s->ended_fd >= 0)
+        close(s->ended_fd);
+    free(s->endpoint);
+    free(s->box);
+    free(s);
+}
+
+void pull_free(struct pull *p)
+{
+    if (p == NULL)
+        return;
+    list_foreach(node, &p->shelves)
+        shelf_free(LIST_ENTRY(node, struct pull_shelf, node));
+    map_fini(&p->claims);
+    pthread_cond_destroy(&p->moved);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* ---- Shelves -------------------------------------------------------------------------------- */
+
+static struct pull_shelf *shelf_of(const struct pull *p, pr_slice endpoint, pr_slice box)
+{
+    list_foreach(node, &p->shelves) {
+        struct pull_shelf *s = LIST_ENTRY(node, struct pull_shelf, node);
+        if (slice_eq_cstr(endpoint, s->endpoint) && slice_eq_cstr(box, s->box))
+            return s;
+    }
+    return NULL;
+}
+
+static struct pull_shelf *shelf_new(struct pull *p, pr_slice endpoint, pr_slice box)
+{
+    struct pull_shelf *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    s->pull = p;
+    s->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->endpoint = strndup(endpoint.data, endpoint.size);
+    s->box = strndup(box.data, box.size);
+    s->expiring_us = INT64_MAX;
+    list_init(&s->offered);
+    list_init(&s->claimed);
+    list_init(&s->ended);
+    if (s->ended_fd < 0 || s->endpoint == NULL || s->box == NULL) {
+        shelf_free(s);
+        return NULL;
+    }
+    list_push_back(&p->shelves, &s->node);
+    return s;
+}
+
+int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd, struct pr_error *reterr)
+{
+    pull_lock(p);
+    struct pull_shelf *s = shelf_of(p, endpoint, box);
+    if (s == NULL)
+        s = shelf_new(p, endpoint, box);
+    if (s != NULL) {
+        s->attached = true;
+        s->wake_fd = wake_fd;
+    }
+    pull_unlock(p);
+    return s != NULL ? PR_OK
+                     : error_set(reterr, PR_ENOMEM, "out of memory for the endpoint %.*s", SLICE_ARGS(endpoint));
+}
+
+/* The result is set. */
+static void claim_end(struct claim *c, struct list *list)
+{
+    struct pull_shelf *s = c->shelf;
+    c->result.token = c->delivery->token;
+    c->delivery = NULL;
+    list_remove(&c->node);
+    if (list == &s->claimed) {
+        map_remove(&s->pull->claims, &c->by_number);
+        s->claimed_count--;
+    } else {
+        s->offered_count--;
+    }
+    if (list_is_empty(&s->ended))
+        ring(s->ended_fd);
+    list_push_back(&s->ended, &c->node);
+}
+
+static void claim_return(struct claim *c)
+{
+    c->result = (struct delivery_result){ .outcome = SEND_RETURNED };
+    claim_end(c, &c->shelf->offered);
+}
+
+static void claim_abandon(struct claim *c, const char *why)
+{
+    c->result = (struct delivery_result){ .outcome = SEND_ABANDONED, .error = strdup(why) };
+    claim_end(c, &c->shelf->claimed);
+}
+
+/* owner NULL: whoever has them. */
+static void shelf_return_all(struct pull_shelf *s, const void *owner)
+{
+    list_foreach(node, &s->offered) {
+        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        if (owner == NULL || c->owner == owner)
+            claim_return(c);
+    }
+}
+
+void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box)
+{
+    pull_lock(p);
+    struct pull_shelf *s = shelf_of(p, endpoint, box);
+    if (s != NULL) {
+        s->attached = false;
+        s->wake_fd = -1;
+        shelf_return_all(s, NULL);
+        list_foreach(node, &s->claimed)
+            claim_abandon(LIST_ENTRY(node, struct claim, node), "its instance stopped");
+        pthread_cond_broadcast(&p->moved);
+    }
+    pull_unlock(p);
+}
+
+size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box)
+{
+    pull_lock(p);
+    const struct pull_shelf *s = shelf_of(p, endpoint, box);
+    size_t room = s != NULL ? s->claimed_count + s->demand : 0;
+    pull_unlock(p);
+    return room;
+}
+
+/* ---- Claiming ------------------------------------------------------------------------------- */
+
+/* NULL: the fault says why. */
+static struct pull_shelf *shelf_for(struct pull *p, const struct pull_request *r, struct pr_error *reterr)
+{
+    struct pull_shelf *found = NULL;
+    list_foreach(node, &p->shelves) {
+        struct pull_shelf *s = LIST_ENTRY(node, struct pull_shelf, node);
+        if (!s->attached || !slice_eq_cstr(r->box, s->box) ||
+            (r->endpoint.size > 0 && !slice_eq_cstr(r->endpoint, s->endpoint)))
+            continue;
+        if (found != NULL) {
+            error_set(reterr, PR_EINVAL, "several endpoints of box %s are pulled from: name one (%s, %s, ...)", s->box,
+                      found->endpoint, s->endpoint);
+            return NULL;
+        }
+        found = s;
+    }
+    if (found == NULL && r->endpoint.size > 0)
+        error_set(reterr, PR_ENOTFOUND, "no endpoint \"%.*s\" with url: pull: is used by box %.*s",
+                  SLICE_ARGS(r->endpoint), SLICE_ARGS(r->box));
+    else if (found == NULL)
+        error_set(reterr, PR_ENOTFOUND,
+                  "nothing can be claimed from box %.*s: it needs an endpoint with url: pull:, and a route to it",
+                  SLICE_ARGS(r->box));
+    return found;
+}
+
+static void token_write(const struct claim *c, char text[PULL_TOKEN_SIZE])
+{
+    snprintf(text, PULL_TOKEN_SIZE, "%016" PRIx64 "-%016" PRIx64 "-%" PRIx64, c->shelf->pull->tag, c->secret,
+             c->number);
+}
+
+/* The first that is offered.  False: no memory or no randomness, and it is returned. */
+static bool claim_begin(struct pull_shelf *s, struct claim *c, int64_t now)
+{
+    c->number = s->pull->last_number + 1;
+    if (random_bytes_os(&c->secret, sizeof c->secret) < 0 ||
+        map_insert(&s->pull->claims, &c->by_number, c->number) < 0) {
+        claim_return(c);
+        return false;
+    }
+    s->pull->last_number++;
+    list_remove(&c->node);
+    s->offered_count--;
+    list_push_back(&s->claimed, &c->node);
+    s->claimed_count++;
+    c->expires_us = time_add(now, c->span_us);
+    if (c->expires_us < s->expiring_us) {
+        s->expiring_us = c->expires_us;
+        ring(s->ended_fd); /* the transport looks again then */
+    }
+    return true;
+}
+
+static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, void *arg)
+{
+    int64_t now = now_us();
+    size_t count = 0;
+    list_foreach(node, &s->offered) {
+        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        char token[PULL_TOKEN_SIZE];
+        if (count == max)
+            break;
+        if (!delivery_may_start(c->delivery, now)) {
+            claim_return(c); /* the lease is about to end */
+            continue;
+        }
+        if (!claim_begin(s, c, now))
+            continue;
+        token_write(c, token);
+        visit(arg, &(struct pull_claim){ .token = token,
+                                         .attempt = c->delivery->attempt,
+                                         .left_us = c->span_us,
+                                         .endpoint = slice_from(s->endpoint),
+                                         .box = slice_from(s->box),
+                                         .message = c->delivery->message });
+        count++;
+    }
+    return count;
+}
+
+int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg, struct pr_error *reterr)
+{
+    int64_t until_us = time_add(now_us(), max64(request->wait_us, OFFER_US)); /* a cycle must have the time to come */
+    size_t max = min_size(request->max, PULL_MAX);
+    pull_lock(p);
+    struct pull_shelf *s = shelf_for(p, request, reterr);
+    int rc = s != NULL ? PR_OK : reterr->code;
+    if (s != NULL) {
+        s->demand += max;
+        s->surplus_us = 0;
+        ring(s->wake_fd);
+        while (shelf_claim(s, max, visit, arg) == 0 && s->attached && now_us() < until_us)
+            pull_wait(p, until_us);
+        s->demand -= max;
+        if (s->offered_count > s->demand) {
+            s->surplus_us = now_us();
+            ring(s->ended_fd);
+        }
+    }
+    pull_unlock(p);
+    return rc;
+}
+
+/* ---- Ending --------------------------------------------------------------------------------- */
+
+static bool token_read(pr_slice text, uint64_t *ret_tag, uint64_t *ret_secret, uint64_t *ret_number)
+{
+    char copy[PULL_TOKEN_SIZE];
+    int used = 0;
+    if (text.size >= sizeof copy)
+        return false;
+    memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    return sscanf(copy, "%16" SCNx64 "-%16" SCNx64 "-%16" SCNx64 "%n", ret_tag, ret_secret, ret_number, &used) == 3 &&
+           (size_t)used == text.size;
+}
+
+/* The claim of a token; NULL: *ret_answer says what is wrong with it. */
+static struct claim *claim_of(const struct pull *p, pr_slice token, enum pull_answer *ret_answer)
+{
+    uint64_t tag, secret, number;
+    *ret_answer = PULL_UNKNOWN;
+    if (!token_read(token, &tag, &secret, &number) || tag != p->tag || number == 0 || number > p->last_number)
+        return NULL;
+    *ret_answer = PULL_STALE;
+    for (struct map_node *n = map_first(&p->claims, number); n != NULL; n = map_next_same(n)) {
+        struct claim *c = MAP_ENTRY(n, struct claim, by_number);
+        if (c->number == number && c->secret == secret)
+            return now_us() < c->expires_us ? c : NULL;
+    }
+    return NULL;
+}
+
+static void waiting_leave(struct waiting *w)
+{
+    if (--w->refs == 0)
+        free(w);
+}
+
+/* The engine tells what became of a verdict. */
+static void on_settled(void *arg, int answer)
+{
+    struct told *told = arg;
+    struct waiting *w = told->waiting;
+    struct pull *p = w->pull;
+    pull_lock(p);
+    if (told->verdict != NULL)
+        told->verdict->answer = answer == PR_OK ? PULL_OK : PULL_STALE;
+    w->pending--;
+    if (w->pending == 0)
+        pthread_cond_broadcast(&p->moved);
+    waiting_leave(w);
+    pull_unlock(p);
+}
+
+/* False: no memory. */
+static bool add_effects(const struct claim *c, const struct pull_verdict *v, struct delivery_result *result)
+{
+    struct send_effect **end = &result->effects;
+    for (size_t i = 0; i < v->effect_count; i++, end = &(*end)->next)
+        if ((*end = effect_of(c->delivery->message, v->effects[i].box, &v->effects[i].message)) == NULL)
+            return false;
+    return true;
+}
+
+static bool end_one(struct pull *p, struct pull_verdict *v, struct told *told)
+{
+    struct claim *c = claim_of(p, v->token, &v->answer);
+    bool fits = c == NULL || add_effects(c, v, &v->result);
+    if (c == NULL || !fits) {
+        delivery_result_fini(&v->result);
+        v->answer = fits ? v->answer : PULL_PENDING;
+        return fits;
+    }
+    v->answer = PULL_PENDING;
+    told->verdict = v;
+    told->waiting->pending++;
+    told->waiting->refs++;
+    c->result = v->result;
+    c->result.settled = on_settled;
+    c->result.settled_arg = told;
+    claim_end(c, &c->shelf->claimed);
+    return true;
+}
+
+int pull_end(struct pull *p, struct pull_verdict *verdicts, size_t count, int64_t wait_us, struct pr_error *reterr)
+{
+    struct waiting *w = calloc(1, sizeof *w + count * sizeof w->told[0]);
+    int64_t until_us = time_add(now_us(), wait_us);
+    bool fits = w != NULL;
+    for (size_t i = 0; !fits && i < count; i++) {
+        delivery_result_fini(&verdicts[i].result);
+        verdicts[i].answer = PULL_PENDING;
+    }
+    if (!fits)
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu claims", count);
+    w->pull = p;
+    w->refs = 1;
+    pull_lock(p);
+    for (size_t i = 0; i < count; i++) {
+        w->told[i].waiting = w;
+        fits = end_one(p, &verdicts[i], &w->told[i]) && fits;
+    }
+    while (w->pending > 0 && now_us() < until_us)
+        pull_wait(p, until_us);
+    for (size_t i = 0; i < count; i++)
+        w->told[i].verdict = NULL;
+    waiting_leave(w);
+    pull_unlock(p);
+    return fits ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the messages of %zu claims", count);
+}
+
+enum pull_answer pull_renew(struct pull *p, pr_slice token, int64_t span_us, int64_t *ret_left_us)
+{
+    enum pull_answer answer;
+    pull_lock(p);
+    struct claim *c = claim_of(p, token, &answer);
+    if (c != NULL) {
+        *ret_left_us = span_us > 0 ? span_us : c->span_us;
+        c->expires_us = time_add(now_us(), *ret_left_us);
+        if (c->expires_us < c->shelf->expiring_us) {
+            c->shelf->expiring_us = c->expires_us;
+            ring(c->shelf->ended_fd);
+        }
+        answer = PULL_OK;
+    }
+    pull_unlock(p);
+    return answer;
+}
+
+/* ---- The transport's side -------------------------------------------------------------------- */
+
+struct pull_shelf *pull_shelf_find(struct pull *p, pr_slice endpoint, pr_slice box)
+{
+    pull_lock(p);
+    struct pull_shelf *s = shelf_of(p, endpoint, box);
+    pull_unlock(p);
+    return s;
+}
+
+int pull_shelf_fd(const struct pull_shelf *shelf)
+{
+    return shelf->ended_fd;
+}
+
+size_t pull_shelf_offer(struct pull_shelf *s, const void *owner, const struct delivery *const *list, size_t count,
+                        int64_t span_us)
+{
+    size_t taken = 0;
+    pull_lock(s->pull);
+    for (struct claim *c; taken < count && (c = calloc(1, sizeof *c)) != NULL; taken++) {
+        c->shelf = s;
+        c->owner = owner;
+        c->delivery = list[taken];
+        c->span_us = span_us;
+        list_push_back(&s->offered, &c->node);
+        s->offered_count++;
+    }
+    if (!s->attached)
+        shelf_return_all(s, NULL);
+    else if (s->offered_count > s->demand && s->surplus_us == 0)
+        s->surplus_us = now_us();
+    pthread_cond_broadcast(&s->pull->moved);
+    pull_unlock(s->pull);
+    return taken;
+}
+
+void pull_shelf_cancel(struct pull_shelf *s, const void *owner)
+{
+    pull_lock(s->pull);
+    shelf_return_all(s, owner);
+    pull_unlock(s->pull);
+}
+
+static void shelf_expire(struct pull_shelf *s, int64_t now)
+{
+    if (now < s->expiring_us)
+        return;
+    s->expiring_us = INT64_MAX;
+    list_foreach(node, &s->claimed) {
+        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        if (now >= c->expires_us)
+            claim_abandon(c, "its claim expired without an outcome");
+        else
+            s->expiring_us = min64(s->expiring_us, c->expires_us);
+    }
+}
+
+/* More than anybody asks for; the last first, so that the others keep their order. */
+static void shelf_return_surplus(struct pull_shelf *s, int64_t now)
+{
+    if (s->offered_count <= s->demand)
+        s->surplus_us = 0;
+    if (s->surplus_us == 0 || now < time_add(s->surplus_us, OFFER_US))
+        return;
+    while (s->offered_count > s->demand)
+        claim_return(LIST_ENTRY(list_last(&s->offered), struct claim, node));
+    s->surplus_us = 0;
+}
+
+size_t pull_shelf_collect(struct pull_shelf *s, const void *owner, struct delivery_result *ret, size_t max,
+                          int64_t *ret_next_us)
+{
+    int64_t now = now_us();
+    size_t count = 0;
+    uint64_t rung;
+    pull_lock(s->pull);
+    if (read(s->ended_fd, &rung, sizeof rung) < 0)
+        ASSERT(errno == EAGAIN);
+    shelf_expire(s, now);
+    shelf_return_surplus(s, now);
+    list_foreach(node, &s->ended) {
+        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        if (count == max)
+            break;
+        if (c->owner != owner)
+            continue;
+        list_remove(node);
+        ret[count++] = c->result;
+        free(c);
+    }
+    if (!list_is_empty(&s->ended))
+        ring(s->ended_fd);
+    *ret_next_us = min64(s->expiring_us, s->surplus_us != 0 ? time_add(s->surplus_us, OFFER_US) : INT64_MAX);
+    pull_unlock(s->pull);
+    return count;
+}
