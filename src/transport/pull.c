@@ -37,7 +37,7 @@ struct pull_shelf {
     struct list_node node;
     struct pull *pull;
     char *endpoint, *box;
-    bool attached;
+    bool attached, routed;
     int wake_fd;   /* the box loop's */
     int ended_fd;  /* the transport's */
     size_t demand; /* messages that claimers wait for */
@@ -189,7 +189,7 @@ static struct pull_shelf *shelf_new(struct pull *p, pr_slice endpoint, pr_slice 
     return s;
 }
 
-int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd, struct pr_error *reterr)
+int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, int wake_fd, struct pr_error *reterr)
 {
     pull_lock(p);
     struct pull_shelf *s = shelf_of(p, endpoint, box);
@@ -197,6 +197,7 @@ int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd, st
         s = shelf_new(p, endpoint, box);
     if (s != NULL) {
         s->attached = true;
+        s->routed = routed;
         s->wake_fd = wake_fd;
     }
     pull_unlock(p);
@@ -277,7 +278,7 @@ static struct pull_shelf *shelf_for(struct pull *p, const struct pull_request *r
     list_foreach(node, &p->shelves) {
         struct pull_shelf *s = LIST_ENTRY(node, struct pull_shelf, node);
         if (!s->attached || !slice_eq_cstr(r->box, s->box) ||
-            (r->endpoint.size > 0 && !slice_eq_cstr(r->endpoint, s->endpoint)))
+            !(r->endpoint.size > 0 ? slice_eq_cstr(r->endpoint, s->endpoint) : s->routed))
             continue;
         if (found != NULL) {
             error_set(reterr, PR_EINVAL, "several endpoints of box %s are pulled from: name one (%s, %s, ...)", s->box,

@@ -28,8 +28,10 @@ void pull_free(struct pull *p); /* nobody uses it any more; NULL is fine */
 
 /* ---- The box's side -------------------------------------------------------------------------- */
 
-/* wake_fd (an eventfd) is written when pull_room() may have grown.  Fault PR_ENOMEM. */
-PR_MUST_CHECK int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd, struct pr_error *reterr);
+/* routed: a route of this box leads there, so that a claimer need not name it.  wake_fd (an eventfd) is written when
+ * pull_room() may have grown.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, int wake_fd,
+                              struct pr_error *reterr);
 /* The box stops: what is claimed is abandoned, and nobody waits here any more. */
 void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box);
 /* How many may be out: what is claimed, and what claimers wait for. */
@@ -38,7 +40,7 @@ size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box);
 /* ---- The claimers' side ---------------------------------------------------------------------- */
 
 struct pull_request {
-    pr_slice endpoint; /* empty: the only one that has messages of this box */
+    pr_slice endpoint; /* empty: the only one that a route of this box leads to */
     pr_slice box;
     size_t max;      /* 1 .. PULL_MAX */
     int64_t wait_us; /* for the first message */

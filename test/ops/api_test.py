@@ -1034,7 +1034,8 @@ def health_is_about_the_store_and_warnings_have_advice(d):
 ROUTES = """POST /v1/messages|GET /v1/messages|GET /v1/messages/{id}|POST /v1/messages/{id}/retry|POST /v1/messages/{id}/release
 POST /v1/messages/{id}/park|POST /v1/messages/{id}/discard|GET /v1/dead|GET /v1/dead/groups|POST /v1/dead/replay|POST /v1/dead/discard
 POST /v1/dead/{id}/edit|GET /v1/endpoints|POST /v1/endpoints/{name}/pause|POST /v1/endpoints/{name}/resume|POST /v1/endpoints/{name}/test
-GET /v1/streams|POST /v1/streams/release|GET /v1/boxes|GET /v1/instances|GET /v1/status|GET /v1/audit|GET /v1/events|GET /metrics|GET /health|GET /health/live
+POST /v1/claims|POST /v1/claims/complete|POST /v1/claims/fail|POST /v1/claims/abandon|POST /v1/claims/release
+POST /v1/claims/renew|GET /v1/streams|POST /v1/streams/release|GET /v1/boxes|GET /v1/instances|GET /v1/status|GET /v1/audit|GET /v1/events|GET /metrics|GET /health|GET /health/live
 GET /health/ready|GET /openapi.json|POST /v1/messages/retry|POST /v1/messages/release|POST /v1/messages/park|POST /v1/messages/discard
 POST /v1/messages/{id}/dead|POST /v1/dead/{id}/note|GET /v1/dead/export|POST /v1/dead/import|GET /v1/replays|GET /v1/replays/{id}
 POST /v1/replays/{id}/stop|POST /v1/replays/{id}/resume"""

@@ -125,6 +125,21 @@ static int effect_decode(struct api *x, json_t *object, struct pull_effect *ret,
     return rc == PR_OK ? message_check(&ret->message, PR_PAYLOAD_MAX, reterr) : rc;
 }
 
+/* Before anything is ended: a completion that cannot be stored would be a failure. */
+static int check_boxes(struct api *x, const struct pull_effect *effects, size_t count, struct pr_error *reterr)
+{
+    struct runtime_inside in;
+    int rc = runtime_enter(x->rt, &in, reterr);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        if (config_find_box(in.config, effects[i].box) == NULL)
+            rc = error_set(reterr, PR_EINVAL, "effects: unknown box \"%.*s\"; add it under boxes: in the configuration",
+                           SLICE_ARGS(effects[i].box));
+    runtime_leave(x->rt);
+    return rc;
+}
+
 /* Messages that are stored with the verdict.  False: answered. */
 static bool effects_decode(struct api *x, const json_t *list, struct pull_verdict *v)
 {
@@ -136,6 +151,8 @@ static bool effects_decode(struct api *x, const json_t *list, struct pull_verdic
         rc = error_set(&error, PR_ETOOBIG, "effects: at most %d messages", EFFECTS_MAX);
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         rc = effect_decode(x, json_array_get(list, i), &effects[i], &error);
+    if (rc == PR_OK)
+        rc = check_boxes(x, effects, count, &error);
     v->effects = effects;
     v->effect_count = count;
     if (rc == PR_OK)

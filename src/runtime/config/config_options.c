@@ -272,7 +272,7 @@ static const char *const methods[] = { "POST", "PUT", "PATCH", NULL };
 static const struct option endpoint_options[] = {
     { "url", OPTION_TEXT, "",
       "Destination: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `kafka://...`, `mqtt://...`, "
-      "`redis://...`, `exec:PROGRAM`, `file:NAME`, `handler:NAME`, `console`, `null`",
+      "`redis://...`, `exec:PROGRAM`, `file:NAME`, `handler:NAME`, `pull:` (workers claim over HTTP), `console`, `null`",
       .required = true, FIELD(config_endpoint, url) },
     { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages without one.",
       FIELD(config_endpoint, source) },

@@ -114,11 +114,13 @@ static void box_loop_check_effects(struct box_loop *d, struct delivery_result *r
         char text[256];
         snprintf(text, sizeof text,
                  "its handler sent a message to unknown box %.*s; add it under boxes:", SLICE_ARGS(e->box));
-        uint64_t token = result->token;
-        int bits = result->bits;
-        delivery_result_fini(result);
-        result_failed(result, token, SEND_FAILED, PR_REASON_HANDLER_EXCEPTION, "box_unknown", slice_from(text));
-        result->bits = bits;
+        struct delivery_result was = *result;
+        result_failed(result, was.token, SEND_FAILED, PR_REASON_HANDLER_EXCEPTION, "box_unknown", slice_from(text));
+        result->bits = was.bits;
+        result->settled = was.settled;
+        result->settled_arg = was.settled_arg;
+        was.settled = NULL;
+        delivery_result_fini(&was);
         return;
     }
 }
@@ -334,13 +336,24 @@ static bool is_asked(const struct box_loop *d, size_t endpoint)
     return d->options.pull != NULL && d->options.setting->endpoints[endpoint].asked;
 }
 
+static bool is_routed(const struct box_loop *d, size_t endpoint)
+{
+    const struct setting *s = d->options.setting;
+    for (size_t i = 0; i < s->route_count; i++)
+        for (size_t k = 0; k < s->routes[i].to_count; k++)
+            if (s->routes[i].to[k] == endpoint &&
+                route_takes_box(s->routes[i].box, d->engine_setting.box, d->engine_setting.kind))
+                return true;
+    return false;
+}
+
 /* Those that are new, too.  Without memory nobody can claim from the new one; a later reload tries again. */
 static void box_loop_attach(struct box_loop *d)
 {
     struct pr_error error;
     for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
         if (is_asked(d, i) && pull_attach(d->options.pull, d->options.setting->endpoints[i].name,
-                                          slice_from(box_loop_name(d)), d->wake_fd, &error) < 0)
+                                          slice_from(box_loop_name(d)), is_routed(d, i), d->wake_fd, &error) < 0)
             log_emit(box_loop_log(d), LOG_ERROR, "claims_unavailable", LOG_STR("box", box_loop_name(d)),
                      LOG_STR("error", error.text));
 }
