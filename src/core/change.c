@@ -227,13 +227,25 @@ static void die_by_hand(const struct row_order *o, const struct pr_message *m, p
     fingerprint(endpoint, m->type, c->cause, c->error, c->fingerprint);
 }
 
+/* What a rule decided before the row was stored. */
+static void die_by_verdict(const struct verdict *v, struct change *c)
+{
+    c->fate = FATE_DEAD;
+    c->cause = v->cause;
+    c->limit = v->limit;
+    c->endpoint = v->endpoint;
+    c->rule = v->rule;
+    memcpy(c->fingerprint, v->fingerprint, sizeof(c->fingerprint));
+}
+
 int change_of_order(const struct row_order *o, const struct pr_message *m, uint64_t row, pr_slice endpoint,
                     int64_t now_us, struct order_texts *texts, struct change *ret)
 {
     struct change c = { .row = row, .id = m->id, .fate = FATE_STAYS };
     buf_reset(&texts->story);
     buf_reset(&texts->note);
-    add_story(o, m, now_us, texts, &c);
+    if (o->verdict == NULL)
+        add_story(o, m, now_us, texts, &c);
     switch (o->kind) {
     case ADMIN_RETRY: c.sets |= SET_NEW_COUNT | SET_DUE | SET_HELD; break;
     case ADMIN_RELEASE: c.sets |= SET_RELEASED | SET_DUE | SET_HELD; break;
@@ -245,6 +257,10 @@ int change_of_order(const struct row_order *o, const struct pr_message *m, uint6
     case ADMIN_DISCARD:
     case ADMIN_DEAD_DISCARD: c.fate = FATE_GONE; break;
     case ADMIN_DEAD_ADD:
+        if (o->verdict != NULL) {
+            die_by_verdict(o->verdict, &c);
+            break;
+        }
         add_note(o, texts, &c);
         die_by_hand(o, m, endpoint, &c);
         break;
@@ -305,4 +321,27 @@ int64_t change_due_us(const struct change *c, const struct pr_message *m, int64_
     if (!changes_due(c, m))
         return m->due_us;
     return max64(1, time_add(now_us, c->delay_us));
+}
+
+void change_write(const struct change *c, struct pr_message *m, int64_t now_us)
+{
+    int parked_by = change_parked_by(c, m);
+
+    m->due_us = change_due_us(c, m, now_us);
+    m->parked_by = parked_by;
+    m->status |= c->bits;
+    if ((c->sets & SET_ATTEMPTS) != 0)
+        m->attempts = c->attempts;
+    if ((c->sets & ADD_FAILURE) != 0)
+        m->failures++;
+    if ((c->sets & SET_NEW_COUNT) != 0)
+        m->attempts = m->failures = 0;
+    if ((c->sets & SET_REASON) != 0)
+        m->reason = c->reason;
+    if ((c->sets & SET_FAILED_AT) != 0)
+        m->failed_us = now_us;
+    if ((c->sets & SET_RELEASED) != 0)
+        m->released = true;
+    if ((c->sets & SET_HELD) != 0)
+        m->held_for = c->held_for;
 }

@@ -92,6 +92,9 @@ bool change_holds(const struct change *change, const struct pr_message *m);
 /* Who parked it, as it is written. */
 int change_parked_by(const struct change *change, const struct pr_message *m);
 
+/* The numbers of a row that stays, ends or comes back, as they are afterwards.  Its texts are the caller's to keep. */
+void change_write(const struct change *change, struct pr_message *m, int64_t now_us);
+
 /* What a part of a split waits for, by who holds it (empty: its endpoint). */
 int part_held_for(pr_slice destination, pr_slice holder);
 

@@ -31,6 +31,8 @@ struct send_effect {
     struct pr_message message;
     struct effect effect; /* zeroed: the message goes into the box */
 };
+void effects_append(struct send_effect **list, struct send_effect *more); /* takes them over */
+void effects_free(struct send_effect *effects);
 
 #define RESULT_CODE_SIZE 64
 #define RESULT_ERROR_SIZE 2048

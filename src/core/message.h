@@ -77,16 +77,22 @@ static inline int message_unexplained(const struct pr_message *m)
     return m->attempts > m->failures ? m->attempts - m->failures : 0;
 }
 
+/* Also by a failure that was not counted. */
+static inline bool message_has_failed(const struct pr_message *m)
+{
+    return (m->status & PR_STATUS_FAILED) != 0;
+}
+
 /* Failed, abandoned or parked; one that its sender delayed is not. */
 static inline bool message_came_back(const struct pr_message *m)
 {
-    return m->due_us == PR_NEVER || (m->due_us != 0 && ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0));
+    return m->due_us == PR_NEVER || (m->due_us != 0 && (message_has_failed(m) || m->attempts > 0));
 }
 
 /* Its stream waits behind a message that failed or was abandoned, unless it was released. */
 static inline bool message_blocks_stream(const struct pr_message *m)
 {
-    return m->due_us != 0 && !m->released && ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0);
+    return m->due_us != 0 && !m->released && (message_has_failed(m) || m->attempts > 0);
 }
 
 /* It waits for nothing but room at its endpoint: to people that is not held. */

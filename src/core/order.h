@@ -50,7 +50,9 @@ struct dead_edit {
 struct row_order {
     enum admin_kind kind;
     pr_slice by, why;
-    int cause;                    /* DEAD_ADD; 0: the row's own reason */
+    int cause; /* DEAD_ADD; 0: the row's own reason */
+    const struct verdict
+        *verdict; /* DEAD_ADD: how it died before it was stored, which its row says already; NULL: by hand */
     const struct dead_edit *edit; /* DEAD_EDIT */
     pr_id made;                   /* DEAD_EDIT: the id of the corrected message */
 };

@@ -282,13 +282,16 @@ static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **
 /* With a reason it is a failure that waits for a person. */
 static void park_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
 {
-    const struct failure f = { .reason = (int)v->reason, .code = v->code, .error = v->error };
-    const struct decision d = { .rule = PR_STR("worker"), .step = STEP_PARK };
+    const struct verdict parked = {
+        .kind = VERDICT_PARK,
+        .reason = (int)v->reason,
+        .code = v->reason != PR_REASON_NONE ? v->code : (pr_slice){ NULL, 0 },
+        .error = v->error,
+        .rule = PR_STR("worker"),
+        .counted = v->reason != PR_REASON_NONE,
+    };
 
-    if (v->reason != PR_REASON_NONE)
-        judge_step(e, item, VERDICT_PARK, &f, &d, PR_NEVER, now_us);
-    else
-        judge_simple(e, item, VERDICT_PARK, PR_REASON_NONE, PR_STR("worker"), v->error, now_us);
+    judge(e, item, &parked, "park", PR_NEVER, now_us);
 }
 
 static void judge_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)

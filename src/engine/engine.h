@@ -33,7 +33,7 @@
 #include "core/reason.h"
 #include "engine/suspect_limit.h"
 #include "policy/breaker.h"
-#include "policy/policy.h"
+#include "policy/decide.h"
 #include "policy/rate.h"
 
 #define ENDPOINTS_MAX 1024
@@ -71,19 +71,6 @@ struct route {
     size_t to_count;
 };
 
-/* What a called function said about a failure. */
-struct call_answer {
-    bool decided;   /* false: the next step of the rule decides */
-    enum step step; /* not STEP_PAUSE, not STEP_CALL */
-    int64_t delay_us;
-    struct send_effect *effects; /* messages to be stored with it; one block each, the engine frees them */
-};
-
-/* Calls the function of this name.  PR_OK, or it failed (the owner has logged why): then its answer
- * and what it wanted to send do not count. */
-typedef int (*engine_call)(void *arg, pr_slice name, const struct failure *failure, pr_slice rule,
-                           struct call_answer *ret);
-
 struct engine_setting { /* everything is borrowed until engine_free */
     pr_slice box, name;
     enum box_kind kind;
@@ -95,9 +82,9 @@ struct engine_setting { /* everything is borrowed until engine_free */
     int64_t keep_us;
     struct retention retention;
     size_t payload_max;
-    int64_t poll_us;  /* how often to look for what came unannounced (poll.max) */
-    uint64_t seed;    /* jitter */
-    engine_call call; /* for rules; NULL: no function is registered */
+    int64_t poll_us; /* how often to look for what came unannounced (poll.max) */
+    uint64_t seed;   /* jitter */
+    rule_call call;  /* for rules; NULL: no function is registered */
     void *call_arg;
     struct suspect_limit *suspect_limit; /* shared by the engines of a process; NULL: alone in it */
     const struct endpoint_setting *endpoints;
@@ -151,6 +138,7 @@ int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verd
 struct engine_inline_result {
     unsigned endpoint;
     pr_slice type;                          /* of the message */
+    int64_t at_us;                          /* the store's time */
     uint64_t message;                       /* tells different ones apart; not 0 */
     uint64_t sent, failed, dead, discarded; /* for the stored totals */
     bool asked;                 /* it says something of the endpoint: it was asked, or could not be reached */

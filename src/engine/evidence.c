@@ -21,6 +21,7 @@ struct proof {
     int64_t delivered_us; /* store time; 0: not that we know */
     int64_t told_us;      /* our time, when the store was told of it; 0: never */
     bool asked;           /* in the cycle being made */
+    bool heard;           /* delivered by somebody else of this process, and the store was not told of it */
 };
 
 static struct proof *proof_find(const struct endpoint *ep, pr_slice type)
@@ -93,6 +94,25 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
         p->delivered_us = e->plan.repeated_from_us != 0 ? e->plan.repeated_from_us : store_now(e, now_us);
 }
 
+static bool was_told_lately(const struct proof *p, int64_t now_us)
+{
+    return p->told_us != 0 && now_us - p->told_us < EVIDENCE_TELL_US;
+}
+
+/* true: the store should be told at once, as it keeps the time when it is. */
+bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us)
+{
+    struct proof *p = blames_by_evidence(ep) ? proof_get(ep, type) : NULL;
+
+    if (p == NULL)
+        return false;
+    p->delivered_us = max64(p->delivered_us, at_us);
+    if (was_told_lately(p, now_us))
+        return false;
+    p->heard = ep->heard_evidence = true;
+    return true;
+}
+
 /* ---- With a cycle ----------------------------------------------------------------------------- */
 
 static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, const struct proof *p)
@@ -100,27 +120,55 @@ static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, 
     return (struct evidence){ ep->setting->name, slice_dup(&e->plan.arena, p->type) };
 }
 
+/* What is told in one cycle. */
+struct telling {
+    struct evidence *list; /* EVIDENCE_TOLD_MAX; NULL: none yet */
+    size_t count;
+};
+
+/* false: no more fits. */
+static bool tell_proof(struct engine *e, const struct endpoint *ep, struct proof *p, struct telling *t, int64_t now_us)
+{
+    if (t->list == NULL)
+        t->list = arena_alloc(&e->plan.arena, EVIDENCE_TOLD_MAX * sizeof(t->list[0]));
+    if (t->list == NULL || t->count == EVIDENCE_TOLD_MAX)
+        return false;
+    p->told_us = now_us;
+    p->heard = false;
+    t->list[t->count++] = evidence_of(e, ep, p);
+    return true;
+}
+
+static void tell_heard(struct engine *e, struct endpoint *ep, struct telling *t, int64_t now_us)
+{
+    if (!ep->heard_evidence)
+        return;
+    ep->heard_evidence = false;
+    map_foreach(node, &ep->proofs) {
+        struct proof *p = MAP_ENTRY(node, struct proof, node);
+        if (p->heard && !tell_proof(e, ep, p, t, now_us)) {
+            ep->heard_evidence = true;
+            return;
+        }
+    }
+}
+
 static void plan_telling(struct engine *e, int64_t now_us)
 {
-    struct evidence *told = NULL;
-    size_t count = 0;
+    struct telling t = { 0 };
 
     list_foreach(node, &e->window.planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         bool done = item->verdict.kind == VERDICT_COMPLETE && blames_by_evidence(item->endpoint);
         struct proof *p = done ? proof_get(item->endpoint, item->m.type) : NULL;
 
-        if (p == NULL || (p->told_us != 0 && now_us - p->told_us < EVIDENCE_TELL_US))
-            continue;
-        if (told == NULL)
-            told = arena_alloc(&e->plan.arena, EVIDENCE_TOLD_MAX * sizeof(*told));
-        if (told == NULL || count == EVIDENCE_TOLD_MAX)
+        if (p != NULL && !was_told_lately(p, now_us) && !tell_proof(e, item->endpoint, p, &t, now_us))
             break;
-        p->told_us = now_us;
-        told[count++] = evidence_of(e, item->endpoint, p);
     }
-    e->plan.cycle.delivered = told;
-    e->plan.cycle.delivered_count = count;
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        tell_heard(e, &e->endpoints[i], &t, now_us);
+    e->plan.cycle.delivered = t.list;
+    e->plan.cycle.delivered_count = t.count;
 }
 
 static bool needs_evidence(const struct engine *e, const struct item *item, int64_t now_us)

@@ -1,14 +1,9 @@
-/* From a failure to what follows: the breaker first, then the policy, then what its decision
- * asks for beside the verdict: a pause, a raised message, a call (B63 to B67).
- *
- * All actions of a step are taken, also when one of them fails. */
-#include <stdlib.h>
+/* From a failure to what follows: the breaker first, then the decision (policy/decide.h), which is carried out here. */
 #include <string.h>
 
 #include "base/util.h"
 #include "core/id.h"
 #include "engine/internal.h"
-#include "policy/raised.h"
 
 /* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
 static void return_burst(struct engine *e, const struct endpoint_breaker *opened)
@@ -28,10 +23,17 @@ static void put_back(struct engine *e, struct item *item)
     item_return(e, item, true);
 }
 
-/* ---- New messages ------------------------------------------------------------------------- */
+/* ---- The case ----------------------------------------------------------------------------- */
 
-static pr_id new_id(struct engine *e, int64_t now_us)
+struct id_source {
+    struct engine *e;
+    int64_t now_us;
+};
+
+static pr_id new_id(void *arg)
 {
+    const struct id_source *from = arg;
+    struct engine *e = from->e;
     uint64_t bits[2] = { random_u64(&e->random), 0 };
     uint8_t bytes[10];
     pr_id id;
@@ -39,29 +41,32 @@ static pr_id new_id(struct engine *e, int64_t now_us)
     bits[1] =
         hash_bytes(bits[0], &e->membership.instance, sizeof(e->membership.instance)); /* unlike any other engine's */
     memcpy(bytes, bits, sizeof(bytes));
-    id_make(store_now(e, now_us) / 1000, bytes, &id);
+    id_make(store_now(e, from->now_us) / 1000, bytes, &id);
     return id;
 }
 
-static struct raised raised_of(struct engine *e, const struct item *item, const struct failure *f, pr_slice rule,
-                               int64_t now_us)
+static struct failure_case case_of(struct engine *e, const struct item *item, const struct delivery_result *result,
+                                   struct id_source *ids)
 {
-    return (struct raised){
-        .failure = f,
-        .rule = rule,
-        .box = e->setting.box,
+    const struct endpoint_setting *setting = item->endpoint->setting;
+    struct failure_case c = {
+        .policy = &setting->policy,
+        .failure = failure_of(&item->m, setting->name, result, store_now(e, ids->now_us)),
         .attempts = item->number,
-        .at_us = store_now(e, now_us),
-        .id = new_id(e, now_us),
+        .disable = result->disable,
+        .box = e->setting.box,
+        .now_us = store_now(e, ids->now_us),
+        .call = e->setting.call,
+        .call_arg = e->setting.call_arg,
+        .new_id = new_id,
+        .id_arg = ids,
     };
+
+    c.failure.proven = evidence_against(e, item, ids->now_us);
+    return c;
 }
 
-static void effects_append(struct send_effect **list, struct send_effect *more)
-{
-    while (*list != NULL)
-        list = &(*list)->next;
-    *list = more;
-}
+/* ---- What follows ------------------------------------------------------------------------- */
 
 /* With the verdict of the item; where it has none, with the next cycle. */
 void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects)
@@ -69,158 +74,25 @@ void item_add_effects(struct engine *e, struct item *item, struct send_effect *e
     effects_append(item->place == PLACE_JUDGED ? &item->effects : &e->plan.effects, effects);
 }
 
-/* ---- Calls -------------------------------------------------------------------------------------- */
-
-/* What the calls of one failure came to. */
-struct called {
-    const struct rule_step *asked[RULE_STEPS_MAX]; /* steps whose call did not decide */
-    size_t asked_count;
-    struct send_effect *effects; /* owned */
-};
-
-/* Did it decide?  Whatever it sent is kept when it did not fail. */
-static bool call_function(struct engine *e, const struct failure *f, const struct decision *d, struct called *c,
-                          struct call_answer *ret)
-{
-    int rc;
-
-    *ret = (struct call_answer){ 0 };
-    if (e->setting.call == NULL)
-        return false;
-    rc = e->setting.call(e->setting.call_arg, d->by->call, f, d->rule, ret);
-    if (rc == PR_OK)
-        effects_append(&c->effects, ret->effects);
-    else
-        effects_free(ret->effects);
-    return rc == PR_OK && ret->decided;
-}
-
-static void take_answer(const struct failure *f, const struct call_answer *a, struct decision *d)
-{
-    bool again = a->step == STEP_RETRY || a->step == STEP_RETRY_NOW;
-
-    d->step = again && f->reason == PR_REASON_POISON_MESSAGE ? STEP_DEAD_LETTER : a->step; /* B45 */
-    d->delay_us = max64(a->step == STEP_RETRY ? a->delay_us : 0, f->retry_after_us);
-    d->delay_us = min64(max64(d->delay_us, 0), RETRY_DELAY_MAX_US);
-    d->cause = f->reason;
-    d->limit = 0;
-}
-
-static void decide(struct engine *e, const struct policy *policy, const struct failure *f, struct called *c,
-                   struct decision *d)
-{
-    double draw = random_double(&e->random);
-
-    policy_decide(policy, f, draw, d);
-    while (d->step == STEP_CALL) {
-        struct call_answer answer;
-        if (call_function(e, f, d, c, &answer)) {
-            take_answer(f, &answer, d);
-            return;
-        }
-        c->asked[c->asked_count++] = d->by;
-        policy_decide_after(d, f, draw, d);
-    }
-}
-
-/* ---- Beside the verdict ---------------------------------------------------------------------------- */
-
-static void do_beside(struct engine *e, struct item *item, const struct failure *f, const struct decision *d,
-                      const struct rule_step *s, int64_t now_us)
-{
-    struct pr_error by;
-
-    if (s->pause_us > 0) {
-        error_set(&by, 0, "rule %.*s", SLICE_ARGS(d->rule));
-        endpoint_pause(e, item->endpoint, s->pause_us, pr_str(by.text), f->error, now_us);
-    }
-    if (s->raise != NULL && !message_was_raised(&item->m)) {
-        struct raised a = raised_of(e, item, f, d->rule, now_us);
-        item_add_effects(e, item, raised_raise(&a, s->raise));
-    }
-}
-
-/* A call beside another action is told, and may send; it does not decide. */
-static void call_beside(struct engine *e, const struct failure *f, const struct decision *d, struct called *c)
-{
-    struct call_answer answer;
-
-    if (d->by != NULL && d->by->call.size > 0 && d->by->step != STEP_CALL)
-        (void)call_function(e, f, d, c, &answer);
-}
-
-static void do_all_beside(struct engine *e, struct item *item, const struct failure *f, const struct decision *d,
-                          struct called *c, int64_t now_us)
-{
-    call_beside(e, f, d, c);
-    for (size_t i = 0; i < c->asked_count; i++)
-        do_beside(e, item, f, d, c->asked[i], now_us);
-    if (d->by != NULL)
-        do_beside(e, item, f, d, d->by, now_us);
-    item_add_effects(e, item, c->effects);
-}
-
-/* ---- The verdict -------------------------------------------------------------------------------------- */
-
-/* To another endpoint: the message is stored for it in the transaction that takes it out here. */
-static bool move_dead(struct engine *e, struct item *item, const struct failure *f, const struct decision *d,
+static void do_beside(struct engine *e, struct item *item, const struct failure_case *c, struct consequences *follows,
                       int64_t now_us)
 {
-    struct raised a = raised_of(e, item, f, d->rule, now_us);
-    struct send_effect *effect;
-
-    if (d->by == NULL || d->by->step != STEP_DEAD_LETTER || d->by->to.size == 0 || message_was_moved(&item->m))
-        return false;
-    effect = raised_move(&a, d->by->to);
-    if (effect == NULL)
-        return false; /* no memory: the table does it, too */
-    judge_step(e, item, VERDICT_DISCARD, f, d, 0, now_us);
-    item->verdict.moved_to = d->by->to;
-    item_add_effects(e, item, effect);
-    return true;
+    for (size_t i = 0; i < follows->pause_count; i++)
+        endpoint_pause(e, item->endpoint, follows->pauses[i].for_us, follows->pauses[i].by, c->failure.error, now_us);
+    item_add_effects(e, item, follows->effects);
+    follows->effects = NULL;
 }
 
-static void follow_decision(struct engine *e, struct item *item, const struct failure *f, int bits,
-                            const struct decision *d, int64_t now_us)
+static void follow(struct engine *e, struct item *item, const struct failure_case *c, struct consequences *follows,
+                   int bits, int64_t now_us)
 {
-    switch (d->step) {
-    case STEP_DEAD_LETTER:
-        if (!move_dead(e, item, f, d, now_us))
-            judge_dead(e, item, f->reason, d->cause, d->limit, d->rule, true, f->code, f->error, now_us);
-        break;
-    case STEP_DISCARD: judge_step(e, item, VERDICT_DISCARD, f, d, 0, now_us); break;
-    case STEP_PARK: judge_step(e, item, VERDICT_PARK, f, d, PR_NEVER, now_us); break;
-    case STEP_RETRY:
-    case STEP_RETRY_NOW:
-        judge_step(e, item, VERDICT_FAIL, f, d, store_now(e, now_us) + d->delay_us, now_us);
-        item->verdict.delay_us = d->delay_us;
-        break;
-    case STEP_POSTPONE:
-        judge_step(e, item, VERDICT_POSTPONE, f, d, store_now(e, now_us) + d->delay_us, now_us);
-        item->verdict.delay_us = d->delay_us;
-        break;
-    case STEP_PAUSE: put_back(e, item); return;
-    case STEP_CALL: ASSERT(!"decide() has asked it");
-    }
-    item->verdict.bits = bits;
-}
+    const struct verdict v = failure_verdict(c, follows, bits);
 
-static struct failure failure_of(const struct engine *e, const struct item *item, const struct delivery_result *result,
-                                 int64_t now_us)
-{
-    return (struct failure){
-        .message = &item->m,
-        .endpoint = item->endpoint->setting->name,
-        .reason = reason_is_known(result->reason) ? result->reason : PR_REASON_UNKNOWN,
-        .code = pr_str(result->code),
-        .error = pr_str(result->error),
-        .failures = item->m.failures + 1,
-        .retry_after_us = result->retry_after_us,
-        .age_us = store_now(e, now_us) - item->m.created_us,
-        .unsent = result->unsent,
-        .proven = evidence_against(e, item, now_us),
-        .since_us = item->m.failed_us > 0 ? max64(store_now(e, now_us) - item->m.failed_us, 0) : 0,
-    };
+    if (v.kind == VERDICT_RETURN)
+        put_back(e, item);
+    else
+        judge(e, item, &v, step_name(follows->decision.step), failure_next_us(c, follows), now_us);
+    do_beside(e, item, c, follows, now_us);
 }
 
 /* What is counted plainly ends by its count, so one message alone opens no breaker.  Otherwise only what is the
@@ -257,31 +129,24 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
 void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
     struct endpoint *ep = item->endpoint;
-    const struct policy *policy = &ep->setting->policy;
-    struct failure failure = failure_of(e, item, result, now_us);
-    enum fault fault = failure_fault(&failure);
-    enum breaker_weight weight = failure_weight(policy, &failure);
+    struct id_source ids = { e, now_us };
+    struct failure_case c = case_of(e, item, result, &ids);
+    enum fault fault = failure_fault(&c.failure);
+    enum breaker_weight weight = failure_weight(c.policy, &c.failure);
     bool was_out = item->place == PLACE_OUT;
-    struct decision decision;
-    struct called called = { 0 };
+    struct consequences follows;
 
-    last_failure_set(&ep->last_failure, &failure);
+    last_failure_set(&ep->last_failure, &c.failure);
     if (fault == FAULT_ENDPOINT)
-        failure.postpone_us = setback_failed(&ep->setback, &ep->setting->breaker, now_us);
+        c.failure.postpone_us = setback_failed(&ep->setback, &ep->setting->breaker, now_us);
     else if (was_out && !result->unsent)
         ep->setback = (struct setback){ 0 };
-    if (was_out && ask_breaker(e, item, &failure, weight, now_us))
+    if (was_out && ask_breaker(e, item, &c.failure, weight, now_us))
         return;
-    decide(e, policy, &failure, &called, &decision);
-    /* It is gone for good: nothing more is sent there until a person has looked. */
-    if (result->disable) {
-        endpoint_pause(e, ep, PR_NEVER, PR_STR("endpoint"), failure.error, now_us);
-        if (decision.matched == NULL)
-            decision.step = STEP_PAUSE;
-    }
-    follow_decision(e, item, &failure, result->bits, &decision, now_us);
-    do_all_beside(e, item, &failure, &decision, &called, now_us);
-    if (item->place == PLACE_JUDGED && was_out && weight != WEIGHS_NOTHING && !decision.gave_up)
+    c.draw = random_double(&e->random);
+    failure_decide(&c, &follows);
+    follow(e, item, &c, &follows, result->bits, now_us);
+    if (item->place == PLACE_JUDGED && was_out && weight != WEIGHS_NOTHING && !follows.decision.gave_up)
         item->weighs_on = breakers_blamed(ep, item, fault);
 }
 
@@ -289,11 +154,11 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
 void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us)
 {
     struct delivery_result result = { .reason = PR_REASON_POISON_MESSAGE };
-    struct failure f = failure_of(e, item, &result, now_us);
-    struct decision d;
+    struct id_source ids = { e, now_us };
+    struct failure_case c = case_of(e, item, &result, &ids);
+    struct consequences follows;
 
-    f.error = error;
-    policy_decide(&item->endpoint->setting->policy, &f, 0, &d);
-    if (d.by != NULL)
-        do_beside(e, item, &f, &d, d.by, now_us);
+    c.failure.error = error;
+    poison_decide(&c, &follows);
+    do_beside(e, item, &c, &follows, now_us);
 }

@@ -1,5 +1,5 @@
 /* What somebody beside the engine sent to one of its endpoints (mode: inline).  It counts for the
- * stored totals and for the breaker as if the engine had sent it. */
+ * stored totals, for the breaker, and as evidence, as if the engine had sent it. */
 #include "engine/internal.h"
 
 static void count(struct endpoint *ep, const struct engine_inline_result *n)
@@ -22,5 +22,6 @@ void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct 
     count(ep, n);
     if (n->asked)
         breakers_heard(e, ep, n, now_us);
-    e->plan.inline_results_at_us = min64(e->plan.inline_results_at_us, now_us + NEWS_US);
+    bool at_once = n->asked && n->sent > 0 && evidence_heard(ep, n->type, n->at_us, now_us);
+    e->plan.inline_results_at_us = min64(e->plan.inline_results_at_us, at_once ? now_us : now_us + NEWS_US);
 }

@@ -196,6 +196,7 @@ struct endpoint {
     struct map breakers;              /* ... and of its types, where they have their own */
     struct setback setback;           /* of its own faults */
     struct map proofs;                /* of its types: struct proof, see evidence.c */
+    bool heard_evidence;              /* some of them the store is to be told of, see evidence_heard() */
     struct last_failure last_failure; /* the latest one since the last cycle */
     struct local_pause pause;
     int64_t paused_until_us; /* store time; 0: not */
@@ -504,6 +505,7 @@ void reports_anew(struct engine *e); /* the store has forgotten all of them */
 bool evidence_against(const struct engine *e, const struct item *item,
                       int64_t now_us); /* was another of its type delivered since its previous failure? */
 void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us);
+bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us);
 void evidence_plan(struct engine *e, int64_t now_us);
 void evidence_absorb(struct engine *e, const struct cycle_reply *r);
 void evidence_untold(struct engine *e);
@@ -525,8 +527,9 @@ void item_add_effects(struct engine *e, struct item *item, struct send_effect *e
 
 /* settle.c */
 void judge_complete(struct engine *e, struct item *item, int bits);
-void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, const struct failure *f,
-                const struct decision *d, int64_t next_us, int64_t now_us);
+/* v: without row and number.  step and next_us (when it goes on): for its story. */
+void judge(struct engine *e, struct item *item, const struct verdict *v, const char *step, int64_t next_us,
+           int64_t now_us);
 void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule, bool counted,
                 pr_slice code, pr_slice error, int64_t now_us);
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
@@ -535,7 +538,6 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
 void item_drop_verdict(struct item *item);
 void verdict_tally(struct engine *e, const struct item *item, int sign);
 int effects_copy(const struct send_effect *effects, struct send_effect **ret);
-void effects_free(struct send_effect *effects);
 bool effects_can_refuse(const struct send_effect *effects);
 
 /* engine.c */

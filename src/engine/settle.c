@@ -6,13 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/utf8.h"
 #include "core/fingerprint.h"
-#include "core/story.h"
+#include "core/verdict.h"
 #include "engine/internal.h"
-
-#define TEXTS_MAX (256 * 1024) /* story, error, code, rule of one verdict */
 
 /* ---- Effects ---------------------------------------------------------------------------- */
 
@@ -67,15 +63,6 @@ bool effects_can_refuse(const struct send_effect *effects)
     return false;
 }
 
-void effects_free(struct send_effect *effects)
-{
-    while (effects != NULL) {
-        struct send_effect *next = effects->next;
-        free(effects);
-        effects = next;
-    }
-}
-
 void item_drop_verdict(struct item *item)
 {
     free(item->texts);
@@ -95,79 +82,27 @@ void item_drop_verdict(struct item *item)
 
 /* ---- Writing a verdict --------------------------------------------------------------------- */
 
-struct telling {
-    int reason;
-    pr_slice code, error, rule;
-    const char *step;
-    int64_t next_us; /* store time; 0: none */
-};
-
 static pr_slice endpoint_name(const struct item *item)
 {
     return item->endpoint != NULL ? item->endpoint->setting->name : item->m.destination;
 }
 
-/* The texts of a verdict in one block that belongs to the item.  Without memory the verdict goes
- * without its words: better than not at all. */
-static void write_texts(struct engine *e, struct item *item, const struct telling *t, int64_t now_us)
+/* Whose it is. */
+static void name_verdict(struct item *item)
 {
-    struct verdict *v = &item->verdict;
-    struct buf b;
-    size_t code_at, rule_at, story_at;
-    struct story_line line;
-    struct buf clean;
-
-    buf_init(&b, TEXTS_MAX);
-    buf_init(&clean, TEXTS_MAX);
-    utf8_clean(&clean, utf8_cut(t->error, PR_ERROR_MAX));
-    buf_add_slice(&b, buf_slice(&clean));
-    code_at = b.size;
-    utf8_clean(&b, utf8_cut(t->code, CODE_CHARS_MAX));
-    rule_at = b.size;
-    buf_add_slice(&b, t->rule);
-    story_at = b.size;
-    line = (struct story_line){
-        .at_us = store_now(e, now_us),
-        .attempt = item->number,
-        .endpoint = endpoint_name(item),
-        .reason = t->reason,
-        .code = t->code,
-        .error = buf_slice(&clean),
-        .rule = t->rule,
-        .step = t->step,
-        .next_us = t->next_us,
-    };
-    story_append(item->m.story, &line, &b);
-    if (buf_failed(&b) == 0 && buf_failed(&clean) == 0) {
-        item->texts = b.data;
-        v->error = (pr_slice){ b.data, code_at };
-        v->code = (pr_slice){ b.data + code_at, rule_at - code_at };
-        v->rule = (pr_slice){ b.data + rule_at, story_at - rule_at };
-        v->story = (pr_slice){ b.data + story_at, b.size - story_at };
-    } else {
-        buf_fini(&b);
-    }
-    buf_fini(&clean);
-}
-
-static void begin_verdict(struct item *item, enum verdict_kind kind)
-{
-    item_drop_verdict(item);
-    item->verdict = (struct verdict){
-        .kind = kind,
-        .row = item->row,
-        .id = item->m.id,
-        .number = item->number,
-        .endpoint = endpoint_name(item),
-    };
+    item->verdict.row = item->row;
+    item->verdict.id = item->m.id;
+    item->verdict.number = item->number;
+    item->verdict.endpoint = endpoint_name(item);
 }
 
 void judge_complete(struct engine *e, struct item *item, int bits)
 {
     struct stream *s = item->stream;
 
-    begin_verdict(item, VERDICT_COMPLETE);
-    item->verdict.bits = bits | PR_STATUS_PUBLISHED;
+    item_drop_verdict(item);
+    item->verdict = (struct verdict){ .kind = VERDICT_COMPLETE, .bits = bits | PR_STATUS_PUBLISHED };
+    name_verdict(item);
     item_move(e, item, PLACE_JUDGED);
     if (s != NULL && !item->refusable) {
         s->busy--;
@@ -177,19 +112,40 @@ void judge_complete(struct engine *e, struct item *item, int bits)
     }
 }
 
+void judge(struct engine *e, struct item *item, const struct verdict *v, const char *step, int64_t next_us,
+           int64_t now_us)
+{
+    const struct story_line line = {
+        .at_us = store_now(e, now_us),
+        .attempt = item->number,
+        .endpoint = endpoint_name(item),
+        .step = step,
+        .next_us = next_us,
+    };
+
+    item_drop_verdict(item);
+    item->verdict = *v;
+    name_verdict(item);
+    item->texts = verdict_write_texts(&item->verdict, item->m.story, line);
+    item_move(e, item, PLACE_JUDGED);
+}
+
 void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule, bool counted,
                 pr_slice code, pr_slice error, int64_t now_us)
 {
-    struct telling t = { reason, code, error, rule, "dead_letter", 0 };
+    struct verdict v = {
+        .kind = VERDICT_DEAD_LETTER,
+        .reason = reason,
+        .code = code,
+        .error = error,
+        .rule = rule,
+        .cause = cause,
+        .limit = limit,
+        .counted = counted,
+    };
 
-    begin_verdict(item, VERDICT_DEAD_LETTER);
-    item->verdict.reason = reason;
-    item->verdict.cause = cause;
-    item->verdict.limit = limit;
-    item->verdict.counted = counted;
-    fingerprint(endpoint_name(item), item->m.type, reason, error, item->verdict.fingerprint);
-    write_texts(e, item, &t, now_us);
-    item_move(e, item, PLACE_JUDGED);
+    fingerprint(endpoint_name(item), item->m.type, reason, error, v.fingerprint);
+    judge(e, item, &v, "dead_letter", 0, now_us);
 }
 
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
@@ -199,25 +155,9 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
         [VERDICT_ABANDON] = "abandon", [VERDICT_POSTPONE] = "postpone", [VERDICT_RELEASE] = "release",
         [VERDICT_DISCARD] = "discard", [VERDICT_EXPIRE] = "expire",     [VERDICT_PARK] = "park",
     };
-    struct telling t = { reason, (pr_slice){ 0 }, error, rule, steps[kind], kind == VERDICT_PARK ? PR_NEVER : 0 };
+    const struct verdict v = { .kind = kind, .reason = reason, .rule = rule, .error = error };
 
-    begin_verdict(item, kind);
-    item->verdict.reason = reason;
-    write_texts(e, item, &t, now_us);
-    item_move(e, item, PLACE_JUDGED);
-}
-
-/* By a decision about a failure; next_us: when it goes on, for its story. */
-void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, const struct failure *f,
-                const struct decision *d, int64_t next_us, int64_t now_us)
-{
-    struct telling t = { f->reason, f->code, f->error, d->rule, step_name(d->step), next_us };
-
-    begin_verdict(item, kind);
-    item->verdict.reason = f->reason;
-    item->verdict.counted = kind != VERDICT_FAIL;
-    write_texts(e, item, &t, now_us);
-    item_move(e, item, PLACE_JUDGED);
+    judge(e, item, &v, steps[kind], kind == VERDICT_PARK ? PR_NEVER : 0, now_us);
 }
 
 /* ---- After the commit -------------------------------------------------------------------------- */

@@ -9,19 +9,24 @@
 #include "base/random.h"
 #include "base/slice.h"
 #include "base/time.h"
-#include "base/utf8.h"
 #include "base/util.h"
-#include "core/story.h"
-#include "policy/raised.h"
+#include "core/change.h"
+#include "core/verdict.h"
+#include "runtime/effects.h"
 
 #define NEW_MAX 64 /* messages that one failure can lead to: raised ones, and those of calls */
 #define POLL_US PR_SECONDS(1)
-#define TEXT_BYTES_MAX (256 * 1024)
+
+#define PROOFS_MAX 64 /* types of one endpoint with a proof at once; one that is pushed out is no proof any more */
 
 /* The transport of one endpoint. */
 struct inline_transport {
     pthread_mutex_t lock;
     struct transport transport; /* opened for the first message */
+    struct {
+        uint64_t type;        /* its hash */
+        int64_t delivered_us; /* the store's time */
+    } proofs[PROOFS_MAX];     /* what was delivered here last, by type */
 };
 
 struct inliner {
@@ -37,12 +42,15 @@ struct inline_send {
     size_t endpoint;
     pr_slice box;
     struct pr_message m;
-    struct failure failure;
-    struct decision decision;
-    struct send_effect *made, **made_end; /* messages to be stored with the end of it */
-    const struct rule_step *beside[RULE_STEPS_MAX + 1];
-    size_t beside_count;
-    struct buf code, error, story; /* of the failures so far; e->m points there */
+    struct send_effect *made; /* messages to be stored with the end of it */
+    char *texts;              /* of the failures so far; m points there.  NULL: none */
+};
+
+/* A failure of it, and what follows. */
+struct inline_failure {
+    struct failure_case of;
+    struct consequences follows;
+    struct verdict verdict;
 };
 
 struct inliner *inliner_new(const struct inliner_options *options)
@@ -92,18 +100,10 @@ static const struct endpoint_setting *endpoint_of(const struct inline_send *e)
 
 /* ---- Storing -------------------------------------------------------------------------------- */
 
-static void keep(struct inline_send *e, struct send_effect *effects)
-{
-    for (*e->made_end = effects; *e->made_end != NULL; e->made_end = &(*e->made_end)->next)
-        ;
-}
-
 static void drop_made(struct inline_send *e)
 {
-    struct delivery_result rest = { .effects = e->made };
-    delivery_result_fini(&rest);
+    effects_free(e->made);
     e->made = NULL;
-    e->made_end = &e->made;
 }
 
 /* The message (NULL: not any more) and those that were made, in one transaction per box. */
@@ -130,13 +130,6 @@ static int store_all(struct inline_send *e, const struct pr_message *own, struct
     return rc == PR_OK && first_is_own ? answers[0] : rc;
 }
 
-static int store_until(struct inline_send *e, int64_t due_us, struct pr_error *reterr)
-{
-    struct pr_message m = e->m;
-    m.due_us = due_us;
-    return store_all(e, &m, reterr);
-}
-
 /* ---- Sending ---------------------------------------------------------------------------------- */
 
 static void fail_now(struct delivery_result *ret, int reason, const char *text)
@@ -148,6 +141,7 @@ static void tell(const struct inline_send *e, struct engine_inline_result news)
 {
     news.endpoint = (unsigned)e->endpoint;
     news.type = e->m.type;
+    news.at_us = store_time(e->in->options.store);
     news.message = hash_bytes(0, &e->m.id, sizeof e->m.id) | 1;
     e->in->options.tell(e->in->options.tell_arg, e->box, &news);
 }
@@ -169,6 +163,26 @@ static void carry(struct inline_transport *lane, const struct endpoint_config *c
         ;
 }
 
+/* Evidence against those of its type that fail (see engine/evidence.c). */
+static void note_proof(const struct inline_send *e, struct inline_transport *lane)
+{
+    uint64_t type = hash_slice(0, e->m.type);
+    lane->proofs[type % PROOFS_MAX].type = type;
+    lane->proofs[type % PROOFS_MAX].delivered_us = store_time(e->in->options.store);
+}
+
+/* Was another one of its type delivered since it failed before? */
+static bool is_proven(const struct inline_send *e)
+{
+    struct inline_transport *lane = &e->in->lanes[e->endpoint];
+    uint64_t type = hash_slice(0, e->m.type);
+    ASSERT(pthread_mutex_lock(&lane->lock) == 0);
+    bool proven = e->m.failed_us > 0 && lane->proofs[type % PROOFS_MAX].type == type &&
+                  lane->proofs[type % PROOFS_MAX].delivered_us > e->m.failed_us;
+    ASSERT(pthread_mutex_unlock(&lane->lock) == 0);
+    return proven;
+}
+
 static void send_once(struct inline_send *e, int attempt, struct delivery_result *ret)
 {
     struct inline_transport *lane = &e->in->lanes[e->endpoint];
@@ -186,22 +200,15 @@ static void send_once(struct inline_send *e, int attempt, struct delivery_result
     }
     ASSERT(pthread_mutex_lock(&lane->lock) == 0);
     carry(lane, &e->in->options.setting->transports[e->endpoint], &delivery, ret);
+    if (ret->outcome == SEND_OK)
+        note_proof(e, lane);
     ASSERT(pthread_mutex_unlock(&lane->lock) == 0);
     if (ret->outcome == SEND_RETURNED) /* nobody stops it: it was not sent */
         fail_now(ret, PR_REASON_TRANSPORT_UNAVAILABLE, "it was not started");
+    effects_check(e->in->options.config, e->in->options.store, true, ret);
 }
 
 /* ---- Deciding ----------------------------------------------------------------------------------- */
-
-static bool ask_function(struct inline_send *e, struct call_answer *ret)
-{
-    const struct decision *d = &e->decision;
-    *ret = (struct call_answer){ 0 };
-    if (program_call(e->in->options.caller, d->by->call, &e->failure, d->rule, ret) != PR_OK)
-        return false;
-    keep(e, ret->effects);
-    return ret->decided;
-}
 
 static double draw_jitter(void)
 {
@@ -213,49 +220,78 @@ static double draw_jitter(void)
     return random_double(&random);
 }
 
-/* As the engine decides (engine/fail.c): the policy, and the functions that it asks. */
-static void decide(struct inline_send *e)
+static pr_id new_id(void *arg)
 {
-    struct decision *d = &e->decision;
-    double draw = draw_jitter();
-    struct call_answer answer;
-    policy_decide(&endpoint_of(e)->policy, &e->failure, draw, d);
-    while (d->step == STEP_CALL) {
-        e->beside[e->beside_count++] = d->by;
-        if (ask_function(e, &answer)) {
-            d->step = answer.step;
-            d->delay_us = max64(min64(max64(answer.delay_us, e->failure.retry_after_us), RETRY_DELAY_MAX_US), 0);
-            d->cause = e->failure.reason;
-            return;
-        }
-        policy_decide_after(d, &e->failure, draw, d);
-    }
-    if (d->by != NULL)
-        e->beside[e->beside_count++] = d->by;
-    if (d->by != NULL && d->by->call.size > 0)
-        (void)ask_function(e, &answer);
+    (void)arg;
+    pr_id id;
+    pr_id_new(&id);
+    return id;
+}
+
+static void decide(struct inline_send *e, const struct delivery_result *result, struct inline_failure *ret)
+{
+    const struct endpoint_setting *setting = endpoint_of(e);
+    int64_t now_us = store_time(e->in->options.store);
+    ret->of = (struct failure_case){
+        .policy = &setting->policy,
+        .failure = failure_of(&e->m, setting->name, result, now_us),
+        .attempts = e->m.attempts + 1,
+        .disable = result->disable,
+        .box = e->box,
+        .now_us = now_us,
+        .draw = draw_jitter(),
+        .call = program_call,
+        .call_arg = e->in->options.caller,
+        .new_id = new_id,
+    };
+    ret->of.failure.postpone_us = setting->breaker.open_us;
+    ret->of.failure.proven = is_proven(e);
+    failure_decide(&ret->of, &ret->follows);
+    ret->verdict = failure_verdict(&ret->of, &ret->follows, result->bits);
+    ret->verdict.id = e->m.id;
+    ret->verdict.number = ret->of.attempts;
+}
+
+/* The next attempt knows of it, and it is stored when it cannot be sent (B30). */
+static void note_failure(struct inline_send *e, struct inline_failure *f)
+{
+    const struct story_line line = { .at_us = f->of.now_us,
+                                     .attempt = f->of.attempts,
+                                     .endpoint = endpoint_of(e)->name,
+                                     .step = step_name(f->follows.decision.step),
+                                     .next_us = failure_next_us(&f->of, &f->follows) };
+    char *texts = verdict_write_texts(&f->verdict, e->m.story, line);
+    const struct change change = change_of_verdict(&f->verdict, false);
+    change_write(&change, &e->m, f->of.now_us);
+    e->m.code = f->verdict.code;
+    e->m.error = f->verdict.error;
+    e->m.story = f->verdict.story;
+    free(e->texts);
+    e->texts = texts;
+}
+
+static void tell_failure(struct inline_send *e, const struct inline_failure *f)
+{
+    const struct failure *failure = &f->of.failure;
+    enum breaker_weight weight = failure_weight(f->of.policy, failure);
+    atomic_fetch_add(&e->in->counts.failed, 1);
+    tell(e, (struct engine_inline_result){ .failed = 1,
+                                           .asked = !failure->unsent || weight != WEIGHS_NOTHING,
+                                           .fault = failure_fault(failure),
+                                           .weight = weight,
+                                           .reason = failure->reason,
+                                           .retry_after_us = failure->retry_after_us });
 }
 
 /* ---- What follows --------------------------------------------------------------------------------- */
 
-static struct raised raised_of(const struct inline_send *e)
-{
-    struct raised a = { .failure = &e->failure,
-                        .rule = e->decision.rule,
-                        .box = e->box,
-                        .attempts = e->failure.failures,
-                        .at_us = store_time(e->in->options.store) };
-    pr_id_new(&a.id);
-    return a;
-}
-
-static void pause_endpoint(struct inline_send *e, int64_t for_us, pr_slice by)
+static void pause_endpoint(struct inline_send *e, int64_t for_us, pr_slice by, pr_slice why)
 {
     struct store *store = e->in->options.store;
     struct admin admin = { .kind = ADMIN_PAUSE,
                            .filter = { .endpoint = endpoint_of(e)->name, .state = -1 },
                            .by = by,
-                           .why = e->failure.error,
+                           .why = why,
                            .until_us = for_us == PR_NEVER ? PR_NEVER : time_add(store_time(store), for_us) };
     struct admin_reply reply;
     struct pr_error error;
@@ -264,56 +300,41 @@ static void pause_endpoint(struct inline_send *e, int64_t for_us, pr_slice by)
                  LOG_STR("error", error.text));
 }
 
-static void do_beside(struct inline_send *e)
+static void do_beside(struct inline_send *e, struct inline_failure *f)
 {
-    for (size_t i = 0; i < e->beside_count; i++) {
-        const struct rule_step *s = e->beside[i];
-        struct pr_error by;
-        if (s->pause_us > 0) {
-            error_set(&by, 0, "rule %.*s", SLICE_ARGS(e->decision.rule));
-            pause_endpoint(e, s->pause_us, pr_str(by.text));
-        }
-        if (s->raise != NULL && !message_was_raised(&e->m)) {
-            struct raised a = raised_of(e);
-            keep(e, raised_raise(&a, s->raise));
-        }
-    }
+    for (size_t i = 0; i < f->follows.pause_count; i++)
+        pause_endpoint(e, f->follows.pauses[i].for_us, f->follows.pauses[i].by, f->of.failure.error);
+    effects_append(&e->made, f->follows.effects);
+    f->follows.effects = NULL;
 }
 
 /* Into the table: by way of the box, parked, so that at no time it is nowhere. */
-static int bury(struct inline_send *e, struct pr_error *reterr)
+static int bury(struct inline_send *e, const struct inline_failure *f, struct pr_error *reterr)
 {
     struct pr_error by;
     struct admin_reply reply;
-    int rc = store_until(e, PR_NEVER, reterr);
+    e->m.due_us = PR_NEVER;
+    e->m.parked_by = PR_PARKED_BY_RULE;
+    int rc = store_all(e, &e->m, reterr);
     if (rc != PR_OK)
         return rc;
-    error_set(&by, 0, "rule %.*s", SLICE_ARGS(e->decision.rule));
+    error_set(&by, 0, "rule %.*s", SLICE_ARGS(f->verdict.rule));
     struct admin admin = { .kind = ADMIN_DEAD_ADD,
                            .filter = { .ids = &e->m.id, .id_count = 1, .state = -1 },
-                           .cause = e->failure.reason,
+                           .verdict = &f->verdict,
                            .by = pr_str(by.text),
-                           .why = e->failure.error };
+                           .why = f->verdict.error };
     return store_admin(e->in->options.store, &admin, &reply, reterr);
 }
 
-static int end_dead(struct inline_send *e, struct pr_error *reterr)
+static int end_dead(struct inline_send *e, const struct inline_failure *f, struct pr_error *reterr)
 {
-    const struct rule_step *s = e->decision.by;
     atomic_fetch_add(&e->in->counts.dead, 1);
     tell(e, (struct engine_inline_result){ .dead = 1 });
-    if (s != NULL && s->step == STEP_DEAD_LETTER && s->to.size > 0 && !message_was_moved(&e->m)) {
-        struct raised a = raised_of(e);
-        struct send_effect *moved = raised_move(&a, s->to);
-        if (moved != NULL) {
-            keep(e, moved);
-            return store_all(e, NULL, reterr);
-        }
-    }
-    return bury(e, reterr);
+    return f->verdict.kind == VERDICT_DEAD_LETTER ? bury(e, f, reterr) : store_all(e, NULL, reterr);
 }
 
-static int end_discarded(struct inline_send *e, struct pr_error *reterr)
+static int end_discarded(struct inline_send *e, const struct inline_failure *f, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE];
     int rc = store_all(e, NULL, reterr);
@@ -323,128 +344,63 @@ static int end_discarded(struct inline_send *e, struct pr_error *reterr)
     atomic_fetch_add(&e->in->counts.discarded, 1);
     tell(e, (struct engine_inline_result){ .discarded = 1 });
     log_emit(e->in->options.log, LOG_WARN, "discarded", LOG_SLICE("box", e->box), LOG_STR("id", id),
-             LOG_SLICE("endpoint", endpoint_of(e)->name), LOG_STR("reason", pr_reason_name(e->failure.reason)),
-             LOG_SLICE("error", e->failure.error), LOG_SLICE("rule", e->decision.rule));
+             LOG_SLICE("endpoint", endpoint_of(e)->name), LOG_STR("reason", pr_reason_name(f->verdict.reason)),
+             LOG_SLICE("error", f->verdict.error), LOG_SLICE("rule", f->verdict.rule));
     return PR_OK;
 }
 
-/* As the engine would write it (B30); the next attempt knows of it, and it is stored when it cannot be sent. */
-static void note_failure(struct inline_send *e, int bits)
+static int end_failed(struct inline_send *e, const struct inline_failure *f, enum pr_sent *ret_sent,
+                      struct pr_error *reterr)
 {
-    const struct failure *f = &e->failure;
-    const struct decision *d = &e->decision;
-    bool again = d->step == STEP_RETRY || d->step == STEP_RETRY_NOW || d->step == STEP_POSTPONE;
-    int64_t now = store_time(e->in->options.store);
-    struct buf before = e->story;
-
-    buf_reset(&e->code);
-    buf_reset(&e->error);
-    utf8_clean(&e->code, utf8_cut(f->code, CODE_CHARS_MAX));
-    utf8_clean(&e->error, utf8_cut(f->error, PR_ERROR_MAX));
-    const struct story_line line = { .at_us = now,
-                                     .attempt = f->failures,
-                                     .endpoint = f->endpoint,
-                                     .reason = f->reason,
-                                     .code = buf_slice(&e->code),
-                                     .error = buf_slice(&e->error),
-                                     .rule = d->rule,
-                                     .step = step_name(d->step),
-                                     .next_us = again ? time_add(now, d->delay_us) : 0 };
-    buf_init(&e->story, TEXT_BYTES_MAX);
-    story_append(buf_slice(&before), &line, &e->story);
-    buf_fini(&before);
-    e->m.status |= bits | PR_STATUS_FAILED;
-    if (d->step != STEP_POSTPONE)
-        e->m.attempts = e->m.failures = f->failures;
-    e->m.reason = f->reason;
-    e->m.failed_us = now;
-    e->m.code = buf_failed(&e->code) == 0 ? buf_slice(&e->code) : (pr_slice){ NULL, 0 };
-    e->m.error = buf_failed(&e->error) == 0 ? buf_slice(&e->error) : (pr_slice){ NULL, 0 };
-    e->m.story = buf_failed(&e->story) == 0 ? buf_slice(&e->story) : (pr_slice){ NULL, 0 };
-}
-
-static int end_failed(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *reterr)
-{
-    do_beside(e);
+    bool dead = f->follows.decision.step == STEP_DEAD_LETTER;
     *ret_sent = PR_SENT_STORED;
-    switch (e->decision.step) {
-    case STEP_DEAD_LETTER: *ret_sent = PR_SENT_DEAD; return end_dead(e, reterr);
-    case STEP_DISCARD: *ret_sent = PR_SENT_DISCARDED; return end_discarded(e, reterr);
-    case STEP_PARK: e->m.parked_by = PR_PARKED_BY_RULE; return store_until(e, PR_NEVER, reterr);
-    case STEP_RETRY:
-    case STEP_RETRY_NOW:
-    case STEP_POSTPONE: return store_until(e, time_add(store_time(e->in->options.store), e->decision.delay_us), reterr);
-    case STEP_PAUSE:
-    case STEP_CALL: break;
+    if (dead || f->verdict.kind == VERDICT_DISCARD) {
+        *ret_sent = dead ? PR_SENT_DEAD : PR_SENT_DISCARDED;
+        return dead ? end_dead(e, f, reterr) : end_discarded(e, f, reterr);
     }
-    return store_until(e, 0, reterr);
+    if (f->verdict.kind == VERDICT_RETURN) /* it goes on as soon as its endpoint does */
+        e->m.due_us = 0;
+    return store_all(e, &e->m, reterr);
 }
 
-static void take_failure(struct inline_send *e, const struct delivery_result *result, int failures)
+/* PR_OK and *ret_again: it is sent again at once. */
+static int run_failed(struct inline_send *e, const struct delivery_result *result, bool *ret_again,
+                      enum pr_sent *ret_sent, struct pr_error *reterr)
 {
-    e->failure = (struct failure){
-        .message = &e->m,
-        .endpoint = endpoint_of(e)->name,
-        .reason = reason_is_known(result->reason) ? result->reason : PR_REASON_UNKNOWN,
-        .code = pr_str(result->code),
-        .error = pr_str(result->error),
-        .failures = failures,
-        .retry_after_us = result->retry_after_us,
-        .unsent = result->unsent,
-        .postpone_us = endpoint_of(e)->breaker.open_us,
-    };
-    enum breaker_weight weight = failure_weight(&endpoint_of(e)->policy, &e->failure);
-    e->beside_count = 0;
+    struct inline_failure f;
     drop_made(e);
-    decide(e);
-    if (result->disable) {
-        pause_endpoint(e, PR_NEVER, PR_STR("endpoint"));
-        if (e->decision.matched == NULL)
-            e->decision.step = STEP_PAUSE;
-    }
-    atomic_fetch_add(&e->in->counts.failed, 1);
-    tell(e, (struct engine_inline_result){ .failed = 1,
-                                           .asked = !result->unsent || weight != WEIGHS_NOTHING,
-                                           .fault = failure_fault(&e->failure),
-                                           .weight = weight,
-                                           .reason = e->failure.reason,
-                                           .retry_after_us = result->retry_after_us });
+    decide(e, result, &f);
+    tell_failure(e, &f);
+    do_beside(e, &f);
+    if (f.verdict.kind != VERDICT_RETURN) /* that puts it back, uncounted */
+        note_failure(e, &f);
+    *ret_again =
+        f.follows.decision.step == STEP_RETRY_NOW && f.follows.decision.delay_us == 0 && f.of.attempts <= RETRY_NOW_MAX;
+    return *ret_again ? store_all(e, NULL, reterr) : end_failed(e, &f, ret_sent, reterr);
 }
 
 static int run(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *reterr)
 {
-    struct delivery_result result = { 0 };
     int rc = PR_OK;
-    for (int attempt = 1;; attempt++) {
-        send_once(e, attempt, &result);
+    for (bool again = true; again && rc == PR_OK;) {
+        struct delivery_result result = { 0 };
+        send_once(e, e->m.attempts + 1, &result);
+        again = false;
         if (result.outcome == SEND_OK) {
             *ret_sent = PR_SENT_DELIVERED;
             atomic_fetch_add(&e->in->counts.sent, 1);
             tell(e, (struct engine_inline_result){ .sent = 1, .asked = true });
-            keep(e, result.effects);
+            drop_made(e);
+            e->made = result.effects;
             result.effects = NULL;
             rc = store_all(e, NULL, reterr);
-            break;
+        } else {
+            rc = run_failed(e, &result, &again, ret_sent, reterr);
         }
-        take_failure(e, &result, attempt);
-        if (e->decision.step != STEP_PAUSE) /* that puts it back, uncounted */
-            note_failure(e, result.bits);
-        if (e->decision.step != STEP_RETRY_NOW || e->decision.delay_us > 0 || attempt > RETRY_NOW_MAX) {
-            rc = end_failed(e, ret_sent, reterr);
-            break;
-        }
-        do_beside(e);
-        rc = store_all(e, NULL, reterr);
         delivery_result_fini(&result);
-        result = (struct delivery_result){ 0 };
-        if (rc != PR_OK)
-            break;
     }
-    delivery_result_fini(&result);
     drop_made(e);
-    buf_fini(&e->code);
-    buf_fini(&e->error);
-    buf_fini(&e->story);
+    free(e->texts);
     return rc;
 }
 
@@ -497,13 +453,10 @@ int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *mess
     struct inline_send e = { .in = in, .endpoint = find_endpoint(in, box, message), .box = box, .m = *message };
     bool stored = false, known_id = !pr_id_is_zero(message->id);
     int rc = message_check(message, in->options.payload_max, reterr);
-    e.made_end = &e.made;
     if (rc < 0)
         return rc;
-    buf_init(&e.code, TEXT_BYTES_MAX);
-    buf_init(&e.error, TEXT_BYTES_MAX);
-    buf_init(&e.story, TEXT_BYTES_MAX);
     e.m.status = e.m.attempts = e.m.failures = e.m.reason = e.m.parked_by = 0; /* not the sender's part */
+    e.m.failed_us = 0;
     e.m.code = e.m.error = e.m.story = (pr_slice){ NULL, 0 };
     if (!known_id)
         pr_id_new(&e.m.id);

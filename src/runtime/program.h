@@ -48,7 +48,7 @@ struct caller {
     const struct program *program;
     struct log *log; /* may be NULL */
 };
-/* An engine_call: arg is a const struct caller *. */
+/* A rule_call: arg is a const struct caller *. */
 int program_call(void *arg, pr_slice name, const struct failure *failure, pr_slice rule, struct call_answer *ret);
 
 #endif

@@ -133,6 +133,7 @@ struct row_order order_of_admin(const struct admin *admin)
         .by = admin->by,
         .why = admin->why,
         .cause = admin->cause,
+        .verdict = admin->verdict,
         .edit = admin->edit,
         .made = admin->made,
     };

@@ -283,12 +283,15 @@ const char *admin_name(enum admin_kind kind);
 
 struct admin {
     enum admin_kind kind;
-    struct filter filter;         /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
+    struct filter filter; /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
                                * there, and last_row tells where to go on (after) */
-    pr_slice by, why;             /* who says so; kept in the audit */
-    int64_t until_us;             /* PAUSE */
-    int cause;                    /* DEAD_ADD: enum pr_reason; 0: see there */
-    bool dry_run;                 /* count only; nothing is recorded */
+    pr_slice by, why;     /* who says so; kept in the audit */
+    int64_t until_us;     /* PAUSE */
+    int cause;            /* DEAD_ADD: enum pr_reason; 0: see there */
+    const struct verdict
+        *verdict; /* DEAD_ADD: by this one, not by hand; NULL: by hand.  Its row has all but cause, limit
+                               * and rule */
+    bool dry_run; /* count only; nothing is recorded */
     const struct dead_edit *edit; /* DEAD_EDIT */
     pr_id made;                   /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
     const struct listed *letters; /* DEAD_IMPORT, at most IMPORT_MAX */
@@ -354,7 +357,7 @@ struct store_ops {
     int (*check)(void *self, struct pr_error *reterr);
 
     /* Store new messages, all or none, committed on return.  Ids are set by the caller and
-     * messages are checked.  One that has failed already (failures > 0, the first of them at most) is stored
+     * messages are checked.  One that has failed already (status, the first of them at most) is stored
      * with its status, counters, failure and story, and instances hear of it where others may have to wait for it
      * (NOTICE_FAILED; parked: NOTICE_PARKED).  answers (may be NULL): PR_OK or PR_DUPLICATE each. */
     int (*enqueue)(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,

@@ -73,10 +73,7 @@ struct send_effect *effect_of(const struct pr_message *handled, pr_slice box, co
 void delivery_result_fini(struct delivery_result *result)
 {
     free(result->error);
-    for (struct send_effect *e = result->effects, *next; e != NULL; e = next) {
-        next = e->next;
-        free(e);
-    }
+    effects_free(result->effects);
     if (result->settled != NULL)
         result->settled(result->settled_arg, PR_STALE);
     result->error = NULL;

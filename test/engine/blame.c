@@ -196,6 +196,31 @@ TEST(a_bad_message_among_good_ones_of_its_type_is_dead_within_ten_minutes) /* B7
     stage_close(&s);
 }
 
+TEST(what_others_of_the_process_delivered_is_evidence_too) /* B78 */
+{
+    struct stage s;
+    struct listed letter;
+
+    begin(&s, 1, true);
+    struct instance *in = &s.w.instances[0];
+    now.bad = send_to(&s, 0, "bad");
+    for (int t = 0; t < 600; t += 6) {
+        const struct engine_inline_result sent = { .type = scenario_type(0),
+                                                   .at_us = store_time(&s.w.store),
+                                                   .sent = 1,
+                                                   .asked = true,
+                                                   .message = (uint64_t)t + 1 };
+        engine_inline_result_absorb(in->engine, s.w.mono_us + in->offset_us, &sent);
+        stage_run(&s, PR_SECONDS(6));
+    }
+    letter = stage_look(&s, now.bad);
+    CHECK_EQ(letter.state, STATE_DEAD);
+    CHECK_EQ(letter.m.failures, 8);
+    CHECK(now.told >= 9 && now.told <= 11); /* the store hears of it, once a minute */
+    CHECK(!now.told_too_often);
+    stage_close(&s);
+}
+
 TEST(a_bad_message_is_blamed_over_restarts) /* B78 */
 {
     struct stage s;

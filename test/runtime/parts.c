@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
+#include "runtime/effects.h"
 #include "runtime/threads/inline_results.h"
 #include "runtime/threads/transport_thread.h"
 #include "runtime/incident.h"
@@ -410,4 +411,25 @@ TEST(inline_results_count_everything_also_when_there_are_too_many)
     inline_results_fini(&news); /* also with something in it */
     wake_close(wake_fd);
     engine_free(engine);
+}
+
+/* ---- Effects ------------------------------------------------------------------------------------- */
+
+TEST(what_only_a_cycle_can_store_is_the_failure_of_an_inline_handler)
+{
+    struct send_effect *effect = calloc(1, sizeof(*effect));
+    CHECK(effect != NULL);
+    effect->effect.kind = EFFECT_STATE;
+    struct delivery_result result = {
+        .token = 7, .outcome = SEND_OK, .bits = PR_STATUS_EVENT_STORED, .effects = effect
+    };
+    effects_check(NULL, NULL, true, &result);
+    CHECK_EQ(result.outcome, SEND_FAILED);
+    CHECK_EQ(result.reason, PR_REASON_HANDLER_EXCEPTION);
+    CHECK_STR(result.code, "effect_inline");
+    CHECK_STR(result.error, "its handler stores more than messages, which needs mode: durable");
+    CHECK_EQ(result.token, 7);
+    CHECK_EQ(result.bits, PR_STATUS_EVENT_STORED);
+    CHECK(result.effects == NULL);
+    delivery_result_fini(&result);
 }

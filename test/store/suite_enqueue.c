@@ -128,6 +128,32 @@ STORE_TEST(one_that_failed_before_it_was_stored_is_stored_as_failed_and_the_othe
     CHECK_EQ(worker_claim(w, suite_id(1)).number, 3);
 }
 
+/* The endpoint's own fault is no count of the message, but a failure all the same. */
+STORE_TEST(one_that_was_put_off_before_it_was_stored_is_stored_so_and_its_stream_waits) /* B51, B75 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    const struct pr_message m = { .id = suite_id(1),
+                                  .type = PR_STR("t"),
+                                  .stream = PR_STR("a"),
+                                  .destination = PR_STR("e"),
+                                  .due_us = SUITE_START_US + PR_SECONDS(5),
+                                  .status = PR_STATUS_FAILED,
+                                  .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                                  .error = PR_STR("down"),
+                                  .failed_us = SUITE_START_US - 1 };
+    CHECK_OK(store_enqueue_failed(&s->store, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error),
+             &s->error);
+    const struct listed *l = suite_get(s, suite_id(1));
+    CHECK_EQ(l->m.status, PR_STATUS_STORED | PR_STATUS_FAILED);
+    CHECK_EQ(l->m.failures, 0);
+    CHECK_EQ(l->m.reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK_SLICE(l->m.error, "down");
+    CYCLE(w);
+    CHECK_EQ(w->reply->notice_count, 1);
+    CHECK_EQ(w->reply->notices[0].kind, NOTICE_FAILED);
+    CHECK(reply_find(CYCLE(w, .heads = { .rows = 10, .lanes = LANES_ALL }), suite_id(1)) != NULL);
+}
+
 STORE_TEST(a_missing_id_is_made_and_told)
 {
     struct pr_message m[2] = { { .type = PR_STR("t") }, { .type = PR_STR("t") } };

@@ -368,6 +368,41 @@ STORE_TEST(a_note_is_still_there_when_the_message_dies_again) /* B81, B83 */
 
 /* ---- From elsewhere --------------------------------------------------------------------------- */
 
+STORE_TEST(what_died_before_it_was_stored_is_a_dead_letter_of_its_verdict_and_not_by_hand) /* B30 */
+{
+    const struct verdict v = { .kind = VERDICT_DEAD_LETTER,
+                               .cause = PR_REASON_POISON_MESSAGE,
+                               .limit = 3,
+                               .rule = PR_STR("r"),
+                               .endpoint = PR_STR("e"),
+                               .fingerprint = "0123456789abcdef" };
+    const struct pr_message m = { .id = suite_id(1),
+                                  .type = PR_STR("t"),
+                                  .destination = PR_STR("e"),
+                                  .due_us = PR_NEVER,
+                                  .status = PR_STATUS_FAILED,
+                                  .attempts = 3,
+                                  .failures = 3,
+                                  .reason = PR_REASON_REJECTED,
+                                  .error = PR_STR("no"),
+                                  .failed_us = SUITE_START_US - 1,
+                                  .story = PR_STR("[{\"attempt\":3}]") };
+    CHECK_OK(store_enqueue_failed(&s->store, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error),
+             &s->error);
+    ADMIN_ID(s, ADMIN_DEAD_ADD, m.id, .verdict = &v, .by = PR_STR("rule r"), .why = PR_STR("no"));
+    const struct listed *l = suite_get(s, suite_id(1));
+    CHECK_EQ(l->state, STATE_DEAD);
+    CHECK_EQ(l->cause, PR_REASON_POISON_MESSAGE);
+    CHECK_EQ(l->m.reason, PR_REASON_REJECTED);
+    CHECK_EQ(l->limit, 3);
+    CHECK_EQ(l->m.failures, 3);
+    CHECK_SLICE(l->rule, "r");
+    CHECK_SLICE(l->fingerprint, "0123456789abcdef");
+    CHECK_SLICE(l->note, "");
+    CHECK_SLICE(l->m.error, "no");
+    CHECK_SLICE(l->m.story, "[{\"attempt\":3}]");
+}
+
 STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
 {
     struct worker *w = suite_join(s, "outbox");

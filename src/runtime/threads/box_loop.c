@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "core/reason.h"
 #include "policy/courtesy.h"
+#include "runtime/effects.h"
 #include "runtime/threads/transport_thread.h"
 #include "runtime/threads/inline_results.h"
 #include "transport/delivery.h"
@@ -88,49 +89,12 @@ static struct log *box_loop_log(const struct box_loop *d)
 
 /* ---- Results in ------------------------------------------------------------------------- */
 
-/* A box that the configuration does not name may be in the store all the same. */
-static bool box_loop_knows_box(struct box_loop *d, pr_slice name)
-{
-    if (config_find_box(d->options.config, name) != NULL)
-        return true;
-    struct arena arena;
-    struct query query = { .kind = QUERY_BOXES, .brief = true };
-    struct query_reply reply;
-    struct pr_error error;
-    arena_init(&arena, QUERY_BLOCK);
-    bool found = store_query(d->options.store, &query, &arena, &reply, &error) != PR_OK; /* the cycle will tell */
-    for (size_t i = 0; !found && i < reply.box_count; i++)
-        found = slice_eq(reply.boxes[i].name, name);
-    arena_fini(&arena);
-    return found;
-}
-
-/* An effect that nobody can store would end the whole engine: it is its handler's failure. */
-static void box_loop_check_effects(struct box_loop *d, struct delivery_result *result)
-{
-    for (const struct send_effect *e = result->effects; e != NULL; e = e->next) {
-        if (box_loop_knows_box(d, e->box))
-            continue;
-        char text[256];
-        snprintf(text, sizeof text,
-                 "its handler sent a message to unknown box %.*s; add it under boxes:", SLICE_ARGS(e->box));
-        struct delivery_result was = *result;
-        result_failed(result, was.token, SEND_FAILED, PR_REASON_HANDLER_EXCEPTION, "box_unknown", slice_from(text));
-        result->bits = was.bits;
-        result->settled = was.settled;
-        result->settled_arg = was.settled_arg;
-        was.settled = NULL;
-        delivery_result_fini(&was);
-        return;
-    }
-}
-
 static void box_loop_settle(struct box_loop *d)
 {
     results_take(&d->results, &d->heard);
     int64_t now = now_us();
     for (size_t i = 0; i < d->heard.count; i++) {
-        box_loop_check_effects(d, &d->heard.entries[i]);
+        effects_check(d->options.config, d->options.store, false, &d->heard.entries[i]);
         engine_result(d->engine, now, &d->heard.entries[i]);
         d->heard.entries[i].settled = NULL; /* the engine has it */
         delivery_result_fini(&d->heard.entries[i]);

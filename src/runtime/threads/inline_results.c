@@ -35,6 +35,7 @@ static void add(struct engine_inline_result *to, const struct engine_inline_resu
     to->failed += n->failed;
     to->dead += n->dead;
     to->discarded += n->discarded;
+    to->at_us = n->at_us;
 }
 
 /* Both say nothing but that it went well. */

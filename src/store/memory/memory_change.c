@@ -136,23 +136,7 @@ static void write_values(struct stored *row, const struct change *c, struct chan
     } texts[] = {
         { SET_REASON, OWN_CODE }, { SET_ERROR, OWN_ERROR }, { SET_HELD, OWN_HELD_BY }, { SET_STORY, OWN_STORY }
     };
-    row->m.parked_by = change_parked_by(c, &row->m);
-    row->m.due_us = change_due_us(c, &row->m, now_us);
-    row->m.status |= c->bits;
-    if ((c->sets & SET_ATTEMPTS) != 0)
-        row->m.attempts = c->attempts;
-    if ((c->sets & ADD_FAILURE) != 0)
-        row->m.failures++;
-    if ((c->sets & SET_NEW_COUNT) != 0)
-        row->m.attempts = row->m.failures = 0;
-    if ((c->sets & SET_REASON) != 0)
-        row->m.reason = c->reason;
-    if ((c->sets & SET_FAILED_AT) != 0)
-        row->m.failed_us = now_us;
-    if ((c->sets & SET_RELEASED) != 0)
-        row->m.released = true;
-    if ((c->sets & SET_HELD) != 0)
-        row->m.held_for = c->held_for;
+    change_write(c, &row->m, now_us);
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         if ((c->sets & texts[i].set) != 0)
             use_text(row, m, texts[i].text);

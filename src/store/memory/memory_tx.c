@@ -163,7 +163,7 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
         if (is_duplicate(box, &messages[i]))
             continue;
         struct pr_message m = sender_part(&messages[i], now_us);
-        if (messages[i].failures > 0)
+        if (message_has_failed(&messages[i]))
             take_failure(&m, &messages[i]);
         rows[i] = row_new(box, &m);
         if (rows[i] == NULL)
@@ -177,7 +177,7 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
 static void tell_failure(const struct stored *row)
 {
     struct stored_notice *notice = NULL;
-    if (row->m.failures > 0 && row->m.stream.size > 0 && row->m.due_us != 0)
+    if (message_has_failed(&row->m) && row->m.stream.size > 0 && row->m.due_us != 0)
         notice =
             notice_new(row->box, row->m.due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED, row, row->m.destination);
     if (notice != NULL)

@@ -50,7 +50,7 @@ static void add_request(struct postgres_store *store, const struct sending *requ
         batch_add(&store->batch, &request->messages[i]);
     batch_args(&store->batch, pg_store_wall_us(store), &args);
     link_add(store->sender, PG_MESSAGE_INSERT, request->box, &args, ret);
-    if (request->messages[0].failures > 0)
+    if (message_has_failed(&request->messages[0]))
         add_failure(store, request->box, &request->messages[0]);
 }
 

@@ -38,7 +38,7 @@ static int request_store(struct conn *conn, const struct sending *request, int64
         int rc = message_insert(conn, request->box, &request->messages[i], now_us, reterr);
         if (request->answers != NULL && rc >= 0)
             request->answers[i] = rc;
-        if (rc == PR_OK && request->messages[i].failures > 0)
+        if (rc == PR_OK && message_has_failed(&request->messages[i]))
             rc = keep_failure(conn, request->box, &request->messages[i], mono_us, reterr);
         if (rc < 0)
             return rc;
