@@ -821,6 +821,7 @@ def every_change_leaves_one_line_in_the_record(d):  # B202
         ("POST /v1/endpoints/{name}/test", "/v1/endpoints/good/test", {}, "endpoint_test", 1),
     ]
     made = {r for r in ROUTES.replace("\n", "|").split("|") if r.startswith("POST")}
+    made = {route for route in made if not route.startswith("POST /v1/claims")}  # the work itself, which the story tells
     assert made == {route for route, *_ in table} | {"POST /v1/messages"}, made  # a message is its own record
     mine = lambda: [e for e in d.ok("GET", "/v1/audit?limit=100")["audit"] if e["who"] == "rec (http)"]
     for count, (_, path, body, action, changed) in enumerate(table, 1):
