@@ -181,6 +181,17 @@ static bool write_path(struct remote *r, const struct query *q, struct buf *path
     return can_be_asked(&q->filter);
 }
 
+/* The API tells them always. */
+static void drop_ended(struct query_reply *reply)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < reply->listed_count; i++)
+        if (reply->listed[i].ended == 0)
+            reply->listed[kept++] = reply->listed[i];
+    reply->listed_count = kept;
+}
+
 static int remote_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                         struct pr_error *reterr)
 {
@@ -200,6 +211,8 @@ static int remote_query(void *self, const struct query *query, struct arena *are
         *ret_reply = (struct query_reply){ .now_us = now_us(r) };
     else if (rc == PR_OK)
         rc = remote_decode(answer, query->kind, now_us(r), arena, ret_reply, reterr);
+    if (rc == PR_OK && !query->ended)
+        drop_ended(ret_reply);
     json_decref(answer);
     return rc;
 }

@@ -135,12 +135,28 @@ static void decode_message(struct decoder *d, const json_t *o, void *row)
     l->bad = text_of(d, o, "bad").data;
 }
 
+/* What the ledger told of it. */
+static void decode_end(struct decoder *d, const json_t *o, struct listed *l)
+{
+    pr_slice by = text_of(d, o, "by");
+
+    l->ended = ended_parse(text_of(d, o, "outcome"));
+    if (l->ended == 0)
+        return;
+    l->died_us = time_of(o, "ended_at", 0);
+    if (by.size == 0)
+        return;
+    l->ended = ENDED_BY_PERSON;
+    l->instance = by;
+}
+
 /* One for each endpoint that it goes to, with what it waits for. */
 static void decode_delivery(struct decoder *d, const json_t *o, void *row)
 {
     size_t count = (size_t)((struct listed *)row - d->reply->listed) + 1;
 
     decode_message(d, json_object_get(o, "message"), row);
+    decode_end(d, json_object_get(o, "message"), row);
     add_breaker(d, json_object_get(json_object_get(o, "next"), "breaker"), count);
 }
 
@@ -206,7 +222,8 @@ int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, st
     struct query_reply reply = { .now_us = now_us,
                                  .more = json_is_true(json_object_get(answer, "more")),
                                  .cut = json_is_true(json_object_get(answer, "cut")),
-                                 .looked = count_of(answer, "looked_at") };
+                                 .looked = count_of(answer, "looked_at"),
+                                 .ended_from_us = time_of(answer, "searched_from", 0) };
     struct decoder d = { arena, now_us, &reply };
     const struct shape *shape = &shapes[kind];
     const json_t *list = json_object_get(answer, shape->list), *row;

@@ -71,6 +71,7 @@ struct verdict {
     uint64_t row; /* with id: both must match */
     pr_id id;
     int number;                /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
+    int attempts;              /* hand-outs before this one, as they were read: for the ledger (core/ended.h) */
     int bits;                  /* status bits reached: OR-ed in */
     int reason;                /* FAIL, POSTPONE, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
     pr_slice code, error;      /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
@@ -84,7 +85,7 @@ struct verdict {
                             * failure of its endpoint */
     pr_slice rule;        /* DEAD_LETTER: which rule decided */
     int limit;            /* DEAD_LETTER: the limit that was reached, 0 none */
-    pr_slice endpoint;    /* DEAD_LETTER, COMPLETE: where it was going (destination may be '') */
+    pr_slice endpoint;    /* DEAD_LETTER, COMPLETE, DISCARD, EXPIRE: where it was going (destination may be '') */
     pr_slice moved_to;    /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
     char fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
     const pr_slice *destinations; /* SPLIT */
@@ -138,6 +139,7 @@ struct evidence {
 /* How long the store keeps what nobody works on any more, by the store's clock. */
 struct retention {
     int64_t dead_us, audit_us; /* dead letters, what people did; 0: for ever */
+    int64_t ended_us; /* the ledger of what has ended (core/ended.h); 0: it is not written, and what is in it goes */
 };
 
 struct held_read {

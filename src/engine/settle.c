@@ -93,6 +93,7 @@ static void name_verdict(struct item *item)
     item->verdict.row = item->row;
     item->verdict.id = item->m.id;
     item->verdict.number = item->number;
+    item->verdict.attempts = item->m.attempts;
     item->verdict.endpoint = endpoint_name(item);
 }
 

@@ -102,11 +102,25 @@ static bool is_array(pr_slice text)
     return text.size >= 2 && text.data[0] == '[' && text.data[text.size - 1] == ']' && utf8_valid(text);
 }
 
+/* As the ledger tells it. */
+static void json_end(struct json_writer *w, const struct listed *l)
+{
+    bool by_person = l->ended == ENDED_BY_PERSON;
+
+    json_key(w, "outcome");
+    json_cstr(w, ended_name(l->ended));
+    member_time(w, "ended_at", l->died_us);
+    member_text(w, "instance", by_person ? (pr_slice){ NULL, 0 } : l->instance);
+    member_text(w, "by", by_person ? l->instance : (pr_slice){ NULL, 0 });
+}
+
 /* What only messages of one state have. */
 static void json_state_facts(struct json_writer *w, const struct listed *l)
 {
     if (l->state == STATE_DEAD)
         reply_write(w, REPLY_DEAD, l);
+    if (l->ended != 0)
+        json_end(w, l);
     if (l->state == STATE_DONE)
         member_time(w, "done_at", l->died_us);
     if (l->state == STATE_IN_FLIGHT)

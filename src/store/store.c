@@ -266,6 +266,19 @@ static int only_dead(struct pr_error *reterr)
     return error_set(reterr, PR_EINVAL, "only dead letters can be found by row");
 }
 
+struct listed listed_ended(const struct ended *ended, int64_t at_us, pr_slice by)
+{
+    return (struct listed){
+        .m = { .id = ended->id, .attempts = ended->attempt },
+        .box = ended->box,
+        .endpoint = ended->endpoint,
+        .state = ended->as == ENDED_DELIVERED ? STATE_DONE : STATE_GONE,
+        .died_us = at_us,
+        .instance = by,
+        .ended = (int)ended->as,
+    };
+}
+
 int store_query(struct store *store, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                 struct pr_error *reterr)
 {

@@ -34,6 +34,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "core/cycle.h"
+#include "core/ended.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/order.h"
@@ -100,12 +101,19 @@ struct listed {
     unsigned lane;   /* where lanes are shared; else 0 */
     /* In flight: */
     pr_slice instance; /* its name */
-    const char *bad;   /* cannot be decoded; listed all the same (B87) */
+    /* Ended (state DONE or GONE), as the ledger tells it: when is died_us, at which attempt m.attempts, and the instance is who
+     * told it, or, ENDED_BY_PERSON, the person.  All else of the message is gone.  0: it is not from the ledger. */
+    int ended;       /* enum ended_as */
+    const char *bad; /* cannot be decoded; listed all the same (B87) */
 };
 
 #define LOOK_MAX                                                                                                       \
     25000 /* rows that a listing looks at before it answers: people wait for a fifth of a second, not more */
-#define COUNT_EXACT_MAX 10000 /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
+#define ENDED_LOOK_US PR_SECONDS(2) /* that a person waits for the ledger */
+#define COUNT_EXACT_MAX 10000       /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
+
+/* As a listing tells it; slices are borrowed. */
+struct listed listed_ended(const struct ended *ended, int64_t at_us, pr_slice by);
 
 struct box_counts {
     pr_slice name;
@@ -225,7 +233,7 @@ struct store_facts { /* for doctor and status */
 enum query_kind {
     QUERY_MESSAGES,
     QUERY_DEAD,
-    QUERY_ID, /* filter.ids[0]: in all boxes, dead letters and done */
+    QUERY_ID, /* filter.ids[0]: in all boxes, dead letters and done; and in the ledger, if ended */
     QUERY_BOXES,
     QUERY_ENDPOINTS,
     QUERY_INSTANCES,
@@ -243,6 +251,9 @@ struct query {
     bool
         brief; /* MESSAGES, DEAD: without payloads; BOXES: their names alone; STREAMS, with blocked: of whom others are held
                                * back, and how many at least; nothing of the heads */
+    bool
+        ended; /* ID: what has ended, too, the latest first.  Where its id tells no time, for ENDED_LOOK_US or filter.look_max
+                               * rows of the ledger; reply.ended_from_us tells how far that was */
     bool replayable;                 /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool blocked;                    /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
@@ -273,7 +284,8 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     size_t audit_count;
     struct box_failing *failing;
     size_t failing_count;
-    uint64_t total; /* at most COUNT_EXACT_MAX + 1 */
+    uint64_t total;        /* at most COUNT_EXACT_MAX + 1 */
+    int64_t ended_from_us; /* ID: the ledger was looked at from then on only; 0: all of it */
     struct store_facts facts;
     int64_t now_us;
 };

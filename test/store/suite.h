@@ -87,6 +87,7 @@ struct suite {
     struct arena arena;       /* what queries answered; until the test ends */
     struct worker workers[SUITE_WORKERS_MAX];
     size_t worker_count;
+    int64_t ended_us; /* retention.ended_us of every cycle that has none of its own */
     struct pr_error error;
 };
 

@@ -190,7 +190,7 @@ int run_dead_edit(struct cli *cli)
     struct pr_error err;
     struct buf content = { 0 };
     pr_slice parts[3];
-    int code = message_find(cli, &found);
+    int code = message_find(cli, false, &found);
 
     if (code != EXIT_DONE)
         return code;

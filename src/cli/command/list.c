@@ -162,7 +162,7 @@ static int show(struct cli *cli, bool dead_only)
 {
     struct query_reply reply;
     size_t shown = 0;
-    int code = message_find(cli, &reply);
+    int code = message_find(cli, false, &reply);
 
     if (code != EXIT_DONE)
         return code;

@@ -7,10 +7,11 @@
 #include "base/utf8.h"
 #include "cli/command/endpoint.h"
 #include "core/story.h"
+#include "ops/explain/ended_words.h"
 
 #include <jansson.h>
 
-int message_find(struct cli *cli, struct query_reply *ret_reply)
+int message_find(struct cli *cli, bool ended, struct query_reply *ret_reply)
 {
     struct pr_error err;
     pr_id *ids;
@@ -22,6 +23,7 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
     if (code != EXIT_DONE)
         return code;
     struct query query = { .kind = QUERY_ID,
+                           .ended = ended,
                            .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing } };
 
     if (store_query(&cli->store, &query, &cli->arena, ret_reply, &err) != PR_OK)
@@ -29,7 +31,10 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
     messages_see_routes(cli->config, ret_reply);
     if (ret_reply->listed_count > 0)
         return EXIT_DONE;
-    cli_say("no message %s: it was delivered and not kept, discarded, or never stored", cli->args[0]);
+    if (ended)
+        cli_say("no message %s: %s", cli->args[0], ended_missing_words(&cli->arena, ret_reply));
+    else
+        cli_say("no message %s: it has ended or was never stored; postrider why tells which", cli->args[0]);
     return EXIT_NOT_FOUND;
 }
 

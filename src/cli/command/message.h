@@ -9,6 +9,6 @@
 void message_print(struct cli *cli, const struct query_reply *reply, const struct listed *listed);
 
 /* Look an id up everywhere: EXIT_DONE, or says that there is none (EXIT_NOT_FOUND). */
-int message_find(struct cli *cli, struct query_reply *ret_reply);
+int message_find(struct cli *cli, bool ended, struct query_reply *ret_reply);
 
 #endif

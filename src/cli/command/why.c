@@ -170,6 +170,18 @@ static void print_commands(const struct why *y, const struct message_why *o)
         fprintf(y->out, "  %-*s  %s\n", (int)width, o->commands[i].command, o->commands[i].what);
 }
 
+/* All that is left of it is in the ledger. */
+static void print_ended(const struct why *y, const struct message_why *o)
+{
+    fprintf(y->out, ", was in %s", clean(y, y->l->box));
+    if (o->endpoint.size > 0)
+        fprintf(y->out, ", for %s", clean(y, o->endpoint));
+    fprintf(y->out, ".\n");
+    print_lines(y, o->now, "");
+    heading(y, "What comes next");
+    print_lines(y, o->next, "  ");
+}
+
 static void print_people(struct cli *cli, const struct message_why *o, FILE *out)
 {
     const struct listed *l = o->listed;
@@ -178,7 +190,11 @@ static void print_people(struct cli *cli, const struct message_why *o, FILE *out
 
     pr_id_format(l->m.id, id);
     fprintf(out, "%s%s%s: %s", color_on(COLOR_BOLD, cli->color), id, color_off(COLOR_BOLD, cli->color),
-            clean(&y, l->m.type));
+            l->ended != 0 ? ended_name(l->ended) : clean(&y, l->m.type));
+    if (l->ended != 0) {
+        print_ended(&y, o);
+        return;
+    }
     if (l->m.stream.size > 0)
         fprintf(out, ", stream %s", clean(&y, l->m.stream));
     fprintf(out, ", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
@@ -231,7 +247,7 @@ int run_why(struct cli *cli)
 {
     struct query_reply reply;
     struct pr_error err;
-    int code = message_find(cli, &reply);
+    int code = message_find(cli, true, &reply);
 
     for (size_t i = 0; code == EXIT_DONE && i < reply.listed_count; i++) {
         struct message_why o = message_why_for(cli, &reply, &reply.listed[i]);

@@ -106,7 +106,7 @@ static void say_group(struct errand *e, struct arena *arena, FILE *out)
 
 static void say_message(struct errand *e, struct cli *cli, FILE *out)
 {
-    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &e->id, .id_count = 1 } };
+    struct query query = { .kind = QUERY_ID, .ended = true, .filter = { .state = -1, .ids = &e->id, .id_count = 1 } };
     struct query_reply reply;
 
     e->rc = store_query(&cli->store, &query, &cli->arena, &reply, &e->error);
@@ -118,7 +118,7 @@ static void say_message(struct errand *e, struct cli *cli, FILE *out)
         e->rc = why_print(cli, &reply, &reply.listed[i], out, &e->error);
     }
     if (reply.listed_count == 0)
-        fprintf(out, "It no longer exists: it was delivered and not kept, or discarded.\n");
+        fprintf(out, "It no longer exists: it ended longer ago than the setting ended: covers.\n");
 }
 
 static const struct view_endpoint *find_endpoint(const struct errand *e)

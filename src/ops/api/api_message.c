@@ -10,6 +10,8 @@
 #include "ops/endpoint.h"
 #include "ops/api/api.h"
 #include "ops/change.h"
+#include "ops/member.h"
+#include "ops/explain/ended_words.h"
 #include "ops/explain/message_why.h"
 
 void api_page(struct api *x, const struct query_reply *reply, bool of_boxes)
@@ -82,23 +84,23 @@ static bool delivery_json(struct api *x, const struct query_reply *reply, const 
 }
 
 /* endpoint may be empty: to none. */
-static void not_found(struct api *x, const char *where, pr_slice endpoint)
+static void not_found(struct api *x, const char *where, pr_slice endpoint, const char *hint)
 {
-    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored", "no %s %.*s%s%.*s",
-              where, SLICE_ARGS(x->part), endpoint.size > 0 ? " to " : "", SLICE_ARGS(endpoint));
+    api_error(x, 404, "not_found", hint, "no %s %.*s%s%.*s", where, SLICE_ARGS(x->part),
+              endpoint.size > 0 ? " to " : "", SLICE_ARGS(endpoint));
 }
 
 void api_message(struct api *x)
 {
     pr_id id;
-    struct query query = { .kind = QUERY_ID, .filter = api_filter_init(x) };
+    struct query query = { .kind = QUERY_ID, .filter = api_filter_init(x), .ended = true };
     struct query_reply reply;
     query.filter.ids = &id;
     query.filter.id_count = 1;
     if (!api_id(x, &id) || !query_messages(x, &query, &reply))
         return;
     if (reply.listed_count == 0) {
-        not_found(x, "message", query.filter.endpoint);
+        not_found(x, "message", query.filter.endpoint, ended_missing_words(&x->arena, &reply));
         return;
     }
     json_begin_object(&x->w);
@@ -108,6 +110,7 @@ void api_message(struct api *x)
         if (!delivery_json(x, &reply, &reply.listed[i]))
             return;
     json_end_array(&x->w);
+    member_time(&x->w, "searched_from", reply.ended_from_us); /* of what has ended; null: all of it */
     json_end_object(&x->w);
 }
 
@@ -214,7 +217,8 @@ void api_message_change(struct api *x)
         error.code = rc;
         api_fault(x, &error);
     } else if (reply.missing > 0) {
-        not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint);
+        not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint,
+                  "it has ended or was never stored; GET /v1/messages/ID tells which");
     } else if (reply.changed == 0 && reply.refused > 0) {
         api_error(x, 409, "refused", "GET /v1/messages/ID shows its state",
                   "the state of message %.*s does not allow it", SLICE_ARGS(x->part));

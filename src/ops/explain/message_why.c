@@ -12,6 +12,7 @@
 #include "ops/endpoint.h"
 #include "ops/member.h"
 #include "ops/message.h"
+#include "ops/explain/ended_words.h"
 #include "ops/explain/queue_position.h"
 #include "ops/explain/words.h"
 #include "policy/explain.h"
@@ -42,8 +43,7 @@ static const char *clean(const struct why_context *v, pr_slice text)
 
 static const char *ordinal(const struct why_context *v, int n)
 {
-    const char *suffix = n % 100 / 10 == 1 ? "th" : n % 10 == 1 ? "st" : n % 10 == 2 ? "nd" : n % 10 == 3 ? "rd" : "th";
-    return arena_printf(v->arena, "%d%s", n, suffix).data;
+    return ordinal_words(v->arena, n);
 }
 
 static const char *ahead(const struct why_context *v, int64_t us)
@@ -376,6 +376,10 @@ static void say_turn(struct why_context *v)
 static void say_where(struct why_context *v)
 {
     const struct listed *l = v->l;
+    if (l->ended != 0) {
+        SAY(v, "%s\n", ended_words(v->arena, l, v->now_us));
+        return;
+    }
     switch (v->o->state) {
     case STATE_READY: say_ready(v); break;
     case STATE_IN_FLIGHT:
@@ -528,6 +532,10 @@ static void say_next(struct why_context *v)
 {
     const struct listed *l = v->l;
     enum state state = v->o->state;
+    if (l->ended != 0) {
+        SAY(v, "Nothing: it has ended, and its content is no longer stored.\n");
+        return;
+    }
     switch (state) {
     case STATE_DEAD:
         SAY(v, "Nothing happens by itself: it stays a dead letter until you %s it.\n",

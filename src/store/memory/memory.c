@@ -109,6 +109,7 @@ static void memory_free(struct memory *memory)
     list_foreach(node, &memory->endpoints)
         endpoint_free(LIST_ENTRY(node, struct endpoint, node));
     evidence_forget(memory);
+    ended_forget(memory);
     list_foreach(node, &memory->notices)
         free(LIST_ENTRY(node, struct stored_notice, node));
     list_foreach(node, &memory->audit)
@@ -130,8 +131,8 @@ static struct memory *memory_new(const struct store_options *options, const char
     memory->next_xid = 1;
     memory->notice_last = 1; /* so that 0 can mean "none yet" */
     memory->users = 1;
-    struct list *const lists[] = { &memory->boxes,    &memory->open,    &memory->endpoints,
-                                   &memory->evidence, &memory->notices, &memory->audit };
+    struct list *const lists[] = { &memory->boxes,   &memory->open,  &memory->endpoints, &memory->evidence,
+                                   &memory->notices, &memory->audit, &memory->ended };
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
         list_init(lists[i]);
     for (size_t i = 0; i < KEPT_LISTS; i++)

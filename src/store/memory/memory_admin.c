@@ -15,6 +15,7 @@ struct target {
     struct change_memory memory;
     struct stored *made;                 /* FATE_COPIED: what goes in its place */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
+    struct stored_ended *ended;          /* FATE_GONE */
 };
 
 struct targets {
@@ -31,6 +32,7 @@ static void targets_fini(struct targets *t)
         row_free(t->list[i].made);
         free(t->list[i].notice);
         free(t->list[i].gone);
+        free(t->list[i].ended);
     }
     free(t->list);
 }
@@ -138,6 +140,18 @@ static int target_take_copy(struct target *target, const struct row_order *order
     return PR_OK;
 }
 
+static int target_take_ended(struct target *target, const struct admin *admin, pr_slice endpoint, int64_t now_us)
+{
+    const struct stored *row = target->row;
+    const struct ended ended = { .id = row->m.id,
+                                 .box = box_name(row->box),
+                                 .endpoint = row->after != NULL ? row->after->endpoint : endpoint,
+                                 .as = ENDED_BY_PERSON,
+                                 .attempt = row->m.attempts };
+    target->ended = stored_ended_new(&ended, admin->by, now_us);
+    return target->ended != NULL ? PR_OK : PR_ENOMEM;
+}
+
 static int target_take(struct target *target, const struct admin *admin, struct order_texts *texts, bool tell,
                        int64_t now_us)
 {
@@ -149,6 +163,8 @@ static int target_take(struct target *target, const struct admin *admin, struct 
         rc = change_take(row, &target->change, NULL, &target->memory);
     if (rc == PR_OK && target->change.fate == FATE_COPIED)
         rc = target_take_copy(target, &order, now_us);
+    if (rc == PR_OK && target->change.fate == FATE_GONE)
+        rc = target_take_ended(target, admin, endpoint, now_us);
     if (rc == PR_OK && tell) { /* where it died the routes may send it no more */
         target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row->m.destination);
         rc = target->notice != NULL ? PR_OK : PR_ENOMEM;
@@ -193,6 +209,9 @@ static void target_apply(struct target *target, struct memory *memory, int64_t n
     if (target->notice != NULL)
         notice_add(memory, target->notice);
     target->notice = NULL;
+    if (target->ended != NULL)
+        stored_ended_add(memory, target->ended);
+    target->ended = NULL;
 }
 
 /* ---- Actions on rows ------------------------------------------------------------------------ */

@@ -27,6 +27,7 @@ struct work {
     struct tally_work *tallies;       /* one per tally */
     struct pause_work *pauses;        /* one per pause */
     struct stored_breaker **breakers; /* one per change; NULL: it has closed */
+    struct stored_ended **ended;      /* one per verdict; NULL: it ends nothing */
 };
 
 static void text_free(pr_slice text)
@@ -41,6 +42,8 @@ static void work_fini(struct work *work, const struct cycle *cycle)
         change_memory_fini(&work->memory[i]);
     for (size_t i = 0; work->effects != NULL && i < cycle->effect_count; i++)
         effect_memory_fini(&work->effects[i]);
+    for (size_t i = 0; work->ended != NULL && i < cycle->verdict_count; i++)
+        free(work->ended[i]);
     free(work->answers);
     free(work->receipt);
     for (size_t i = 0; work->tallies != NULL && i < cycle->tally_count; i++) {
@@ -123,6 +126,20 @@ static int work_take_pauses(struct work *work, const struct cycle *cycle)
     return PR_OK;
 }
 
+static int work_take_ended(struct work *work, const struct cycle *cycle, int64_t now_us)
+{
+    struct ended e;
+    for (size_t i = 0; cycle->retention.ended_us > 0 && i < cycle->verdict_count; i++) {
+        if (!ended_of_verdict(&cycle->verdicts[i], cycle->keep_us > 0, &e))
+            continue;
+        e.box = cycle->box;
+        work->ended[i] = stored_ended_new(&e, cycle->name, now_us);
+        if (work->ended[i] == NULL)
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
 static int work_take_changes(struct work *work, struct session *session, const struct cycle *cycle)
 {
     for (size_t i = 0; i < cycle->verdict_count; i++) {
@@ -140,6 +157,7 @@ static int work_take(struct work *work, struct session *session, const struct cy
     struct arena *arena = &session->arena;
     work->changes = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->changes[0]));
     work->memory = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->memory[0]));
+    work->ended = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->ended[0]));
     work->effects = arena_alloc_array(arena, cycle->effect_count, sizeof(work->effects[0]));
     work->tallies = arena_alloc_array(arena, cycle->tally_count, sizeof(work->tallies[0]));
     work->breakers = arena_alloc_array(arena, cycle->breaker_count, sizeof(work->breakers[0]));
@@ -167,6 +185,8 @@ static int work_take(struct work *work, struct session *session, const struct cy
     if (rc == PR_OK)
         rc = work_take_pauses(work, cycle);
     if (rc == PR_OK)
+        rc = work_take_ended(work, cycle, now_us);
+    if (rc == PR_OK)
         rc = evidence_prepare(session->box->memory, cycle);
     return rc;
 }
@@ -183,6 +203,18 @@ static void work_effects(struct work *work, struct session *session, const struc
         if (applied && answers[i] == PR_OK)
             answers[i] = effect_apply(session->box->memory, &cycle->effects[i], &work->effects[i]);
     }
+}
+
+static void work_ended(struct work *work, struct memory *memory, const struct cycle *cycle, const int *answers,
+                       int64_t now_us)
+{
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        if (work->ended[i] == NULL || answers[i] != PR_OK)
+            continue;
+        stored_ended_add(memory, work->ended[i]);
+        work->ended[i] = NULL;
+    }
+    ended_purge(memory, time_sub(now_us, cycle->retention.ended_us), DONE_PURGE_MAX);
 }
 
 /* For when this cycle is asked again. */
@@ -282,6 +314,7 @@ static void work_apply(struct work *work, struct session *session, struct instan
         split_rows += work->changes[i].destination_count;
     }
     work_effects(work, session, cycle);
+    work_ended(work, session->box->memory, cycle, session->reply.answers, now_us);
     work_remember(work, instance, cycle);
     work_receipts(work, instance, cycle);
     work_tallies(work, session->box->memory, cycle, now_us);

@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/slice.h"
 #include "core/change.h"
+#include "core/ended.h"
 #include "engine/scan.h"
 #include "store/memory/memory.h"
 #include "store/memory/memory_tree.h"
@@ -30,6 +31,7 @@
 #define AUDIT_KEPT 1000
 #define KEPT_LISTS 1024    /* of what effects left behind */
 #define DONE_PURGE_MAX 256 /* in one cycle */
+#define ENDED_KEPT 10000   /* messages that have ended: the latest */
 
 /* ---- Rows ------------------------------------------------------------------------------- */
 
@@ -155,6 +157,15 @@ struct audit {
     char text[];
 };
 
+/* A message that has ended. */
+struct stored_ended {
+    struct list_node node; /* of memory->ended, by time */
+    int64_t at_us;
+    struct ended e;
+    pr_slice by; /* the instance, or who; as the others in text */
+    char text[];
+};
+
 struct memory_tx {
     struct list_node node;
     struct memory *memory;
@@ -183,6 +194,8 @@ struct memory {
     struct list open; /* transactions */
     struct list endpoints;
     struct list evidence;
+    struct list ended;
+    size_t ended_count;
     struct list notices;
     int64_t notice_last;
     struct list audit;
@@ -277,6 +290,12 @@ int evidence_prepare(struct memory *memory, const struct cycle *cycle);
 void evidence_apply(struct memory *memory, const struct cycle *cycle, int64_t now_us); /* what was prepared */
 int evidence_answer(struct session *session, const struct cycle *cycle);
 void evidence_forget(struct memory *memory);
+
+/* memory_ended.c */
+struct stored_ended *stored_ended_new(const struct ended *e, pr_slice by, int64_t now_us); /* NULL: no memory */
+void stored_ended_add(struct memory *memory, struct stored_ended *entry);
+void ended_purge(struct memory *memory, int64_t before_us, size_t max);
+void ended_forget(struct memory *memory);
 
 /* memory_change.c */
 struct change_memory { /* what a change may need, taken before anything is changed */

@@ -121,6 +121,31 @@ static int listing_scan(struct listing *l, const struct list *rows, const struct
     return PR_OK;
 }
 
+/* The newest first, as a database tells them. */
+static int listing_ended(struct listing *l, pr_id id)
+{
+    size_t first = l->reply->listed_count;
+    list_foreach(node, &l->memory->ended) {
+        const struct stored_ended *entry = LIST_ENTRY(node, struct stored_ended, node);
+        struct listed *room = pr_id_equal(entry->e.id, id) ? listing_room(l) : NULL;
+        if (!pr_id_equal(entry->e.id, id))
+            continue;
+        if (room == NULL)
+            return PR_ENOMEM;
+        memmove(&l->reply->listed[first + 1], &l->reply->listed[first],
+                (l->reply->listed_count - first) * sizeof(l->reply->listed[0]));
+        struct listed ended = listed_ended(&entry->e, entry->at_us, entry->by);
+        ended.box = slice_dup(l->arena, ended.box);
+        ended.endpoint = slice_dup(l->arena, ended.endpoint);
+        ended.instance = slice_dup(l->arena, ended.instance);
+        if (ended.box.data == NULL || ended.endpoint.data == NULL || ended.instance.data == NULL)
+            return PR_ENOMEM;
+        l->reply->listed[first] = ended;
+        l->reply->listed_count++;
+    }
+    return PR_OK;
+}
+
 static int query_listed(struct listing *l, const struct query *query)
 {
     struct filter filter = query->filter;
@@ -143,6 +168,8 @@ static int query_listed(struct listing *l, const struct query *query)
         if (rc == PR_OK && done && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
             rc = listing_scan(l, &box->done, &here);
     }
+    if (rc == PR_OK && by_id && query->ended)
+        rc = listing_ended(l, query->filter.ids[0]);
     return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }
 
@@ -186,7 +213,8 @@ int memory_query(void *self, const struct query *query, struct arena *arena, str
     int rc;
 
     if (!is_answered(query))
-        return error_set(reterr, PR_EUNSUPPORTED, "the memory store is for simulations and answers few questions: use sqlite::memory:");
+        return error_set(reterr, PR_EUNSUPPORTED,
+                         "the memory store is for simulations and answers few questions: use sqlite::memory:");
     pthread_mutex_lock(&memory->mutex);
     l.now_us = reply.now_us = memory_now(memory);
     if (query->kind == QUERY_BOXES)

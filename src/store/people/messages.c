@@ -94,7 +94,9 @@ int question_id(struct question *q)
         rc = list_boxes(&c, &filter);
     if (rc == PR_OK)
         rc = list_table(&c, LISTING_DEAD, NO_BOX, &filter);
-    return rc == PR_OK ? list_table(&c, LISTING_DONE, NO_BOX, &filter) : rc;
+    if (rc == PR_OK)
+        rc = list_table(&c, LISTING_DONE, NO_BOX, &filter);
+    return rc == PR_OK && q->query->ended ? question_ended(q, c.capacity) : rc;
 }
 
 static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)

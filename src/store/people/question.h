@@ -6,6 +6,7 @@
  *   counts.c      how many are in which state        overview.c        audit, instances, breakers, what fails
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
  *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
+ *   ended.c       what the ledger knows of an id
  *
  * To add a question: its kind and its reply in store.h, its statement in statement_list.h, its function and its line in
  * overview.c. */
@@ -48,6 +49,8 @@ PR_MUST_CHECK int question_answer(struct question *q);
 PR_MUST_CHECK int question_messages(struct question *q);
 PR_MUST_CHECK int question_dead(struct question *q);
 PR_MUST_CHECK int question_id(struct question *q);
+/* Behind what is listed already, which has room for so many. */
+PR_MUST_CHECK int question_ended(struct question *q, size_t capacity);
 PR_MUST_CHECK int question_dead_count(struct question *q);
 PR_MUST_CHECK int question_groups(struct question *q);
 PR_MUST_CHECK int question_boxes(struct question *q);

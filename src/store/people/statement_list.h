@@ -254,6 +254,15 @@ STATEMENT(listing_look_done_box,
     SQLITE("SELECT b.row_id AS place FROM {prefix}done b INDEXED BY {prefix}done_box WHERE b.row_id > ?1 AND b.box = ?"),
     POSTGRES(POSTGRES_DONE " AND b.box = ?"))
 
+/* ---- The ledger of what has ended ---------------------------------------------------------------------------------------- */
+
+/* ?1: the bucket; ?2: numbers before it; ?3: an id; ?4: how many.  ids are told where they may hold it, else NULL. */
+STATEMENT(ended,
+    SQLITE("SELECT number, at, box, endpoint, instance, outcome, attempt, iif(instr(ids, ?3) > 0, ids, NULL) FROM {prefix}ended"
+           " INDEXED BY {prefix}ended_bucket WHERE bucket = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?4"),
+    POSTGRES("SELECT number, at, box, endpoint, instance, outcome, attempt, CASE WHEN position(?3 IN ids) > 0 THEN ids END"
+             " FROM {prefix}ended WHERE bucket = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?4"))
+
 /* ---- Dead letters -------------------------------------------------------------------------------------------------------- */
 
 /* ?1: since when.  PostgreSQL, asked for the lowest row alone, would walk through all rows until one fits. */

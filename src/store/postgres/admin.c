@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/ended.h"
 #include "store/audit.h"
 #include "store/people/import.h"
 #include "store/people/listing.h"
@@ -46,6 +47,7 @@ struct order_run {
     bool *found; /* of each id of the filter */
     struct told on_way[AT_ONCE];
     struct change changes[AT_ONCE]; /* of rows of a box: those on their way */
+    struct ended ended[AT_ONCE];    /* what the ledger says of each when it is discarded */
     size_t on_way_count;
     struct arena on_way_arena; /* their texts */
     struct array arrays[CHANGE_ARRAYS];
@@ -193,12 +195,28 @@ static void told_add(struct order_run *o, const struct told *t)
     o->told_count++;
 }
 
+/* Does it end messages? */
+static bool discards(const struct order_run *o)
+{
+    return !o->admin->dry_run && (o->admin->kind == ADMIN_DISCARD || o->admin->kind == ADMIN_DEAD_DISCARD);
+}
+
+/* The ledger of what has ended; the next batch takes it along. */
+static int ended_put(struct order_run *o, const struct ended *list, size_t count)
+{
+    if (count > 0 && pg_ended_insert(o->link, list, count, o->admin->by, o->s.now_us, o->arrays, &o->on_way_arena) < 0)
+        return no_memory(o);
+    return PR_OK;
+}
+
 /* The answers to what is on its way. */
 static int changes_take(struct order_run *o)
 {
     size_t mark = o->link->result_count;
     bool by_change = !order_action(o)->on_dead && !o->admin->dry_run;
     int answers[AT_ONCE];
+    struct ended ended[AT_ONCE];
+    size_t ended_count = 0;
     int rc = by_change ? changes_run(o, answers) : link_run(o->link, o->reterr);
     for (size_t i = 0; i < o->on_way_count && rc == PR_OK; i++) {
         struct told *t = &o->on_way[i];
@@ -209,8 +227,12 @@ static int changes_take(struct order_run *o)
         }
         if (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)
             t->row = (uint64_t)field_i64(t->result, 0, 0);
+        if (discards(o))
+            ended[ended_count++] = o->ended[i];
         told_add(o, t);
     }
+    if (rc == PR_OK)
+        rc = ended_put(o, ended, ended_count);
     link_forget_after(o->link, mark);
     arena_reset(&o->on_way_arena);
     o->on_way_count = 0;
@@ -245,9 +267,19 @@ static void add_dry(struct order_run *o, uint64_t row, pr_slice box, PGresult **
         link_add(o->link, "SELECT $1", NO_BOX, &args, ret);
 }
 
+/* false: no memory. */
+static bool target_note_end(struct order_run *o, const struct listed *l, pr_slice box, pr_slice endpoint,
+                            struct ended *ret)
+{
+    *ret = (struct ended){ .id = l->m.id, .box = box, .as = ENDED_BY_PERSON, .attempt = l->m.attempts };
+    ret->endpoint = slice_dup(&o->on_way_arena, l->endpoint.size > 0 ? l->endpoint : endpoint);
+    return ret->endpoint.data != NULL;
+}
+
 static int target_put(struct order_run *o, const struct listed *l, pr_slice box)
 {
     struct told *t = &o->on_way[o->on_way_count];
+    struct ended *ended = &o->ended[o->on_way_count];
     struct change *c = &o->changes[o->on_way_count++];
     pr_slice endpoint = filter_endpoint_of(&o->admin->filter, box, &l->m);
     *t = (struct told){ .box = box, .seq = l->m.seq };
@@ -255,6 +287,8 @@ static int target_put(struct order_run *o, const struct listed *l, pr_slice box)
     t->stream = slice_dup(&o->arena, l->m.stream);
     t->endpoint = slice_dup(&o->arena, l->m.destination); /* where it died the routes may send it no more */
     if (t->stream.data == NULL || t->endpoint.data == NULL)
+        return no_memory(o);
+    if (discards(o) && !target_note_end(o, l, box, endpoint, ended))
         return no_memory(o);
     if (o->admin->dry_run) {
         add_dry(o, l->row, box, &t->result);

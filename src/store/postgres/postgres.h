@@ -17,7 +17,7 @@
  *   repaired.c rows that were changed by plain SQL  purge.c    what is removed by its age
  *   sql.c      the port for people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
- *   breaker.c  breakers that are not closed
+ *   breaker.c  breakers that are not closed         ended.c    the ledger of what has ended
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
@@ -215,6 +215,14 @@ PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);          /* outcome 1
 PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);           /* who was refused or busy, in the claim row */
 PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);           /* of a cycle that is asked again */
 void pg_receipts_add(struct cycle_run *run);
+
+/* ended.c: in the batch, behind what has ended. */
+#define ENDED_ARRAYS 6
+struct ended;                                          /* core/ended.h */
+PR_MUST_CHECK int pg_ended_add(struct cycle_run *run); /* of the verdicts that were answered PR_OK */
+/* by: an instance, or a person.  wall 0: the server's clock.  The arena is for what it takes.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int pg_ended_insert(struct link *link, const struct ended *list, size_t count, pr_slice by,
+                                  int64_t wall_us, struct array arrays[ENDED_ARRAYS], struct arena *arena);
 
 /* breaker.c */
 void pg_breakers_add(struct cycle_run *run);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "core/ended.h"
 #include "store/audit.h"
 #include "store/people/import.h"
 #include "store/people/listing.h"
@@ -15,12 +16,14 @@
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define ARENA_BYTES 65536
+#define ENDED_AT_ONCE 100     /* of those that are discarded: in the ledger they share rows */
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 
 /* One row that is meant; read again when its turn comes. */
 struct target {
     uint64_t row;
     pr_slice box;
+    pr_slice endpoint; /* of a dead letter that is to be discarded: where it died */
     bool refused;
 };
 
@@ -42,6 +45,8 @@ struct order_run {
     size_t head_count;
     struct target *targets;
     size_t count, capacity;
+    struct ended ended[ENDED_AT_ONCE]; /* discarded, and not in the ledger yet */
+    size_t ended_count;
     struct admin_reply reply;
     struct pr_error *reterr;
 };
@@ -105,7 +110,12 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
         o->targets = targets;
         o->capacity = capacity;
     }
-    pr_slice box = NO_BOX;
+    pr_slice box = NO_BOX, died_for = NO_BOX;
+    if (o->admin->kind == ADMIN_DEAD_DISCARD && !o->admin->dry_run) {
+        died_for = slice_dup(&o->arena, l->endpoint);
+        if (died_for.data == NULL)
+            return no_memory(o);
+    }
     for (size_t i = 0; i < o->s.box_count; i++)
         if (slice_eq(o->s.boxes[i], l->box))
             box = o->s.boxes[i];
@@ -113,6 +123,7 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
         o->targets[o->count++] = (struct target){
             .row = l->row,
             .box = box,
+            .endpoint = died_for,
             .refused = stands || (edited && (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)),
         };
     return PR_OK;
@@ -272,6 +283,29 @@ static int audit_write(struct order_run *o)
     return rc;
 }
 
+/* ---- The ledger of what has ended ------------------------------------------------------------ */
+
+static int ended_flush(struct order_run *o)
+{
+    int rc = o->ended_count > 0
+                 ? ended_insert(o->conn, o->ended, o->ended_count, o->admin->by, o->s.now_us, &o->arena, o->reterr)
+                 : PR_OK;
+    o->ended_count = 0;
+    return rc;
+}
+
+/* This row, or dead letter, is gone. */
+static int ended_add(struct order_run *o, const struct target *t, const struct pr_message *m, pr_slice endpoint)
+{
+    struct ended *e = &o->ended[o->ended_count];
+    bool same = o->ended_count > 0 && slice_eq(e[-1].endpoint, endpoint);
+    *e = (struct ended){ .id = m->id, .box = t->box, .as = ENDED_BY_PERSON, .attempt = m->attempts };
+    e->endpoint = same ? e[-1].endpoint : slice_dup(&o->arena, endpoint);
+    if (e->endpoint.data == NULL && endpoint.size > 0)
+        return no_memory(o);
+    return ++o->ended_count == ENDED_AT_ONCE ? ended_flush(o) : PR_OK;
+}
+
 /* ---- Orders about rows ----------------------------------------------------------------------- */
 
 static int target_run(struct order_run *o, const struct target *t, bool tell)
@@ -280,12 +314,14 @@ static int target_run(struct order_run *o, const struct target *t, bool tell)
     const struct changing w = { o->conn, t->box, o->s.now_us, 0, o->reterr };
     struct pr_message m;
     struct change change;
+    pr_slice endpoint = t->endpoint;
     uint64_t row = t->row; /* that instances know, or will know; 0: of a dead letter that is gone */
     int rc = target_read(o, t, &m);
     if (rc != PR_OK)
         return rc;
-    if (change_of_order(&order, &m, t->row, filter_endpoint_of(&o->admin->filter, t->box, &m), o->s.now_us, &o->texts,
-                        &change) < 0)
+    if (endpoint.size == 0)
+        endpoint = filter_endpoint_of(&o->admin->filter, t->box, &m);
+    if (change_of_order(&order, &m, t->row, endpoint, o->s.now_us, &o->texts, &change) < 0)
         return no_memory(o);
     rc = order_action(o)->on_dead ? dead_change(&w, &change, &order, &row) : box_change(&w, &change, NULL);
     if (rc == PR_STALE) { /* an equal one went back just now */
@@ -294,6 +330,8 @@ static int target_run(struct order_run *o, const struct target *t, bool tell)
         return PR_OK;
     }
     ASSERT(rc <= PR_OK); /* we found it in this transaction */
+    if (rc == PR_OK && change.fate == FATE_GONE)
+        rc = ended_add(o, t, &m, endpoint);
     if (rc == PR_OK && change.fate == FATE_COPIED)
         o->reply.made = o->admin->made;
     /* Sent elsewhere, so its old stream goes on without it. */
@@ -331,6 +369,8 @@ static int order_rows(struct order_run *o)
     for (size_t i = 0; i < o->count && rc == PR_OK; i++)
         if (!o->targets[i].refused)
             rc = target_run(o, &o->targets[i], each && !silent);
+    if (rc == PR_OK)
+        rc = ended_flush(o);
     if (rc == PR_OK && !each && !silent && o->reply.changed > 0)
         rc = notice_write(o, o->admin->filter.box, NOTICE_RELOAD, 0, 0, NO_BOX, NO_BOX);
     return rc == PR_OK ? audit_write(o) : rc;

@@ -141,6 +141,8 @@ static int cycle_change(struct cycle_run *run)
     FAILPOINT("store.cycle.before_verdicts");
     if (!run->replayed)
         rc = verdicts_apply(run);
+    if (rc == PR_OK && !run->replayed)
+        rc = ended_write(run);
     FAILPOINT("store.cycle.before_receipt");
     if (rc == PR_OK && !run->replayed)
         rc = receipts_write(run);

@@ -1,5 +1,5 @@
-/* purge.c - what is removed by its age: notices, delivered messages that were kept, evidence, dead letters and what people
- * did.
+/* purge.c - what is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did,
+ * and the ledger of what has ended.
  *
  * In pieces, so that no cycle takes long; a piece that was full is followed by another one soon, also in an idle box (the
  * session wakes itself for it, wait.c). */
@@ -11,6 +11,7 @@
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define PURGE_EVERY_US PR_SECONDS(1)
 #define PURGE_PIECE 1000                         /* rows of each table */
+#define ENDED_PIECE 200                          /* ... of the ledger: as many pages as a thousand others have */
 #define NOTICE_AGE_US PR_MINUTES(60)             /* who sleeps for longer reads everything anew */
 #define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than anybody is tried on */
 
@@ -67,6 +68,19 @@ static int purge_audit(struct cycle_run *run)
                  VALUES(V_INT(time_sub(run->now_us, keep_us)), V_INT(PURGE_PIECE)));
 }
 
+/* Its rows are long.  Nothing is kept of a ledger that was turned off. */
+static int purge_ended(struct cycle_run *run)
+{
+    int changed = 0;
+    int rc = conn_do(run->conn,
+                     "DELETE FROM postrider_ended WHERE number IN (SELECT number FROM postrider_ended WHERE at < ?1"
+                     " ORDER BY at LIMIT ?2)",
+                     NO_BOX, VALUES(V_INT(time_sub(run->now_us, run->cycle->retention.ended_us)), V_INT(ENDED_PIECE)),
+                     &changed, run->reterr);
+    run->session->purge_more |= changed >= ENDED_PIECE;
+    return rc;
+}
+
 /* Strict streams wait behind dead letters: they are told that these are gone. */
 static int purge_dead(struct cycle_run *run)
 {
@@ -96,8 +110,8 @@ static int purge_dead(struct cycle_run *run)
 
 int purge_run(struct cycle_run *run)
 {
-    static int (*const purges[])(struct cycle_run *) = { purge_notices, purge_done, purge_evidence, purge_audit,
-                                                         purge_dead };
+    static int (*const purges[])(struct cycle_run *) = { purge_notices, purge_done, purge_evidence,
+                                                         purge_audit,   purge_dead, purge_ended };
     struct session *session = run->session;
     int rc = PR_OK;
     if (!purge_is_due(run))

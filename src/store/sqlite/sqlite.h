@@ -153,6 +153,13 @@ PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct 
 /* breaker.c */
 PR_MUST_CHECK int breakers_set(struct cycle_run *run);
 PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);
+/* ended.c */
+struct ended;                                         /* core/ended.h */
+PR_MUST_CHECK int ended_write(struct cycle_run *run); /* of the verdicts that were applied */
+/* by: an instance, or a person.  The arena is for what it takes. */
+PR_MUST_CHECK int ended_insert(struct conn *conn, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
+                               struct arena *arena, struct pr_error *reterr);
+
 /* evidence.c */
 PR_MUST_CHECK int evidence_write(struct cycle_run *run);
 PR_MUST_CHECK int evidence_read(struct cycle_run *run);

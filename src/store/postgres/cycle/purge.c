@@ -1,5 +1,5 @@
-/* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters and what people did; and
- * the tallies, which are folded into the totals.
+/* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did and the
+ * ledger of what has ended; and the tallies, which are folded into the totals.
  *
  * In transactions of their own before a cycle, some seconds apart: a cycle is not held up by them for long, and does not
  * fail with them.  In pieces; a piece that was full is followed by another one soon, also in an idle box (the session wakes
@@ -14,6 +14,7 @@
 #define PURGE_EVERY_US PR_SECONDS(10)
 #define PURGE_FAILED_US PR_MINUTES(5) /* before it is tried again */
 #define PURGE_PIECE 1000              /* rows of each table */
+#define ENDED_PIECE 200               /* ... of the ledger */
 #define LOCK_NOT_FREE "55P03"
 
 /* ---- Statements ----------------------------------------------------------------------------------- */
@@ -32,6 +33,11 @@ static const char PURGE_DONE[] = "DELETE FROM {schema}.done WHERE row_id IN"
 static const char PURGE_EVIDENCE[] =
     "DELETE FROM {schema}.evidence WHERE (endpoint, type) IN (SELECT endpoint, type FROM {schema}.evidence"
     " WHERE delivered_at < " NOW("$1") " - interval '7 days' LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+/* Its rows are long: as many bytes as a thousand others have.  Nothing is kept of a ledger that was turned off. */
+static const char PURGE_ENDED[] =
+    "DELETE FROM {schema}.ended WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.ended WHERE at < " NOW(
+        "$1") " - $3 * interval '1 microsecond' ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
 /* Numbers ascend in time: the first ones are the oldest.  Who may delete need not have the right to update: no locks. */
 static const char PURGE_AUDIT[] =
@@ -87,9 +93,9 @@ static int transaction_run(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-static bool is_full(PGresult *deleted)
+static bool is_full(PGresult *deleted, int piece)
 {
-    return strtoll(PQcmdTuples(deleted), NULL, 10) >= PURGE_PIECE;
+    return strtoll(PQcmdTuples(deleted), NULL, 10) >= piece;
 }
 
 static int purge_usual(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
@@ -106,24 +112,34 @@ static int purge_usual(struct pg_session *session, const struct cycle *cycle, st
     link_add(session->link, FOLD_TALLIES, NO_BOX, NULL, NULL);
     int rc = transaction_run(session->link, reterr);
     for (size_t i = 0; i < ARRAY_LENGTH(statements) && rc == PR_OK; i++)
-        session->purge_more |= is_full(deleted[i]);
+        session->purge_more |= is_full(deleted[i], PURGE_PIECE);
+    return rc;
+}
+
+/* One statement with a time of its own. */
+static int purge_older(struct pg_session *session, const char *sql, int piece, int64_t keep_us, struct pr_error *reterr)
+{
+    PGresult *deleted = NULL;
+    struct args args = { .count = 0 };
+    arg_time(&args, pg_store_wall_us(session->store));
+    arg_i32(&args, piece);
+    arg_i64(&args, keep_us);
+    link_add_begin(session->link);
+    link_add(session->link, sql, NO_BOX, &args, &deleted);
+    int rc = transaction_run(session->link, reterr);
+    session->purge_more |= rc == PR_OK && is_full(deleted, piece);
     return rc;
 }
 
 static int purge_audit(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
-    PGresult *deleted = NULL;
-    struct args args = { .count = 0 };
-    if (cycle->retention.audit_us == 0)
-        return PR_OK;
-    arg_time(&args, pg_store_wall_us(session->store));
-    arg_i32(&args, PURGE_PIECE);
-    arg_i64(&args, cycle->retention.audit_us);
-    link_add_begin(session->link);
-    link_add(session->link, PURGE_AUDIT, NO_BOX, &args, &deleted);
-    int rc = transaction_run(session->link, reterr);
-    session->purge_more |= rc == PR_OK && is_full(deleted);
-    return rc;
+    int64_t keep_us = cycle->retention.audit_us;
+    return keep_us != 0 ? purge_older(session, PURGE_AUDIT, PURGE_PIECE, keep_us, reterr) : PR_OK;
+}
+
+static int purge_ended(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    return purge_older(session, PURGE_ENDED, ENDED_PIECE, cycle->retention.ended_us, reterr);
 }
 
 /* Notices are committed in the order of their numbers.  Whoever writes one now makes nobody wait here: another time. */
@@ -165,7 +181,7 @@ static int64_t mono_us(const struct postgres_store *store)
 void pg_purge(struct pg_session *session, const struct cycle *cycle)
 {
     static int (*const purges[])(struct pg_session *, const struct cycle *,
-                                 struct pr_error *) = { purge_usual, purge_audit, purge_dead };
+                                 struct pr_error *) = { purge_usual, purge_audit, purge_dead, purge_ended };
     struct pr_error error;
     int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
     if (now_us < session->purge_at_us ||

@@ -48,7 +48,7 @@ int pg_verdicts_apply(struct cycle_run *run)
     run->session->reply.answers = changes.answers;
     run->session->reply.split_rows = changes.split_rows;
     run->any_busy = changes.any_busy;
-    return rc;
+    return rc == PR_OK ? pg_ended_add(run) : rc;
 }
 
 /* ---- In one batch with the commit --------------------------------------------------------------- */
@@ -75,5 +75,5 @@ int pg_verdicts_add_one_batch(struct cycle_run *run)
     arg_i64(&args, (int64_t)run->lanes);
     link_add(run->link, DELETE_OR_STOP, run->session->box, &args, NULL);
     run->session->reply.answers = answers;
-    return PR_OK;
+    return pg_ended_add(run);
 }

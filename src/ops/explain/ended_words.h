@@ -1,0 +1,16 @@
+/* ended_words.h - what the ledger tells of a message that has ended (B89), in the words of people. */
+#ifndef OPS_ENDED_WORDS_H
+#define OPS_ENDED_WORDS_H
+
+#include "store/store.h"
+
+/* "It was delivered to billing 3m ago (2024-01-31 12:00:00), at the 2nd attempt, by instance web-1."; fit for a terminal. */
+const char *ended_words(struct arena *arena, const struct listed *listed, int64_t now_us);
+
+/* Why nothing was found, behind "no message ID: ". */
+const char *ended_missing_words(struct arena *arena, const struct query_reply *reply);
+
+/* "1st", "2nd" */
+const char *ordinal_words(struct arena *arena, int n);
+
+#endif
