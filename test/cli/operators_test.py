@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 
 PROGRAM = os.path.abspath(sys.argv[1])
 KIND = sys.argv[2]
@@ -403,7 +404,7 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
 def test_the_page_of_columns_is_true(place):
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "columns.md"), encoding="utf-8") as file:
         sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
-    assert len(sections) == 6
+    assert len(sections) == 7
     for section in sections:
         table = re.findall(r"`(\w+)`", section.splitlines()[0])[KIND != "sqlite"]
         told = set()
@@ -436,6 +437,40 @@ def test_the_view_of_messages_is_the_same_on_all_stores(place):
     assert str(rows[1][4]) == "0", rows
     assert [m["id"] for m in place.json("list", "--correlation-id", "c-1")] == [message]
     assert place.json("list", "--correlation-id", "c-2") == []
+
+
+def test_why_knows_what_has_ended(place):  # B89
+    with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
+        file.write("  picky: {url: 'exec:false', breaker: off}\nhttp: {listen: '127.0.0.1:0'}\ninstance: web-1\n"
+                   "rules:\n  - {name: not worth it, when: {endpoint: picky}, then: [discard]}\n")
+    good, picky, late, mine, dead = place.send(), place.send(to="picky"), place.send("--expires", "2020-01-01T00:00:00Z"), place.send(to="other"), place.dead()
+    assert "1 discarded" in place.ok("discard", mine, "--by", "ann")
+    place.start()
+    until("all have ended", lambda: not place.json("list"))
+    assert "1 discarded" in place.ok("dead", "discard", dead, "--by", "bob", "--yes")
+
+    with open(os.path.join(place.path, "daemon.log")) as log:
+        api = "http://127.0.0.1:%s" % re.search(r"^http (\d+)$", log.read(), re.M).group(1)
+    out = place.ok("why", good)
+    assert "%s: delivered, was in outbox, for good." % good in out, out
+    assert re.search(r"It was delivered to good .* ago \(.*\), at the 1st attempt, by instance web-1\.", out), out
+    assert "Nothing: it has ended, and its content is no longer stored." in out, out
+    assert re.search(r"It was discarded .* ago \(.*\), after 1 attempt to picky, by instance web-1: a rule or a handler", place.ok("why", picky))
+    assert re.search(r"It expired .* ago \(.*\), before it was sent for the first time; instance web-1", place.ok("why", late))
+    assert re.search(r"ann discarded it .* ago \(.*\), before it was sent", place.ok("why", mine))
+    assert re.search(r"bob discarded it .* ago", place.ok("why", dead))
+    unknown = "01900000-0000-7000-8000-000000000000"
+    assert "it was never stored, or it ended longer ago than the setting ended: covers" in place.fails(4, "why", unknown)
+    assert "postrider why tells which" in place.fails(4, "show", good)
+
+    told = {what: place.json("why", what)[0] for what in (good, picky, late, mine)}
+    facts = {what: tuple(told[what]["message"][k] for k in ("state", "outcome", "endpoint", "attempts", "instance", "by")) for what in told}
+    assert facts == {good: ("done", "delivered", "good", 1, "web-1", None), picky: ("gone", "discarded", "picky", 1, "web-1", None),
+                     late: ("gone", "expired", "good", 0, "web-1", None), mine: ("gone", "discarded", "other", 0, None, "ann")}, facts
+    assert all(t["message"]["ended_at"] and t["commands"] == [] and t["next"]["at"] is None for t in told.values()), told
+    with urllib.request.urlopen(api + "/v1/messages/" + good, timeout=DEADLINE_SECONDS) as answer:
+        answer = json.load(answer)
+    assert answer["searched_from"] is None and [d["message"] for d in answer["deliveries"]] == [told[good]["message"]], answer
 
 
 def test_why_a_letter_was_made_dead_is_found_by_its_text(place):
@@ -675,7 +710,8 @@ ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_
                "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
                "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads",
                "why_names_the_head_however_much_stands_before_it",
-               "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now")
+               "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now", "why_knows_what_has_ended",
+               "the_page_of_columns_is_true")
 
 
 def main():
