@@ -398,6 +398,7 @@ void check_verdict(struct checker *c, const struct event *e)
             breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number,
                        e->message, row->attempts);
         apply_verdict(c, e, row);
+        ended_verdict(c, e);
     }
     if (ours)
         shadow_come_back(row);

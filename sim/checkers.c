@@ -228,6 +228,7 @@ static void on_admin_end(struct checker *c, const struct event *e)
             continue;
         if (m->admin != (row->state == STATE_DEAD ? ADMIN_DEAD_DISCARD : ADMIN_DISCARD))
             breach_set(c, "I1", "m%u was %s and is nowhere", e->message, state_name(row->state));
+        ended_by_person(c, e->message);
         row->state = STATE_GONE;
         row->open = false;
     }
@@ -323,6 +324,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_UNDRAINED:
         breach_set(c, "I15", "m%u is still %s long after the last fault", e->message, state_name((enum state)e->what));
         break;
+    case EVENT_ENDED: check_ended(c, e); break;
     case EVENT_END: on_end(c); break;
     default: break;
     }

@@ -12,6 +12,7 @@
  *   I24  nothing is sent whose commit was lost, once the engine knows
  *   I25  nobody is dead without proof             I26  who is proven guilty is not tried on
  *   I27  nothing that a verdict brings along is missing: parts, raised messages, moved letters, what handlers sent
+ *   I28  the ledger says of every message that was delivered, discarded or expired just that
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
@@ -20,11 +21,13 @@
  *   check_blame.c   I25, I26
  *   check_effect.c  I23
  *   check_brought.c I27
+ *   check_ended.c   I28
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H
 #define SIM_CHECKERS_H
 
 #include "base/map.h"
+#include "core/ended.h"
 #include "core/lane.h"
 #include "core/state.h"
 #include "world.h"
@@ -85,7 +88,16 @@ struct shadow_row {
     unsigned arrivals;
 };
 
+/* An end that the ledger must tell. */
+struct shadow_end {
+    struct shadow_end *next;
+    enum ended_as as;
+    int attempt; /* 0: it was not handed out */
+    bool told;
+};
+
 struct shadow_message {
+    struct shadow_end *ends;
     bool event_stored, marked; /* by an effect */
     struct shadow_row *rows;
     const struct parcel *parcel;
@@ -202,6 +214,11 @@ void check_born(struct checker *c, const struct event *e);
 void check_start(struct checker *c, const struct event *e);
 void check_arrive(struct checker *c, const struct event *e);
 void check_result(struct checker *c, const struct event *e);
+
+/* check_ended.c */
+void ended_verdict(struct checker *c, const struct event *e); /* that was applied */
+void ended_by_person(struct checker *c, uint32_t message);
+void check_ended(struct checker *c, const struct event *e);
 
 /* check_effect.c */
 void check_effect(struct checker *c, const struct event *e);

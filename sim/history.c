@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "core/ended.h"
 #include "core/cycle.h"
 #include "core/delivery.h"
 #include "core/state.h"
@@ -70,6 +71,7 @@ static const char *event_word(const struct event *e)
     case EVENT_VERDICT: return e->what < sizeof(verdict_names) / sizeof(*verdict_names) ? verdict_names[e->what] : "?";
     case EVENT_RESULT: return e->what < sizeof(outcome_names) / sizeof(*outcome_names) ? outcome_names[e->what] : "?";
     case EVENT_ADMIN: return e->what < sizeof(admin_names) / sizeof(*admin_names) ? admin_names[e->what] : "?";
+    case EVENT_ENDED: return ended_name(e->what) != NULL ? ended_name(e->what) : "";
     case EVENT_SEEN:
     case EVENT_UNDRAINED: return e->what < STATE_COUNT ? state_name((enum state)e->what) : "?";
     default: return "";

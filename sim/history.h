@@ -50,6 +50,7 @@
     X(UNDRAINED, "it should be gone by now")                /* state                   */                              \
     X(EFFECT, "an effect came to the store")                /* kind, expected, count; destination: key */              \
     X(KEPT, "what effects have left in the store")          /* kind, -, how many; destination: key */                  \
+    X(ENDED, "the ledger tells its end")                    /* ended as, attempt; without a message: that was all */   \
     X(END, "the run is over")                               /*                         */
 
 enum event_kind {

@@ -292,5 +292,6 @@ void world_live(struct world *w)
         look_at_leftovers(w, true, &left);
     world_show_all(w);
     effects_note_kept(w);
+    ledger_note(w);
     world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
 }

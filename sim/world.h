@@ -243,4 +243,7 @@ struct send_effect *effects_make(struct world *w, const struct parcel *p); /* on
 void effects_witness(struct world *w, struct event event, const struct effect *effect, int answer, int verdict);
 void effects_note_kept(struct world *w);
 
+/* ledger.c */
+void ledger_note(struct world *w); /* what the ledger says of every message */
+
 #endif

@@ -165,6 +165,68 @@ TEST(a_story_in_which_all_goes_well_is_believed)
     story_ends(&s, NULL, NULL);
 }
 
+/* What the ledger says of a message when all is over; MESSAGE_NONE: that was all. */
+static void ledger_says(struct story *s, uint32_t message, int ended, int attempt)
+{
+    tell(s, (struct event){
+                .kind = EVENT_ENDED, NOBODY, .message = message, .what = (uint16_t)ended, .number = attempt });
+}
+
+TEST(a_ledger_that_says_what_happened_is_believed) /* I28, B89 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    delivered(&s, 1, s.first, 2);
+    ledger_says(&s, s.first, ENDED_DELIVERED, 1);
+    ledger_says(&s, MESSAGE_NONE, 0, 0);
+    story_ends(&s, NULL, NULL);
+}
+
+TEST(an_end_that_the_ledger_does_not_know_is_found) /* I28, B89 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    delivered(&s, 1, s.first, 2);
+    delivered(&s, 1, s.second, 4);
+    ledger_says(&s, s.first, ENDED_DELIVERED, 1);
+    ledger_says(&s, MESSAGE_NONE, 0, 0);
+    story_ends(&s, "I28", "was delivered, and the ledger does not say so");
+}
+
+TEST(an_end_that_the_ledger_invents_is_found) /* I28, B89 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    delivered(&s, 1, s.first, 2);
+    ledger_says(&s, s.first, ENDED_DELIVERED, 1);
+    ledger_says(&s, s.second, ENDED_DELIVERED, 1);
+    story_ends(&s, "I28", "and it was not");
+}
+
+TEST(an_end_of_another_kind_or_attempt_or_told_twice_is_found) /* I28, B89 */
+{
+    static const struct {
+        int ended, attempt;
+    } wrong[] = { { ENDED_EXPIRED, 1 }, { ENDED_DELIVERED, 2 }, { ENDED_DELIVERED, 1 } };
+    for (size_t i = 0; i < 3; i++) {
+        struct story s;
+        story_begin(&s, ORDERING_FIFO);
+        joins(&s, 1);
+        cycle(&s, 1, 1, LANES_ALL);
+        delivered(&s, 1, s.first, 2);
+        if (i == 2)
+            ledger_says(&s, s.first, ENDED_DELIVERED, 1);
+        ledger_says(&s, s.first, wrong[i].ended, wrong[i].attempt);
+        story_ends(&s, "I28", "and it was not");
+    }
+}
+
 TEST(a_message_that_is_still_there_at_the_end_is_missed) /* I1 */
 {
     struct story s;

@@ -31,7 +31,7 @@
 #define AUDIT_KEPT 1000
 #define KEPT_LISTS 1024    /* of what effects left behind */
 #define DONE_PURGE_MAX 256 /* in one cycle */
-#define ENDED_KEPT 10000   /* messages that have ended: the latest */
+#define ENDED_KEPT 100000  /* messages that have ended: the latest */
 
 /* ---- Rows ------------------------------------------------------------------------------- */
 

@@ -1,0 +1,64 @@
+/* I28: the ledger of what has ended says of every message what became of it, once for each end and at the attempt that
+ * ended it; and nothing else.  The ledger is read when the run is over. */
+#include "base/error.h"
+#include "checkers.h"
+
+static const char *as_words(int as)
+{
+    return as == ENDED_BY_PERSON ? "discarded by a person" : ended_name(as);
+}
+
+static void expect(struct checker *c, uint32_t message, enum ended_as as, int attempt)
+{
+    struct shadow_end *end = arena_zalloc(&c->arena, sizeof(*end));
+    ASSERT(end != NULL);
+    *end = (struct shadow_end){ .next = c->messages[message].ends, .as = as, .attempt = attempt };
+    c->messages[message].ends = end;
+}
+
+/* With a verdict that was applied. */
+void ended_verdict(struct checker *c, const struct event *e)
+{
+    bool moved = e->flag != 0;
+    if (e->what == VERDICT_COMPLETE && c->s->engine.keep_us == 0)
+        expect(c, e->message, ENDED_DELIVERED, e->number);
+    else if (e->what == VERDICT_DISCARD && !moved)
+        expect(c, e->message, ENDED_DISCARDED, e->number);
+    else if (e->what == VERDICT_EXPIRE)
+        expect(c, e->message, ENDED_EXPIRED, e->number);
+}
+
+void ended_by_person(struct checker *c, uint32_t message)
+{
+    expect(c, message, ENDED_BY_PERSON, 0);
+}
+
+/* Without a hand-out the attempts before it are told, which operators may have set back. */
+static bool is_told(const struct shadow_end *end, const struct event *e)
+{
+    return !end->told && (int)end->as == e->what && (end->attempt == 0 || end->attempt == e->number);
+}
+
+static void check_told(struct checker *c, const struct event *e)
+{
+    struct shadow_end *end = c->messages[e->message].ends;
+    while (end != NULL && !is_told(end, e))
+        end = end->next;
+    if (end == NULL)
+        breach_set(c, "I28", "the ledger says that m%u was %s at attempt %d, and it was not", e->message,
+                   as_words(e->what), e->number);
+    else
+        end->told = true;
+}
+
+void check_ended(struct checker *c, const struct event *e)
+{
+    if (e->message != MESSAGE_NONE) {
+        check_told(c, e);
+        return;
+    }
+    for (uint32_t i = 0; i < c->message_count; i++) /* all of it was told */
+        for (const struct shadow_end *end = c->messages[i].ends; end != NULL; end = end->next)
+            if (!end->told)
+                breach_set(c, "I28", "m%u was %s, and the ledger does not say so", i, as_words((int)end->as));
+}
