@@ -17,6 +17,13 @@ static int refuse(struct pr_context *context, const struct pr_message *message, 
     return pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "this message is poison");
 }
 
+static const char *ended;
+
+void drain_set_ended(const char *span)
+{
+    ended = span;
+}
+
 struct pr_engine *drain_start(const char *url)
 {
     return drain_start_at(url, "{url: \"null:\"}");
@@ -32,8 +39,9 @@ struct pr_engine *drain_start_at(const char *url, const char *sink)
              "  sink: %s\n"
              "  poison: {url: \"handler:poison\", retry: [20ms, 20ms, 20ms, 20ms]}\n"
              "routes: [{to: sink}]\n"
-             "log: {level: error}\n",
-             url, sink);
+             "log: {level: error}\n"
+             "%s%s\n",
+             url, sink, ended != NULL ? "ended: " : "", ended != NULL ? ended : "");
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "poison", refuse, NULL) < 0 ||
         pr_engine_start(engine, &error) < 0)

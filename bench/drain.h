@@ -10,6 +10,8 @@
 struct pr_engine *drain_start(const char *url);
 /* With another endpoint as "sink", as it stands in the configuration: "{url: ...}". */
 struct pr_engine *drain_start_at(const char *url, const char *sink);
+/* The setting `ended` of engines that are started from now on; NULL: the default. */
+void drain_set_ended(const char *span);
 void drain_stop(struct pr_engine *engine);
 /* Until nothing is left to do now. */
 void drain_wait(struct pr_engine *engine);

@@ -39,7 +39,8 @@ static const char usage[] =
     "PostgreSQL\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
-    "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
+    "  --only PART   of sqlite: ended; of postgres: latency, idle, drain, ended, instances, senders, killed, depth, "
+    "stuck, flow or "
     "lease;\n"
     "                of transports: kafka, amqp, amqp1, nats, redis, mqtt, http, http_50ms, file or exec\n"
     "  --quick       everything smaller: less than a minute, and less to be trusted\n"
@@ -227,7 +228,8 @@ static int run(const struct bench *b, const struct order *o)
         bench_latency(b);
     if (o->sqlite) {
         bench_sqlite(b);
-        bench_burden(b);
+        if (b->only == NULL)
+            bench_burden(b);
     }
     if (o->idle)
         bench_memory(b);

@@ -14,6 +14,8 @@
 #define DRAIN_AT_LEAST 0.70
 #define WAL_AT_MOST 250.0
 #define HELD_AT_LEAST 0.90
+#define ENDED_AT_LEAST 0.95
+#define ENDED_ROUNDS 7
 #define FLOW_PIECES 20 /* with and without the snapshot in turn */
 #define FLOW_BATCH 100 /* messages in a transaction of the application */
 #define LEASE_SHARE 10 /* of the messages: the known-bad queue takes long for more */
@@ -59,14 +61,18 @@ static double engine_round(const struct bench *b, double *ret_wal)
     return rate;
 }
 
-static void measure_draining(const struct bench *b)
+static void inspect_wal(void)
 {
-    double bare[BENCH_ROUNDS_MAX], engine[BENCH_ROUNDS_MAX], wal[BENCH_ROUNDS_MAX];
     PGconn *pg = pgbare_open("postgres");
     if (PQserverVersion(pg) >= 150000)
         pgbare_run(pg, "CREATE EXTENSION IF NOT EXISTS pg_walinspect");
     pgbare_close(pg);
+}
 
+static void measure_draining(const struct bench *b)
+{
+    double bare[BENCH_ROUNDS_MAX], engine[BENCH_ROUNDS_MAX], wal[BENCH_ROUNDS_MAX];
+    inspect_wal();
     for (size_t i = 0; i < b->rounds; i++) {
         bare[i] = bare_round(b);
         engine[i] = engine_round(b, &wal[i]);
@@ -78,6 +84,27 @@ static void measure_draining(const struct bench *b)
     report_turns("postgres_drain", engine, bare, b->rounds, "messages/s", BOUND_AT_LEAST, DRAIN_AT_LEAST);
     if (wal[0] > 0)
         report_value("postgres_wal", median(wal, b->rounds), "B/message", BOUND_AT_MOST, WAL_AT_MOST);
+}
+
+/* ---- The ledger of what has ended ---------------------------------------------------------------- */
+
+static void measure_ended(const struct bench *b)
+{
+    double with[BENCH_ROUNDS_MAX], without[BENCH_ROUNDS_MAX], wal;
+    size_t rounds = b->quick ? 2 : ENDED_ROUNDS;
+    inspect_wal();
+    for (size_t turn = 0; turn < 2 * rounds; turn++) {
+        size_t i = turn / 2;
+        bool is_with = (turn % 2 == 0) != (i % 2 == 0); /* neither side always comes first */
+        double *rate = is_with ? &with[i] : &without[i];
+        drain_set_ended(is_with ? "24h" : "0s");
+        *rate = engine_round(b, &wal);
+        progress(b, "ledger %zu/%zu: %s %.0f/s, %.0f bytes of WAL", i + 1, rounds, is_with ? "with" : "without", *rate,
+                 wal);
+    }
+    drain_set_ended(NULL);
+    pgbare_remove("run");
+    report_turns("postgres_drain_with_ledger", with, without, rounds, "messages/s", BOUND_AT_LEAST, ENDED_AT_LEAST);
 }
 
 /* ---- An old snapshot ----------------------------------------------------------------------------- */
@@ -188,10 +215,11 @@ static const struct part {
     bool uses_backlog; /* a database of that name, with all messages */
 } parts[] = {
     { "latency", pg_measure_latency, false }, { "idle", pg_measure_idle, false },
-    { "drain", measure_draining, true },      { "instances", pg_measure_two, true },
-    { "senders", pg_measure_senders, true },  { "killed", pg_measure_killed, false },
-    { "depth", pg_measure_depth, false },     { "stuck", pg_measure_stuck, false },
-    { "flow", measure_flow, false },          { "lease", measure_lease_queue, false },
+    { "drain", measure_draining, true },      { "ended", measure_ended, true },
+    { "instances", pg_measure_two, true },    { "senders", pg_measure_senders, true },
+    { "killed", pg_measure_killed, false },   { "depth", pg_measure_depth, false },
+    { "stuck", pg_measure_stuck, false },     { "flow", measure_flow, false },
+    { "lease", measure_lease_queue, false },
 };
 
 static bool part_is_wanted(const struct bench *b, const struct part *part)

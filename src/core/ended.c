@@ -71,9 +71,10 @@ struct ended *ended_of_cycle(const struct cycle *c, const int *answers, struct a
 /* ---- Grouping ------------------------------------------------------------------------------------ */
 
 struct grouping {
+    struct arena *arena;
     struct ended_entry *entries;
-    size_t count;
-    uint32_t *table; /* of entries + 1, by hash; 0: free */
+    size_t count, capacity; /* few, as a rule: the list grows */
+    uint32_t *table;        /* of entries + 1, by hash; 0: free */
     size_t room;
 };
 
@@ -83,7 +84,22 @@ static bool is_of(const struct ended_entry *entry, const struct ended *e, int64_
            slice_eq(entry->endpoint, e->endpoint) && slice_eq(entry->box, e->box);
 }
 
-/* The entry of e; nearly always that of its predecessor. */
+#define NO_ENTRY SIZE_MAX
+
+static bool entries_grow(struct grouping *g)
+{
+    size_t capacity = g->capacity > 0 ? 2 * g->capacity : 8;
+    struct ended_entry *entries = arena_alloc_array(g->arena, capacity, sizeof(entries[0]));
+    if (entries == NULL)
+        return false;
+    if (g->count > 0)
+        memcpy(entries, g->entries, g->count * sizeof(entries[0]));
+    g->entries = entries;
+    g->capacity = capacity;
+    return true;
+}
+
+/* The entry of e; nearly always that of its predecessor.  NO_ENTRY: no memory. */
 static size_t entry_find(struct grouping *g, const struct ended *e, size_t predecessor)
 {
     const int64_t bucket = ended_bucket(e->id);
@@ -93,6 +109,8 @@ static size_t entry_find(struct grouping *g, const struct ended *e, size_t prede
     for (; g->table[at] != 0; at = (at + 1) & (g->room - 1))
         if (is_of(&g->entries[g->table[at] - 1], e, bucket))
             return g->table[at] - 1;
+    if (g->count == g->capacity && !entries_grow(g))
+        return NO_ENTRY;
     g->entries[g->count] = (struct ended_entry){
         .bucket = bucket, .box = e->box, .endpoint = e->endpoint, .as = e->as, .attempt = e->attempt
     };
@@ -102,18 +120,20 @@ static size_t entry_find(struct grouping *g, const struct ended *e, size_t prede
 
 struct ended_entry *ended_group(const struct ended *list, size_t count, struct arena *arena, size_t *ret_count)
 {
-    struct grouping g = { .room = 16 };
+    struct grouping g = { .arena = arena, .room = 16 };
     while (g.room < 2 * count)
         g.room *= 2;
-    g.entries = arena_alloc_array(arena, count, sizeof(g.entries[0]));
     g.table = arena_alloc_array(arena, g.room, sizeof(g.table[0]));
     uint32_t *entry_of = arena_alloc(arena, count * sizeof(entry_of[0]));
     char *ids = arena_alloc(arena, count * ID_BYTES);
-    if (g.entries == NULL || g.table == NULL || entry_of == NULL || ids == NULL)
+    if (g.table == NULL || entry_of == NULL || ids == NULL || !entries_grow(&g))
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        entry_of[i] = (uint32_t)entry_find(&g, &list[i], i > 0 ? entry_of[i - 1] : 0);
-        g.entries[entry_of[i]].ids.size += ID_BYTES;
+        size_t entry = entry_find(&g, &list[i], i > 0 ? entry_of[i - 1] : 0);
+        if (entry == NO_ENTRY)
+            return NULL;
+        entry_of[i] = (uint32_t)entry;
+        g.entries[entry].ids.size += ID_BYTES;
     }
     for (size_t k = 0; k < g.count; k++) { /* each has its place; the sizes are counted anew as they fill */
         g.entries[k].ids.data = ids;
