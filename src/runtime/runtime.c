@@ -227,14 +227,13 @@ static int open_store(const struct runtime *rt, const struct config *config, str
 static int check_store(const struct runtime *rt, const struct config *config, struct store *store,
                        struct pr_error *reterr)
 {
-    if (!rt->options.migrate)
-        return store_check(store, reterr);
-    const char **boxes = calloc(config->box_count, sizeof boxes[0]);
+    struct store_box *boxes = calloc(config->box_count, sizeof boxes[0]);
     if (boxes == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for %zu boxes", config->box_count);
     for (size_t i = 0; i < config->box_count; i++)
-        boxes[i] = config->boxes[i].name;
-    int rc = store_migrate(store, boxes, config->box_count, reterr);
+        boxes[i] = (struct store_box){ config->boxes[i].name, config->boxes[i].table };
+    int rc = rt->options.migrate ? store_migrate(store, boxes, config->box_count, reterr)
+                                 : store_check_boxes(store, boxes, config->box_count, reterr);
     free(boxes);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* The dispatcher: finds the store for a URL, and is the only caller of its methods.  What the
  * contract asks of callers and of stores is checked here, once for all of them. */
 #include "store/store.h"
+#include "store/box_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ void store_close(struct store *store)
     *store = (struct store){ .ops = NULL };
 }
 
-int store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+int store_migrate(struct store *store, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
 {
     return store->ops->migrate(store->self, boxes, box_count, reterr);
 }
@@ -81,6 +82,33 @@ int store_migrate(struct store *store, const char *const *boxes, size_t box_coun
 int store_check(struct store *store, struct pr_error *reterr)
 {
     return store->ops->check(store->self, reterr);
+}
+
+static const struct store_box *box_find(const struct store_box *boxes, size_t box_count, pr_slice name)
+{
+    for (size_t i = 0; i < box_count; i++)
+        if (slice_eq_cstr(name, boxes[i].name))
+            return &boxes[i];
+    return NULL;
+}
+
+int store_check_boxes(struct store *store, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
+{
+    const struct query query = { .kind = QUERY_BOXES, .brief = true };
+    struct query_reply reply = { .box_count = 0 };
+    struct arena arena;
+    int rc = store_check(store, reterr);
+    if (rc != PR_OK)
+        return rc;
+    arena_init(&arena, ARENA_BLOCK_MIN);
+    rc = store_query(store, &query, &arena, &reply, reterr);
+    for (size_t i = 0; i < reply.box_count && rc == PR_OK; i++) {
+        const struct store_box *box = box_find(boxes, box_count, reply.boxes[i].name);
+        if (box != NULL && reply.boxes[i].table.size > 0)
+            rc = box_keeps_table(reply.boxes[i].name, reply.boxes[i].table, box_table(box), reterr);
+    }
+    arena_fini(&arena);
+    return rc;
 }
 
 int64_t store_time(struct store *store)

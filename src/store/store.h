@@ -117,6 +117,7 @@ struct listed listed_ended(const struct ended *ended, int64_t at_us, pr_slice by
 
 struct box_counts {
     pr_slice name;
+    pr_slice table; /* in the database; empty: the store is none */
     uint64_t ready, in_flight, delayed, retrying, held, parked, paused, dead, done;
     int64_t oldest_us; /* since when the ready row waits that waits for longest, see message_ready_since(); 0: none */
     uint64_t stored;   /* rows that were ever put in: what is split by the routes or replayed counts again, and where
@@ -337,6 +338,12 @@ struct store_options {
     int64_t poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
 };
 
+/* A box that has to be there.  Which table a box has is in the store itself: who only knows its name finds it. */
+struct store_box {
+    const char *name;
+    const char *table; /* of a database; NULL or "": the one that it has, and a new box one of its own name */
+};
+
 /* What watchdogs found. */
 struct warnings {
     const pr_slice *names;
@@ -363,8 +370,9 @@ struct store_ops {
     void (*close)(void *self);
 
     /* Make or upgrade tables, and make sure that the named boxes (beside outbox and inbox) exist.
-     * Safe to run twice and by two at once.  PR_ESCHEMA when the schema is from a newer program. */
-    int (*migrate)(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+     * Safe to run twice and by two at once.  PR_ESCHEMA when the schema is from a newer program; PR_EINVAL: a name
+     * cannot be used; PR_ECONFIG: a box that is there has another table than it is given here. */
+    int (*migrate)(void *self, const struct store_box *boxes, size_t box_count, struct pr_error *reterr);
     /* PR_OK when the schema is exactly ours; PR_ESCHEMA with what to do otherwise. */
     int (*check)(void *self, struct pr_error *reterr);
 
@@ -410,8 +418,10 @@ struct store_session {
 bool store_is_built_in(const char *url);
 int store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr);
 void store_close(struct store *store); /* safe on a zeroed store */
-int store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+int store_migrate(struct store *store, const struct store_box *boxes, size_t box_count, struct pr_error *reterr);
 int store_check(struct store *store, struct pr_error *reterr);
+/* The same, and that boxes which are there have the tables that they are given here. */
+int store_check_boxes(struct store *store, const struct store_box *boxes, size_t box_count, struct pr_error *reterr);
 /* Checks every message, fills in missing ids into ret_ids (room for count) and stores them. */
 int store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
                   size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);

@@ -411,6 +411,51 @@ def a_box_cannot_have_the_name_of_another_table(p):
         has(p.fails(3, "config", "check").err, "postrider.yaml:2:3: boxes:", name, "not a name that Postrider uses")
 
 
+@test
+def a_box_has_another_table_where_the_application_has_its_name(p):  # D14
+    db = sqlite3.connect(os.path.join(p.path, "postrider.db"), isolation_level=None, timeout=DEADLINE_SECONDS)
+    db.execute("CREATE TABLE outbox (mine TEXT)")
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    has(p.fails(5, "init").err,
+        'postrider.db already has a table "outbox" that Postrider did not create; name another with boxes.outbox.table')
+    for wrong in ("postrider_x", "a b", "inbox", "messages"):
+        p.write("postrider.yaml", DAEMON_CONFIG + f"boxes: {{outbox: {{table: '{wrong}'}}}}\n")
+        has(p.fails(3, "config", "check").err, "boxes.outbox.table", wrong)
+    with_table = DAEMON_CONFIG + "boxes: {outbox: {table: shop_outbox}, audit_trail: {table: Shop_Audit}}\n"
+    p.write("postrider.yaml", with_table)
+    p.ok("init")
+    has(p.ok("config", "show").out, "shop_outbox")
+    p.write("postrider.yaml", with_table.replace("shop_outbox", "other"))
+    for code, command in (5, "init"), (3, "run"):
+        has(p.fails(code, command).err, 'boxes.outbox.table is "other"', '"shop_outbox"', "set it back")
+    os.unlink(os.path.join(p.path, "postrider.yaml"))  # the name of the box is all that a command needs
+
+    id = p.send("--type", "order.created", "--data", "by-command")
+    p.send("--type", "audited", "--box", "audit_trail")
+    db.execute("INSERT INTO shop_outbox (type, payload) VALUES ('order.created', 'by-insert')")
+    assert [m["box"] for m in p.ok("list", "--json").json()] == ["audit_trail", "outbox", "outbox"]
+    p.ok("dead", "add", id, "--why", "moved")
+    letters = p.ok("dead", "export").out
+    p.ok("dead", "discard", id)
+    p.write("letters", letters)
+    p.ok("dead", "import", "letters")
+    p.ok("dead", "replay", id)
+    has(p.ok("why", id).out, "ready")
+    assert db.execute("SELECT count(*) FROM postrider_messages WHERE box = 'outbox'").fetchone() == (2,)
+    p.ok("doctor")
+
+    p.write("postrider.yaml", with_table)
+    daemon = p.start()
+    wait_for(lambda: db.execute("SELECT count(*) FROM shop_outbox").fetchone() == (0,), "delivered")
+    db.execute("INSERT INTO shop_outbox (type, destination) VALUES ('repaired', 'slow')")  # B19
+    wait_for(lambda: [m for m in p.ok("list", "--json", "--state", "retrying").json()], "it has failed")
+    db.execute("UPDATE shop_outbox SET payload = 'by-hand', due_at = NULL, destination = 'screen'")
+    wait_for(lambda: db.execute("SELECT count(*) FROM shop_outbox").fetchone() == (0,), "taken up")
+    out, log = p.stop(daemon)
+    has(out, "by-command", "by-insert", "by-hand")
+    assert db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+
+
 # ---- Sending ----
 
 @test

@@ -554,7 +554,7 @@ STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
     SAYS(s->error.text, "postrider init");
     suite_pg_do(pg, "UPDATE %s.meta SET value = b.value FROM %s.before b WHERE key = 'schema_version'");
     suite_pg_do(pg, "CREATE TABLE %s.mine (x int)");
-    static const char *const boxes[] = { "mine" };
+    static const struct store_box boxes[] = { { "mine", NULL } };
     CHECK_EQ(store_migrate(&s->store, boxes, 1, &s->error), PR_EINVAL);
     SAYS(s->error.text, "mine");
     suite_pg_do(pg, "ALTER TABLE %s.outbox DROP COLUMN subject CASCADE");

@@ -304,7 +304,7 @@ struct scarce {
 /* Open, send six, read them. */
 static void scarce_begin(struct scarce *s)
 {
-    static const char *const boxes[] = { "ledger" };
+    static const struct store_box boxes[] = { { "ledger", NULL } };
     struct store_options options = { .url = "memory:", .clock = &world.clock, .payload_max = 1000 };
     DO(s, store_open(&options, &s->store, &s->error));
     DO(s, store_migrate(&s->store, boxes, 1, &s->error));

@@ -55,7 +55,7 @@ void fixture_open_store(struct fixture *f)
 
 int fixture_migrate(struct fixture *f)
 {
-    static const char *const boxes[] = { "ledger" };
+    static const struct store_box boxes[] = { { "ledger", NULL } };
     return store_migrate(&f->store, boxes, ARRAY_LENGTH(boxes), &f->error);
 }
 

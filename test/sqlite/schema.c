@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/sqlite/send.h"
 #include "fixture.h"
 
 TEST(migrating_twice_changes_nothing) /* I18 */
@@ -64,6 +65,7 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
         " ('rule', 9223372036854775807, 9, '[{\"attempt\":1,\"reason\":\"destination_missing\",\"step\":\"park\"}]'),"
         " ('person', 9223372036854775807, 9, '[{\"attempt\":0,\"rule\":\"ann\",\"step\":\"park\"}]'),"
         " ('sender', 9223372036854775807, 0, NULL)",
+        "ALTER TABLE postrider_box DROP COLUMN table_name",
         "UPDATE postrider_meta SET value = 21 WHERE key = 'schema_version'",
     };
     struct fixture *f = fixture_open("");
@@ -130,7 +132,7 @@ TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
     static const char *const bad[] = { "postrider_meta", "postrider_mine", "a b", "x\"; DROP TABLE outbox; --", "",
                                        "Outbox" };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
-        CHECK_EQ(store_migrate(&f->store, &bad[i], 1, &f->error), PR_EINVAL);
+        CHECK_EQ(store_migrate(&f->store, &(struct store_box){ bad[i], NULL }, 1, &f->error), PR_EINVAL);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 3);
     fixture_close(f);
@@ -145,13 +147,63 @@ TEST(a_name_that_the_application_has_taken_is_said_in_words_and_nothing_is_chang
     CHECK_EQ(fixture_migrate(f), PR_EINVAL);
     CHECK(strstr(f->error.text, "already has a table \"outbox\" that Postrider did not create") != NULL);
     CHECK(strstr(f->error.text, f->path) != NULL);
-    CHECK(strstr(f->error.text, "DROP") == NULL);
+    CHECK(strstr(f->error.text, "name another with boxes.outbox.table") != NULL);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(mine) FROM outbox"), 1);
     raw_run(db, "ALTER TABLE outbox RENAME TO shop_outbox; CREATE VIEW ledger AS SELECT 1");
     CHECK_EQ(fixture_migrate(f), PR_EINVAL);
-    CHECK(strstr(f->error.text, "\"ledger\"") != NULL && strstr(f->error.text, "another name") != NULL);
+    CHECK(strstr(f->error.text, "\"ledger\"") != NULL && strstr(f->error.text, "boxes.ledger.table") != NULL);
     sqlite3_close(db);
+    fixture_close(f);
+}
+
+static int migrate_one(struct fixture *f, const char *box, const char *table)
+{
+    return store_migrate(&f->store, &(struct store_box){ box, table }, 1, &f->error);
+}
+
+TEST(a_box_can_have_another_table_than_its_name_which_may_be_the_applications) /* D14 */
+{
+    const struct pr_message m = { .type = PR_STR("sent"), .id = { { 1 } } },
+                            other = { .type = PR_STR("sent"), .id = { { 2 } } };
+    int answer;
+    struct fixture *f = fixture_bare("");
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "CREATE TABLE outbox (mine TEXT); INSERT INTO outbox VALUES ('x')");
+    fixture_open_store(f);
+    CHECK_OK(migrate_one(f, "outbox", "shop_outbox"), &f->error);
+    raw_run(db, "INSERT INTO shop_outbox (type, payload) VALUES ('plain', 'x')");
+    CHECK_OK(sqlite_send_many(db, PR_STR("outbox"), &m, 1, &answer, &f->error), &f->error);
+    CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &other, 1, 100, &(pr_id){ { 0 } }, &answer, &f->error),
+             &f->error);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM shop_outbox"), 3);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_messages WHERE box = 'outbox' AND state = 'ready'"), 3);
+    CHECK_EQ(raw_int(db, "SELECT count(mine) FROM outbox"), 1);
+    CHECK_EQ(sqlite_send_many(db, PR_STR("shop_outbox"), &m, 1, &answer, &f->error), PR_ESCHEMA);
+    CHECK(strstr(f->error.text, "no box \"shop_outbox\"") != NULL);
+    CHECK_OK(fixture_migrate(f), &f->error); /* who does not say it finds it */
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+TEST(the_table_of_a_box_is_nobody_elses_and_stays) /* D14 */
+{
+    struct fixture *f = fixture_open("");
+    CHECK_OK(migrate_one(f, "shop", "shop_outbox"), &f->error);
+    CHECK_OK(migrate_one(f, "shop", "shop_outbox"), &f->error);
+    CHECK_OK(migrate_one(f, "shop", NULL), &f->error);
+    CHECK_EQ(migrate_one(f, "shop", "other"), PR_ECONFIG);
+    CHECK(strstr(f->error.text, "\"shop_outbox\"") != NULL && strstr(f->error.text, "set it back") != NULL);
+    CHECK_EQ(migrate_one(f, "outbox", "other"), PR_ECONFIG);
+    CHECK_EQ(migrate_one(f, "second", "Shop_Outbox"), PR_EINVAL);
+    CHECK(strstr(f->error.text, "already the table of the box \"shop\"") != NULL);
+    CHECK_EQ(migrate_one(f, "shop_outbox", NULL), PR_EINVAL);
+    CHECK_EQ(migrate_one(f, "Shop", "third"), PR_EINVAL);
+    CHECK_EQ(migrate_one(f, "second", "postrider_meta"), PR_EINVAL);
+    CHECK_EQ(migrate_one(f, "second", "a\" b"), PR_EINVAL);
+    CHECK_OK(store_check_boxes(&f->store, &(struct store_box){ "shop", "shop_outbox" }, 1, &f->error), &f->error);
+    CHECK_EQ(store_check_boxes(&f->store, &(struct store_box){ "shop", "other" }, 1, &f->error), PR_ECONFIG);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 4);
     fixture_close(f);
 }
 

@@ -105,6 +105,8 @@ struct suite {
 
 /* Open and migrate s->store, whose kind and url are set. */
 void suite_open_store(struct suite *s);
+/* The table of a box, for plain SQL. */
+const char *suite_table(const char *box);
 struct suite *suite_open(void); /* with the boxes outbox, inbox and ledger */
 void suite_close(struct suite *s);
 void suite_reopen(struct suite *s); /* the store is closed and opened; workers are gone */

@@ -313,7 +313,7 @@ STORE_TEST(a_box_that_is_made_later_works_and_keeps_the_others)
 {
     pr_id id = SEND(s, "ledger");
     CHECK(OFFER(s, "later") < 0);
-    static const char *const boxes[] = { "later" };
+    static const struct store_box boxes[] = { { "later", NULL } };
     CHECK_OK(store_migrate(&s->store, boxes, 1, &s->error), &s->error);
     CHECK_OK(store_check(&s->store, &s->error), &s->error);
     CHECK_EQ(OFFER(s, "later"), PR_OK);

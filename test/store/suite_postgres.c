@@ -178,7 +178,7 @@ static void postgres_plant(struct suite *s, const char *box, const struct plant 
 {
     (void)s;
     PGconn *pg = suite_pg_connect();
-    raw_insert(pg, box, plant);
+    raw_insert(pg, suite_table(box), plant);
     PQfinish(pg);
 }
 
@@ -187,7 +187,8 @@ static void postgres_repair(struct suite *s, pr_id id, const char *payload)
     (void)s;
     char sql[256], text[PR_ID_TEXT_SIZE];
     pr_id_format(id, text);
-    snprintf(sql, sizeof(sql), "UPDATE %%s.outbox SET payload = '%s' WHERE id = '%s'", payload, text);
+    snprintf(sql, sizeof(sql), "UPDATE %%s.%s SET payload = '%s' WHERE id = '%s'", suite_table("outbox"), payload,
+             text);
     PGconn *pg = suite_pg_connect();
     suite_pg_do(pg, sql);
     PQfinish(pg);
@@ -229,7 +230,7 @@ static void postgres_add(struct suite *s, void *tx, const char *box, const struc
     (void)s;
     char *type = text_of(message->type), *stream = text_of(message->stream);
     struct plant plant = { .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type, .stream = stream };
-    raw_insert(*(PGconn **)tx, box, &plant);
+    raw_insert(*(PGconn **)tx, suite_table(box), &plant);
     free(type);
     free(stream);
 }

@@ -77,7 +77,7 @@ static void sqlite_plant(struct suite *s, const char *box, const struct plant *p
     sqlite3 *db = sqlite_raw(s);
     CHECK_EQ(sqlite3_exec(db, "PRAGMA ignore_check_constraints = on", NULL, NULL, NULL),
              SQLITE_OK); /* as before there were checks */
-    int rc = raw_insert(db, box, plant);
+    int rc = raw_insert(db, suite_table(box), plant);
     sqlite3_close(db);
     CHECK_EQ(rc, SQLITE_DONE);
 }
@@ -86,7 +86,9 @@ static void sqlite_repair(struct suite *s, pr_id id, const char *payload)
 {
     sqlite3 *db = sqlite_raw(s);
     sqlite3_stmt *statement = NULL;
-    CHECK_EQ(sqlite3_prepare_v2(db, "UPDATE outbox SET payload = ?1 WHERE id = ?2", -1, &statement, NULL), SQLITE_OK);
+    char sql[128];
+    snprintf(sql, sizeof(sql), "UPDATE %s SET payload = ?1 WHERE id = ?2", suite_table("outbox"));
+    CHECK_EQ(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
     bind_text(statement, 1, payload);
     sqlite3_bind_blob(statement, 2, id.bytes, sizeof(id.bytes), SQLITE_STATIC);
     int rc = sqlite3_step(statement);
@@ -151,7 +153,7 @@ static void sqlite_add(struct suite *s, void *tx, const char *box, const struct 
     (void)s;
     char *type = strndup(message->type.data, message->type.size);
     struct plant plant = { .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type };
-    int rc = raw_insert(tx, box, &plant);
+    int rc = raw_insert(tx, suite_table(box), &plant);
     free(type);
     CHECK_EQ(rc, SQLITE_DONE);
 }

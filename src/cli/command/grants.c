@@ -46,7 +46,7 @@ static void print_application(struct cli *cli, pr_slice s)
         printf("GRANT SELECT (id, destination),\n"
                "      INSERT (" SENDERS_COLUMNS ")\n"
                "      ON \"%.*s\".\"%s\" TO \"%.*s_app\";\n",
-               SLICE_ARGS(s), cli->config->boxes[i].name, SLICE_ARGS(s));
+               SLICE_ARGS(s), config_box_table(&cli->config->boxes[i]), SLICE_ARGS(s));
 }
 
 /* What people did is written once and never changed; who does nothing in their names does not write it.  Only a relay that is

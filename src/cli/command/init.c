@@ -25,11 +25,11 @@ int run_init(struct cli *cli)
     if (flag_given(&cli->flags, FLAG_GRANTS))
         return cli_print_grants(cli);
     struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
-    const char **boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
+    struct store_box *boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
 
     ASSERT(boxes != NULL);
     for (size_t i = 0; i < cli->config->box_count; i++)
-        boxes[i] = cli->config->boxes[i].name;
+        boxes[i] = (struct store_box){ cli->config->boxes[i].name, cli->config->boxes[i].table };
     if (store_open(&options, &cli->store, &err) != PR_OK)
         return cli_store_fault(cli, &err);
     if (store_migrate(&cli->store, boxes, cli->config->box_count, &err) != PR_OK ||

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -243,6 +244,36 @@ static int check_routes(const struct config_reader *reader)
     return PR_OK;
 }
 
+const char *config_box_table(const struct config_box *box)
+{
+    return box->table[0] != '\0' ? box->table : box->name;
+}
+
+/* A database may not look at case. */
+static int check_tables(const struct config_reader *reader)
+{
+    const struct config *config = reader->config;
+
+    for (size_t i = 0; i < config->box_count; i++) {
+        const struct config_box *box = &config->boxes[i];
+
+        if (box->table[0] == '\0')
+            continue;
+        if (!option_is_box_table(slice_from(box->table)))
+            return config_fail(
+                reader, node_of(config, &box->table),
+                "boxes.%s.table: \"%s\" is not a valid table; use letters, digits and _, at most 63, not "
+                "starting with a digit or postrider_, and not a name that Postrider uses itself",
+                box->name, box->table);
+        for (size_t k = 0; k < config->box_count; k++)
+            if (k != i && strcasecmp(config_box_table(&config->boxes[k]), box->table) == 0)
+                return config_fail(reader, node_of(config, &box->table),
+                                   "boxes.%s.table: \"%s\" is already the table of the box %s; name another", box->name,
+                                   box->table, config->boxes[k].name);
+    }
+    return PR_OK;
+}
+
 /* Who is not used has no thread and no session, and `status` does not show it while it is empty. */
 static void note_used_boxes(struct config *config, const struct node *named)
 {
@@ -277,6 +308,8 @@ static int check(const struct config_reader *reader)
                            "limits: payload is larger than in_flight_bytes");
     }
     r = check_listen(reader);
+    if (r == PR_OK)
+        r = check_tables(reader);
     if (r == PR_OK)
         r = check_endpoints(reader);
     if (r == PR_OK)

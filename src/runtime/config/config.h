@@ -29,6 +29,7 @@
 struct config_box {
     const char *name;
     enum box_kind kind; /* of `inbox`: inbox, unless the file says otherwise */
+    const char *table;  /* in the database; "": the one that it has, or one of its own name */
     int64_t keep_us;    /* how long completed messages stay readable; 0: not at all */
     bool used;          /* it is the outbox, the file names it, or a route or source does; handlers may, too */
 };
@@ -155,6 +156,8 @@ PR_MUST_CHECK int config_set_store(struct config *config, const char *url, struc
 
 /* NULL when there is none. */
 const struct config_endpoint *config_find_endpoint(const struct config *config, pr_slice name);
+/* The table that the configuration gives it: its own name, unless the file says otherwise. */
+const char *config_box_table(const struct config_box *box);
 const struct config_box *config_find_box(const struct config *config, pr_slice name);
 
 /* Does a route or handler that names this box ("": none) take messages of this one?  A box that is in no

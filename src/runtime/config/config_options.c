@@ -189,6 +189,12 @@ static const struct option box_options[] = {
       "only go where a route or a handler names the box, or the message its destination. Default of the box `inbox`: "
       "`inbox`.",
       FIELD(config_box, kind), .choices = box_kinds },
+    { "table", OPTION_TEXT, "",
+      "Its table in the database, when the name of the box is taken there; applications INSERT into this table. "
+      "Letters, "
+      "digits and _, at most 63 (PostgreSQL: 55). Commands and libraries still use the name of the box. The table of "
+      "an existing box cannot be changed. Default: the name of the box.",
+      FIELD(config_box, table) },
     { "keep", OPTION_DURATION, "0s", "How long delivered messages stay readable. `0s`: they are deleted at once.",
       FIELD(config_box, keep_us), .min = 0, .max = DAYS(3650) },
 };
@@ -571,6 +577,11 @@ bool option_is_box_name(pr_slice name)
         if (name.size == strlen(taken[i]) && strncasecmp(name.data, taken[i], name.size) == 0)
             return false;
     return name_is_valid(name) && !(name.size >= 7 && strncasecmp(name.data, "sqlite_", 7) == 0);
+}
+
+bool option_is_box_table(pr_slice name)
+{
+    return option_is_box_name(name) && !(name.size >= 10 && strncasecmp(name.data, "postrider_", 10) == 0);
 }
 
 bool option_is_endpoint_name(pr_slice name)

@@ -84,6 +84,7 @@ const struct option *option_find(const struct option_section *section, const cha
 const char *option_kind_name(enum option_kind kind);
 
 bool option_is_box_name(pr_slice name);
+bool option_is_box_table(pr_slice name);
 bool option_is_endpoint_name(pr_slice name);
 
 /* The settings that a preset stands for; false when there is none of this name. */

@@ -121,14 +121,18 @@ static int look(struct mover *a, struct pr_error *reterr)
 {
     struct foreign_table table;
     struct adopt_report report = { .backlog = -1 };
-    int rc = foreign_load(a->link, a->adoption, &a->arena, &table, reterr);
+    int rc = link_learn(a->link, reterr);
+    if (rc == PR_OK && link_table(a->link, slice_from(a->adoption->box)).size == 0)
+        return error_set(reterr, PR_ESCHEMA, "there is no box \"%s\": run postrider init", a->adoption->box);
+    if (rc == PR_OK)
+        rc = foreign_load(a->link, a->adoption, &a->arena, &table, reterr);
     if (rc != PR_OK)
         return rc;
     foreign_judge(a->adoption, &table, a->store->conninfo.schema, &a->arena, &report);
     const struct adopt_finding *error = adopt_report_error(&report);
     if (error != NULL)
         return error_set(reterr, PR_ECONFIG, "%s", error->text);
-    rc = adopt_sql_make(a->adoption, &table, a->store->conninfo.schema, &a->sql, reterr);
+    rc = adopt_sql_make(a->adoption, &table, a->link, &a->sql, reterr);
     if (rc == PR_OK)
         adopt_mapping_init(&a->mapping, a->adoption);
     return rc;

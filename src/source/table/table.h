@@ -87,8 +87,8 @@ struct adopt_sql {
 };
 
 /* Fault PR_ENOMEM.  The table is as it should be. */
-PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const char *schema,
-                                 struct adopt_sql *ret, struct pr_error *reterr);
+PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table,
+                                 const struct link *link, struct adopt_sql *ret, struct pr_error *reterr);
 void adopt_sql_fini(struct adopt_sql *sql);
 /* Their parameters; those of insert are a batch and what table.c puts behind it. */
 void adopt_select_args(const struct adoption *adoption, struct array *skipped, int64_t limit, struct args *ret);

@@ -290,12 +290,12 @@ static void judge_backlog(struct judge *j, struct link *link, const struct adopt
         (long long)min64(j->report->backlog, COUNT_EXACT_MAX), j->report->backlog > COUNT_EXACT_MAX ? "+" : "");
 }
 
-static int judge_statements(struct judge *j, struct link *link, const char *schema, struct pr_error *reterr)
+static int judge_statements(struct judge *j, struct link *link, struct pr_error *reterr)
 {
     struct adopt_sql sql = { .select = NULL };
     struct args args;
     struct array none[2];
-    int rc = adopt_sql_make(j->adoption, j->table, schema, &sql, reterr);
+    int rc = adopt_sql_make(j->adoption, j->table, link, &sql, reterr);
     for (size_t i = 0; i < ARRAY_LENGTH(none); i++)
         array_init(&none[i]);
     if (rc == PR_OK) {
@@ -333,7 +333,7 @@ int adopt_check(struct store *any, const struct adoption *adoption, struct arena
     if (rc == PR_OK) {
         foreign_judge(adoption, &table, store->conninfo.schema, arena, ret);
         if (adopt_report_error(ret) == NULL)
-            rc = judge_statements(&j, store->people, store->conninfo.schema, reterr);
+            rc = judge_statements(&j, store->people, reterr);
     }
     link_forget(store->people);
     pthread_mutex_unlock(&store->people_lock);

@@ -292,7 +292,7 @@ void adopt_done_args(const struct adoption *adoption, struct array *tables, stru
 
 /* ---- All of them ------------------------------------------------------------------------------ */
 
-int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const char *schema,
+int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const struct link *link,
                    struct adopt_sql *ret, struct pr_error *reterr)
 {
     struct buf texts[5];
@@ -307,7 +307,8 @@ int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *
     make_holder(adoption, &texts[4]);
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         if (rc == PR_OK && buf_failed(&texts[i]) == PR_OK)
-            *results[i] = pg_sql_expand(texts[i].data, slice_from(schema), slice_from(adoption->box));
+            *results[i] = pg_sql_expand(texts[i].data, slice_from(link->conninfo->schema), slice_from(adoption->box),
+                                        link_table(link, slice_from(adoption->box)));
         if (rc == PR_OK && *results[i] == NULL)
             rc = error_set(reterr, PR_ENOMEM, "no memory for a statement");
         buf_fini(&texts[i]);

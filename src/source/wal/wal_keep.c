@@ -43,21 +43,20 @@ void wal_keep_fini(struct wal_keep *keep)
 /* What points to the names of before is forgotten. */
 static int boxes_read(struct wal_keep *keep, struct pr_error *reterr)
 {
-    PGresult *r;
-    int rc = link_do(keep->sql, "SELECT name FROM {schema}.box", NO_BOX, NULL, &r, reterr);
+    const struct link *sql = keep->sql;
+    int rc = link_learn(keep->sql, reterr);
     if (rc != PR_OK)
         return rc;
     ASSERT(keep->count == 0);
     keep->box = NO_BOX;
     arena_reset(&keep->box_names);
     keep->box_count = 0;
-    keep->boxes = arena_alloc_array(&keep->box_names, (size_t)PQntuples(r), sizeof(keep->boxes[0]));
-    for (int i = 0; i < PQntuples(r) && keep->boxes != NULL; i++) {
-        keep->boxes[i] = slice_dup(&keep->box_names, field_slice(r, i, 0));
+    keep->boxes = arena_alloc_array(&keep->box_names, sql->box_count, sizeof(keep->boxes[0]));
+    for (size_t i = 0; i < sql->box_count && keep->boxes != NULL; i++) {
+        keep->boxes[i] = slice_dup(&keep->box_names, slice_from(sql->boxes[i].name));
         keep->box_count += keep->boxes[i].data != NULL;
     }
-    return keep->box_count == (size_t)PQntuples(r) ? PR_OK
-                                                   : error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
+    return keep->box_count == sql->box_count ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
 }
 
 int wal_keep_begin(struct wal_keep *keep, const char *slot, struct pr_error *reterr)

@@ -118,8 +118,10 @@ static int publication_read(struct link *sql, const struct wal_setting *setting,
     struct args args = { .count = 0 };
     array_init(&tables);
     array_begin(&tables, OID_TEXT);
-    for (size_t i = 0; i < setting->box_count; i++)
-        array_text(&tables, slice_from(setting->boxes[i]));
+    for (size_t i = 0; i < setting->box_count; i++) {
+        pr_slice box = slice_from(setting->boxes[i]), table = link_table(sql, box);
+        array_text(&tables, table.size > 0 ? table : box); /* the server will miss it */
+    }
     for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
         array_text(&tables, slice_from(others[i].table));
     arg_text(&args, slice_from(names->publication));

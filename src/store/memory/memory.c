@@ -195,16 +195,16 @@ static void memory_close(void *self)
         memory_free(memory);
 }
 
-static int memory_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+static int memory_migrate(void *self, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
 {
     struct memory *memory = self;
     int rc = PR_OK;
     pthread_mutex_lock(&memory->mutex);
     for (size_t i = 0; i < box_count && rc == PR_OK; i++) {
-        pr_slice name = slice_from(boxes[i]);
+        pr_slice name = slice_from(boxes[i].name);
         if (!name_is_valid(name))
             rc = error_set(reterr, PR_EINVAL, "\"%s\" is no name of a box: letters, digits and _, not a digit first",
-                           boxes[i]);
+                           boxes[i].name);
         else if (box_find(memory, name) == NULL && box_add(memory, name) < 0)
             rc = error_set(reterr, PR_ENOMEM, "there is no memory left for a box");
     }

@@ -182,6 +182,7 @@ int question_boxes(struct question *q)
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++) {
         struct box_counts *counts = &reply->boxes[reply->box_count++];
         counts->name = q->s.boxes[i];
+        counts->table = q->s.tables[i];
         rc = q->query->brief ? PR_OK : count_box(q, counts);
     }
     return rc;

@@ -7,17 +7,17 @@
 
 /* ---- What is known beside the rows ------------------------------------------------------------------------------------ */
 
-/* kind, name, instance, row, number, now, mono.  Kinds: 0 the clocks, 1 a box, 2 a paused endpoint, 3 a row on a receipt.
+/* kind, name, instance or table, row, number, now, mono.  Kinds: 0 the clocks, 1 a box, 2 a paused endpoint, 3 a row on a receipt.
  * ?1, ?2: the clocks; ?3: the boot. */
 STATEMENT(surroundings,
     SQLITE("SELECT 0, '', '', 0, 0, ?1, ?2"
-           " UNION ALL SELECT 1, name, '', 0, 0, 0, 0 FROM {prefix}box"
+           " UNION ALL SELECT 1, name, coalesce(table_name, name), 0, 0, 0, 0 FROM {prefix}box"
            " UNION ALL SELECT 2, name, '', 0, 0, 0, 0 FROM {prefix}endpoint WHERE paused_until > ?1"
            " UNION ALL SELECT 3, c.box, i.name, CAST(e.key AS INTEGER), max(e.value), 0, 0"
            " FROM {prefix}claim c JOIN {prefix}instance i ON i.id = c.instance, json_each(c.entries) e"
            " WHERE i.boot_id = ?3 AND i.lease_end > ?2 GROUP BY c.box, i.id, e.key ORDER BY 1, 2"),
     POSTGRES("SELECT 0, '' COLLATE \"C\", '', 0::bigint, 0, coalesce(?1, now()), coalesce(?2, now())"
-             " UNION ALL SELECT 1, name, '', 0, 0, NULL, NULL FROM {prefix}box"
+             " UNION ALL SELECT 1, name, coalesce(table_name, name), 0, 0, NULL, NULL FROM {prefix}box"
              " UNION ALL SELECT 2, name, '', 0, 0, NULL, NULL FROM {prefix}endpoint WHERE paused_until > coalesce(?1, now())"
              " UNION ALL SELECT 3, c.box, i.name, u.handle, max(u.number), NULL, NULL"
              " FROM {prefix}claim c JOIN {prefix}instance i ON i.id = c.instance, unnest(c.rows, c.numbers) AS u(handle, number)"
@@ -387,7 +387,7 @@ STATEMENT(dead_any,
     " WHERE held_by IS NULL AND due_at = 9223372036854775807 LIMIT 10001)"                                                   \
     " UNION ALL SELECT 'held', count(*), 0, 0 FROM (SELECT 1 FROM \"{box}\" INDEXED BY \"{prefix}{box}_held\""               \
     " WHERE held_by IS NOT NULL AND instr(held_by, '/') < length(held_by) LIMIT 10001)"                                      \
-    " UNION ALL SELECT 'stored', coalesce(max(seq), 0), 0, 0 FROM sqlite_sequence WHERE name = '{box}'"                      \
+    " UNION ALL SELECT 'stored', coalesce(max(seq), 0), 0, 0 FROM sqlite_sequence WHERE name = '{table}'"                    \
     " UNION ALL SELECT 'dead', count(*), 0, 0 FROM (SELECT 1 FROM {prefix}dead_letter WHERE box = '{box}' LIMIT 10001)"      \
     " UNION ALL SELECT 'done', count(*), 0, 0 FROM (SELECT 1 FROM {prefix}done WHERE box = '{box}' AND keep_until > ?1 LIMIT 10001)"
 

@@ -29,7 +29,7 @@ static int flight_compare(const void *a, const void *b)
 struct reading {
     struct arena *arena;
     struct surroundings *s;
-    size_t flights_room, paused_room, boxes_room;
+    size_t flights_room, paused_room, boxes_room, tables_room;
 };
 
 static int flight_take(struct reading *r, const struct rows *rows)
@@ -48,13 +48,21 @@ static int flight_take(struct reading *r, const struct rows *rows)
     return f.box.data != NULL && f.instance.data != NULL ? PR_OK : PR_ENOMEM;
 }
 
-static int name_take(struct reading *r, const struct rows *rows, pr_slice **list, size_t *count, size_t *capacity)
+static int name_take(struct reading *r, pr_slice name, pr_slice **list, size_t *count, size_t *capacity)
 {
     *list = list_room(r->arena, *list, *count, capacity, sizeof(**list));
     if (*list == NULL)
         return PR_ENOMEM;
-    (*list)[*count] = slice_dup(r->arena, row_text(rows, 1));
+    (*list)[*count] = slice_dup(r->arena, name);
     return (*list)[(*count)++].data != NULL ? PR_OK : PR_ENOMEM;
+}
+
+static int box_take(struct reading *r, const struct rows *rows)
+{
+    struct surroundings *s = r->s;
+    size_t tables = s->box_count;
+    int rc = name_take(r, row_text(rows, 1), &s->boxes, &s->box_count, &r->boxes_room);
+    return rc == PR_OK ? name_take(r, row_text(rows, 2), &s->tables, &tables, &r->tables_room) : rc;
 }
 
 /* The first column says what the row tells, as the statement has it. */
@@ -66,8 +74,8 @@ static int row_take(struct reading *r, const struct rows *rows)
         s->now_us = row_time(rows, 5);
         s->mono_us = row_time(rows, 6);
         return PR_OK;
-    case 1: return name_take(r, rows, &s->boxes, &s->box_count, &r->boxes_room);
-    case 2: return name_take(r, rows, &s->paused, &s->paused_count, &r->paused_room);
+    case 1: return box_take(r, rows);
+    case 2: return name_take(r, row_text(rows, 1), &s->paused, &s->paused_count, &r->paused_room);
     default: return flight_take(r, rows);
     }
 }

@@ -19,7 +19,8 @@ struct surroundings {
     size_t flight_count;
     pr_slice *paused; /* endpoints, ascending */
     size_t paused_count;
-    pr_slice *boxes; /* ascending */
+    pr_slice *boxes;  /* ascending */
+    pr_slice *tables; /* theirs */
     size_t box_count;
 };
 PR_MUST_CHECK int surroundings_read(struct sql *sql, struct arena *arena, struct surroundings *ret);

@@ -1,4 +1,5 @@
--- One box.  Files named *_box are run once for each box, with {schema} and {box} replaced.
+-- One box.  Files named *_box are run once for each box, with {schema} and {box} replaced: behind a double quote by
+-- its table, elsewhere by its name.
 --
 -- xid stands before seq: defaults are drawn in the order of columns, and whoever has a seq
 -- must have its xid by then (invariant S1 of the scan).  A row is named by place * 64 + lane,

@@ -7,13 +7,15 @@ CREATE TABLE IF NOT EXISTS "{schema}".repaired (
     PRIMARY KEY (box, xid)
 );
 
--- Whoever may change a row may leave the line.  A row that goes elsewhere waits behind nothing that it waited behind.
+-- Whoever may change a row may leave the line; its box is the trigger's argument (older triggers have none: their tables have the
+-- names of their boxes).  A row that goes elsewhere waits behind nothing that it waited behind.
 CREATE OR REPLACE FUNCTION "{schema}".note_repair() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF TG_TABLE_SCHEMA = '{schema}' THEN
-        INSERT INTO "{schema}".repaired (box, xid) VALUES (TG_TABLE_NAME, pg_catalog.pg_current_xact_id())
+        INSERT INTO "{schema}".repaired (box, xid)
+            VALUES (coalesce(TG_ARGV[0], TG_TABLE_NAME), pg_catalog.pg_current_xact_id())
             ON CONFLICT DO NOTHING;
     END IF;
     IF OLD.destination <> NEW.destination OR OLD.stream IS DISTINCT FROM NEW.stream OR OLD.type <> NEW.type
@@ -31,4 +33,4 @@ CREATE OR REPLACE TRIGGER "{box}_repaired"
     FOR EACH ROW WHEN (OLD.payload IS DISTINCT FROM NEW.payload OR OLD.payload_bytes IS DISTINCT FROM NEW.payload_bytes
         OR OLD.destination IS DISTINCT FROM NEW.destination OR OLD.stream IS DISTINCT FROM NEW.stream
         OR OLD.type IS DISTINCT FROM NEW.type OR OLD.headers::text IS DISTINCT FROM NEW.headers::text)
-    EXECUTE FUNCTION "{schema}".note_repair();
+    EXECUTE FUNCTION "{schema}".note_repair('{box}');

@@ -5,11 +5,13 @@
  * all boxes, so they are made anew each time.  Two who migrate at once wait for each other. */
 #include "store/postgres/migrate.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/slice.h"
+#include "store/box_table.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/views.h"
 
@@ -43,14 +45,14 @@ static bool is_for_boxes(const struct migration *m)
 static const char COLUMNS[] = "ALTER TABLE \"{schema}\".\"{box}\"" ADDED "ALTER TABLE \"{schema}\".dead_letter" ADDED
                               "ALTER TABLE \"{schema}\".done" ADDED;
 
-void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, pr_slice box)
+void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, struct pg_box box)
 {
     for (const char *at = sql; *at != '\0';) {
         if (strncmp(at, "{schema}", 8) == 0) {
             buf_add_slice(b, schema);
             at += 8;
         } else if (strncmp(at, "{box}", 5) == 0) {
-            buf_add_slice(b, box);
+            buf_add_slice(b, at > sql && at[-1] == '"' ? box.table : box.name);
             at += 5;
         } else if (strncmp(at, "{columns}", 9) == 0) {
             pg_script_expand(b, COLUMNS, schema, box);
@@ -70,7 +72,7 @@ static int script_run(struct link *link, struct buf *script, struct pr_error *re
     return rc;
 }
 
-static int migration_run(struct link *link, const struct migration *m, pr_slice box, struct pr_error *reterr)
+static int migration_run(struct link *link, const struct migration *m, struct pg_box box, struct pr_error *reterr)
 {
     struct buf script;
     buf_init(&script, SCRIPT_MAX);
@@ -80,36 +82,76 @@ static int migration_run(struct link *link, const struct migration *m, pr_slice 
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
+/* As a JSON object a box of a schema before 029_table.sql can be asked, too: it has no such column. */
+static const char BOXES[] =
+    "SELECT b.name, coalesce(to_jsonb(b) ->> 'table_name', b.name) FROM {schema}.box b ORDER BY b.name";
+
 static int boxes_read(struct link *link, PGresult **ret, struct pr_error *reterr)
 {
-    return link_do(link, "SELECT name FROM {schema}.box ORDER BY name", NO_BOX, NULL, ret, reterr);
+    return link_do(link, BOXES, NO_BOX, NULL, ret, reterr);
 }
 
-static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error *reterr)
+/* What a box makes beside its table. */
+static const char TAKEN[] =
+    "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2"
+    " AND c.relname IN ($1, $1 || '_seq_seq', $1 || '_pkey', $1 || '_fresh', $1 || '_due', $1 || '_held',"
+    " $1 || '_heads', $1 || '_back') ORDER BY length(c.relname) LIMIT 1";
+
+/* Can a new box have this table? */
+static int table_check(struct link *link, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
-    PGresult *result;
+    PGresult *taken;
+    char where[BOX_NAME_MAX + 16];
     struct args args = { .count = 0 };
-    if (!name_is_valid(box) || box.size > PG_BOX_NAME_MAX)
+    if (!name_is_valid(table) || table.size > PG_BOX_NAME_MAX)
+        return error_set(
+            reterr, PR_EINVAL,
+            "\"%.*s\" cannot be the table of a box: use letters, digits and _, at most %d; boxes.%.*s.table names "
+            "another",
+            SLICE_ARGS(table), PG_BOX_NAME_MAX, SLICE_ARGS(box));
+    arg_text(&args, table);
+    arg_text(&args, slice_from(link->conninfo->schema));
+    int rc = link_do(link, TAKEN, NO_BOX, &args, &taken, reterr);
+    if (rc != PR_OK || PQntuples(taken) == 0)
+        return rc;
+    snprintf(where, sizeof(where), "the schema %s", link->conninfo->schema);
+    return box_table_is_taken(box, where, field_slice(taken, 0, 0), reterr);
+}
+
+/* Outcome PR_UNKNOWN: there is no such box, and the table is nobody's. */
+static int box_find(struct link *link, pr_slice box, pr_slice table, struct pr_error *reterr)
+{
+    PGresult *boxes;
+    int rc = boxes_read(link, &boxes, reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(boxes); i++)
+        if (slice_eq(field_slice(boxes, i, 0), box))
+            return box_keeps_table(box, field_slice(boxes, i, 1), table, reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(boxes); i++)
+        if (slice_eq(field_slice(boxes, i, 1), table.size > 0 ? table : box))
+            return box_shares_table(box, field_slice(boxes, i, 1), field_slice(boxes, i, 0), reterr);
+    return rc == PR_OK ? PR_UNKNOWN : rc;
+}
+
+/* table empty: what it has, or one of its own name. */
+static int box_make(struct link *link, pr_slice box, pr_slice table, bool *made, struct pr_error *reterr)
+{
+    struct args args = { .count = 0 };
+    if (!name_is_valid(box))
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name: use letters, digits and _, at most %d",
                          SLICE_ARGS(box), PG_BOX_NAME_MAX);
-    arg_text(&args, box);
-    arg_text(&args, slice_from(link->conninfo->schema));
-    int rc = link_do(link,
-                     "SELECT EXISTS (SELECT FROM {schema}.box WHERE name = $1),"
-                     " EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-                     " WHERE n.nspname = $2 AND c.relname = $1)",
-                     NO_BOX, &args, &result, reterr);
-    if (rc != PR_OK || field_bool(result, 0, 0))
+    int rc = box_find(link, box, table, reterr);
+    if (rc != PR_UNKNOWN)
         return rc;
-    if (field_bool(result, 0, 1))
-        return error_set(reterr, PR_EINVAL,
-                         "the schema already has a table \"%.*s\" that Postrider did not create: rename the box, or "
-                         "use another schema in the URL (schema=NAME)",
-                         SLICE_ARGS(box));
-    *made = true;
+    struct pg_box new = { box, table.size > 0 ? table : box };
+    rc = table_check(link, box, new.table, reterr);
+    *made |= rc == PR_OK;
     for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++)
         if (is_for_boxes(&postgres_migrations[i]))
-            rc = migration_run(link, &postgres_migrations[i], box, reterr);
+            rc = migration_run(link, &postgres_migrations[i], new, reterr);
+    arg_text(&args, box);
+    arg_text(&args, new.table);
+    if (rc == PR_OK && !slice_eq(new.table, box))
+        rc = link_do(link, "UPDATE {schema}.box SET table_name = $2 WHERE name = $1", NO_BOX, &args, NULL, reterr);
     return rc;
 }
 
@@ -218,9 +260,9 @@ static int files_run(struct link *link, int version, struct pr_error *reterr)
         if (m->number <= version)
             continue;
         if (!is_for_boxes(m))
-            rc = migration_run(link, m, NO_BOX, reterr);
+            rc = migration_run(link, m, (struct pg_box){ NO_BOX, NO_BOX }, reterr);
         for (int k = 0; is_for_boxes(m) && boxes != NULL && k < PQntuples(boxes) && rc == PR_OK; k++)
-            rc = migration_run(link, m, field_slice(boxes, k, 0), reterr);
+            rc = migration_run(link, m, (struct pg_box){ field_slice(boxes, k, 0), field_slice(boxes, k, 1) }, reterr);
     }
     struct args args = { .count = 0 };
     arg_i32(&args, pg_schema_wanted());
@@ -249,21 +291,20 @@ static int server_check(struct link *link, struct pr_error *reterr)
 }
 
 /* Files, boxes, and what is made anew when there were some. */
-static int schema_grow(struct link *link, int version, const char *const *boxes, size_t box_count,
+static int schema_grow(struct link *link, int version, const struct store_box *boxes, size_t box_count,
                        struct pr_error *reterr)
 {
+    static const char *const always[] = { "outbox", "inbox" };
     struct buf rights;
     bool changed = version < pg_schema_wanted();
     buf_init(&rights, SCRIPT_MAX);
     int rc = rights_read(link, &rights, reterr);
     if (rc == PR_OK)
         rc = files_run(link, version, reterr);
-    if (rc == PR_OK)
-        rc = box_make(link, PR_STR("outbox"), &changed, reterr);
-    if (rc == PR_OK)
-        rc = box_make(link, PR_STR("inbox"), &changed, reterr);
     for (size_t i = 0; i < box_count && rc == PR_OK; i++)
-        rc = box_make(link, slice_from(boxes[i]), &changed, reterr);
+        rc = box_make(link, slice_from(boxes[i].name), box_table(&boxes[i]), &changed, reterr);
+    for (size_t i = 0; i < ARRAY_LENGTH(always) && rc == PR_OK; i++) /* unless they were among them */
+        rc = box_make(link, slice_from(always[i]), NO_BOX, &changed, reterr);
     if (rc == PR_OK && changed)
         rc = views_make(link, reterr);
     if (rc == PR_OK && changed && rights.size > 0)
@@ -272,7 +313,7 @@ static int schema_grow(struct link *link, int version, const char *const *boxes,
     return rc;
 }
 
-static int migrate_inside(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+static int migrate_inside(struct link *link, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
 {
     int version = 0;
     struct args args = { .count = 0 };
@@ -290,7 +331,7 @@ static int migrate_inside(struct link *link, const char *const *boxes, size_t bo
     return rc;
 }
 
-static int migrate_once(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+static int migrate_once(struct link *link, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
 {
     int rc = link_ensure(link, reterr);
     if (rc == PR_OK)
@@ -309,10 +350,12 @@ static int migrate_once(struct link *link, const char *const *boxes, size_t box_
     FAILPOINT("store.migrate.after_commit");
     link_rollback(link);
     link_forget(link);
+    if (rc == PR_OK)
+        rc = link_learn(link, reterr);
     return rc;
 }
 
-int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+int pg_migrate(void *self, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
 {
     struct postgres_store *store = self;
     pthread_mutex_lock(&store->people_lock);

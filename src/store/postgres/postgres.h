@@ -6,6 +6,7 @@
  *   conninfo.c    the URL                              connect.c  making a connection
  *   link.c     statements on it, in batches         param.c    binary parameters and results
  *   fault.c    what errors mean                     views.c    what people SELECT from
+ *   boxes.c    boxes and their tables
  *   open.c     the store and its connections        migrate.c  tables and views
  *   message.c  a message as columns                 enqueue.c  new messages
  *   cycle.c    the heart: order of things           lease.c    who owns which lanes
@@ -290,7 +291,7 @@ extern const struct sql_ops postgres_sql;
 void pg_sql_use(struct sql *sql, struct postgres_store *store, struct link *link);
 
 /* migrate.c */
-int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+int pg_migrate(void *self, const struct store_box *boxes, size_t box_count, struct pr_error *reterr);
 int pg_check(void *self, struct pr_error *reterr);
 PR_MUST_CHECK int pg_schema_version(struct link *link, int *ret_version, struct pr_error *reterr); /* 0: no tables */
 int pg_schema_wanted(void);

@@ -51,7 +51,11 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
     int rc = names_split(name, &schema, &box, reterr);
     if (rc != PR_OK)
         return rc;
-    char *sql = pg_sql_expand(PG_MESSAGE_INSERT, schema, box);
+    char table[BOX_NAME_MAX + 1];
+    rc = pg_send_table(pg, schema, box, table, reterr);
+    if (rc != PR_OK)
+        return rc;
+    char *sql = pg_sql_expand(PG_MESSAGE_INSERT, schema, box, slice_from(table));
     if (sql == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a statement");
     batch_init(&batch);

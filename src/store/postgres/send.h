@@ -4,6 +4,8 @@
 
 #include <postrider.h>
 
+#include "core/message.h"
+
 struct pg_conn; /* libpq's PGconn */
 
 /* Store checked messages (message_check(), ids set) in one statement; box: "outbox" or
@@ -11,5 +13,9 @@ struct pg_conn; /* libpq's PGconn */
  * Fault PR_EINVAL, PR_ESCHEMA, PR_EBUSY, PR_EFULL, PR_ESTORE. */
 PR_MUST_CHECK int pg_send_many(struct pg_conn *pg, pr_slice box, const struct pr_message *messages, size_t count,
                                int *answers, struct pr_error *reterr);
+
+/* The table of a box, from the server or as it said before. */
+PR_MUST_CHECK int pg_send_table(struct pg_conn *pg, pr_slice schema, pr_slice box, char ret_table[BOX_NAME_MAX + 1],
+                                struct pr_error *reterr);
 
 #endif

@@ -116,8 +116,10 @@ static int pg_sql_run(struct sql *sql, const char *text, bool made, pr_slice box
     *ret = (struct rows){ .sql = sql, .at = -1, .mark = link->result_count };
     for (size_t i = 0; i < count; i++)
         arg_of_value(&args, &arrays[i], &values[i], link->pg);
-    char *expanded = made ? pg_sql_expand(text, slice_from(link->conninfo->schema), box) : NULL;
-    if (made && expanded == NULL)
+    char *expanded = made ? pg_sql_expand(text, slice_from(link->conninfo->schema), box, link_table(link, box)) : NULL;
+    if (made && link_lacks_box(link, text, box))
+        ; /* link_run() says so */
+    else if (made && expanded == NULL)
         link->add_failed = PR_ENOMEM;
     else if (made)
         link_add_text(link, expanded, &args, &result);

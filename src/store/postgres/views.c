@@ -113,14 +113,14 @@ static void view_add(struct buf *b, const char *name, const char *select, pr_sli
     buf_addf(b, "\".%s AS ", name);
     for (int i = 0; i < PQntuples(boxes); i++) {
         buf_add_cstr(b, i > 0 ? " UNION ALL " : "");
-        pg_script_expand(b, select, schema, field_slice(boxes, i, 0));
+        pg_script_expand(b, select, schema, (struct pg_box){ field_slice(boxes, i, 0), field_slice(boxes, i, 1) });
     }
     buf_add_char(b, ';');
 }
 
 void pg_views_write(struct buf *b, pr_slice schema, const PGresult *boxes)
 {
-    const pr_slice no_box = { NULL, 0 };
+    const struct pg_box no_box = { { NULL, 0 }, { NULL, 0 } };
     pg_script_expand(b, DROP, schema, no_box);
     pg_script_expand(b, IN_FLIGHT, schema, no_box);
     pg_script_expand(b, OPEN, schema, no_box);

@@ -12,9 +12,13 @@
     " + coalesce((SELECT sum(x.failed) FROM " tally " x WHERE x.endpoint = n.name AND x.sent <= 0"                     \
     " AND (t.sent_at IS NULL OR x.failed_at > t.sent_at)), 0))"
 
-/* {schema} and {box} become the bare names: scripts quote them themselves. */
-void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, pr_slice box);
-/* A script that makes all views anew; boxes: a result with their names. */
+struct pg_box {
+    pr_slice name, table;
+};
+
+/* {schema} and {box} become the bare names: scripts quote them themselves.  Behind a double quote {box} is the box's table. */
+void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, struct pg_box box);
+/* A script that makes all views anew; boxes: a result with their names and tables. */
 void pg_views_write(struct buf *b, pr_slice schema, const PGresult *boxes);
 
 #endif

@@ -1,5 +1,5 @@
--- One box.  Files named *_box are run once for each box, with {box}, {now_ms} and {bytes}
--- replaced ({bytes} is the blob of all 256 bytes: SQLite 3.40 cannot unhex).
+-- One box.  Files named *_box are run once for each box, with '{box}' (its name), "{box}" and {table}
+-- (its table), {now_ms} and {bytes} replaced ({bytes} is the blob of all 256 bytes: SQLite 3.40 cannot unhex).
 --
 -- row_id is the row, seq its place: they differ for rows that were split by the routes or
 -- replayed.  due_at NULL is fresh.  A plain INSERT of type and payload is enough.

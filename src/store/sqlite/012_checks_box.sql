@@ -25,5 +25,5 @@ UPDATE sqlite_schema SET sql = replace(replace(replace(sql,
         CHECK ((length(id) = 16 AND id >= x'''') OR id GLOB ''[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]-[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]-[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]-[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]-[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]''),
     CONSTRAINT "postrider: payload must be text or a blob, write CAST(... AS TEXT) of a number"
         CHECK (payload IS NULL OR payload >= '''')')
-    WHERE type = 'table' AND name = '{box}' AND instr(sql, 'CONSTRAINT "postrider: ') = 0;
+    WHERE type = 'table' AND name = '{table}' AND instr(sql, 'CONSTRAINT "postrider: ') = 0;
 PRAGMA writable_schema = RESET;

@@ -27,6 +27,7 @@
 #define TABLE_PREFIX "postrider_"
 
 /* Statements are found by the address of their text. */
+const char SQL_BOX_TABLE[] = "SELECT coalesce(table_name, name) FROM postrider_box WHERE name = ?1";
 static const char SQL_BEGIN_READ[] = "BEGIN";
 static const char SQL_BEGIN_WRITE[] = "BEGIN IMMEDIATE";
 static const char SQL_COMMIT[] = "COMMIT";
@@ -90,6 +91,13 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
     default: break;
     }
     return error_set(reterr, PR_ESTORE, "%s: %s (SQLite code %d)", path, text, rc);
+}
+
+int box_fault(const char *path, pr_slice box, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_ESCHEMA,
+                     "%s has no box \"%.*s\": name it under boxes: in the configuration, and run postrider init", path,
+                     SLICE_ARGS(box));
 }
 
 static int conn_fault(struct conn *conn, int rc, struct pr_error *reterr)
@@ -337,23 +345,27 @@ static struct statement *statement_find(struct conn *conn, const char *sql, pr_s
     return NULL;
 }
 
-void sql_expand(struct buf *b, const char *sql, pr_slice box)
+void sql_expand(struct buf *b, const char *sql, struct box_names names)
 {
     const struct {
         pr_slice mark, text;
     } marks[] = {
-        { PR_STR("{box}"), box },
+        { PR_STR("\"{box}"), names.table }, /* behind its quotation mark */
+        { PR_STR("{box}"), names.box },
+        { PR_STR("{table}"), names.table },
         { PR_STR("{prefix}"), PR_STR(TABLE_PREFIX) },
         { PR_STR("{?}"), PR_STR("?") }, /* one more than the largest before it */
         { PR_STR("{message}"), PR_STR(MESSAGE_COLUMNS ", payload") },
         { PR_STR("{message_brief}"), PR_STR(MESSAGE_COLUMNS ", NULL") },
     };
     for (pr_slice rest = slice_from(sql); rest.size > 0;) {
-        size_t i = rest.data[0] == '{' ? 0 : ARRAY_LENGTH(marks), used = 1;
+        bool quoted = rest.data[0] == '"';
+        size_t i = quoted || rest.data[0] == '{' ? 0 : ARRAY_LENGTH(marks), used = 1;
         while (i < ARRAY_LENGTH(marks) && !slice_starts_with(rest, marks[i].mark))
             i++;
         if (i < ARRAY_LENGTH(marks)) {
             used = marks[i].mark.size;
+            buf_add_cstr(b, quoted ? "\"" : "");
             buf_add_slice(b, marks[i].text);
         } else {
             buf_add_char(b, rest.data[0]);
@@ -362,13 +374,41 @@ void sql_expand(struct buf *b, const char *sql, pr_slice box)
     }
 }
 
+int conn_box(struct conn *conn, pr_slice box, struct box_names *ret, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    *ret = (struct box_names){ .box = box };
+    if (box.size == 0)
+        return PR_OK;
+    ASSERT(name_is_valid(box));
+    int rc = conn_bind(conn, SQL_BOX_TABLE, NO_BOX, VALUES(V_TEXT(box)), &statement, reterr);
+    if (rc == PR_OK)
+        rc = conn_step(conn, statement, reterr);
+    if (rc == 0)
+        return box_fault(conn->location->path, box, reterr);
+    if (rc < 0)
+        return rc;
+    pr_slice table = column_slice(statement, 0);
+    rc = name_is_valid(table) ? PR_OK : box_fault(conn->location->path, box, reterr);
+    if (rc == PR_OK) {
+        memcpy(conn->table, table.data, table.size);
+        ret->table = PR_BYTES(conn->table, table.size);
+    }
+    sqlite3_reset(statement);
+    return rc;
+}
+
 static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint64_t hash, struct statement **ret,
                           struct pr_error *reterr)
 {
-    ASSERT(box.size == 0 || name_is_valid(box));
     struct buf text;
+    struct box_names names;
+    bool is_of_box = strstr(sql, "{box}") != NULL || strstr(sql, "{table}") != NULL;
+    int fault = conn_box(conn, is_of_box ? box : NO_BOX, &names, reterr);
+    if (fault != PR_OK)
+        return fault;
     buf_init(&text, SQL_MAX);
-    sql_expand(&text, sql, box);
+    sql_expand(&text, sql, names);
 
     struct statement *statement = calloc(1, sizeof(*statement));
     int rc = statement != NULL ? buf_failed(&text) : PR_ENOMEM;

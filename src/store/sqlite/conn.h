@@ -1,8 +1,8 @@
 /* conn.h - one connection to the database: prepared statements by their text, bounded
  * waiting for the write lock, and faults in words.
  *
- * SQL texts name their box as {box}, and what all boxes share as {prefix}name; names are valid identifiers (name_is_valid), values are
- * always parameters.
+ * In SQL texts '{box}' is the name of a box, "{box}" its table ({table} is the table's bare name), and what all boxes share is
+ * {prefix}name; names are valid identifiers (name_is_valid), values are always parameters.
  *
  * Threads: whoever uses a connection holds it (conn_lock).  An in-memory database has one
  * connection for everybody. */
@@ -26,6 +26,11 @@ struct sqlite_location { /* where a database is and how to use it; from the URL 
 
 #define CONN_MADE_MAX 8
 
+/* A box by its name, and the table that it has. */
+struct box_names {
+    pr_slice box, table;
+};
+
 struct conn {
     pthread_mutex_t lock;
     sqlite3 *db;
@@ -40,8 +45,9 @@ struct conn {
     int users;                      /* conn_share(): closed with the last of them */
     struct file_name {              /* which files these are, whatever has their names now */
         uint64_t device, number;
-    } file, log, index;  /* the database, -wal, -shm */
-    uint64_t generation; /* raised when another file was opened (conn_follow) */
+    } file, log, index;           /* the database, -wal, -shm */
+    uint64_t generation;          /* raised when another file was opened (conn_follow) */
+    char table[BOX_NAME_MAX + 1]; /* that conn_box() found */
 };
 
 /* create: the file may be made.  Fault PR_ESCHEMA: there is no such file. */
@@ -68,6 +74,8 @@ PR_MUST_CHECK int conn_do(struct conn *conn, const char *sql, pr_slice box, cons
 /* The first column of the first row.  Outcome PR_UNKNOWN: no row, *ret untouched. */
 PR_MUST_CHECK int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
                            int64_t *ret, struct pr_error *reterr);
+/* The table of a box, borrowed until the next call; of no box: none.  Fault PR_ESCHEMA: there is no such box. */
+PR_MUST_CHECK int conn_box(struct conn *conn, pr_slice box, struct box_names *ret, struct pr_error *reterr);
 /* Several statements, not kept. */
 PR_MUST_CHECK int conn_script(struct conn *conn, const char *sql, struct pr_error *reterr);
 
@@ -84,11 +92,15 @@ void conn_rollback(struct conn *conn); /* fine when there is none */
  * nobody is in the way.  A log that has become long is begun anew: writers wait for a moment. */
 void conn_checkpoint(struct conn *conn, int pages);
 
+/* Which table a box (?1) has, and that there is none. */
+extern const char SQL_BOX_TABLE[];
+int box_fault(const char *path, pr_slice box, struct pr_error *reterr);
+
 /* Sum up an SQLite result of this database as a fault, with what to do about it. */
 int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr);
 
 struct buf;
-void sql_expand(struct buf *b, const char *sql, pr_slice box);              /* {box} becomes the name, and so on */
+void sql_expand(struct buf *b, const char *sql, struct box_names names);    /* {box} becomes the name, and so on */
 int value_bind(sqlite3_stmt *statement, int at, const struct value *value); /* an SQLite result */
 
 /* Bytes of a column, borrowed until the next step. */

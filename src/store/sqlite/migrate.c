@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/slice.h"
+#include "store/box_table.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
@@ -42,12 +43,15 @@ static void add_all_bytes(struct buf *b)
     buf_add_char(b, '\'');
 }
 
-static void script_expand(struct buf *b, const char *sql, pr_slice box)
+static void script_expand(struct buf *b, const char *sql, struct box_names names)
 {
     for (const char *at = sql; *at != '\0';) {
         if (strncmp(at, "{box}", 5) == 0) {
-            buf_add_slice(b, box);
+            buf_add_slice(b, at > sql && at[-1] == '"' ? names.table : names.box);
             at += 5;
+        } else if (strncmp(at, "{table}", 7) == 0) {
+            buf_add_slice(b, names.table);
+            at += 7;
         } else if (strncmp(at, "{now_ms}", 8) == 0) {
             buf_add_cstr(b, "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)");
             at += 8;
@@ -118,18 +122,18 @@ static int columns_add(struct conn *conn, pr_slice table, struct pr_error *reter
     return rc;
 }
 
-static int tables_complete(struct conn *conn, pr_slice box, struct pr_error *reterr)
+static int tables_complete(struct conn *conn, pr_slice table, struct pr_error *reterr)
 {
-    int rc = columns_add(conn, box, reterr);
+    int rc = columns_add(conn, table, reterr);
     if (rc == PR_OK)
         rc = columns_add(conn, PR_STR(OUR_PREFIX "dead_letter"), reterr);
     return rc == PR_OK ? columns_add(conn, PR_STR(OUR_PREFIX "done"), reterr) : rc;
 }
 
-static int migration_run(struct conn *conn, const struct migration *m, pr_slice box, struct pr_error *reterr)
+static int migration_run(struct conn *conn, const struct migration *m, struct box_names box, struct pr_error *reterr)
 {
     struct buf script;
-    int rc = strstr(m->sql, COLUMNS_MARK) != NULL ? tables_complete(conn, box, reterr) : PR_OK;
+    int rc = strstr(m->sql, COLUMNS_MARK) != NULL ? tables_complete(conn, box.table, reterr) : PR_OK;
     if (rc != PR_OK)
         return rc;
     buf_init(&script, SCRIPT_MAX);
@@ -142,74 +146,27 @@ static int migration_run(struct conn *conn, const struct migration *m, pr_slice 
 
 /* ---- Boxes --------------------------------------------------------------------------- */
 
-struct names {
-    char names[BOXES_MAX][BOX_NAME_MAX + 1];
-    size_t count;
-};
-
-static pr_slice names_get(const struct names *names, size_t i)
-{
-    return slice_from(names->names[i]);
-}
-
-static int boxes_read(struct conn *conn, struct names *ret, struct pr_error *reterr)
-{
-    sqlite3_stmt *statement;
-    int rc = conn_bind(conn, "SELECT name FROM postrider_box ORDER BY name LIMIT ?1", NO_BOX, VALUES(V_INT(BOXES_MAX)),
-                       &statement, reterr);
-    if (rc != PR_OK)
-        return rc;
-    ret->count = 0;
-    while ((rc = conn_step(conn, statement, reterr)) > 0) {
-        pr_slice name = column_slice(statement, 0);
-        if (name_is_valid(name)) /* others are not ours */
-            snprintf(ret->names[ret->count++], sizeof(ret->names[0]), "%.*s", SLICE_ARGS(name));
-    }
-    return rc;
-}
-
-/* Is there a table of that name that is not a box? */
-static int box_check_name(struct conn *conn, const struct names *names, pr_slice box, bool *ret_there,
-                          struct pr_error *reterr)
+/* table empty: what it has, or one of its own name. */
+static int box_make(struct conn *conn, struct names *names, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
     if (!name_is_valid(box))
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name: use letters, digits and _, at most %d",
                          SLICE_ARGS(box), BOX_NAME_MAX);
-    *ret_there = false;
-    for (size_t i = 0; i < names->count; i++)
-        if (slice_eq(names_get(names, i), box))
-            *ret_there = true;
-    if (*ret_there)
-        return PR_OK;
-    if (sqlite3_strnicmp(box.data, OUR_PREFIX, strlen(OUR_PREFIX)) == 0)
-        return error_set(reterr, PR_EINVAL,
-                         "\"%.*s\" cannot be the name of a box: " OUR_PREFIX " is before Postrider's own tables",
-                         SLICE_ARGS(box));
+    int rc = names_find(names, box, table, reterr);
+    if (rc != PR_UNKNOWN)
+        return rc;
     if (names->count == BOXES_MAX)
         return error_set(reterr, PR_ETOOBIG, "%d boxes exist already, which is the maximum", BOXES_MAX);
-    int64_t found;
-    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX, VALUES(V_TEXT(box)),
-                      &found, reterr);
-    if (rc == PR_OK)
-        return error_set(reterr, PR_EINVAL, "%s already has a table \"%.*s\" that Postrider did not create: %s",
-                         conn->location->path, SLICE_ARGS(box),
-                         slice_eq_cstr(box, "outbox") || slice_eq_cstr(box, "inbox")
-                             ? "rename it, or give Postrider a file of its own"
-                             : "give the box another name");
-    return rc == PR_UNKNOWN ? PR_OK : rc;
-}
-
-static int box_make(struct conn *conn, struct names *names, pr_slice box, struct pr_error *reterr)
-{
-    bool there;
-    int rc = box_check_name(conn, names, box, &there, reterr);
-    if (rc != PR_OK || there)
-        return rc;
+    struct box_names made = { box, table.size > 0 ? table : box };
+    rc = table_check(conn, box, made.table, reterr);
     for (size_t i = 0; i < sqlite_migrations_count && rc == PR_OK; i++)
         if (is_for_boxes(&sqlite_migrations[i]))
-            rc = migration_run(conn, &sqlite_migrations[i], box, reterr);
+            rc = migration_run(conn, &sqlite_migrations[i], made, reterr);
+    if (rc == PR_OK && !slice_eq(made.table, box))
+        rc = conn_do(conn, "UPDATE postrider_box SET table_name = ?2 WHERE name = ?1", NO_BOX,
+                     VALUES(V_TEXT(box), V_TEXT(made.table)), NULL, reterr);
     if (rc == PR_OK)
-        snprintf(names->names[names->count++], sizeof(names->names[0]), "%.*s", SLICE_ARGS(box));
+        names_add(names, box, made.table);
     return rc;
 }
 
@@ -387,7 +344,7 @@ static int files_run(struct conn *conn, int64_t version, const struct names *nam
         if (m->number <= version)
             continue;
         if (!is_for_boxes(m))
-            rc = migration_run(conn, m, NO_BOX, reterr);
+            rc = migration_run(conn, m, (struct box_names){ NO_BOX, NO_BOX }, reterr);
         for (size_t k = 0; is_for_boxes(m) && k < names->count && rc == PR_OK; k++)
             rc = migration_run(conn, m, names_get(names, k), reterr);
     }
@@ -397,9 +354,10 @@ static int files_run(struct conn *conn, int64_t version, const struct names *nam
     return rc;
 }
 
-static int migrate_inside(struct conn *conn, const char *const *boxes, size_t box_count, struct names *names,
+static int migrate_inside(struct conn *conn, const struct store_box *boxes, size_t box_count, struct names *names,
                           struct pr_error *reterr)
 {
+    static const char *const always[] = { "outbox", "inbox" };
     int64_t version;
     int rc = schema_version(conn, &version, reterr);
     if (rc == PR_OK && version > schema_wanted())
@@ -408,17 +366,15 @@ static int migrate_inside(struct conn *conn, const char *const *boxes, size_t bo
         rc = rename_old(conn, reterr);
     names->count = 0;
     if (rc == PR_OK && version > 0)
-        rc = boxes_read(conn, names, reterr);
+        rc = boxes_read(conn, version, names, reterr);
     if (rc == PR_OK)
         rc = files_run(conn, version, names, reterr);
 
     size_t before = names->count;
-    if (rc == PR_OK)
-        rc = box_make(conn, names, PR_STR("outbox"), reterr);
-    if (rc == PR_OK)
-        rc = box_make(conn, names, PR_STR("inbox"), reterr);
     for (size_t i = 0; i < box_count && rc == PR_OK; i++)
-        rc = box_make(conn, names, slice_from(boxes[i]), reterr);
+        rc = box_make(conn, names, slice_from(boxes[i].name), box_table(&boxes[i]), reterr);
+    for (size_t i = 0; i < ARRAY_LENGTH(always) && rc == PR_OK; i++) /* unless they were among them */
+        rc = box_make(conn, names, slice_from(always[i]), NO_BOX, reterr);
     if (rc == PR_OK && (names->count > before || version < schema_wanted()))
         rc = views_make(conn, names, reterr);
     return rc;
@@ -439,7 +395,7 @@ static int encoding_check(struct conn *conn, struct pr_error *reterr)
     return rc;
 }
 
-int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+int sqlite_migrate(void *self, const struct store_box *boxes, size_t box_count, struct pr_error *reterr)
 {
     struct sqlite_store *store = self;
     struct conn *conn;

@@ -2,6 +2,7 @@
 #ifndef STORE_SQLITE_MIGRATE_H
 #define STORE_SQLITE_MIGRATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,9 @@ struct migration {
 extern const struct migration sqlite_migrations[];
 extern const size_t sqlite_migrations_count;
 
-struct conn;
+#include "store/sqlite/conn.h"
+#include "store/sqlite/sqlite.h"
+
 struct pr_error;
 
 /* Before every table, index, trigger and view but the boxes. */
@@ -25,6 +28,21 @@ struct pr_error;
 
 /* Statement by statement, so that a test can end it between any two. */
 int script_run(struct conn *conn, const char *sql, struct pr_error *reterr);
+
+/* boxes.c */
+struct names {
+    struct {
+        char box[BOX_NAME_MAX + 1], table[BOX_NAME_MAX + 1];
+    } boxes[BOXES_MAX];
+    size_t count;
+};
+struct box_names names_get(const struct names *names, size_t i);
+void names_add(struct names *names, pr_slice box, pr_slice table);
+int boxes_read(struct conn *conn, int64_t version, struct names *ret, struct pr_error *reterr);
+/* PR_OK: the box is there, with this table (empty: any).  Outcome PR_UNKNOWN: there is none, and the table is nobody's. */
+int names_find(const struct names *names, pr_slice box, pr_slice table, struct pr_error *reterr);
+/* Can a new box have this table? */
+int table_check(struct conn *conn, pr_slice box, pr_slice table, struct pr_error *reterr);
 
 /* rename.c: stores of before version 11 have their tables under bare names. */
 /* Outcome PR_UNKNOWN: there is no such store. */

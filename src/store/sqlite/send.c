@@ -1,5 +1,7 @@
 #include "store/sqlite/send.h"
 
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
@@ -15,17 +17,43 @@ static const char *path_of(sqlite3 *db)
     return path != NULL && path[0] != '\0' ? path : ":memory:";
 }
 
+/* The table of the box, as the store says. */
+static int send_table(sqlite3 *db, pr_slice box, char ret_table[BOX_NAME_MAX + 1], struct pr_error *reterr)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(db, SQL_BOX_TABLE, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text64(statement, 1, box.data, box.size, SQLITE_STATIC, SQLITE_UTF8);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    pr_slice table = rc == SQLITE_ROW ? column_slice(statement, 0) : (pr_slice){ NULL, 0 };
+    if (name_is_valid(table)) {
+        memcpy(ret_table, table.data, table.size);
+        ret_table[table.size] = '\0';
+        rc = PR_OK;
+    } else {
+        rc = rc == SQLITE_ROW || rc == SQLITE_DONE ? box_fault(path_of(db), box, reterr)
+                                                   : sqlite_fault(db, rc, path_of(db), reterr);
+    }
+    sqlite3_finalize(statement);
+    return rc;
+}
+
 /* A statement on a connection that is not ours. */
 static int send_prepare(sqlite3 *db, const char *insert, pr_slice box, sqlite3_stmt **ret, struct pr_error *reterr)
 {
+    char table[BOX_NAME_MAX + 1];
     if (db == NULL)
         return error_set(reterr, PR_EINVAL, "no database connection");
     if (!name_is_valid(box))
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
+    int rc = send_table(db, box, table, reterr);
+    if (rc != PR_OK)
+        return rc;
     struct buf sql;
     buf_init(&sql, SQL_MAX);
-    sql_expand(&sql, insert, box);
-    int rc = buf_failed(&sql);
+    sql_expand(&sql, insert, (struct box_names){ .box = box, .table = slice_from(table) });
+    rc = buf_failed(&sql);
     if (rc != PR_OK) {
         error_set(reterr, rc, "no memory for a statement");
     } else {

@@ -73,11 +73,14 @@ static int sqlite_run(struct sql *sql, const char *text, bool made, pr_slice box
 {
     sqlite3_stmt *statement;
     struct buf expanded;
-    int rc;
+    struct box_names names;
+    int rc = made ? conn_box(sql->connection, box, &names, sql->reterr) : PR_OK;
     *ret = (struct rows){ .sql = sql };
+    if (rc != PR_OK)
+        return rc;
     if (made) {
         buf_init(&expanded, SQL_MADE_MAX);
-        sql_expand(&expanded, text, box);
+        sql_expand(&expanded, text, names);
         rc = buf_failed(&expanded) == PR_OK
                  ? conn_bind_made(sql->connection, expanded.data, values, count, &statement, sql->reterr)
                  : error_set(sql->reterr, PR_ENOMEM, "no memory for a statement");

@@ -12,6 +12,7 @@
  *   enqueue.c  new messages, committed in groups        send.c     ... on the caller's connection
  *   sql.c      the port for people's questions          breaker.c  breakers that are not closed
  *   admin.c    people's orders                          purge.c    what is removed by its age
+ *   boxes.c    boxes and their tables
  */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
@@ -186,7 +187,7 @@ extern const struct sql_ops sqlite_sql;
 void sqlite_sql_use(struct sql *sql, struct sqlite_store *store, struct conn *conn);
 
 /* migrate.c */
-int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+int sqlite_migrate(void *self, const struct store_box *boxes, size_t box_count, struct pr_error *reterr);
 int sqlite_check(void *self, struct pr_error *reterr);
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr); /* 0: no tables */
 int schema_wanted(void);

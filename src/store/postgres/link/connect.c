@@ -127,7 +127,7 @@ static int link_connect(struct link *link, struct pr_error *reterr)
         rc = encoding_choose(link, reterr);
     if (rc == PR_OK && !link->pooled)
         rc = settings_apply(link, reterr);
-    return rc;
+    return rc == PR_OK ? link_learn(link, reterr) : rc;
 }
 
 /* Has the server ended the connection while nobody looked?  Its last words come before the end. */

@@ -17,8 +17,9 @@
 
 #define SQL_MAX (1u << 18) /* a listing looks into 64 lanes */
 #define NAME_SIZE 32
-#define GATHER_US 250      /* the socket takes what the server sends in several times as long */
-#define STALE_PLAN "0A000" /* somebody altered a table: what was prepared has other types now */
+#define GATHER_US 250       /* the socket takes what the server sends in several times as long */
+#define UNKNOWN_BOX "PRBOX" /* ours: a box that was made since we connected, or none */
+#define STALE_PLAN "0A000"  /* somebody altered a table: what was prepared has other types now */
 
 struct statement {
     const char *sql; /* the template: which one it is; NULL: it was made of parts */
@@ -90,6 +91,7 @@ void link_free(struct link *link)
     for (size_t i = 0; i < LINK_TEXTS; i++)
         statement_free(link->texts[i]);
     free(link->statements);
+    free(link->boxes);
     free(link->results);
     free(link);
 }
@@ -102,7 +104,7 @@ bool link_is_up(const struct link *link)
 /* ---- Statements ----------------------------------------------------------------------------- */
 
 /* What stands in braces, without them; false: it is nothing of ours.  parameter: the largest so far. */
-static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice box, int *parameter)
+static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice box, pr_slice table, int *parameter)
 {
     if (slice_eq_cstr(mark, "?"))
         buf_addf(b, "$%d", ++*parameter);
@@ -111,9 +113,9 @@ static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice 
     else if (slice_eq_cstr(mark, "prefix"))
         buf_addf(b, "\"%.*s\".", SLICE_ARGS(schema));
     else if (slice_eq_cstr(mark, "box"))
-        buf_addf(b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+        buf_addf(b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(table));
     else if (slice_eq_cstr(mark, "box_seq"))
-        buf_addf(b, "\"%.*s\".\"%.*s_seq_seq\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+        buf_addf(b, "\"%.*s\".\"%.*s_seq_seq\"", SLICE_ARGS(schema), SLICE_ARGS(table));
     else if (slice_eq_cstr(mark, "box_name"))
         buf_addf(b, "'%.*s'", SLICE_ARGS(box));
     else if (slice_eq_cstr(mark, "message"))
@@ -125,7 +127,7 @@ static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice 
     return true;
 }
 
-char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
+char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice table)
 {
     struct buf b;
     int parameter = 0;
@@ -136,7 +138,7 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
         buf_add(&b, at, plain);
         at += plain;
         const char *end = *at == '{' ? strchr(at, '}') : NULL;
-        if (end != NULL && mark_expand(&b, PR_BYTES(at + 1, (size_t)(end - at - 1)), schema, box, &parameter))
+        if (end != NULL && mark_expand(&b, PR_BYTES(at + 1, (size_t)(end - at - 1)), schema, box, table, &parameter))
             at = end + 1;
         else if ((*at == '?' || *at == '$') && !quoted && at[1] >= '1' && at[1] <= '9') {
             int number = atoi(++at);
@@ -200,7 +202,8 @@ static struct statement *statement_get(struct link *link, const char *sql, pr_sl
             return link->statements[i];
     struct statement *s = NULL;
     if (list_grow((void **)&link->statements, link->statement_count, &link->statement_room, sizeof(s)))
-        s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->conninfo->schema), box), 0);
+        s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->conninfo->schema), box, link_table(link, box)),
+                          0);
     if (s != NULL)
         link->statements[link->statement_count++] = s;
     return s;
@@ -242,10 +245,23 @@ static bool link_can_add(struct link *link)
     return link->add_failed == PR_OK;
 }
 
+/* Its name must not become that of a table: it may be somebody else's. */
+bool link_lacks_box(struct link *link, const char *sql, pr_slice box)
+{
+    if (box.size == 0 || strstr(sql, "{box") == NULL || link_table(link, box).size > 0)
+        return false;
+    memcpy(link->missing_box, box.data, box.size);
+    link->missing_box[box.size] = '\0';
+    link->add_failed = PR_ESCHEMA;
+    return true;
+}
+
 void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret)
 {
     static const struct args none;
     if (!link_can_add(link))
+        return;
+    if (link_lacks_box(link, sql, box))
         return;
     struct statement *s = statement_get(link, sql, box);
     if (s == NULL)
@@ -458,9 +474,15 @@ static int add_fault(struct link *link, struct pr_error *reterr)
         error_set(reterr, rc, "no memory for a statement");
     else if (rc == PR_ETOOBIG)
         error_set(reterr, rc, "a statement is larger than PostgreSQL takes: send less at once");
+    else if (rc == PR_ESCHEMA)
+        error_set(reterr, rc,
+                  "there is no box \"%s\": name it under boxes: in the configuration, and run postrider init",
+                  link->missing_box);
     else
         rc = fault_of_connection(link->pg, link->conninfo, reterr);
     link_down(link); /* what was sent so far must not be run */
+    if (rc == PR_ESCHEMA)
+        memcpy(link->state, UNKNOWN_BOX, sizeof(UNKNOWN_BOX));
     return rc;
 }
 
@@ -591,7 +613,7 @@ void link_rollback(struct link *link)
 
 bool link_should_retry(const struct link *link)
 {
-    static const char *const states[] = { "40001", "40P01", "26000", "42P05", STALE_PLAN };
+    static const char *const states[] = { "40001", "40P01", "26000", "42P05", STALE_PLAN, UNKNOWN_BOX };
     for (size_t i = 0; i < ARRAY_LENGTH(states); i++)
         if (strcmp(link->state, states[i]) == 0)
             return true;

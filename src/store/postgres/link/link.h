@@ -1,6 +1,6 @@
 /* link.h - one connection to PostgreSQL.
  *
- * Statements are templates: {schema} and {box} are replaced by quoted names.  They are prepared
+ * Statements are templates: {schema} and {box} are replaced by quoted names, {box} by that of the box's table.  They are prepared
  * once and run by name, or, behind a pooler that hands out another server connection for each
  * transaction, run unnamed.  Parameters and results are binary.
  *
@@ -28,6 +28,7 @@
 #include <libpq-fe.h>
 
 #include "base/log.h"
+#include "core/message.h"
 #include "store/postgres/link/param.h"
 
 #define LINK_STEPS_MAX 300 /* statements and preparations in one batch */
@@ -54,6 +55,11 @@ enum link_use {
 
 struct statement;
 
+/* A box by its name, and the table that it has: it never changes. */
+struct link_box {
+    char name[BOX_NAME_MAX + 1], table[BOX_NAME_MAX + 1];
+};
+
 struct link {
     const struct conninfo *conninfo;
     struct log *log;
@@ -68,6 +74,11 @@ struct link {
     int64_t lock_timeout_us;
     int64_t retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
     struct pr_error refusal;            /* why the latest attempt failed */
+
+    bool knows_boxes;       /* the server could be asked: else (tables of before, or none) they have their own names */
+    struct link_box *boxes; /* as of the latest link_learn() */
+    size_t box_count;
+    char missing_box[BOX_NAME_MAX + 1]; /* that add_failed is about */
 
     struct statement **statements; /* one for each template and box */
     size_t statement_count, statement_room;
@@ -116,9 +127,17 @@ bool link_is_left(const struct link *link); /* something is on its way that nobo
 void link_go_behind(struct link *link);     /* until the next link_take() nothing that is added settles */
 /* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */
 PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error *reterr);
-/* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; ?1 as $1, and what store/sql.h says;
+/* {schema}, {box} (its table), {box_seq} as quoted names and {box_name} as a text; ?1 as $1, and what store/sql.h says;
  * malloc'ed, NULL: no memory. */
-char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box);
+char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice table);
+
+/* Which boxes there are, and their tables: asked by each new connection.  A statement about a box that is not among them
+ * fails, and so that one is found that was made since, its connection is made anew (link_should_retry). */
+PR_MUST_CHECK int link_learn(struct link *link, struct pr_error *reterr);
+/* Is the text about a box that the link does not know?  Then the next link_run() says so. */
+bool link_lacks_box(struct link *link, const char *sql, pr_slice box);
+/* The table of a box; empty: there is none. */
+pr_slice link_table(const struct link *link, pr_slice box);
 
 /* One statement, one round trip. */
 PR_MUST_CHECK int link_do(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret,
