@@ -25,6 +25,15 @@ static void bury_former(const struct event *e, struct shadow_row *row)
         shadow_bury(row);
 }
 
+/* B47: each hand-out that nobody knows the outcome of is told, unless so much happened since that the oldest lines went. */
+static void check_story(struct checker *c, const struct event *e, const struct shadow_row *row)
+{
+    int lines = e->answer >> 8, lost = e->answer & 0xff;
+    if (lost > row->lost || (lost < row->lost && lines < STORY_LINES_MAX))
+        breach_set(c, "I4", "the story of m%u tells of %d hand-outs without an outcome; its history has %d", e->message,
+                   lost, row->lost);
+}
+
 void check_read(struct checker *c, const struct event *e)
 {
     struct shadow_row *row = row_of(c, e);
@@ -43,6 +52,8 @@ void check_read(struct checker *c, const struct event *e)
     if (e->number != row->attempts || e->value != row->failures)
         breach_set(c, "I4", "m%u is stored with %d attempts and %d failures; its history has %d and %d", e->message,
                    e->number, (int)e->value, row->attempts, row->failures);
+    else
+        check_story(c, e, row);
 }
 
 /* ---- Handing out ----------------------------------------------------------------------------- */

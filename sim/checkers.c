@@ -83,6 +83,7 @@ void shadow_bury(struct shadow_row *row)
         return;
     if (!row->forgotten && row->attempts == row->number - 1) {
         row->attempts = row->number;
+        row->lost++;
         row->excused = false;
     }
     shadow_come_back(row);

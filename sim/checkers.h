@@ -51,6 +51,7 @@ struct shadow_row {
     uint16_t destination;
     enum state state;
     int attempts, failures;
+    int lost;         /* hand-outs that an instance took with it */
     int64_t due_us;   /* 0: none */
     bool due_reached; /* since it was set, by the store's clock */
     bool failed;      /* its Failed bit */

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/slice.h"
+#include "core/story.h"
 
 /* ---- Rows, as the store names them ------------------------------------------------------ */
 
@@ -139,6 +140,12 @@ static void witness_pauses(struct world *w, const struct cycle *cycle, const str
                                       .value = time_add(reply->now_us, cycle->pauses[i].for_us) });
 }
 
+static int16_t told_lost(pr_slice story)
+{
+    int lines, lost = story_count_lost(story, &lines);
+    return (int16_t)STORY_TOLD(lines, lost);
+}
+
 static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -174,6 +181,7 @@ static void witness_rows(struct world *w, struct instance *in, const struct cycl
         event.value = row->m.failures;
         event.extra = (uint64_t)row->m.seq;
         event.flag = (uint16_t)row->lane;
+        event.answer = told_lost(row->m.story);
         learn_row(w, row->row, event.message, event.destination);
         world_note(w, event);
     }

@@ -60,6 +60,9 @@ enum event_kind {
         EVENT_COUNT
 };
 
+/* `answer` of EVENT_READ: the lines of a story, and how many of them tell of a hand-out without an outcome. */
+#define STORY_TOLD(lines, lost) ((lines) << 8 | (lost))
+
 struct event {
     int64_t at_us;   /* monotonic */
     int64_t wall_us; /* the store's clock */

@@ -10,7 +10,6 @@
 #include "core/message.h"
 #include "core/story.h"
 
-#define STORY_BYTES_MAX (1u << 20) /* 16 lines with a text each are far below */
 
 /* ---- Verdicts ----------------------------------------------------------------------------------- */
 

@@ -88,6 +88,10 @@ static void write_line(struct json_writer *w, const struct story_line *line)
         json_key(w, "rule");
         json_slice(w, line->rule);
     }
+    if (line->instance.size > 0) {
+        json_key(w, "instance");
+        json_slice(w, line->instance);
+    }
     if (line->step != NULL) {
         json_key(w, "step");
         json_cstr(w, line->step);
@@ -111,6 +115,27 @@ void story_append(pr_slice story, const struct story_line *line, struct buf *ret
         json_raw(&w, lines[i]);
     write_line(&w, line);
     json_end_array(&w);
+}
+
+void story_append_lost(pr_slice story, int64_t at_us, int attempt, pr_slice endpoint, pr_slice instance,
+                       struct buf *ret)
+{
+    const struct story_line line = {
+        .at_us = at_us, .attempt = attempt, .endpoint = endpoint, .instance = instance, .step = STORY_LOST
+    };
+    story_append(story, &line, ret);
+}
+
+int story_count_lost(pr_slice story, int *ret_lines)
+{
+    pr_slice lines[STORY_LINES_MAX];
+    int count = find_lines(story, lines, STORY_LINES_MAX), lost = 0;
+
+    for (int i = 0; i < count; i++)
+        lost += slice_contains(lines[i], PR_STR("\"step\":\"" STORY_LOST "\""));
+    if (ret_lines != NULL)
+        *ret_lines = count > 0 ? count : 0;
+    return lost;
 }
 
 pr_slice story_endpoint(pr_slice story)

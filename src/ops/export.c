@@ -233,7 +233,7 @@ static bool is_other_fingerprint(const struct listed *l)
 static bool is_story_line(json_t *line)
 {
     static const char *const times[] = { "at", "next" };
-    static const char *const texts[] = { "endpoint", "reason", "code", "error", "rule", "step" };
+    static const char *const texts[] = { "endpoint", "reason", "code", "error", "rule", "instance", "step" };
     json_t *attempt = json_object_get(line, "attempt"), *reason = json_object_get(line, "reason");
     size_t known = 1; /* the attempt */
     int64_t us;

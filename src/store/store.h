@@ -13,7 +13,8 @@
  *   T5  A receipt is on disk before cycle() returns: so is every row it names.
  *   T6  Burying an instance counts the hand-outs on its open receipts: attempts = number, where
  *       it is number - 1 (else it was judged, or an operator began to count anew), once; and frees
- *       its lanes.
+ *       its lanes.  The story of such a row says when it was handed out and to which instance
+ *       (STORY_LOST).
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
  *       read exactly once by the fresh scan after it was started or restarted.  (A store may read
  *       such rows again, minutes later or when its connection was lost, to see whether any was

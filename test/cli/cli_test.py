@@ -356,7 +356,7 @@ def config_show_has_no_secrets_and_says_where_values_come_from(p):  # B204
     has(p.ok("config", "show", "-c", "c.yaml", "--store", "sqlite:z.db").out, "store: sqlite:z.db", "# --store")
     data = p.ok("config", "show", "c.yaml", "--json").json()[0]
     assert data["endpoints"]["hook"]["url"] == "https://***@h.example/x" and data["batch"] == 1000, data
-    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"kind": "outbox", "keep": "0s"}, data
+    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"kind": "outbox", "table": "", "keep": "0s"}, data
     assert data["boxes"]["inbox"]["kind"] == "inbox", data
 
 
@@ -852,6 +852,39 @@ rules:
     assert (outbox["ready"], outbox["paused"], outbox["counts_exact"], outbox["oldest_age_seconds"]) == (0, 10001, False, 0), outbox
     p.ok("discard", "--type", "bill.sent", "--yes")
     p.ok("resume", "slow")
+    p.stop(daemon)
+
+
+@test
+def a_hand_out_that_died_with_its_instance_is_told(p):  # B47
+    p.write("postrider.yaml", """
+store: sqlite:postrider.db
+instance: worker-7
+endpoints:
+  one: {url: "exec:sh -c 'until [ -e go ]; do sleep 0.02; done'", retry: [1h]}
+""")
+    p.ok("init")
+    id = p.send("--type", "first", "--to", "one")
+    for number in (1, 2):
+        daemon = p.start()
+        wait_for(lambda: (m := p.message(id))["state"] == "in-flight" and m["attempts"] == number - 1, "in flight")
+        daemon.kill()
+        daemon.wait()
+    p.write("postrider.yaml", "store: sqlite:postrider.db\nendpoints: {one: {url: 'null:'}}\n")
+    p.ok("pause", "one")
+    daemon = p.start()
+    wait_for(lambda: p.message(id)["attempts"] == 2, "buried")
+    story = p.message(id)["story"]
+    assert [(line["attempt"], line["endpoint"], line["instance"], line["step"]) for line in story] == [
+        (1, "one", "worker-7", "lost"), (2, "one", "worker-7", "lost")], story
+    assert story[0]["at"] < story[1]["at"]
+    p.ok("dead", "add", id, "--why", "it kills")
+    has(p.ok("why", id).out, "attempt 1 to one by worker-7 had no outcome (a crash, a kill)", "attempt 2 to one by worker-7")
+    has(p.ok("dead", "show", id).out, "attempt 1 by worker-7, started 20", "attempt 2 by worker-7")
+    letters = p.ok("dead", "export").out
+    p.ok("dead", "discard", id)
+    p.write("letters", letters)
+    p.ok("dead", "import", "letters")
     p.stop(daemon)
 
 

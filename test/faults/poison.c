@@ -31,12 +31,14 @@ static int supervise(struct crew *c)
 /* The one that kills: all its hand-outs happened, and it died of the sixth. */
 static void check_guilty(const struct crew *c, const char *type)
 {
-    char sql[256];
+    char sql[512];
     snprintf(
         sql, sizeof sql,
         "SELECT count(*) FROM postrider_dead_letter WHERE type = '%s' AND cause = 7 AND attempts = 6 AND failures = 0"
-        " AND limit_reached = 5 AND CAST(payload AS TEXT) = '1'",
-        type); /* B41 */
+        " AND limit_reached = 5 AND CAST(payload AS TEXT) = '1' AND (SELECT count(*) FROM json_each(story)"
+        " WHERE json_extract(value, '$.step') = 'lost' AND json_extract(value, '$.instance') <> ''"
+        " AND json_extract(value, '$.attempt') = key + 1) = 5",
+        type); /* B41, B47 */
     CHECK_EQ(place_int(&c->place, sql), 1);
     CHECK_EQ(place_int(&c->place, "SELECT count(*) FROM postrider_dead_letter"), 1);
 }

@@ -100,7 +100,8 @@ static void judged(struct story *s, uint16_t session, uint32_t message, int numb
                             .value = delay_us });
 }
 
-static void read_with(struct story *s, uint16_t session, uint32_t message, int attempts, int failures)
+/* Its story tells of so many hand-outs without an outcome. */
+static void read_with(struct story *s, uint16_t session, uint32_t message, int attempts, int failures, int lost)
 {
     tell(s, (struct event){ .kind = EVENT_READ,
                             .instance = (uint8_t)session,
@@ -108,6 +109,7 @@ static void read_with(struct story *s, uint16_t session, uint32_t message, int a
                             .message = message,
                             .number = attempts,
                             .value = failures,
+                            .answer = (int16_t)STORY_TOLD(lost, lost),
                             .extra = message + 1 });
 }
 
@@ -373,8 +375,23 @@ TEST(a_crash_that_was_not_counted_is_found) /* I4 */
     crashed(&s, 1);
     joins(&s, 2);
     cycle(&s, 2, 1, LANES_ALL);
-    read_with(&s, 2, s.first, 0, 0);
+    read_with(&s, 2, s.first, 0, 0, 0);
     story_ends(&s, "I4", "its history has 1 and 0");
+}
+
+TEST(a_crash_that_the_story_does_not_tell_is_found) /* I4, B47 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    joins(&s, 1);
+    handed_out(&s, 1, s.first, 1, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    started(&s, 1, s.first, 1);
+    crashed(&s, 1);
+    joins(&s, 2);
+    cycle(&s, 2, 1, LANES_ALL);
+    read_with(&s, 2, s.first, 1, 0, 0);
+    story_ends(&s, "I4", "tells of 0 hand-outs without an outcome; its history has 1");
 }
 
 TEST(a_receipt_must_not_be_closed_over_a_message_that_is_out) /* I4 */
@@ -727,7 +744,7 @@ TEST(after_a_crash_it_may_be_sent_again)
     crashed(&s, 1);
     joins(&s, 2);
     cycle(&s, 2, 1, LANES_ALL);
-    read_with(&s, 2, s.first, 1, 0);
+    read_with(&s, 2, s.first, 1, 0, 1);
     handed_out(&s, 2, s.first, 2, 2);
     cycle(&s, 2, 2, LANES_ALL);
     started(&s, 2, s.first, 2);

@@ -1,7 +1,11 @@
 /* Instances, leases and lanes; burying the dead. */
 #include "suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/story.h"
 
 /* T4: no lane has two owners. */
 static uint64_t lanes_owned_together(struct suite *s)
@@ -323,6 +327,50 @@ STORE_TEST(burying_twice_counts_once) /* B46, T6 */
     struct worker *c = bury(s, b);
     CYCLE(c);
     CHECK_EQ(suite_get(s, id)->m.attempts, 1);
+}
+
+STORE_TEST(the_story_says_of_each_hand_out_without_an_outcome_when_it_was_and_who_had_it) /* B47, T6 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("billing")), judged = SEND(s, "outbox");
+    char expected[512] = "[", at[TIME_TEXT_SIZE];
+    worker_fail(w, judged, 0);
+    for (int attempt = 1; attempt <= 3; attempt++) {
+        size_t used = strlen(expected);
+        worker_claim(w, id);
+        time_format_rfc3339(s->wall_us, at);
+        snprintf(expected + used, sizeof(expected) - used,
+                 "%s{\"at\":\"%s\",\"attempt\":%d,\"endpoint\":\"billing\",\"instance\":\"%s\",\"step\":\"lost\"}",
+                 attempt > 1 ? "," : "", at, attempt, w->name);
+        if (attempt == 2)
+            CYCLE(w, .leave = true); /* an open receipt of one that leaves is counted in the same way */
+        w = bury(s, w);
+    }
+    strcat(expected, "]");
+    CHECK_SLICE(suite_get(s, id)->m.story, expected);
+    CHECK_EQ(story_count_lost(suite_get(s, judged)->m.story, NULL), 0);
+}
+
+STORE_TEST(a_story_of_lost_hand_outs_has_the_latest_lines_behind_what_was_told_before) /* B47 */
+{
+    enum { BEFORE = STORY_LINES_MAX - 2 };
+    int lines;
+    char story[2048] = "[";
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    for (int i = 1; i <= BEFORE; i++)
+        snprintf(story + strlen(story), sizeof(story) - strlen(story),
+                 "%s{\"at\":\"2024-01-01T00:00:00Z\",\"attempt\":%d,\"step\":\"retry\"}", i > 1 ? "," : "", i);
+    strcat(story, "]");
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .story = pr_str(story)),
+             PR_OK);
+    for (int i = 1; i <= 4; i++) {
+        worker_claim(w, id);
+        w = bury(s, w);
+        CHECK_EQ(story_count_lost(suite_get(s, id)->m.story, &lines), i);
+        CHECK_EQ(lines, i < 2 ? BEFORE + 1 : STORY_LINES_MAX);
+    }
+    CHECK_EQ(suite_get(s, id)->m.attempts, 5);
 }
 
 STORE_TEST(burying_never_lowers_what_was_counted) /* T6 */

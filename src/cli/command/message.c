@@ -99,8 +99,22 @@ static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t no
     print_time(cli, "next probe", b->until_us, now_us);
 }
 
-/* In a life before: notes go with the story of a message that was replayed. */
-static void print_noted(struct cli *cli, pr_slice text, pr_slice said)
+/* A hand-out that its instance took with it (B47). */
+static void print_lost(struct cli *cli, const json_t *line)
+{
+    const char *instance = json_string_value(json_object_get(line, "instance"));
+    int64_t at_us = 0;
+
+    if (time_parse_rfc3339(slice_from(json_string_value(json_object_get(line, "at"))), &at_us) != PR_OK)
+        return;
+    print_field(cli, "no outcome",
+                arena_printf(&cli->arena, "attempt %lld by %s, started %s",
+                             (long long)json_integer_value(json_object_get(line, "attempt")),
+                             instance != NULL ? instance : "an unknown instance", time_words(&cli->arena, at_us)));
+}
+
+/* Notes were made in a life before, when they are not the letter's: they go with the story of a message that was replayed. */
+static void print_story(struct cli *cli, pr_slice text, pr_slice said)
 {
     json_t *story = text.size > 0 ? json_loadb(text.data, text.size, 0, NULL) : NULL, *line;
     size_t i;
@@ -111,6 +125,8 @@ static void print_noted(struct cli *cli, pr_slice text, pr_slice said)
         const char *who = json_string_value(json_object_get(line, "rule"));
         const char *note = json_string_value(json_object_get(line, "error"));
 
+        if (step != NULL && strcmp(step, STORY_LOST) == 0)
+            print_lost(cli, line);
         if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 && !slice_contains(said, slice_from(note)))
             print_field(cli, "noted",
                         arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
@@ -152,7 +168,7 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     print_field(cli, "rule", l->rule);
     print_field(cli, "fingerprint", l->fingerprint);
     print_field(cli, "note", l->note);
-    print_noted(cli, m->story, l->note);
+    print_story(cli, m->story, l->note);
     if (!pr_id_is_zero(l->edited_as)) {
         char edited[PR_ID_TEXT_SIZE];
 

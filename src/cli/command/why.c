@@ -79,6 +79,9 @@ static void say_line(const struct why *y, const json_t *line)
         fprintf(y->out, " not attempted again");
     else if (reason[0] != '\0' && attempt == 0)
         fprintf(y->out, " not sent");
+    else if (strcmp(step, STORY_LOST) == 0)
+        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s by %s had no outcome (a crash, a kill)", attempt,
+                endpoint[0] != '\0' ? " to " : "", endpoint, text_of(y, line, "instance"));
     else if (reason[0] == '\0' && step[0] != '\0')
         fprintf(y->out, " %s", step_words(step));
     else if (attempt > 0)

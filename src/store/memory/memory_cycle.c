@@ -75,7 +75,7 @@ static int work_take_effects(struct work *work, struct session *session, const s
     return rc;
 }
 
-static int work_take_receipt(struct work *work, const struct cycle *cycle)
+static int work_take_receipt(struct work *work, const struct cycle *cycle, int64_t now_us)
 {
     if (cycle->receipt_count == 0)
         return PR_OK;
@@ -83,7 +83,7 @@ static int work_take_receipt(struct work *work, const struct cycle *cycle)
     work->receipt = malloc(sizeof(*work->receipt) + bytes);
     if (work->receipt == NULL)
         return PR_ENOMEM;
-    *work->receipt = (struct receipt){ .cycle = cycle->number, .count = cycle->receipt_count };
+    *work->receipt = (struct receipt){ .cycle = cycle->number, .at_us = now_us, .count = cycle->receipt_count };
     memcpy(work->receipt->entries, cycle->receipt, bytes);
     return PR_OK;
 }
@@ -177,7 +177,7 @@ static int work_take(struct work *work, struct session *session, const struct cy
     if (rc == PR_OK)
         rc = work_take_effects(work, session, cycle, now_us, reterr);
     if (rc == PR_OK)
-        rc = work_take_receipt(work, cycle);
+        rc = work_take_receipt(work, cycle, now_us);
     if (rc == PR_OK)
         rc = work_take_tallies(work, session->box->memory, cycle);
     if (rc == PR_OK)

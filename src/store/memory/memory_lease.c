@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "core/story.h"
 #include "store/memory/memory_model.h"
 
 struct instance *instance_find(const struct box *box, pr_id id)
@@ -38,6 +40,18 @@ void instance_join(struct box *box, struct instance *instance)
     box_touch(box);
 }
 
+/* Without memory for it the attempt counts all the same. */
+static void row_tell_lost(struct stored *row, int64_t at_us, pr_slice instance)
+{
+    struct buf story;
+    buf_init(&story, STORY_BYTES_MAX);
+    story_append_lost(row->m.story, at_us, row->m.attempts, row->m.destination, instance, &story);
+    if (buf_failed(&story) == PR_OK)
+        row_own(row, OWN_STORY, buf_slice(&story));
+    else
+        buf_fini(&story);
+}
+
 /* T6: what was handed out and has no verdict counts as an attempt.  Two entries of one row count as
  * one, so they are marked before the first is counted. */
 static void receipts_count_attempts(struct box *box, const struct instance *instance)
@@ -60,6 +74,7 @@ static void receipts_count_attempts(struct box *box, const struct instance *inst
             row->m.attempts++;
             row->counted = false;
             row_place(row);
+            row_tell_lost(row, receipt->at_us, instance->name);
         }
     }
 }

@@ -72,6 +72,7 @@ struct stored {
 struct receipt {
     struct list_node node;
     uint64_t cycle;
+    int64_t at_us;
     size_t count;
     struct receipt_entry entries[];
 };

@@ -20,10 +20,13 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/buf.h"
 #include "base/slice.h"
+#include "core/story.h"
 #include "store/sqlite/sqlite.h"
 
 #define LANES_NONE 0
+#define LOST_ARENA_BYTES 4096
 
 static pr_slice boot_id(const struct cycle_run *run)
 {
@@ -172,15 +175,68 @@ int lease_can_take(struct cycle_run *run, bool *ret)
 
 /* ---- Burying ------------------------------------------------------------------------------ */
 
+struct lost { /* a hand-out without a verdict */
+    struct lost *next;
+    int64_t row, at_us;
+    int attempt;
+    pr_slice destination, instance, story;
+};
+
+static const char LOST[] = "SELECT b.row_id, b.attempts + 1, max(c.at), b.destination, (SELECT name FROM "
+                           "postrider_instance WHERE id = ?1), b.story"
+                           " FROM postrider_claim c, json_each(c.entries) e, \"{box}\" b WHERE c.instance = ?1"
+                           " AND b.row_id = CAST(e.key AS INTEGER) AND b.attempts = e.value - 1 GROUP BY b.row_id";
+
+/* Before any is changed.  In the arena. */
+static int lost_read(struct cycle_run *run, pr_id id, struct arena *arena, struct lost **ret)
+{
+    sqlite3_stmt *statement;
+    int rc = conn_bind(run->conn, LOST, run->session->box, VALUES(V_ID(id)), &statement, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
+        struct lost *lost = arena_alloc(arena, sizeof(*lost));
+        if (lost != NULL)
+            *lost = (struct lost){ .next = *ret,
+                                   .row = sqlite3_column_int64(statement, 0),
+                                   .attempt = sqlite3_column_int(statement, 1),
+                                   .at_us = sqlite3_column_int64(statement, 2),
+                                   .destination = slice_dup(arena, column_slice(statement, 3)),
+                                   .instance = slice_dup(arena, column_slice(statement, 4)),
+                                   .story = slice_dup(arena, column_slice(statement, 5)) };
+        if (lost == NULL || lost->destination.data == NULL || lost->instance.data == NULL || lost->story.data == NULL) {
+            sqlite3_reset(statement);
+            return error_set(run->reterr, PR_ENOMEM, "no memory for what an instance had in flight");
+        }
+        *ret = lost;
+    }
+    return rc;
+}
+
+static int lost_count(struct cycle_run *run, const struct lost *lost)
+{
+    struct buf story;
+    buf_init(&story, STORY_BYTES_MAX);
+    story_append_lost(lost->story, lost->at_us, lost->attempt, lost->destination, lost->instance, &story);
+    int rc =
+        buf_failed(&story) == PR_OK
+            ? conn_do(run->conn, "UPDATE \"{box}\" SET attempts = ?2, story = ?3 WHERE row_id = ?1", run->session->box,
+                      VALUES(V_INT(lost->row), V_INT(lost->attempt), V_TEXT(buf_slice(&story))), NULL, run->reterr)
+            : error_set(run->reterr, PR_ENOMEM, "no memory for the story of a message");
+    buf_fini(&story);
+    return rc;
+}
+
 /* T6: what was handed out and has no verdict counts as an attempt. */
 static int bury(struct cycle_run *run, pr_id id)
 {
-    int rc =
-        conn_do(run->conn,
-                "UPDATE \"{box}\" SET attempts = attempts + 1 WHERE row_id IN (SELECT b.row_id FROM postrider_claim c,"
-                " json_each(c.entries) e, \"{box}\" b WHERE c.instance = ?1 AND b.row_id = CAST(e.key AS INTEGER)"
-                " AND b.attempts = e.value - 1)",
-                run->session->box, VALUES(V_ID(id)), NULL, run->reterr);
+    struct arena arena;
+    struct lost *lost = NULL;
+    arena_init(&arena, LOST_ARENA_BYTES);
+    int rc = lost_read(run, id, &arena, &lost);
+    for (; lost != NULL && rc == PR_OK; lost = lost->next)
+        rc = lost_count(run, lost);
+    arena_fini(&arena);
     FAILPOINT("store.bury.counted");
     if (rc == PR_OK)
         rc = conn_do(run->conn, "DELETE FROM postrider_claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)),

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "store/postgres/postgres.h"
 
 #define PULSE(id) "hashtextextended('postrider instance ' || " id "::text, 0)"
@@ -146,25 +147,71 @@ int pg_lease_take_reads(struct cycle_run *run)
 /* From the receipts to the rows, each through its index: given the choice, a server without statistics of a box that was
  * just filled goes through the box, and for each of its rows through all receipts. */
 #define OPEN_RECEIPTS(place)                                                                                           \
-    "UPDATE {box} b SET attempts = b.attempts + 1 WHERE b.ctid = ANY (ARRAY(SELECT r.ctid FROM"                        \
-    " (SELECT DISTINCT u.handle, u.number FROM {schema}.claim c,"                                                      \
-    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1) e CROSS JOIN LATERAL"                      \
-    " (SELECT b.ctid FROM {box} b WHERE b.lane = (e.handle & 63)::smallint AND b.attempts = e.number - 1"              \
-    " AND " place " OFFSET 0 FOR UPDATE SKIP LOCKED) r))"
+    "SELECT r.ctid, r.story, e.number, e.at, r.destination, (SELECT name FROM {schema}.instance WHERE id = $1) FROM"   \
+    " (SELECT u.handle, u.number, max(c.at) AS at FROM {schema}.claim c,"                                              \
+    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1 GROUP BY u.handle, u.number) e"             \
+    " CROSS JOIN LATERAL (SELECT b.ctid, b.story, b.destination FROM {box} b WHERE b.lane = (e.handle & 63)::smallint" \
+    " AND b.attempts = e.number - 1 AND " place " OFFSET 0 FOR UPDATE SKIP LOCKED) r"
+
+static const char LOST_FRESH[] =
+    OPEN_RECEIPTS("b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL");
+static const char LOST_BACK[] =
+    OPEN_RECEIPTS("coalesce(b.row_id, b.seq) = e.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)");
+/* They are locked since they were read: each is where it was. */
+static const char LOST_COUNT[] = "UPDATE {box} b SET attempts = b.attempts + 1, story = v.story"
+                                 " FROM unnest($1, $2) AS v(place, story) WHERE b.ctid = v.place";
+
+static int lost_tell(const PGresult *lost, struct array *places, struct array *stories)
+{
+    struct buf story;
+    buf_init(&story, STORY_BYTES_MAX);
+    for (int i = 0; i < PQntuples(lost) && buf_failed(&story) == PR_OK; i++) {
+        buf_reset(&story);
+        story_append_lost(field_slice(lost, i, 1), field_time(lost, i, 3), field_int(lost, i, 2),
+                          field_slice(lost, i, 4), field_slice(lost, i, 5), &story);
+        array_tid(places, field_tid(lost, i, 0));
+        array_text(stories, buf_slice(&story));
+    }
+    int rc = buf_failed(&story);
+    buf_fini(&story);
+    return rc;
+}
 
 /* T6: what was handed out and has no verdict counts as an attempt, unless an operator began to count
  * anew since; or somebody holds the row in an open transaction, for whom nobody waits while the box is locked. */
+static int lost_count(struct cycle_run *run, pr_id id)
+{
+    PGresult *lost[2];
+    struct array places, stories;
+    struct args args = { .count = 0 }, told = { .count = 0 };
+    arg_id(&args, id);
+    link_add(run->link, LOST_FRESH, run->session->box, &args, &lost[0]);
+    link_add(run->link, LOST_BACK, run->session->box, &args, &lost[1]);
+    int rc = link_run(run->link, run->reterr);
+    if (rc != PR_OK || PQntuples(lost[0]) + PQntuples(lost[1]) == 0)
+        return rc;
+    array_init(&places);
+    array_init(&stories);
+    array_begin(&places, OID_TID);
+    array_begin(&stories, OID_JSON);
+    for (size_t i = 0; i < ARRAY_LENGTH(lost) && rc == PR_OK; i++)
+        rc = lost_tell(lost[i], &places, &stories);
+    arg_array(&told, &places);
+    arg_array(&told, &stories);
+    rc = rc == PR_OK ? link_do(run->link, LOST_COUNT, run->session->box, &told, NULL, run->reterr)
+                     : error_set(run->reterr, rc, "no memory for the story of a message");
+    array_fini(&places);
+    array_fini(&stories);
+    return rc;
+}
+
 static int instance_bury(struct cycle_run *run, pr_id id)
 {
     struct args args = { .count = 0 };
     arg_id(&args, id);
-    link_add(run->link,
-             OPEN_RECEIPTS("b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL"),
-             run->session->box, &args, NULL);
-    link_add(
-        run->link,
-        OPEN_RECEIPTS("coalesce(b.row_id, b.seq) = e.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"),
-        run->session->box, &args, NULL);
+    int rc = lost_count(run, id);
+    if (rc != PR_OK)
+        return rc;
     link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, NULL);
     pg_breakers_add_forget(run, id);
     link_add(run->link, "DELETE FROM {schema}.instance WHERE id = $1", NO_BOX, &args, NULL);
