@@ -26,10 +26,10 @@ int box_shares_table(pr_slice box, pr_slice table, pr_slice other, struct pr_err
                      SLICE_ARGS(table), SLICE_ARGS(other), SLICE_ARGS(box));
 }
 
-int box_table_is_taken(pr_slice box, const char *where, pr_slice table, struct pr_error *reterr)
+int box_table_is_taken(pr_slice box, const char *where, pr_slice table, const char *or_else, struct pr_error *reterr)
 {
     return error_set(reterr, PR_EINVAL,
                      "%s already has a table \"%.*s\" that Postrider did not create; name another with "
-                     "boxes.%.*s.table",
-                     where, SLICE_ARGS(table), SLICE_ARGS(box));
+                     "boxes.%.*s.table%s",
+                     where, SLICE_ARGS(table), SLICE_ARGS(box), or_else);
 }

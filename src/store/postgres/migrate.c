@@ -115,7 +115,8 @@ static int table_check(struct link *link, pr_slice box, pr_slice table, struct p
     if (rc != PR_OK || PQntuples(taken) == 0)
         return rc;
     snprintf(where, sizeof(where), "the schema %s", link->conninfo->schema);
-    return box_table_is_taken(box, where, field_slice(taken, 0, 0), reterr);
+    return box_table_is_taken(box, where, field_slice(taken, 0, 0), ", or another schema in the URL (schema=NAME)",
+                              reterr);
 }
 
 /* Outcome PR_UNKNOWN: there is no such box, and the table is nobody's. */

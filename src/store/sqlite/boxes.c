@@ -75,6 +75,6 @@ int table_check(struct conn *conn, pr_slice box, pr_slice table, struct pr_error
     int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX, VALUES(V_TEXT(table)),
                       &found, reterr);
     if (rc == PR_OK)
-        return box_table_is_taken(box, conn->location->path, table, reterr);
+        return box_table_is_taken(box, conn->location->path, table, "", reterr);
     return rc == PR_UNKNOWN ? PR_OK : rc;
 }

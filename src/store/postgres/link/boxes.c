@@ -38,12 +38,14 @@ int link_learn(struct link *link, struct pr_error *reterr)
     int rc = link_do(link, CAN_ASK, (pr_slice){ NULL, 0 }, &args, &result, reterr);
     if (rc != PR_OK)
         return rc;
-    link->knows_boxes = field_bool(result, 0, 0);
-    if (link->knows_boxes)
+    link->knows_boxes = false;
+    bool can_ask = field_bool(result, 0, 0);
+    if (can_ask)
         rc = link_do(link, "SELECT name, table_name FROM {schema}.box_tables()", (pr_slice){ NULL, 0 }, NULL, &result,
                      reterr);
-    if (rc == PR_OK && link->knows_boxes)
+    if (rc == PR_OK && can_ask)
         rc = boxes_take(link, result, reterr);
+    link->knows_boxes = rc == PR_OK && can_ask;
     link_forget_after(link, mark);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "store/postgres/link/link.h"
 
 #define SQL_MAX 8192
+#define NO_RIGHT "42501"
 #define RETRY_FIRST_US PR_MILLISECONDS(50)
 #define RETRY_LAST_US PR_SECONDS(5)
 #define SERVER_VERSION_MIN 140000
@@ -127,7 +128,9 @@ static int link_connect(struct link *link, struct pr_error *reterr)
         rc = encoding_choose(link, reterr);
     if (rc == PR_OK && !link->pooled)
         rc = settings_apply(link, reterr);
-    return rc == PR_OK ? link_learn(link, reterr) : rc;
+    if (rc != PR_OK || (rc = link_learn(link, reterr)) == PR_OK)
+        return rc;
+    return strcmp(link->state, NO_RIGHT) == 0 ? PR_OK : rc; /* what wants to use it says what is missing */
 }
 
 /* Has the server ended the connection while nobody looked?  Its last words come before the end. */
