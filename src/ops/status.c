@@ -182,7 +182,7 @@ static int check_all(struct status *s, struct pr_error *reterr)
     return code;
 }
 
-int status_collect(struct status *s, struct pr_error *reterr)
+static int collect(struct status *s, struct pr_error *reterr)
 {
     int code = ask(s, QUERY_BOXES, &s->boxes, reterr);
 
@@ -202,6 +202,25 @@ int status_collect(struct status *s, struct pr_error *reterr)
     if (code == PR_OK)
         code = boxes_see_routes(s->store, s->config, &s->endpoints, &s->boxes, &s->routed_unknown, reterr);
     return code != PR_OK ? code : check_all(s, reterr);
+}
+
+/* Who is it that the store waited for in vain? */
+static void say_lock(struct status *s, struct pr_error *reterr)
+{
+    struct query_reply reply;
+    struct pr_error why;
+
+    if (ask(s, QUERY_FACTS, &reply, &why) == PR_OK && reply.facts.locked.size > 0)
+        error_set(reterr, PR_EBUSY, "nothing can be stored or delivered: %.*s", SLICE_ARGS(reply.facts.locked));
+}
+
+int status_collect(struct status *s, struct pr_error *reterr)
+{
+    int code = collect(s, reterr);
+
+    if (code == PR_EBUSY)
+        say_lock(s, reterr);
+    return code;
 }
 
 /* ---- JSON ---- */

@@ -486,6 +486,9 @@ def test_who_keeps_the_lock_of_a_table_is_told(place):  # B206
         place.psql("INSERT INTO {t}.events VALUES (2, 's', 'x')")
         until("it says so", lambda: "(thief), so its rows do not move" in ready(place, daemon).get("why", ""))
         assert ready(place, daemon)["status"] == "warn" and "source_trouble" in place.log(daemon)
+        with open(os.path.join(place.path, "own.yaml"), "w") as file:
+            file.write("sources: [%s]\n" % SIMPLE_SOURCE.replace("{t}", place.theirs))
+        until("status says so, too", lambda: "(thief), so its rows do not move" in place.ok("status", "-c", "own.yaml"))
     finally:
         holder.communicate("\\q\n", timeout=DEADLINE_SECONDS)
     place.arrived(2)

@@ -355,6 +355,45 @@ def test_tables_of_others_are_refused_with_what_to_do(place):
     assert done.returncode == 5 and "other columns" in done.stderr and "schema=NAME" in done.stderr, done
 
 
+def hold(sql):
+    """A session of somebody else, after it has done that."""
+    holder = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-h", FOLDER, "-U", "postgres", "postgres"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, env=dict(os.environ, PGAPPNAME="holder"))
+    holder.stdin.write(sql + ";\\echo held\n")
+    holder.stdin.flush()
+    while holder.stdout.readline() != "held\n":
+        assert holder.poll() is None
+    return holder
+
+
+def test_what_keeps_writers_out_is_told_with_what_to_do(place):
+    place.ok("init")
+    role = place.schema + "_reader"
+
+    def locked(user="postgres"):
+        checks = json.loads(place.ok("status", "--json", user=user))["checks"]
+        return " ".join(c["advice"] for c in checks if c["name"] == "locked" and c["state"] == "warn")
+    assert locked() == ""
+    holder = hold("BEGIN; LOCK TABLE %s.outbox IN EXCLUSIVE MODE" % place.schema)
+    try:
+        until("it is told", lambda: "(holder) has locked %s.outbox (ExclusiveLock)" % place.schema in locked())
+        assert "pg_terminate_backend(" in locked() and "has locked" in place.ok("doctor")
+    finally:
+        holder.communicate("\\q\n", timeout=DEADLINE_SECONDS)
+    until("it is over", lambda: locked() == "")
+    holder = hold("BEGIN; LOCK TABLE %s.outbox" % place.schema)  # nobody can read either
+    try:
+        done = place.run("status")
+        assert done.returncode == 5 and "(holder) has locked %s.outbox (AccessExclusiveLock)" % place.schema in done.stderr, done
+    finally:
+        holder.communicate("\\q\n", timeout=DEADLINE_SECONDS)
+    place.psql('CREATE ROLE "%s" SUPERUSER LOGIN; ALTER ROLE "%s" SET default_transaction_read_only = on' % (role, role))
+    try:
+        assert "default_transaction_read_only is on" in locked(user=role)
+    finally:
+        place.psql('DROP ROLE "%s"' % role)
+
+
 def test_rows_over_the_limits_become_dead_letters_however_long_they_are(place):  # B9
     place.ok("init")
     daemon = place.start(NULL)

@@ -51,6 +51,8 @@ void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state
             error = adopt_report_error(&report);
         if (r != PR_OK || error != NULL)
             checks_add(checks, "source", worst, "%s", error != NULL ? error->text : err.text);
+        else if (report.lock != NULL)
+            checks_add(checks, "source", CHECK_WARN, "%s", report.lock);
         else if (report.backlog > 0 && !is_worked(cli, adoption->box))
             checks_add(checks, "source", CHECK_WARN,
                        "%s: %lld%s waiting rows, and no instance moves them: start postrider run", adoption->table,

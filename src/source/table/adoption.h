@@ -126,7 +126,8 @@ struct adopt_finding {
 struct adopt_report {
     struct adopt_finding findings[ADOPT_FINDINGS_MAX];
     size_t count;
-    int64_t backlog; /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
+    int64_t backlog;  /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
+    const char *lock; /* somebody keeps its rows from being moved: who, and what to do; NULL: nobody */
 };
 /* Changes nothing.  PR_OK also when the report says that it will not do; PR_EUNSUPPORTED: not in this store. */
 struct store;

@@ -202,10 +202,8 @@ static int check_holder(struct mover *a, struct pr_error *reterr)
     if (now_us - h->since_us < HOLDER_LONG_US)
         return PR_OK;
     h->look_us = 0; /* the trouble ends when the lock does */
-    return error_set(reterr, PR_EBUSY,
-                     "the lock of %s is held by process %d of role %.*s (%.*s), so its rows do not move: end it with"
-                     " SELECT pg_terminate_backend(%d)",
-                     a->adoption->table, pid, SLICE_ARGS(role), SLICE_ARGS(program), pid);
+    return error_set(reterr, PR_EBUSY, ADOPT_LOCK_HELD, a->adoption->table, pid, SLICE_ARGS(role), SLICE_ARGS(program),
+                     pid);
 }
 
 static int read_rows(struct mover *a, const PGresult *result, struct adopt_row *rows, struct pr_error *reterr)

@@ -87,6 +87,10 @@ struct adopt_sql {
 };
 
 /* Fault PR_ENOMEM.  The table is as it should be. */
+/* table, process, role, program, process */
+#define ADOPT_LOCK_HELD                                                                                                \
+    "the lock of %s is held by process %d of role %.*s (%.*s), so its rows do not move: end it with"                   \
+    " SELECT pg_terminate_backend(%d)"
 PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table,
                                  const struct link *link, struct adopt_sql *ret, struct pr_error *reterr);
 void adopt_sql_fini(struct adopt_sql *sql);

@@ -290,6 +290,21 @@ static void judge_backlog(struct judge *j, struct link *link, const struct adopt
         (long long)min64(j->report->backlog, COUNT_EXACT_MAX), j->report->backlog > COUNT_EXACT_MAX ? "+" : "");
 }
 
+/* One of our own role is at work, unless it takes too long; another role has no business there. */
+static void judge_lock(struct judge *j, struct link *link, const struct adopt_sql *sql)
+{
+    const struct args none = { .count = 0 };
+    struct pr_error why;
+    PGresult *r = NULL;
+    link_add_text(link, sql->holder, &none, &r);
+    if (link_run(link, &why) != PR_OK || PQntuples(r) == 0 || !(field_bool(r, 0, 3) || field_bool(r, 0, 5)) ||
+        j->report->count == ADOPT_FINDINGS_MAX)
+        return;
+    say(j, "lock", j->adoption->table, ADOPT_WARN, ADOPT_LOCK_HELD, j->adoption->table, field_int(r, 0, 0),
+        SLICE_ARGS(field_slice(r, 0, 1)), SLICE_ARGS(field_slice(r, 0, 2)), field_int(r, 0, 0));
+    j->report->lock = j->report->findings[j->report->count - 1].text;
+}
+
 static int judge_statements(struct judge *j, struct link *link, struct pr_error *reterr)
 {
     struct adopt_sql sql = { .select = NULL };
@@ -310,6 +325,8 @@ static int judge_statements(struct judge *j, struct link *link, struct pr_error 
     }
     if (rc == PR_OK && adopt_report_error(j->report) == NULL)
         judge_backlog(j, link, &sql);
+    if (rc == PR_OK && adopt_report_error(j->report) == NULL)
+        judge_lock(j, link, &sql);
     for (size_t i = 0; i < ARRAY_LENGTH(none); i++)
         array_fini(&none[i]);
     adopt_sql_fini(&sql);

@@ -168,15 +168,18 @@ static void make_count(const struct adoption *adoption, struct buf *b)
     buf_addf(b, " LIMIT %d) x", COUNT_EXACT_MAX + 1);
 }
 
-/* Who else has the lock: process, role, program, whether the role is another one, and a name of its transaction. */
+/* Who else has the lock: process, role, program, whether the role is another one, a name of its transaction, and whether it
+ * has had it for longer than anybody needs who moves rows. */
 static void make_holder(const struct adoption *adoption, struct buf *b)
 {
-    buf_addf(b,
-             "SELECT l.pid, coalesce(a.usename::text, '?'), coalesce(nullif(a.application_name, ''), 'no name'),"
-             " a.usename IS DISTINCT FROM current_user, coalesce(l.virtualtransaction, '')"
-             " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
-             " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = %d::oid AND l.objid = '",
-             LOCK_CLASS);
+    buf_addf(
+        b,
+        "SELECT l.pid, coalesce(a.usename::text, '?'), coalesce(nullif(a.application_name, ''), 'no name'),"
+        " a.usename IS DISTINCT FROM current_user, coalesce(l.virtualtransaction, ''),"
+        " coalesce(CASE a.state WHEN 'idle' THEN a.state_change ELSE a.xact_start END < now() - interval '10 s', false)"
+        " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+        " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = %d::oid AND l.objid = '",
+        LOCK_CLASS);
     add_table(b, adoption);
     buf_add_cstr(
         b, "'::regclass::oid AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"

@@ -217,8 +217,8 @@ static void facts_warn(struct store_facts *facts, pr_slice text)
 
 static const char FACTS[] = "SELECT current_setting('server_version'), " NOW(
     "$2") ","
-          " (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
-          " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'),"
+          " CASE WHEN $3 THEN 0 ELSE (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
+          " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r') END,"
           " (SELECT extract(epoch FROM max(now() - xact_start))::bigint FROM pg_stat_activity WHERE datname = "
           "current_database()),"
           " (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - "
@@ -226,7 +226,54 @@ static const char FACTS[] = "SELECT current_setting('server_version'), " NOW(
           " current_setting('autovacuum') = 'off', current_setting('fsync') = 'off',"
           " (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid"
           " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE '%\\_seq\\_seq'"
-          " AND s.seqcache > 1 ORDER BY 1 LIMIT 1)";
+          " AND s.seqcache > 1 ORDER BY 1 LIMIT 1), current_setting('default_transaction_read_only')::bool";
+
+/* Who keeps writers of a table of ours out, by a lock of the whole table: a transaction that is open for longer than $2, or
+ * that somebody has waited for.  (When another role's transaction began is not for everybody to see; who waits is.)  A vacuum
+ * takes its lock for a moment at its end. */
+static const char LOCKED[] =
+    "SELECT l.pid, coalesce(a.usename::text, '?'), coalesce(nullif(a.application_name, ''), 'no name'), l.mode,"
+    " format('%I.%I', n.nspname, c.relname), w.waiting,"
+    " coalesce(extract(epoch FROM clock_timestamp() - least(a.xact_start, w.since))::bigint, 0) AS seconds"
+    " FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " LEFT JOIN pg_stat_activity a ON a.pid = l.pid CROSS JOIN LATERAL (SELECT count(*) AS waiting, min(w.waitstart) "
+    "AS since"
+    " FROM pg_locks w WHERE w.locktype = 'relation' AND NOT w.granted AND w.relation = l.relation"
+    " AND w.database = l.database) w"
+    " WHERE n.nspname = $1 AND c.relkind = 'r' AND l.locktype = 'relation' AND l.granted"
+    " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+    " AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')"
+    " AND l.pid IS DISTINCT FROM pg_backend_pid() AND a.backend_type IS DISTINCT FROM 'autovacuum worker'"
+    " AND least(a.xact_start, w.since) < clock_timestamp() - $2::bigint * interval '1 microsecond'"
+    " ORDER BY seconds DESC LIMIT 1";
+
+/* Empty: nobody does. */
+static int facts_locked(struct sql *sql, struct arena *arena, pr_slice *ret)
+{
+    const struct postgres_store *store = sql->store;
+    PGresult *r;
+    struct args args = { .count = 0 };
+    arg_text(&args, slice_from(store->conninfo.schema));
+    arg_i64(&args, FACTS_LOCKED_US);
+    int rc = link_do(sql->connection, LOCKED, NO_BOX, &args, &r, sql->reterr);
+    if (rc != PR_OK || PQntuples(r) == 0)
+        return rc;
+    const long long seconds = field_i64(r, 0, 6), waiting = field_i64(r, 0, 5);
+    if (field_is_null(r, 0, 0))
+        *ret = arena_printf(
+            arena,
+            "a prepared transaction has locked %.*s (%.*s) for %lld s, %lld waiting: COMMIT or ROLLBACK it, "
+            "see pg_prepared_xacts",
+            SLICE_ARGS(field_slice(r, 0, 4)), SLICE_ARGS(field_slice(r, 0, 3)), seconds, waiting);
+    else
+        *ret = arena_printf(
+            arena,
+            "process %d of role %.*s (%.*s) has locked %.*s (%.*s) for %lld s, %lld waiting: wait for it, or "
+            "end it with SELECT pg_terminate_backend(%d)",
+            field_int(r, 0, 0), SLICE_ARGS(field_slice(r, 0, 1)), SLICE_ARGS(field_slice(r, 0, 2)),
+            SLICE_ARGS(field_slice(r, 0, 4)), SLICE_ARGS(field_slice(r, 0, 3)), seconds, waiting, field_int(r, 0, 0));
+    return PR_OK;
+}
 
 static void facts_of_server(const PGresult *r, struct arena *arena, struct store_facts *facts)
 {
@@ -260,9 +307,12 @@ static int pg_sql_facts(struct sql *sql, struct arena *arena, struct store_facts
     struct link *link = sql->connection;
     PGresult *r;
     struct args args = { .count = 0 };
-    int rc = pg_schema_version(link, &facts->schema_version, sql->reterr);
+    int rc = facts_locked(sql, arena, &facts->locked);
+    if (rc == PR_OK)
+        rc = pg_schema_version(link, &facts->schema_version, sql->reterr);
     arg_text(&args, slice_from(store->conninfo.schema));
     arg_time(&args, sql->wall_us);
+    arg_bool(&args, facts->locked.size > 0); /* the size of a table cannot be asked while it is locked */
     if (rc == PR_OK)
         rc = link_do(link, FACTS, NO_BOX, &args, &r, sql->reterr);
     if (rc != PR_OK)
@@ -274,6 +324,10 @@ static int pg_sql_facts(struct sql *sql, struct arena *arena, struct store_facts
         return error_set(sql->reterr, PR_ENOMEM, "no memory for the answer");
     *ret_now_us = field_time(r, 0, 1);
     facts_of_server(r, arena, facts);
+    if (facts->locked.size == 0 && field_bool(r, 0, 8))
+        facts->locked = PR_STR("default_transaction_read_only is on, so applications cannot send: set it to off"
+                               " (ALTER SYSTEM, ALTER DATABASE or ALTER ROLE, wherever it was set)");
+    facts_warn(facts, facts->locked);
     if (link->pooled)
         facts_warn(facts, PR_STR("a pooler is in between: statements cannot be prepared, which costs some speed"));
     return PR_OK;
