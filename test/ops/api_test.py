@@ -739,6 +739,11 @@ def a_canary_goes_first_and_the_others_only_when_it_arrived(d):  # B83
     failed = wait_for("the canary fails", lambda: (lambda r: r if r["state"] == "failed" else None)(d.ok("GET", at)))
     assert failed["replayed"] == 1 and "failed again" in failed["error"], failed
     assert d.ok("GET", "/v1/dead?type=canary")["total"] == 3  # it died again, the others were left alone
+    for replayed in (2, 3, 3):  # the others fail, too, and then none is left: it is not done while they are dead
+        d.ok("POST", at + "/resume")
+        failed = wait_for("it fails", lambda: (lambda r: r if r["ended_at"] else None)(d.ok("GET", at)))
+        assert (failed["state"], failed["replayed"]) == ("failed", replayed) and "failed again" in failed["error"], failed
+    assert "no other dead letter is left" in failed["error"], failed
     d.ok("POST", "/v1/dead/discard", {"filter": {"type": "canary"}})
     ids = make_dead(d, "canary", 3)
     at = "/v1/replays/" + d.ok("POST", "/v1/dead/replay", dict(wish, rate=1000), status=202)["id"]

@@ -316,8 +316,22 @@ TEST(the_others_wait_for_the_canary) /* B83 */
     step(&r, &g, PR_SECONDS(300));
     CHECK_EQ(r.state, REPLAY_REST);
     step(&r, &g, PR_SECONDS(300));
-    CHECK_EQ(r.state, REPLAY_DONE);
     CHECK_EQ(r.sum.changed, 4); /* the second one died again while it ran */
+    CHECK_EQ(r.state, REPLAY_FAILED);
+    CHECK(strstr(r.why, "has not been delivered yet, and no other dead letter is left") != NULL);
+
+    change(&g, ADMIN_DISCARD, g.ids[0]); /* the first one arrives late */
+    replay_again(&r);
+    step(&r, &g, PR_SECONDS(400));
+    CHECK_EQ(r.state, REPLAY_FAILED);
+    CHECK(strstr(r.why, "failed again, and no other dead letter is left") != NULL);
+
+    change(&g, ADMIN_DEAD_REPLAY, g.ids[1]);
+    change(&g, ADMIN_DISCARD, g.ids[1]);
+    replay_again(&r);
+    step(&r, &g, PR_SECONDS(500));
+    CHECK_EQ(r.state, REPLAY_DONE);
+    CHECK_EQ(r.sum.changed, 4);
     replay_fini(&r);
     store_close(&g.store);
 }
@@ -337,8 +351,8 @@ TEST(a_replay_does_not_go_by_clocks) /* B83 */
     CHECK_EQ(r.state, REPLAY_FAILED);
     r.state = REPLAY_REST;
     step(&r, &g, PR_SECONDS(100));
-    CHECK_EQ(r.state, REPLAY_DONE);
-    CHECK_EQ(r.sum.changed, 3); /* and not the canary again */
+    CHECK_EQ(r.state, REPLAY_FAILED); /* the canary is dead */
+    CHECK_EQ(r.sum.changed, 3);       /* and does not go again */
     replay_fini(&r);
     store_close(&g.store);
 }

@@ -36,7 +36,9 @@ void replay_begin(struct replay *r)
 void replay_fini(struct replay *r)
 {
     free(r->canaries);
-    r->canaries = NULL;
+    free(r->lost);
+    r->canaries = r->lost = NULL;
+    r->lost_count = 0;
 }
 
 bool replay_has_ended(const struct replay *r)
@@ -97,6 +99,63 @@ static int canary_choose(struct replay *r, struct store *store, struct pr_error 
     return rc;
 }
 
+static int canary_lose(struct replay *r, pr_id canary, struct pr_error *reterr)
+{
+    pr_id *more = realloc(r->lost, (r->lost_count + 1) * sizeof(more[0]));
+    if (more == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for the canaries");
+    r->lost = more;
+    r->lost[r->lost_count++] = canary;
+    return PR_OK;
+}
+
+enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
+
+/* What died since `row` died again. */
+static int canary_look(struct store *store, pr_id id, uint64_t row, enum fate *ret, struct pr_error *reterr)
+{
+    struct arena arena;
+    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    struct query_reply reply;
+    arena_init(&arena, 4096);
+    int rc = store_query(store, &query, &arena, &reply, reterr);
+    *ret = FATE_PASSED; /* gone, or done */
+    for (size_t i = 0; rc == PR_OK && i < reply.listed_count; i++) {
+        const struct listed *l = &reply.listed[i];
+        bool dead = l->state == STATE_DEAD;
+        if (dead ? l->row > row : l->state != STATE_DONE && l->m.failures > 0)
+            *ret = FATE_FAILED;
+        else if (!dead && l->state != STATE_DONE && *ret == FATE_PASSED)
+            *ret = FATE_WAITS;
+    }
+    arena_fini(&arena);
+    return rc;
+}
+
+/* All have gone.  Who resumed it after a canary had failed went on without that one: it is done only when that has arrived,
+ * too, and it may be resumed until it has. */
+static int finish(struct replay *r, struct store *store, struct pr_error *reterr)
+{
+    char id[PR_ID_TEXT_SIZE];
+    enum fate fate = FATE_PASSED;
+    size_t i;
+    for (i = 0; i < r->lost_count; i++) {
+        int rc = canary_look(store, r->lost[i], r->order.filter.newest_row, &fate, reterr);
+        if (rc < 0)
+            return rc;
+        if (fate != FATE_PASSED)
+            break;
+    }
+    r->state = fate == FATE_PASSED ? REPLAY_DONE : REPLAY_FAILED;
+    if (r->state == REPLAY_DONE)
+        return PR_OK;
+    pr_id_format(r->lost[i], id);
+    (void)snprintf(r->why, sizeof r->why,
+                   "the canary %s %s, and no other dead letter is left to replay; postrider why %s", id,
+                   fate == FATE_FAILED ? "failed again" : "has not been delivered yet", id);
+    return PR_OK;
+}
+
 /* There was none that could go first, so none goes: what comes later has had no canary. */
 static int canary_found_none(struct replay *r, struct store *store, struct pr_error *reterr)
 {
@@ -116,6 +175,8 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     int rc = canary_choose(r, store, reterr);
     if (rc < 0)
         return rc;
+    if (r->canary_count == 0 && r->lost_count > 0)
+        return finish(r, store, reterr);
     if (r->canary_count == 0)
         return canary_found_none(r, store, reterr);
     /* With the rest of the filter: the same id may have died on its way to others, too. */
@@ -135,40 +196,21 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     return PR_OK;
 }
 
-enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
-
-static int canary_look(const struct replay *r, struct store *store, pr_id id, enum fate *ret, struct pr_error *reterr)
-{
-    struct arena arena;
-    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
-    struct query_reply reply;
-    arena_init(&arena, 4096);
-    int rc = store_query(store, &query, &arena, &reply, reterr);
-    *ret = FATE_PASSED; /* gone, or done */
-    for (size_t i = 0; rc == PR_OK && i < reply.listed_count; i++) {
-        const struct listed *l = &reply.listed[i];
-        bool dead = l->state == STATE_DEAD;
-        if (dead ? l->row > r->canary_row : l->state != STATE_DONE && l->m.failures > 0)
-            *ret = FATE_FAILED;
-        else if (!dead && l->state != STATE_DONE && *ret == FATE_PASSED)
-            *ret = FATE_WAITS;
-    }
-    arena_fini(&arena);
-    return rc;
-}
-
 /* Until all have arrived, one has failed, or the time is over. */
 static int canary_watch(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE], span[DURATION_TEXT_SIZE];
     for (enum fate fate = FATE_PASSED; fate == FATE_PASSED && r->canary_passed < r->canary_count;) {
         pr_id canary = r->canaries[r->canary_passed];
-        int rc = canary_look(r, store, canary, &fate, reterr);
+        int rc = canary_look(store, canary, r->canary_row, &fate, reterr);
         if (rc < 0)
             return rc;
         r->canary_passed += fate == FATE_PASSED;
         if (fate == FATE_PASSED || (fate == FATE_WAITS && now_us < r->watch_end_us))
             continue;
+        rc = canary_lose(r, canary, reterr);
+        if (rc < 0)
+            return rc;
         r->state = REPLAY_FAILED;
         pr_id_format(canary, id);
         duration_format(r->canary_wait_us, span);
@@ -195,8 +237,8 @@ static int rest_step(struct replay *r, struct store *store, int64_t now_us, int6
         return rc;
     r->order.filter.after = reply.last_row;
     if (!reply.more)
-        r->state = REPLAY_DONE;
-    else if (r->rate > 0)
+        return finish(r, store, reterr);
+    if (r->rate > 0)
         *ret_next_us = time_add(now_us, (int64_t)(reply.changed * PR_SECONDS(1) / r->rate));
     return PR_OK;
 }

@@ -19,7 +19,7 @@ enum replay_state {
     REPLAY_WATCH,  /* they have: have they arrived? */
     REPLAY_REST,   /* all others go */
     REPLAY_DONE,
-    REPLAY_FAILED, /* a canary did not arrive: `why`; the others were left where they are */
+    REPLAY_FAILED, /* a canary did not arrive: `why`; the others were left where they are, unless it was resumed */
 };
 
 struct replay {
@@ -35,6 +35,8 @@ struct replay {
     /* Its own: */
     pr_id *canaries;
     size_t canary_count, canary_passed;
+    pr_id *lost; /* canaries that failed before it was resumed */
+    size_t lost_count;
     uint64_t canary_row; /* what died since they went has a higher row */
     int64_t watch_end_us;
 };
@@ -51,7 +53,8 @@ void replay_fini(struct replay *r); /* safe on a zeroed one */
 PR_MUST_CHECK int replay_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
                               struct pr_error *reterr);
 bool replay_has_ended(const struct replay *r);
-/* Go on from where it stands, also with canaries that failed or were interrupted: they are chosen anew. */
+/* Go on from where it stands, also with canaries that failed or were interrupted: others are chosen, and it
+ * is done when those that failed have arrived, too. */
 void replay_again(struct replay *r);
 
 #endif
