@@ -77,8 +77,10 @@ const struct command commands[] = {
       "postrider dead list\n"
       "postrider dead list --endpoint billing --since 24h --json\n",
       FLAGS_DEAD | FLAGS_PAGE, 0, 0, run_dead_list },
-    { "dead show", "ID", "show everything about a dead letter",
-      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_dead_show },
+    { "dead show", "[ID]", "show everything about a dead letter",
+      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n"
+      "postrider dead show --row 12   # for a damaged id\n",
+      FLAG_BIT(ROW), 0, 1, run_dead_show },
     { "dead replay", "[ID...]", "return dead letters to their place in the box, with counters reset",
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91 --endpoint billing   # it died at other endpoints, "
@@ -101,17 +103,17 @@ const struct command commands[] = {
       "postrider dead groups --endpoint billing --since 24h --json\n"
       "postrider dead list --fingerprint 5f1c2ab09d3e7746      # one group\n",
       (FLAGS_FILTER & ~(FLAG_BIT(STATE) | FLAG_BIT(CORRELATION_ID))) | FLAG_BIT(LIMIT), 0, 0, run_dead_groups },
-    { "dead edit", "ID", "correct a dead letter and send it; the original is kept",
+    { "dead edit", "[ID]", "correct a dead letter and send it; the original is kept",
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --data '{\"amount\":5}'\n"
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --header tenant=7 --to billing2 --why 'moved'\n",
       FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(ENDPOINT) | FLAG_BIT(WHY) |
-          FLAG_BIT(BY) | FLAG_BIT(DRY_RUN),
-      1, 1, run_dead_edit },
-    { "dead note", "ID TEXT", "add a note to a dead letter",
+          FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(ROW),
+      0, 1, run_dead_edit },
+    { "dead note", "[ID] TEXT", "add a note to a dead letter",
       "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked the customer'\n"
       "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked them' --endpoint billing   # it died at others, "
       "too\n",
-      FLAG_BIT(ENDPOINT) | FLAG_BIT(BY), 2, 2, run_dead_note },
+      FLAG_BIT(ENDPOINT) | FLAG_BIT(BY) | FLAG_BIT(ROW), 1, 2, run_dead_note },
     { "dead export", "", "export dead letters as JSON lines, byte for byte",
       "postrider dead export > dead.jsonl\n"
       "postrider dead export --endpoint billing --until 30d > old.jsonl\n",

@@ -20,7 +20,7 @@ enum admin_kind {
                          * released as it was.  Refused: its id was sent anew; or (by id; a filter does not find them) it
                          * was edited */
     ADMIN_DEAD_DISCARD,
-    ADMIN_DEAD_EDIT,   /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
+    ADMIN_DEAD_EDIT,   /* one id, or row: what replay would make, changed as edit says, with a new id (made) and the old one
                          * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
     ADMIN_DEAD_NOTE,   /* why is put behind its note, with who said it; and into its story, which goes with the message
                          * when it is replayed, and is there when it dies again */

@@ -372,7 +372,8 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     ASSERT((admin->kind == ADMIN_DEAD_IMPORT) == (admin->letters != NULL) && admin->letter_count <= IMPORT_MAX);
     if (on_endpoint && admin->filter.endpoint.size == 0)
         return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
-    if (admin->kind == ADMIN_DEAD_EDIT && admin->filter.id_count != 1)
+    if (admin->kind == ADMIN_DEAD_EDIT && admin->filter.id_count != 1 &&
+        (admin->filter.id_count > 1 || admin->filter.row == 0))
         return error_set(reterr, PR_EINVAL, "name the one dead letter to edit");
     if (admin->kind == ADMIN_DEAD_NOTE && admin->why.size == 0)
         return error_set(reterr, PR_EINVAL, "the note is empty");
@@ -384,7 +385,7 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     if (admin->kind != ADMIN_DEAD_IMPORT && admin->outcome == NULL && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is selected: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
-        admin->kind != ADMIN_DEAD_NOTE)
+        admin->kind != ADMIN_DEAD_EDIT && admin->kind != ADMIN_DEAD_NOTE)
         return only_dead(reterr);
     struct admin order = *admin;
     if (admin->kind == ADMIN_DEAD_EDIT && pr_id_is_zero(order.made))

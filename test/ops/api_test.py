@@ -697,6 +697,23 @@ def make_dead(d, type, count, **message):
 
 
 @test
+def a_letter_is_edited_and_noted_by_its_row(d):
+    make_dead(d, "by.row", 1)
+    row = d.ok("GET", "/v1/dead?type=by.row")["messages"][0]["row"]
+    at = "/v1/dead/row-%d" % row
+    assert d.ok("POST", at + "/note", {"text": "asked them"})["changed"] == 1
+    assert "asked them" in d.ok("GET", "/v1/dead?row=%d" % row)["messages"][0]["note"]
+    d.wait_state(d.ok("POST", at + "/edit", {"payload": "mended"})["made"], "done")
+    d.fails(409, "refused", "POST", at + "/edit", {"payload": "again"})
+    for verb, body in (("note", {"text": "t"}), ("edit", {"payload": 1})):
+        d.fails(404, "not_found", "POST", "/v1/dead/row-999999/" + verb, body)
+        for wrong in ("row-", "row-0", "row-x", "row-99999999999999999999"):
+            d.fails(400, "invalid", "POST", "/v1/dead/%s/%s" % (wrong, verb), body)
+    d.fails(400, "invalid", "POST", "/v1/messages/row-1/retry", {})
+    assert d.ok("POST", "/v1/dead/discard", {"filter": {"type": "by.row"}})["changed"] == 1
+
+
+@test
 def a_replay_with_a_rate_goes_on_behind_the_answer(d):  # B83
     ids = make_dead(d, "slow", 9)
     old = make_dead(d, "slow", 1)[0]  # what was corrected stays, and is not counted

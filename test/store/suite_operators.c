@@ -332,6 +332,18 @@ STORE_TEST(an_id_that_died_on_two_ways_is_edited_on_one_of_them) /* B84 */
     CHECK_OK(store_admin(&s->store, &order, &r, &s->error), &s->error);
     CHECK_SLICE(suite_get(s, r.made)->m.destination, "y");
     CHECK(pr_id_is_zero(suite_get_to(s, id, "x")->edited_as));
+
+    order.filter = FILTER(.row = suite_get_to(s, id, "x")->row); /* where the id is damaged, by row */
+    CHECK_OK(store_admin(&s->store, &order, &r, &s->error), &s->error);
+    CHECK_EQ(r.changed, 1);
+    CHECK_SLICE(suite_get(s, r.made)->m.destination, "x");
+    CHECK_OK(store_admin(&s->store, &order, &r, &s->error), &s->error);
+    CHECK_EQ(r.refused, 1);
+    order.filter.row += 1000;
+    CHECK_OK(store_admin(&s->store, &order, &r, &s->error), &s->error);
+    CHECK_EQ(r.matched, 0);
+    order.filter = FILTER(.box = PR_STR("outbox")); /* one at a time */
+    CHECK_EQ(store_admin(&s->store, &order, &r, &s->error), PR_EINVAL);
 }
 
 /* ---- Notes ---------------------------------------------------------------------------------- */

@@ -118,7 +118,8 @@ static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_sl
 }
 
 /* The one that is meant.  EXIT_DONE, or says why it is none, or which there are. */
-static int find_dead(struct cli *cli, const struct query_reply *reply, const struct listed **ret)
+static int find_dead(struct cli *cli, const struct letter_name *name, const struct query_reply *reply,
+                     const struct listed **ret)
 {
     pr_slice endpoint = slice_from(cli->flags.values[FLAG_ENDPOINT]);
     size_t count = message_count_dead(reply, endpoint, ret);
@@ -126,12 +127,12 @@ static int find_dead(struct cli *cli, const struct query_reply *reply, const str
     if (count == 1)
         return EXIT_DONE;
     if (count > 1)
-        return cli_usage(cli, "%s died at several endpoints: add --endpoint NAME, one of %s", cli->args[0],
+        return cli_usage(cli, "%s died at several endpoints: add --endpoint NAME, one of %s", name->text,
                          message_dead_endpoints(&cli->arena, reply));
     if (message_count_dead(reply, (pr_slice){ NULL, 0 }, ret) == 0)
-        cli_say("%s is not dead: it is %s", cli->args[0], state_name(reply->listed[0].state));
+        cli_say("%s is not dead: it is %s", name->text, state_name(reply->listed[0].state));
     else
-        cli_say("%s did not die at %s but at %s", cli->args[0], cli->flags.values[FLAG_ENDPOINT],
+        cli_say("%s did not die at %s but at %s", name->text, cli->flags.values[FLAG_ENDPOINT],
                 message_dead_endpoints(&cli->arena, reply));
     return EXIT_NOT_FOUND;
 }
@@ -164,19 +165,21 @@ static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *co
     return code;
 }
 
-static int edit_report(const struct cli *cli, const struct admin_reply *r, bool dry_run)
+static int edit_report(const struct cli *cli, const struct letter_name *name, const struct admin_reply *r, bool dry_run)
 {
     char made[PR_ID_TEXT_SIZE];
 
     pr_id_format(r->made, made);
     if (r->refused > 0)
-        cli_say("%s was already edited; see postrider dead show", cli->args[0]);
+        cli_say("%s was already edited; see postrider dead show", name->text);
     else if (r->changed == 0)
-        cli_say("%s is not a dead letter", cli->args[0]);
+        cli_say("%s is not a dead letter", name->text);
     else if (dry_run)
         cli_say("the corrected message would be sent");
+    else if (cli->json && name->row != 0)
+        printf("{\"action\":\"dead edit\",\"id\":\"%s\",\"row\":%" PRIu64 "}\n", made, name->row);
     else if (cli->json)
-        printf("{\"action\":\"dead edit\",\"id\":\"%s\",\"original\":\"%s\"}\n", made, cli->args[0]);
+        printf("{\"action\":\"dead edit\",\"id\":\"%s\",\"original\":\"%s\"}\n", made, name->text);
     else
         printf("%s\n", made);
     return r->refused > 0 ? EXIT_FAILED : r->changed == 0 ? EXIT_NOT_FOUND : EXIT_DONE;
@@ -189,13 +192,16 @@ int run_dead_edit(struct cli *cli)
     struct admin_reply reply;
     struct pr_error err;
     struct buf content = { 0 };
+    struct letter_name name;
     pr_slice parts[3];
-    int code = message_find(cli, false, &found);
+    int code = message_letter(cli, &name);
 
+    if (code == EXIT_DONE)
+        code = message_find_letter(cli, &name, &found);
     if (code != EXIT_DONE)
         return code;
     const struct listed *dead;
-    code = find_dead(cli, &found, &dead);
+    code = find_dead(cli, &name, &found, &dead);
     if (code != EXIT_DONE)
         return code;
     code = send_to_is_known(cli);
@@ -203,17 +209,15 @@ int run_dead_edit(struct cli *cli)
         code = edit_parts(cli, dead, &content, parts, &edit);
     struct admin admin = {
         .kind = ADMIN_DEAD_EDIT,
-        .filter = { .state = -1,
-                    .ids = &dead->m.id,
-                    .id_count = 1,
-                    .endpoint = slice_from(cli->flags.values[FLAG_ENDPOINT]) },
+        .filter = { .state = -1, .endpoint = slice_from(cli->flags.values[FLAG_ENDPOINT]) },
         .by = cli_user(cli),
         .why = slice_from(cli->flags.values[FLAG_WHY]),
         .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN),
         .edit = &edit,
     };
+    message_letter_filter(&name, &admin.filter);
     if (code == EXIT_DONE)
-        code = store_admin(&cli->store, &admin, &reply, &err) == PR_OK ? edit_report(cli, &reply, admin.dry_run)
+        code = store_admin(&cli->store, &admin, &reply, &err) == PR_OK ? edit_report(cli, &name, &reply, admin.dry_run)
                                                                        : cli_fault(&err);
     buf_fini(&content);
     return code;
@@ -225,16 +229,15 @@ int run_dead_note(struct cli *cli)
 {
     struct admin_reply reply;
     struct pr_error err;
-    struct admin admin = { .kind = ADMIN_DEAD_NOTE, .why = slice_from(cli->args[1]) };
-    pr_id id;
+    struct admin admin = { .kind = ADMIN_DEAD_NOTE, .why = slice_from(cli->args[cli->arg_count - 1]) };
+    struct letter_name name;
+    int code = message_letter(cli, &name);
 
-    if (pr_id_parse(slice_from(cli->args[0]), &id) != PR_OK)
-        return cli_usage(cli, "\"%s\" is not a message id", cli->args[0]);
-    int code = cli_open_filtered(cli, &admin.filter);
+    if (code == EXIT_DONE)
+        code = cli_open_filtered(cli, &admin.filter);
     if (code != EXIT_DONE)
         return code;
-    admin.filter.ids = &id;
-    admin.filter.id_count = 1;
+    message_letter_filter(&name, &admin.filter);
     admin.by = cli_user(cli);
     if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
         return cli_fault(&err);
@@ -243,7 +246,7 @@ int run_dead_note(struct cli *cli)
                reply.changed);
         return EXIT_DONE;
     }
-    cli_say("%s is not a dead letter%s%.*s", cli->args[0], admin.filter.endpoint.size > 0 ? " of " : "",
+    cli_say("%s is not a dead letter%s%.*s", name.text, admin.filter.endpoint.size > 0 ? " of " : "",
             SLICE_ARGS(admin.filter.endpoint));
     return EXIT_NOT_FOUND;
 }

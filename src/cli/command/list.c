@@ -161,9 +161,12 @@ int run_dead_list(struct cli *cli)
 static int show(struct cli *cli, bool dead_only)
 {
     struct query_reply reply;
+    struct letter_name name;
     size_t shown = 0;
-    int code = message_find(cli, false, &reply);
+    int code = dead_only ? message_letter(cli, &name) : EXIT_DONE;
 
+    if (code == EXIT_DONE)
+        code = dead_only ? message_find_letter(cli, &name, &reply) : message_find(cli, false, &reply);
     if (code != EXIT_DONE)
         return code;
     for (size_t i = 0; i < reply.listed_count; i++) {

@@ -11,6 +11,57 @@
 
 #include <jansson.h>
 
+int message_letter(struct cli *cli, struct letter_name *ret)
+{
+    struct filter filter;
+    int texts = cli->command->args_max - 1; /* behind the id */
+    *ret = (struct letter_name){ .text = cli->args[0] };
+    int code = cli_load_config(cli);
+
+    if (code == EXIT_DONE)
+        code = cli_filter(cli, &filter);
+    if (code != EXIT_DONE)
+        return code;
+    if (filter.row != 0 && cli->arg_count > texts)
+        return cli_usage(cli, "ID and --row cannot be combined");
+    if (filter.row == 0 && cli->arg_count <= texts)
+        return cli_usage(cli, "%s needs an ID, or --row N where the id is damaged", cli->command->name);
+    if (filter.row == 0)
+        return pr_id_parse(slice_from(cli->args[0]), &ret->id) == PR_OK
+                   ? EXIT_DONE
+                   : cli_usage(cli, "\"%s\" is not a message id", cli->args[0]);
+    ret->row = filter.row;
+    ret->text = arena_printf(&cli->arena, "row %" PRIu64, filter.row).data;
+    return EXIT_DONE;
+}
+
+void message_letter_filter(const struct letter_name *name, struct filter *f)
+{
+    f->row = name->row;
+    f->ids = name->row == 0 ? &name->id : NULL;
+    f->id_count = name->row == 0;
+}
+
+int message_find_letter(struct cli *cli, const struct letter_name *name, struct query_reply *ret_reply)
+{
+    struct pr_error err;
+    struct query query = { .kind = QUERY_DEAD, .filter = { .state = -1, .routing = &cli->routing.routing } };
+
+    if (name->row == 0)
+        return message_find(cli, false, ret_reply);
+    message_letter_filter(name, &query.filter);
+    int code = cli_open_store(cli);
+    if (code != EXIT_DONE)
+        return code;
+    if (store_query(&cli->store, &query, &cli->arena, ret_reply, &err) != PR_OK)
+        return cli_fault(&err);
+    messages_see_routes(cli->config, ret_reply);
+    if (ret_reply->listed_count > 0)
+        return EXIT_DONE;
+    cli_say("no dead letter has %s", name->text);
+    return EXIT_NOT_FOUND;
+}
+
 int message_find(struct cli *cli, bool ended, struct query_reply *ret_reply)
 {
     struct pr_error err;

@@ -94,6 +94,24 @@ bool api_id(struct api *x, pr_id *ret)
     return false;
 }
 
+bool api_letter(struct api *x, pr_id *ret_id, struct filter *ret_filter)
+{
+    pr_slice part = x->part;
+    struct pr_error error;
+    bool by_row = slice_starts_with(part, PR_STR("row-"));
+    if (by_row) {
+        part = (pr_slice){ part.data + 4, part.size - 4 };
+        if (filter_set(ret_filter, PR_STR("row"), part, api_now(x), &error) == PR_OK)
+            return true;
+        error.code = PR_EINVAL;
+        api_fault(x, &error);
+        return false;
+    }
+    ret_filter->ids = ret_id;
+    ret_filter->id_count = 1;
+    return api_id(x, ret_id);
+}
+
 int64_t api_now(struct api *x)
 {
     return store_time(x->in.store);

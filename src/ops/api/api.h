@@ -56,6 +56,8 @@ void api_fault(struct api *x, const struct pr_error *error);
 bool api_query(struct api *x, const struct query *query, struct query_reply *ret);
 /* The part as an id.  False: answered. */
 bool api_id(struct api *x, pr_id *ret);
+/* A dead letter, by its id or as "row-N" where that is damaged; *ret_id must live as long as the filter. */
+bool api_letter(struct api *x, pr_id *ret_id, struct filter *ret_filter);
 int64_t api_now(struct api *x); /* the store's time */
 
 /* A filter that finds everything, and knows the routes. */

@@ -54,13 +54,14 @@ static void order(struct api *x, const struct admin *admin)
 {
     struct admin_reply reply = { 0 };
     struct pr_error error;
+    bool one = admin->filter.id_count == 1 || (admin->kind == ADMIN_DEAD_EDIT && admin->filter.row != 0);
     int rc = change_run(x->in.store, admin, &reply, &error);
-    if (rc == PR_OK && admin->filter.id_count == 1 && reply.missing == 1)
+    if (rc == PR_OK && one && reply.matched == 0)
         rc = error_set(&error, PR_ENOTFOUND, "no such dead letter");
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
-    } else if (admin->filter.id_count == 1 && reply.refused == 1) {
+    } else if (one && reply.refused == 1) {
         api_error(x, 409, "refused", "the box has a newer message with its id, or a corrected message replaced it",
                   "the replay was refused");
     } else {
@@ -132,6 +133,8 @@ static bool is_one(struct api *x, const struct filter *filter)
     const struct query query = { .kind = QUERY_ID, .filter = *filter };
     struct query_reply reply;
     const struct listed *any;
+    if (filter->row != 0)
+        return true;
     if (!api_query(x, &query, &reply))
         return false;
     if (message_count_dead(&reply, filter->endpoint, &any) <= 1)
@@ -148,13 +151,13 @@ void api_dead_edit(struct api *x)
     pr_slice parts[3];
     struct dead_edit edit = { 0 };
     struct admin admin = { .kind = ADMIN_DEAD_EDIT,
-                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .filter = { .state = -1 },
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
                            .dry_run = body_true(x, "dry_run"),
                            .edit = &edit };
     struct pr_error error;
-    if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !is_one(x, &admin.filter))
+    if (!api_letter(x, &id, &admin.filter) || !body_endpoint(x, &admin.filter.endpoint) || !is_one(x, &admin.filter))
         return;
     int rc = edit_parts(x, parts, &edit, &error);
     if (rc < 0) {

@@ -208,15 +208,18 @@ void api_message_change(struct api *x)
                            .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    admin.filter.ids = &id;
-    admin.filter.id_count = 1;
-    if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !take_cause(x, &admin))
+    if (kind != ADMIN_DEAD_NOTE) {
+        admin.filter.ids = &id;
+        admin.filter.id_count = 1;
+    }
+    bool named = kind == ADMIN_DEAD_NOTE ? api_letter(x, &id, &admin.filter) : api_id(x, &id);
+    if (!named || !body_endpoint(x, &admin.filter.endpoint) || !take_cause(x, &admin))
         return;
     int rc = store_admin(x->in.store, &admin, &reply, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
-    } else if (reply.missing > 0) {
+    } else if (reply.missing > 0 || reply.matched == 0) {
         not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint,
                   "it has ended or was never stored; GET /v1/messages/ID tells which");
     } else if (reply.changed == 0 && reply.refused > 0) {
