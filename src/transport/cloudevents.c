@@ -71,9 +71,31 @@ pr_slice cloudevent_name(struct arena *arena, const char *prefix, const char *na
     return (pr_slice){ text, before + size };
 }
 
+/* We only want to know, and copy the text: so numbers may be of any size.  The rare ones are for a real parser: who
+ * has halves of characters behind his "\\u", or nests too deep for us. */
+static bool is_json(pr_slice text)
+{
+    if (slice_is_json(text) && !slice_contains(text, PR_STR("\\u")))
+        return true;
+    json_t *value = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+/* Many cut a text of JSON at its NUL, or refuse it: such a one is bytes. */
+static bool is_text(pr_slice payload)
+{
+    return utf8_valid(payload) && memchr(payload.data, '\0', payload.size) == NULL;
+}
+
+/* What its sender does not name is named by what it is: a receiver that is told JSON reads JSON, and refuses the rest. */
 pr_slice cloudevent_content_type(const struct pr_message *m)
 {
-    return m->content_type.size > 0 ? m->content_type : PR_STR("application/json");
+    if (m->content_type.size > 0)
+        return m->content_type;
+    if (m->payload.size == 0 || is_json(m->payload))
+        return PR_STR("application/json");
+    return is_text(m->payload) ? PR_STR("text/plain; charset=utf-8") : PR_STR("application/octet-stream");
 }
 
 size_t cloudevent_percent_encode(pr_slice value, char *ret_text)
@@ -101,17 +123,6 @@ bool cloudevent_type_is_json(pr_slice type)
     type = slice_trim(type);
     return type.size > 5 && (type.data[type.size - 5] == '/' || type.data[type.size - 5] == '+') &&
            strncasecmp(type.data + type.size - 4, "json", 4) == 0;
-}
-
-/* We only want to know, and copy the text: so numbers may be of any size.  The rare ones are for a real parser: who
- * has halves of characters behind his "\\u", or nests too deep for us. */
-static bool is_json(pr_slice text)
-{
-    if (slice_is_json(text) && !slice_contains(text, PR_STR("\\u")))
-        return true;
-    json_t *value = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
-    json_decref(value);
-    return value != NULL;
 }
 
 static void write_base64(struct json_writer *w, pr_slice data)
@@ -147,10 +158,11 @@ static void write_json(struct buf *b, const struct pr_message *m, const char *so
 
     /* What claims to be JSON and is not must not become a JSON string: the receiver would take
      * the string for the value.  Its bytes are passed on. */
-    if (m->payload.size > 0 && cloudevent_type_is_json(type) && is_json(m->payload)) {
+    bool says_json = cloudevent_type_is_json(type);
+    if (m->payload.size > 0 && says_json && (m->content_type.size == 0 || is_json(m->payload))) {
         json_key(&w, "data");
         json_raw(&w, m->payload);
-    } else if (m->payload.size > 0 && !cloudevent_type_is_json(type) && utf8_valid(m->payload)) {
+    } else if (m->payload.size > 0 && !says_json && is_text(m->payload)) {
         json_key(&w, "data");
         json_slice(&w, m->payload);
     } else if (m->payload.size > 0) {

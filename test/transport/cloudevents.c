@@ -148,6 +148,44 @@ TEST(cloudevent_structured_has_json_data_as_json)
     json_decref(tree);
 }
 
+TEST(what_has_no_content_type_is_called_what_it_is)
+{
+    static const struct {
+        pr_slice payload;
+        const char *type;
+    } table[] = {
+        { { "", 0 }, "application/json" },
+        { { "{\"a\":[1,2]}", 11 }, "application/json" },
+        { { " \"\\u00e4\" ", 10 }, "application/json" },
+        { { "1e999", 5 }, "application/json" },
+        { { "hello", 5 }, "text/plain; charset=utf-8" },
+        { { "{\"a\":1} x", 9 }, "text/plain; charset=utf-8" },
+        { { "<a/>", 4 }, "text/plain; charset=utf-8" },
+        { { "\"\xc3\xa4", 3 }, "text/plain; charset=utf-8" },
+        { { "a\x00", 2 }, "application/octet-stream" }, /* as a JSON text it would be cut by many */
+        { { "\xff\x00", 2 }, "application/octet-stream" },
+        { { "{\"a\":\"\xff\"}", 9 }, "application/octet-stream" },
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct buf b;
+        struct pr_message m = { .type = PR_STR("t"), .payload = table[i].payload };
+        CHECK_SLICE(cloudevent_content_type(&m), table[i].type);
+        buf_init(&b, 4096); /* and so in an envelope of JSON, where the data is as before */
+        cloudevent_write_json(&b, &m, NULL);
+        json_t *tree = json_loadb(b.data, b.size, JSON_DECODE_INT_AS_REAL, NULL);
+        if (i != 3) { /* too large for jansson, not for JSON */
+            CHECK_STR(text(tree, "datacontenttype"), table[i].type);
+            bool bytes = strstr(table[i].type, "octet") != NULL;
+            CHECK((json_object_get(tree, "data_base64") != NULL) == bytes);
+            CHECK((json_object_get(tree, "data") != NULL) == (!bytes && table[i].payload.size > 0));
+        }
+        json_decref(tree);
+        buf_fini(&b);
+    }
+    struct pr_message said = { .content_type = PR_STR("image/png"), .payload = PR_STR("{}") };
+    CHECK_SLICE(cloudevent_content_type(&said), "image/png");
+}
+
 /* content type, payload -> data as a JSON text; NULL: it is in data_base64 */
 TEST(cloudevent_structured_takes_the_form_that_fits_the_data)
 {

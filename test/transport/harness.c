@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "check.h"
@@ -256,20 +255,6 @@ static void batch_start(struct world *w)
     w->config.batch_messages = 10;
 }
 
-/* The payload of an event, as a text for the caller to free. */
-static char *event_payload(const json_t *event, struct buf *ret)
-{
-    const char *base64 = json_string_value(json_object_get(event, "data_base64"));
-    json_t *data = json_object_get(event, "data");
-    buf_reset(ret);
-    if (base64 != NULL)
-        CHECK_EQ(base64_decode(ret, slice_from(base64)), PR_OK);
-    char *text = data != NULL ? json_dumps(data, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    if (text != NULL)
-        buf_add_cstr(ret, text);
-    return text;
-}
-
 static void batch_arrivals(struct world *w)
 {
     struct http_side *side = w->other_side;
@@ -289,7 +274,7 @@ static void batch_arrivals(struct world *w)
         {
             pr_id id;
             CHECK_EQ(pr_id_parse(slice_from(json_string_value(json_object_get(event, "id"))), &id), PR_OK);
-            free(event_payload(event, &payload));
+            world_event_payload(event, &payload);
             if (taken)
                 world_arrival_add(w, id, buf_slice(&payload));
         }

@@ -8,7 +8,6 @@
 
 #include <jansson.h>
 
-#include "base/base64.h"
 #include "base/slice.h"
 #include "check.h"
 #include "world.h"
@@ -52,18 +51,11 @@ static void read_file(const char *name, struct buf *ret)
 static void add_event(struct world *w, pr_slice line, struct buf *payload)
 {
     pr_id id;
-    json_t *event = json_loadb(line.data, line.size, JSON_ALLOW_NUL, NULL), *data = json_object_get(event, "data");
-    const char *base64 = json_string_value(json_object_get(event, "data_base64"));
-    char *text = data != NULL ? json_dumps(data, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    json_t *event = json_loadb(line.data, line.size, JSON_ALLOW_NUL, NULL);
 
     CHECK_EQ(pr_id_parse(slice_from(json_string_value(json_object_get(event, "id"))), &id), PR_OK);
-    buf_reset(payload);
-    if (base64 != NULL)
-        CHECK_EQ(base64_decode(payload, slice_from(base64)), PR_OK);
-    if (text != NULL)
-        buf_add_cstr(payload, text);
+    world_event_payload(event, payload);
     world_arrival_add(w, id, buf_slice(payload));
-    free(text);
     json_decref(event);
 }
 

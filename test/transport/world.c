@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -135,6 +136,23 @@ void world_cancel(struct world *w)
     enter(w);
     transport_cancel(&w->transport);
     leave(w);
+}
+
+void world_event_payload(const json_t *event, struct buf *ret)
+{
+    const char *base64 = json_string_value(json_object_get(event, "data_base64"));
+    const char *type = json_string_value(json_object_get(event, "datacontenttype"));
+    const json_t *data = json_object_get(event, "data");
+    buf_reset(ret);
+    if (base64 != NULL)
+        CHECK_EQ(base64_decode(ret, slice_from(base64)), PR_OK);
+    if (json_is_string(data) && strncmp(type, "text/", 5) == 0) {
+        buf_add_cstr(ret, json_string_value(data));
+    } else if (data != NULL) {
+        char *text = json_dumps(data, JSON_ENCODE_ANY | JSON_COMPACT);
+        buf_add_cstr(ret, text);
+        free(text);
+    }
 }
 
 void world_arrival_add(struct world *w, pr_id id, pr_slice payload)

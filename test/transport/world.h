@@ -2,6 +2,8 @@
 #ifndef TEST_TRANSPORT_WORLD_H
 #define TEST_TRANSPORT_WORLD_H
 
+#include <jansson.h>
+
 #include "base/buf.h"
 #include "transport/transport.h"
 
@@ -90,5 +92,7 @@ void world_cancel(struct world *w);
 void world_look(struct world *w);                    /* ask the other side what is there */
 size_t world_arrived(struct world *w, size_t index); /* how often, at the last look */
 void world_arrival_add(struct world *w, pr_id id, pr_slice payload);
+/* The payload as it was sent, of an event in JSON. */
+void world_event_payload(const json_t *event, struct buf *ret);
 
 #endif
