@@ -245,6 +245,8 @@ TEST(exec_lines_answer_in_words)
         { "say:debug output", SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION },
         { "exit:3", SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION },
         { "", SEND_OK, 0 },
+        { "say:{\"reason\":\"rejected\",\"error\":\"bad\\u0000byte\"}", SEND_FAILED, PR_REASON_REJECTED },
+        { "say:{\"reason\":\"rejected\\u0000\"}", SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION },
     };
     world_init(&w, &harness_lines, 1);
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
@@ -255,6 +257,7 @@ TEST(exec_lines_answer_in_words)
         CHECK_EQ(w.results[i].reason, table[i].reason);
     }
     CHECK_EQ(w.results[2].retry_after_us, PR_MILLISECONDS(2500));
+    CHECK(strstr(w.results[9].error, "byte") != NULL); /* and what is behind the NUL is not lost either */
     CHECK_STR(w.results[7].code, "3");
     world_fini(&w);
 }

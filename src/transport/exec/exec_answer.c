@@ -125,33 +125,34 @@ void exec_judge_spawn(const char *program, int fault, uint64_t token, struct del
 
 /* ---- Lines ------------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *answer, const char *key)
+static pr_slice text_of(const json_t *answer, const char *key)
 {
-    const char *text = json_string_value(json_object_get(answer, key));
-    return text != NULL ? text : "";
+    const json_t *value = json_object_get(answer, key);
+    const char *text = json_string_value(value);
+    return text != NULL ? (pr_slice){ text, json_string_length(value) } : PR_STR("");
 }
 
 static bool is_about(const json_t *answer, const struct pr_message *m)
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(m->id, id);
-    return json_object_get(answer, "id") == NULL || strcmp(text_of(answer, "id"), id) == 0;
+    return json_object_get(answer, "id") == NULL || slice_eq_cstr(text_of(answer, "id"), id);
 }
 
 static bool judge_answer(const json_t *answer, const struct delivery *d, struct delivery_result *ret)
 {
-    const char *word = text_of(answer, "reason");
-    int reason = reason_parse(slice_from(word));
+    pr_slice word = text_of(answer, "reason");
+    int reason = reason_parse(word);
     double after_s = json_number_value(json_object_get(answer, "retry_after"));
 
-    if (!is_about(answer, d->message) || (word[0] != '\0' && reason == PR_REASON_NONE))
+    if (!is_about(answer, d->message) || (word.size > 0 && reason == PR_REASON_NONE))
         return false;
-    if (word[0] == '\0' && json_object_get(answer, "error") == NULL) {
+    if (word.size == 0 && json_object_get(answer, "error") == NULL) {
         result_ok(ret, d->token);
         return true;
     }
     result_failed(ret, d->token, SEND_FAILED, reason != PR_REASON_NONE ? reason : PR_REASON_HANDLER_EXCEPTION,
-                  text_of(answer, "code"), slice_from(text_of(answer, "error")));
+                  text_of(answer, "code").data, text_of(answer, "error"));
     if (after_s > 0)
         ret->retry_after_us =
             after_s < (double)EXEC_RETRY_AFTER_MAX_US / 1e6 ? (int64_t)(after_s * 1e6) : EXEC_RETRY_AFTER_MAX_US;
@@ -165,7 +166,8 @@ bool exec_judge_line(pr_slice line, const struct delivery *d, struct delivery_re
         result_ok(ret, d->token);
         return true;
     }
-    json_t *answer = json_loadb(line.data, line.size, 0, NULL);
+    /* A NUL in its text (\u0000) must not cost the reason beside it. */
+    json_t *answer = json_loadb(line.data, line.size, JSON_ALLOW_NUL, NULL);
     bool good = json_is_object(answer) && judge_answer(answer, d, ret);
     json_decref(answer);
     if (!good) {
