@@ -30,7 +30,8 @@
 #define ANSWER_PENDING (-1000) /* the engine has the verdict, the store not yet */
 
 struct claim {
-    struct map_node node; /* by token */
+    struct map_node node; /* by number */
+    uint64_t number;      /* the caller's name for it */
     uint64_t token;       /* the engine's name for it; the message is the engine's, too */
     bool judged;
     int answer; /* the engine writes it when the verdict is committed */
@@ -45,6 +46,8 @@ struct pr_worker {
     struct engine_setting setting;
     struct engine *engine;
     struct map claims;
+    uint64_t first; /* number of a claim; it is drawn, so that another worker's claims are none of ours */
+    uint64_t issued;
     bool lost;    /* the lease: all claims are void, and forgotten by the next call */
     bool changed; /* the store may have something new */
     char *name, *box;
@@ -57,16 +60,16 @@ static int64_t now_us(void)
 
 /* ---- Claims ------------------------------------------------------------------------------- */
 
-static uint64_t token_hash(uint64_t token)
+static uint64_t number_hash(uint64_t number)
 {
-    return token * UINT64_C(0x9e3779b97f4a7c15);
+    return number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static struct claim *claim_find(const struct pr_worker *w, uint64_t token)
+static struct claim *claim_find(const struct pr_worker *w, uint64_t number)
 {
-    for (struct map_node *n = map_first(&w->claims, token_hash(token)); n != NULL; n = map_next_same(n)) {
+    for (struct map_node *n = map_first(&w->claims, number_hash(number)); n != NULL; n = map_next_same(n)) {
         struct claim *c = MAP_ENTRY(n, struct claim, node);
-        if (c->token == token)
+        if (c->number == number)
             return c;
     }
     return NULL;
@@ -83,12 +86,19 @@ static struct claim *claim_new(struct pr_worker *w, uint64_t token)
     struct claim *c = calloc(1, sizeof *c);
     if (c == NULL)
         return NULL;
+    c->number = w->first + w->issued;
     c->token = token;
-    if (map_insert(&w->claims, &c->node, token_hash(token)) < 0) {
+    if (map_insert(&w->claims, &c->node, number_hash(c->number)) < 0) {
         free(c);
         return NULL;
     }
+    w->issued++;
     return c;
+}
+
+static bool was_handed_out(const struct pr_worker *w, uint64_t number)
+{
+    return number - w->first < w->issued;
 }
 
 static void hand_back(struct pr_worker *w, uint64_t token)
@@ -197,7 +207,11 @@ PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_wor
     if (w == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a worker");
     map_init(&w->claims);
-    int rc = worker_set(w, options, reterr);
+    int rc = random_bytes_os(&w->first, sizeof w->first);
+    if (rc < 0)
+        (void)error_set(reterr, rc, "the operating system gives no random numbers");
+    if (rc == PR_OK)
+        rc = worker_set(w, options, reterr);
     if (rc == PR_OK)
         rc = worker_connect(w, options->store_url, reterr);
     if (rc < 0) {
@@ -282,6 +296,7 @@ static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct p
     if (c == NULL || c->judged) /* not ours any more; or said before, in a call that failed */
         return PR_OK;
     struct pr_verdict v = *verdict;
+    v.claim = c->token;
     struct pr_message *effects = calloc(v.effect_count + 1, sizeof effects[0]);
     int rc = effects != NULL ? PR_OK : PR_ENOMEM;
     for (size_t i = 0; i < v.effect_count && rc == PR_OK; i++) {
@@ -317,7 +332,7 @@ static void answer(struct pr_worker *w, const struct pr_verdict *verdicts, size_
     for (size_t i = 0; i < count; i++) {
         struct claim *c = claim_find(w, verdicts[i].claim);
         if (answers != NULL)
-            answers[i] = c != NULL ? c->answer : PR_STALE;
+            answers[i] = c != NULL ? c->answer : was_handed_out(w, verdicts[i].claim) ? PR_STALE : PR_UNKNOWN;
         if (c != NULL)
             claim_free(w, c);
     }
@@ -329,13 +344,13 @@ static size_t take(struct pr_worker *w, struct pr_claimed *ret_claimed, size_t m
     size_t got = 0, count;
     while ((count = engine_take(w->engine, now_us(), 0, list, min_size(max - got, WORKER_TAKE_MAX))) > 0) {
         for (size_t i = 0; i < count; i++) {
-            if (claim_new(w, list[i]->token) == NULL) {
+            const struct claim *c = claim_new(w, list[i]->token);
+            if (c == NULL) {
                 hand_back(w, list[i]->token);
                 continue;
             }
-            ret_claimed[got++] = (struct pr_claimed){ .claim = list[i]->token,
-                                                      .message = list[i]->message,
-                                                      .attempt = list[i]->attempt };
+            ret_claimed[got++] =
+                (struct pr_claimed){ .claim = c->number, .message = list[i]->message, .attempt = list[i]->attempt };
         }
     }
     return got;

@@ -218,9 +218,17 @@ TEST(stale_verdicts_change_nothing_and_say_so)
     cycle(&f, verdicts, 4);
     CHECK_EQ(f.answers[0], PR_OK);
     CHECK_EQ(f.answers[1], PR_STALE);
-    CHECK_EQ(f.answers[2], PR_STALE);
+    CHECK_EQ(f.answers[2], PR_UNKNOWN); /* never handed out */
     CHECK_EQ(f.answers[3], PR_UNKNOWN);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 1);
+    cycle(&f, verdicts, 4); /* once more: those that were handed out have ended */
+    CHECK_EQ(f.answers[0], PR_STALE);
+    CHECK_EQ(f.answers[2], PR_UNKNOWN);
+    CHECK_EQ(f.answers[3], PR_STALE);
+    struct pr_verdict next = complete(&f.claimed[2]);
+    next.claim++; /* nobody has that yet */
+    cycle(&f, &next, 1);
+    CHECK_EQ(f.answers[0], PR_UNKNOWN);
     end(&f);
 }
 
