@@ -438,23 +438,68 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
     assert json.loads(place.ok("dead", "export")) == letter
 
 
+def schema_of(place, table):
+    """{column: (type, default or None, what fills it when nobody does: "", "required" or "drawn")}"""
+    if KIND == "sqlite":
+        return {name: (kind, default, "drawn" if pk or hidden else "required" if needed and default is None else "")
+                for _, name, kind, needed, default, pk, hidden in place.sql("PRAGMA table_xinfo(%s)" % table)}
+    rows = place.sql("SELECT column_name, data_type, is_nullable, is_identity = 'YES' OR is_generated = 'ALWAYS',"
+                     " coalesce(split_part(column_default, '::', 1), 'NULL')"
+                     " FROM information_schema.columns WHERE table_schema = '{s}' AND table_name = '%s'" % table)
+    return {name: (kind, None if default == "NULL" else default,
+                   "drawn" if drawn == "t" else "required" if nullable == "NO" and default == "NULL" else "")
+            for name, kind, nullable, drawn, default in rows}
+
+
+def told_type(word):
+    word = word.lower()
+    if KIND == "sqlite":
+        return {"blob or text": "BLOB", "time": "INTEGER", "0, 1": "INTEGER"}.get(word, word.upper())
+    return {"time": "timestamp with time zone"}.get(word, word)
+
+
+def here(cell):
+    """Of what is written as SQLite / PostgreSQL, or as one for both."""
+    parts = cell.split(" / ")
+    return (parts[KIND != "sqlite"] if len(parts) > 1 else parts[0]).strip()
+
+
+def default_is(told, default, filled):
+    told = told.split(":")[0].strip("` ")
+    if told == "required":
+        return filled == "required"
+    if told in ("drawn", "computed", "now", "a new UUIDv7"):
+        return filled == "drawn" or (default is not None and "(" in default)
+    if told == "false" and KIND == "sqlite":
+        told = "0"
+    return filled == "" and default == (None if told == "NULL" else told)
+
+
 def test_the_page_of_columns_is_true(place):
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "columns.md"), encoding="utf-8") as file:
         sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
     assert len(sections) == 7
+    box_types, checked = {}, 0
     for section in sections:
         table = re.findall(r"`(\w+)`", section.splitlines()[0])[KIND != "sqlite"]
-        told = set()
-        for row in (line.split(" | ") for line in section.splitlines() if line.startswith("| `")):
-            types = row[1].split(" / ") if len(row) > 2 else ["", ""]
-            if len(types) < 2 or types[KIND != "sqlite"].strip() != "-":
-                told.update(re.findall(r"`(\w+)`", row[0]))
-        if KIND == "sqlite":
-            there = {row[1] for row in place.sql("PRAGMA table_xinfo(%s)" % table)}
-        else:
-            there = {row[0] for row in place.sql("SELECT column_name FROM information_schema.columns WHERE table_schema = '{s}'"
-                                                 " AND table_name = '%s'" % table)}
-        assert told == there, (table, "only on the page: %s; only in the schema: %s" % (told - there, there - told))
+        is_box, there, told = box_types == {}, schema_of(place, table), set()
+        for row in (line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")):
+            word = here(row[1]) if len(row) > 2 else None  # views have no types of their own
+            if word == "-":
+                continue
+            for name in re.findall(r"`(\w+)`", row[0]):
+                told.add(name)
+                if word is None or name not in there:
+                    continue
+                kind, default, filled = there[name]
+                wanted = box_types[name] if word == "as in a box" else told_type(word)
+                assert kind in ((wanted, "") if word == "as in a box" else (wanted,)), (table, name, wanted, kind)
+                if is_box:
+                    box_types[name] = kind
+                    assert default_is(here(row[3]), default, filled), (table, name, row[3], default, filled)
+                checked += 1
+        assert told == set(there), (table, "only on the page: %s; only in the schema: %s" % (told - set(there), set(there) - told))
+    assert checked > 60, checked
 
 
 def test_the_view_of_messages_is_the_same_on_all_stores(place):
@@ -746,9 +791,9 @@ def test_the_record_tells_who_did_what(place):  # B202
 ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_thousand_that_wait", "a_filter_goes_on_past_what_another_took",
                "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
                "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads",
-               "why_names_the_head_however_much_stands_before_it",
-               "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now", "why_knows_what_has_ended",
-               "the_page_of_columns_is_true")
+               "why_names_the_head_however_much_stands_before_it", "the_page_of_columns_is_true",
+               "the_view_of_messages_is_the_same_on_all_stores",
+               "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now", "why_knows_what_has_ended")
 
 
 def main():
