@@ -305,6 +305,16 @@ def test_a_sender_may_prepare_its_transaction_while_a_relay_sleeps(place):  # B2
     sleeper.stdout.close()
 
 
+def test_what_the_readme_sends_first_arrives(place):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "README.md"), encoding="utf-8") as file:
+        block, = [b for b in re.findall(r"```sql\n(.*?)```", file.read(), flags=re.S) if "postrider.send(" in b]
+    assert "INSERT INTO postrider.outbox" in block
+    place.ok("init")
+    place.relay()
+    place.psql(block.replace("postrider.", "{s}.").replace("order.created", "first", 1).replace("order.created", "second", 1))
+    assert place.arrived("first", "second") == [b'{"total":42}', b'{"total":42}']
+
+
 def test_savepoints_copies_and_any_isolation_level_are_fine(place):  # B29
     place.ok("init")
     place.relay()
