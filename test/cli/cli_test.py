@@ -772,7 +772,33 @@ def a_lock_that_another_program_keeps_is_told(p):
     assert p.ok("status", "--json").json()[0]["health"] == "ok"
 
 
+@test
+def a_full_disk_is_told_with_what_became_of_the_message(p):
+    p.ok("init")
+    said = p.fails(5, "send", "--type", "t", env={"LD_PRELOAD": os.environ["FULL_DISK"], "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}).err
+    has(said, "Disk full: this message was not stored. Free some space and send it again; stored messages are safe.")
+    assert p.ok("list", "--json").json() == []
+    p.send("--type", "t")
+
+
+@test
+def who_runs_it_as_root_is_warned(p):
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    p.ok("init")
+    log = p.stop(wait_for_start(p))[1]
+    assert ("event=running_as_root" in log) == (os.geteuid() == 0), log
+    if os.geteuid() == 0:
+        has(log, "use a dedicated user")
+
+
 # ---- With the daemon ----
+
+
+def wait_for_start(p):
+    daemon = p.start()
+    wait_for(lambda: p.ok("instances", "--json").json(), "somebody delivers")
+    return daemon
+
 
 DAEMON_CONFIG = """
 store: sqlite:postrider.db
@@ -814,6 +840,67 @@ def run_delivers_and_stops_in_order(p):
     has(out, "hello-from-the-test")
     assert re.search(r"^http \d+$", out, re.M), out
     assert p.ok("status", "--json").json()[0]["instances"] == []
+
+
+@test
+def retries_that_are_used_up_are_not_called_poison(p):
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    p.ok("init")
+    tried = p.send("--type", "t", "--to", "down")
+    kills = p.send("--type", "t", "--to", "down")
+    p.sql("UPDATE outbox SET attempts = 99 WHERE row_id = 2")  # handed out, and nobody ever said what became of it
+    daemon = wait_for_start(p)
+    wait_for(lambda: len(p.ok("dead", "list", "--json").json()) == 2, "both are dead")
+    shown = [re.search(r"^cause +(.*)$", p.ok("dead", "show", id).out, re.M).group(1) for id in (tried, kills)]
+    assert shown == ["retries used up", "poison_message"], shown
+    p.stop(daemon)
+
+
+@test
+def what_is_over_the_limit_says_both_sizes_and_the_rules_are_asked(p):
+    p.write("postrider.yaml", DAEMON_CONFIG + """
+limits: {payload: 1KiB}
+rules: [{name: large, when: {reason: message_too_large}, then: park}]
+""")
+    p.ok("init")
+    id = p.send("--type", "t", "--to", "screen")
+    p.sql("UPDATE outbox SET payload = zeroblob(3000)")  # an application's INSERT knows no limit
+    daemon = wait_for_start(p)
+    wait_for(lambda: p.message(id)["state"] == "parked", "parked by the rule")
+    message = p.message(id)
+    assert message["reason"] == "message_too_large", message
+    has(message["error"], "the payload has 3000 bytes, limits.payload is 1024")
+    p.stop(daemon)
+
+
+@test
+def what_died_before_it_was_routed_has_a_line_in_status(p):
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    p.ok("init")
+    p.send("--type", "nowhere")
+    db = sqlite3.connect(os.path.join(p.path, "postrider.db"), timeout=DEADLINE_SECONDS)
+    db.execute("PRAGMA ignore_check_constraints = on")
+    db.execute("UPDATE outbox SET headers = 'no JSON'")
+    db.commit()
+    db.close()
+    daemon = wait_for_start(p)
+    line, = wait_for(lambda: [line for line in p.ok("status").out.splitlines() if "(not routed)" in line], "it is told")
+    assert line.split()[2:6] == ["-", "0", "1", "1"], line
+    p.stop(daemon)
+
+
+@test
+def a_breaker_that_opens_is_raised(p):
+    p.write("postrider.yaml", DAEMON_CONFIG.replace("breaker: off", "breaker: {after: 1}", 1) +
+            "watch: {every: 100ms, raise: {type: postrider.warning, to: screen}}\n")
+    p.ok("init")
+    for _ in range(3):
+        p.send("--type", "t", "--to", "down")
+    daemon = wait_for_start(p)
+    wait_for(lambda: any(e["name"] == "screen" and e["sent"] > 0 for e in p.ok("endpoints", "--json").json()), "it is raised")
+    out = p.stop(daemon)[0]
+    raised = [json.loads(line) for line in re.findall(r"(\{.*\"check\".*\})", out)]
+    assert [("breaker", "down")] == [(w["check"], w["about"]) for w in raised if w["check"] == "breaker"], out
 
 
 @test

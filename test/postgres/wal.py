@@ -406,6 +406,7 @@ def test_status_warns_before_the_log_piles_up_and_calls_it_an_error_beyond_the_l
     place.init(source=source)
     state, text = place.check(source=source)
     assert state == "warn" and "nobody reads" in text, text
+    assert "LAG (BYTES)" in place.command("status", source=source).stdout
     place.psql("SELECT pg_logical_emit_message(true, 'x', repeat('x', 1500000))")
     state, text = place.check(source=source)
     assert state == "error" and "over max_lag (1.0 MiB)" in text, text
