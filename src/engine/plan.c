@@ -252,6 +252,10 @@ static void forget_leaving(struct engine *e)
         e->endpoints[i].leaving = e->endpoints[i].leaving_bytes = 0;
 }
 
+/* What is read is there twice until it is in the window, and in the database's library once more: large messages come
+ * one at a time. */
+#define READ_BYTES_MAX ((size_t)16 << 20)
+
 static void plan_reads(struct engine *e, int64_t now_us)
 {
     struct cycle *c = &e->plan.cycle;
@@ -265,9 +269,9 @@ static void plan_reads(struct engine *e, int64_t now_us)
     count_leaving(e);
     c->restart_lanes = e->reading.restart_lanes;
     c->fresh_rows = fresh_rows(e, now_us);
-    c->fresh_bytes = max_size(
-        1,
-        (e->setting.window_bytes - min_size(e->window.bytes - e->window.leaving_bytes, e->setting.window_bytes)) / 2);
+    size_t room =
+        e->setting.window_bytes - min_size(e->window.bytes - e->window.leaving_bytes, e->setting.window_bytes);
+    c->fresh_bytes = max_size(1, min_size(room / 2, READ_BYTES_MAX));
     if (window_has_room(e))
         plan_due(e, now_us);
     plan_held(e, now_us);

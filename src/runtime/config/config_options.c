@@ -51,7 +51,7 @@ static const struct option limits_options[] = {
       .max = PR_PAYLOAD_MAX },
     { "in_flight", OPTION_COUNT, "10000", "Messages in memory at once, prefetched or in flight.",
       FIELD(config, in_flight_max), .min = 1, .max = 1000000 },
-    { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes.", FIELD(config, in_flight_bytes_max),
+    { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.", FIELD(config, in_flight_bytes_max),
       .min = MIB(1), .max = MIB(65536) },
 };
 static const struct option_section option_limits = { "limits", "Limits the memory, no matter how large the backlog is.",
