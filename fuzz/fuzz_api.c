@@ -1,5 +1,5 @@
 /* What comes in over HTTP, before anything is done with it: the line, the filter, who may, the messages in a body. */
-#include "ops/decode.h"
+#include "source/decode.h"
 
 #include "base/slice.h"
 #include "ops/api/authz.h"
@@ -51,15 +51,24 @@ static void check_body(struct arena *arena, pr_slice content_type, pr_slice head
     struct pr_message *messages = NULL;
     struct pr_error error = { 0 };
     size_t count = 0;
-    struct decode_input in = { .content_type = content_type, .body = body, .now_us = 1000000 };
+    struct decode_header headers[8];
+    struct decode_input in = { .content_type = content_type,
+                               .headers = headers,
+                               .prefix = "ce-",
+                               .is_percent_encoded = true,
+                               .body = body,
+                               .now_us = 1000000 };
     const struct decode_header usual[] = {
-        { "ce-specversion", "1.0" }, { "ce-id", "1" }, { "ce-type", "t" }, { "ce-source", "s" }
+        { PR_STR("ce-specversion"), PR_STR("1.0") },
+        { PR_STR("ce-id"), PR_STR("1") },
+        { PR_STR("ce-type"), PR_STR("t") },
+        { PR_STR("ce-source"), PR_STR("s") },
     };
     if (value != NULL && strncmp(name, "ce-", 3) == 0) {
         *value++ = '\0';
         for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
-            in.headers[in.header_count++] = usual[i];
-        in.headers[in.header_count++] = (struct decode_header){ name, value };
+            headers[in.header_count++] = usual[i];
+        headers[in.header_count++] = (struct decode_header){ slice_from(name), slice_from(value) };
     }
     int rc = decode_messages(&in, arena, &messages, &count, &error);
     FUZZ_CHECK(rc <= 0 && (rc == PR_OK) == (error.text[0] == '\0'));

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/time.h"
 #include "base/util.h"
 
 struct unit {
@@ -139,4 +140,14 @@ void size_format(int64_t bytes, char ret_text[DURATION_TEXT_SIZE])
     while (bytes == 0 ? size_units[i].factor != 1 : bytes % size_units[i].factor != 0)
         i++; /* ends at "B" */
     snprintf(ret_text, DURATION_TEXT_SIZE, "%" PRId64 "%s", bytes / size_units[i].factor, size_units[i].name);
+}
+
+bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us)
+{
+    int64_t span_us;
+    if (duration_parse(text, &span_us) == PR_OK) {
+        *ret_us = sign < 0 ? time_sub(now_us, span_us) : time_add(now_us, span_us);
+        return span_us >= 0;
+    }
+    return time_parse_rfc3339(text, ret_us) == PR_OK;
 }

@@ -14,6 +14,9 @@ PR_MUST_CHECK int duration_parse(pr_slice text, int64_t *ret_us);
  * when it is not negative and not INT64_MAX. */
 void duration_format(int64_t us, char ret_text[DURATION_TEXT_SIZE]);
 
+/* A duration from now ("5m"; sign < 0: ago), or RFC 3339. */
+bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us);
+
 /* "512", "512B", "10kB" or "10KB" (1000), "64KiB" (1024), MB MiB GB GiB TB TiB.
  * Fault PR_EINVAL; *ret_bytes untouched. */
 PR_MUST_CHECK int size_parse(pr_slice text, int64_t *ret_bytes);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/arena.h"
 #include "base/slice.h"
 #include "base/util.h"
 
@@ -164,4 +165,42 @@ bool url_has_password(const char *url)
             return true;
     }
     return false;
+}
+
+/* ---- Percent-encoding ---- */
+
+int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret)
+{
+    char *out = arena_alloc(arena, text.size + 1);
+    size_t size = 0;
+    if (out == NULL)
+        return PR_ENOMEM;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (c == '%') {
+            int high = text.size - i > 2 ? hex_value(text.data[i + 1]) : -1;
+            int low = text.size - i > 2 ? hex_value(text.data[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return PR_EINVAL;
+            c = (char)(high << 4 | low);
+            i += 2;
+        } else if (c == '+' && plus) {
+            c = ' ';
+        }
+        if (c == '\0')
+            return PR_EINVAL;
+        out[size++] = c;
+    }
+    out[size] = '\0';
+    *ret = (pr_slice){ out, size };
+    return PR_OK;
 }

@@ -19,19 +19,32 @@ void id_make(int64_t unix_ms, const uint8_t random[10], pr_id *ret_id)
     b[8] = (uint8_t)(0x80 | (b[8] & 0x3f)); /* the RFC's variant */
 }
 
-void id_from_name(pr_id space, pr_slice name, pr_id *ret_id)
+/* The first 16 bytes of the digest of three parts, as a UUID of this version. */
+static void digest_id(const EVP_MD *kind, const pr_slice parts[3], unsigned version, pr_id *ret_id)
 {
     uint8_t hash[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool done = context != NULL && EVP_DigestInit_ex(context, EVP_sha1(), NULL) == 1 &&
-                EVP_DigestUpdate(context, space.bytes, sizeof(space.bytes)) == 1 &&
-                EVP_DigestUpdate(context, name.data, name.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
+    bool done = context != NULL && EVP_DigestInit_ex(context, kind, NULL) == 1;
 
-    ASSERT(done); /* only without memory, or with a library that lacks SHA-1 */
+    for (int i = 0; done && i < 3; i++)
+        done = EVP_DigestUpdate(context, parts[i].data, parts[i].size) == 1;
+    ASSERT(done && EVP_DigestFinal_ex(context, hash, NULL) == 1); /* only without memory, or without this digest */
     EVP_MD_CTX_free(context);
     memcpy(ret_id->bytes, hash, sizeof(ret_id->bytes));
-    ret_id->bytes[6] = (uint8_t)(0x50 | (hash[6] & 0x0f)); /* version 5 */
+    ret_id->bytes[6] = (uint8_t)(version << 4 | (hash[6] & 0x0f));
     ret_id->bytes[8] = (uint8_t)(0x80 | (hash[8] & 0x3f)); /* the RFC's variant */
+}
+
+void id_from_name(pr_id space, pr_slice name, pr_id *ret_id)
+{
+    const pr_slice parts[3] = { { (const char *)space.bytes, sizeof(space.bytes) }, name, { NULL, 0 } };
+    digest_id(EVP_sha1(), parts, 5, ret_id);
+}
+
+void id_from_event(pr_slice source, pr_slice id, pr_id *ret_id)
+{
+    const pr_slice parts[3] = { source, { "\n", 1 }, id };
+    digest_id(EVP_sha256(), parts, 8, ret_id);
 }
 
 /* Randomness in gulps: one system call per id would cost more than the id. */

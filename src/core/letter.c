@@ -48,6 +48,7 @@ static const struct field {
     { "payload", "data", FIELD_PAYLOAD, 0 },
     { "payload_base64", "data_base64", FIELD_BASE64, 0 },
     { NULL, "specversion", FIELD_VERSION, 0 },
+    { NULL, "postriderheaders", FIELD_TEXT, AT(headers) },
     { NULL, "time", FIELD_IGNORED, 0 },
     { NULL, "sequence", FIELD_IGNORED, 0 },
 };
@@ -170,23 +171,18 @@ static int read_member(void *arg, pr_slice quoted, pr_slice value)
 
 /* ---- The whole -------------------------------------------------------------------------------------- */
 
-/* Ids that are no UUIDs become UUIDv5 of the source, a newline and the id in this namespace. */
-static const pr_id NAMESPACE = { { 0x0e, 0x5a, 0x0c, 0x6f, 0x0b, 0x3c, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73, 0x74,
-                                   0x72, 0x64 } };
-
 static int settle_id(struct letter *l)
 {
+    if (l->is_cloud && l->m->source.size == 0)
+        return fail(l, PR_STR("source"), "is missing");
     if (l->id.size == 0)
         return l->is_cloud ? fail(l, PR_STR("id"), "is missing") : PR_OK;
     if (pr_id_parse(l->id, &l->m->id) == PR_OK)
         return PR_OK;
     if (!l->is_cloud)
         return fail(l, PR_STR("id"), "must be a UUID");
-    pr_slice name = arena_printf(l->arena, "%.*s\n%.*s", SLICE_ARGS(l->m->source), SLICE_ARGS(l->id));
-    if (name.data == NULL)
-        return error_set(l->reterr, PR_ENOMEM, "out of memory for a message");
-    id_from_name(NAMESPACE, name, &l->m->id);
-    json_key(&l->writer, "original_id");
+    id_from_event(l->m->source, l->id, &l->m->id);
+    json_key(&l->writer, "ce-id");
     json_slice(&l->writer, l->id);
     return PR_OK;
 }
@@ -223,6 +219,8 @@ static int settle_headers(struct letter *l)
         return error_set(l->reterr, PR_EINVAL, "the extension attributes have more than %d bytes", PR_HEADERS_MAX);
     if (!l->is_cloud || l->headers.size == 2)
         return PR_OK;
+    if (l->m->headers.size > 0)
+        return fail(l, PR_STR("postriderheaders"), "cannot be combined with extension attributes");
     l->m->headers = slice_dup(l->arena, buf_slice(&l->headers));
     return l->m->headers.data != NULL ? PR_OK : error_set(l->reterr, PR_ENOMEM, "out of memory for a message");
 }

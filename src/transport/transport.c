@@ -1,6 +1,7 @@
 #include "transport/transport.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -145,6 +146,13 @@ static bool is_written(const char *text)
 static bool is_put(const char *method)
 {
     return is_written(method) && strcmp(method, "POST") != 0;
+}
+
+struct endpoint_title endpoint_title(const struct endpoint_config *config)
+{
+    struct endpoint_title title;
+    snprintf(title.text, sizeof(title.text), "%s %s", config->role != NULL ? config->role : "endpoint", config->name);
+    return title;
 }
 
 int transport_check(const struct endpoint_config *config, struct pr_error *reterr)

@@ -35,6 +35,7 @@ struct network {
 /* What an endpoint's config says to its transport.  Borrowed until close. */
 struct endpoint_config {
     const char *name;
+    const char *role; /* what it is in faults; NULL: "endpoint" */
     const char *url;
     const char *source;      /* CloudEvents source when the message has none */
     const char *envelope;    /* binary, structured, batch, raw */
@@ -63,6 +64,12 @@ struct endpoint_config {
     struct log *log;
     int wake_fd; /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
 };
+
+/* "endpoint orders", for faults. */
+struct endpoint_title {
+    char text[160];
+};
+struct endpoint_title endpoint_title(const struct endpoint_config *config);
 
 enum transport_promise {
     TRANSPORT_ORDERED = 1, /* keeps the order of submission per stream: several of one stream may be out */

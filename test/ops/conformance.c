@@ -6,7 +6,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
-#include "ops/decode.h"
+#include "source/decode.h"
 
 #define EVENT(members)                                                                                                 \
     "{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"io.cloudevents.test\",\"source\":\"/x\"" members "}"
@@ -123,13 +123,16 @@ TEST(conformance_requests_by_http)
     size_t count;
     arena_init(&arena, 1024);
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
+        const struct decode_header headers[] = { { PR_STR("ce-specversion"), PR_STR("1.0") },
+                                                 { PR_STR("ce-type"), PR_STR("com.example.someevent") },
+                                                 { PR_STR("ce-time"), PR_STR("2018-04-05T03:56:24Z") },
+                                                 { PR_STR("ce-id"), PR_STR("1234-1234-1234") },
+                                                 { PR_STR("ce-source"), PR_STR("/mycontext/subcontext") } };
         struct decode_input in = { .content_type = slice_from(types[i]),
-                                   .headers = { { "ce-specversion", "1.0" },
-                                                { "ce-type", "com.example.someevent" },
-                                                { "ce-time", "2018-04-05T03:56:24Z" },
-                                                { "ce-id", "1234-1234-1234" },
-                                                { "ce-source", "/mycontext/subcontext" } },
-                                   .header_count = 5,
+                                   .headers = headers,
+                                   .header_count = ARRAY_LENGTH(headers),
+                                   .prefix = "ce-",
+                                   .is_percent_encoded = true,
                                    .body = PR_STR("{\n    \"message\": \"Hello World!\"\n}") };
         CHECK_OK(decode_messages(&in, &arena, &m, &count, &error), &error);
         CHECK_EQ(count, 1);

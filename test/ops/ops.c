@@ -6,7 +6,7 @@
 #include "base/slice.h"
 #include "check.h"
 #include "ops/change.h"
-#include "ops/decode.h"
+#include "source/decode.h"
 #include "ops/api/events.h"
 #include "ops/api/authz.h"
 #include "ops/replay/pace.h"

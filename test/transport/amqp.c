@@ -442,7 +442,7 @@ TEST(amqp_says_when_a_port_does_not_speak_tls)
     char url[128];
     world_prepare(&w, &harness_amqp, 0);
     snprintf(url, sizeof(url), "amqps://127.0.0.1:%u/?key=sink", rabbitmq()->port);
-    faults_refused(&w, url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "check the port in the endpoint's url");
+    faults_refused(&w, url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "check the port in its url");
 }
 
 TEST(amqp_refuses_a_wrong_url)

@@ -118,7 +118,7 @@ test("a record's key is the stream", () => {
 // They get their messages first, and nobody else notices (I13).
 const broken = {
   refused: { url: "kafka://127.0.0.1:1/x", error: /127\.0\.0\.1:1/ },
-  lost: { url: "mqtt://nosuch.invalid/x?plain=true", error: /check the host in the endpoint's url/ },
+  lost: { url: "mqtt://nosuch.invalid/x?plain=true", error: /check the host in its url/ },
   missing: { url: "exec:/no/such/program", error: /No such file/ },
 };
 const waiting = () => ok("list", "--json").split("\n").filter(Boolean).map((line) => JSON.parse(line));

@@ -136,7 +136,7 @@ static void trouble_with_time(const struct harness *harness, const char *url)
     server_start(&stale);
     snprintf(begin, sizeof(begin), url, stale.port);
     snprintf(whole, sizeof(whole), "%sca=%s/old.pem", begin, stale.folder);
-    trouble(harness, whole, PR_REASON_TRANSPORT_UNAVAILABLE, "check ca in the endpoint's url");
+    trouble(harness, whole, PR_REASON_TRANSPORT_UNAVAILABLE, "check ca in its url");
     server_remove(&stale);
 }
 

@@ -356,7 +356,7 @@ TEST(redis_says_when_a_password_is_missing)
 TEST(redis_says_when_there_is_no_such_database)
 {
     prepare(0, "99?stream=sink");
-    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "", "check the database in the endpoint's url");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "", "check the database in its url");
 }
 
 TEST(redis_says_what_to_do_about_mistakes)

@@ -6,12 +6,13 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "ops/decode.h"
+#include "source/decode.h"
 #include "ops/endpoint.h"
 #include "ops/api/query.h"
 #include "ops/api/route.h"
 #include "runtime/runtime.h"
 
+#define API_HEADERS_MAX 64 /* of CloudEvents in a request */
 #define ANSWER_MAX (256u << 20) /* bytes: a page of the largest payloads is refused, not a reason to die */
 
 struct metrics;
@@ -24,6 +25,7 @@ struct api {
     pr_slice part; /* in the place of {id} or {name}, decoded */
     struct params params;
     struct decode_input input; /* content type and body; for messages the headers, too */
+    struct decode_header headers[API_HEADERS_MAX];
     json_t *json;              /* the body of BODY_JSON, an object; NULL: there is none */
     enum role role;
     pr_slice who; /* for the audit */

@@ -1,6 +1,5 @@
 #include "ops/api/query.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,43 +9,9 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "base/url.h"
 #include "base/utf8.h"
 #include "core/fingerprint.h"
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret)
-{
-    char *out = arena_alloc(arena, text.size + 1);
-    size_t size = 0;
-    if (out == NULL)
-        return PR_ENOMEM;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        if (c == '%') {
-            int high = text.size - i > 2 ? hex_digit(text.data[i + 1]) : -1;
-            int low = text.size - i > 2 ? hex_digit(text.data[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return PR_EINVAL;
-            c = (char)(high << 4 | low);
-            i += 2;
-        } else if (c == '+' && plus) {
-            c = ' ';
-        }
-        if (c == '\0')
-            return PR_EINVAL;
-        out[size++] = c;
-    }
-    out[size] = '\0';
-    *ret = (pr_slice){ out, size };
-    return PR_OK;
-}
 
 static int param_add(pr_slice pair, struct arena *arena, struct params *params, struct pr_error *reterr)
 {
@@ -116,16 +81,6 @@ pr_slice params_get(const struct params *params, const char *name)
         if (slice_eq_cstr(params->list[i].name, name))
             return params->list[i].value;
     return (pr_slice){ NULL, 0 };
-}
-
-bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us)
-{
-    int64_t span_us;
-    if (duration_parse(text, &span_us) == PR_OK) {
-        *ret_us = sign < 0 ? time_sub(now_us, span_us) : time_add(now_us, span_us);
-        return span_us >= 0;
-    }
-    return time_parse_rfc3339(text, ret_us) == PR_OK;
 }
 
 static bool number_parse(pr_slice text, uint64_t max, uint64_t *ret)
@@ -237,7 +192,7 @@ bool stream_mark_parse(pr_slice text, struct stream_mark *ret)
     }
     uint64_t place = 0;
     for (size_t i = 0; i < text.size && i < 16; i++) {
-        int digit = hex_digit(text.data[i]);
+        int digit = hex_value(text.data[i]);
         if (digit < 0)
             return false;
         place = place << 4 | (uint64_t)digit;

@@ -3,6 +3,8 @@
 #define OPS_QUERY_H
 
 #include "base/arena.h"
+#include "base/units.h"
+#include "base/url.h"
 #include "store/store.h"
 
 #define PARAMS_MAX 32
@@ -16,17 +18,12 @@ struct params {
     size_t count;
 };
 
-/* %41 and + become what they stand for.  Fault PR_EINVAL: a % without two digits, a NUL.  PR_ENOMEM. */
-PR_MUST_CHECK int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret);
 /* "a=1&b=2".  Fault PR_EINVAL (too many, twice the same, badly written), PR_ENOMEM. */
 PR_MUST_CHECK int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct pr_error *reterr);
 bool word_is_in(pr_slice name, const char *words); /* words are separated by blanks */
 /* PR_EINVAL: one of them is not among the known words. */
 PR_MUST_CHECK int params_check(const struct params *params, const char *known, struct pr_error *reterr);
 pr_slice params_get(const struct params *params, const char *name); /* empty: not there */
-
-/* "5m" ago or RFC 3339. */
-bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us);
 
 /* One member of a filter: box state endpoint type stream reason error fingerprint since until row limit after.
  * Outcome PR_UNKNOWN: there is none of this name.  Fault PR_EINVAL. */

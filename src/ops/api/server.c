@@ -114,11 +114,11 @@ static int fd_of(struct MHD_Connection *connection)
 static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     (void)kind;
-    struct decode_input *in = arg;
+    struct api *x = arg;
     bool wanted =
         strncasecmp(name, "ce-", 3) == 0 || strcasecmp(name, "traceparent") == 0 || strcasecmp(name, "tracestate") == 0;
-    if (wanted && value != NULL && in->header_count < DECODE_HEADERS_MAX)
-        in->headers[in->header_count++] = (struct decode_header){ name, value };
+    if (wanted && value != NULL && x->input.header_count < API_HEADERS_MAX)
+        x->headers[x->input.header_count++] = (struct decode_header){ slice_from(name), slice_from(value) };
     return MHD_YES;
 }
 
@@ -243,8 +243,11 @@ static void begin(struct server *s, struct request *r, struct MHD_Connection *co
         check_role(r);
     if (!r->refused)
         check_change(r, connection);
+    x->input.headers = x->headers;
+    x->input.prefix = "ce-";
+    x->input.is_percent_encoded = true;
     if (!r->refused && x->route->body == BODY_MESSAGES)
-        MHD_get_connection_values(connection, MHD_HEADER_KIND, collect_header, &x->input);
+        MHD_get_connection_values(connection, MHD_HEADER_KIND, collect_header, x);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------------ */

@@ -8,22 +8,14 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/slice.h"
+#include "base/url.h"
 #include "base/util.h"
 
 /* ---- Pieces ------------------------------------------------------------------------------------ */
 
 static int wrong(const struct endpoint_config *config, const char *what, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is not valid: %s", config->name, what);
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return error_set(reterr, PR_ECONFIG, "%s: the url is not valid: %s", endpoint_title(config).text, what);
 }
 
 /* Cut off what stands before the first of the marks (or everything); the mark itself is dropped. */
@@ -44,7 +36,7 @@ static int decode(const struct endpoint_config *config, pr_slice text, struct ar
     char *copy = arena_alloc(arena, text.size + 1);
     size_t size = 0;
     if (copy == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory for its url", config->name);
+        return error_set(reterr, PR_ENOMEM, "%s: out of memory for its url", endpoint_title(config).text);
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
         if (c == '%') {
@@ -159,7 +151,7 @@ static int unknown_param(const struct endpoint_config *config, pr_slice name, co
         memcpy(known + size, allowed[i], length - 1);
         size += length - 2;
     }
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: unknown parameter %.*s in the url; known are: %s", config->name,
+    return error_set(reterr, PR_ECONFIG, "%s: unknown parameter %.*s in the url; known are: %s", endpoint_title(config).text,
                      (int)min_size(name.size, 64), name.data, known[0] != '\0' ? known : "none");
 }
 
@@ -180,7 +172,7 @@ static int take_param(const struct endpoint_config *config, pr_slice text, const
         return unknown_param(config, param.name, allowed, reterr);
     for (i = 0; i < ret->param_count; i++)
         if (slice_eq(ret->params[i].name, param.name))
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has the parameter %s twice", config->name,
+            return error_set(reterr, PR_ECONFIG, "%s: the url has the parameter %s twice", endpoint_title(config).text,
                              param.name.data);
     if (ret->param_count == BROKER_PARAMS_MAX)
         return wrong(config, "it has too many parameters", reterr);
@@ -198,7 +190,7 @@ static int parse(const struct endpoint_config *config, unsigned default_port, si
         return wrong(config, "it is too long", reterr);
     rest = (pr_slice){ rest.data + scheme.size + 1, rest.size - scheme.size - 1 };
     if (!slice_starts_with(rest, PR_STR("//")))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is not valid: use %.*s://host", config->name,
+        return error_set(reterr, PR_ECONFIG, "%s: the url is not valid: use %.*s://host", endpoint_title(config).text,
                          SLICE_ARGS(scheme));
     rest = (pr_slice){ rest.data + 2, rest.size - 2 };
     if (memchr(rest.data, '#', rest.size) != NULL)
@@ -248,7 +240,7 @@ int broker_url_bool(const struct endpoint_config *config, const struct broker_ur
     *ret = slice_eq_cstr(value, "true");
     return *ret || slice_eq_cstr(value, "false")
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url must be true or false", config->name, name);
+               : error_set(reterr, PR_ECONFIG, "%s: %s in the url must be true or false", endpoint_title(config).text, name);
 }
 
 int broker_url_number(const struct endpoint_config *config, const struct broker_url *url, const char *name,
@@ -264,8 +256,8 @@ int broker_url_number(const struct endpoint_config *config, const struct broker_
                      ? number * 10 + (value.data[i] - '0')
                      : -1;
     if (number < least || number > most)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url must be a whole number from %lld to %lld",
-                         config->name, name, (long long)least, (long long)most);
+        return error_set(reterr, PR_ECONFIG, "%s: %s in the url must be a whole number from %lld to %lld",
+                         endpoint_title(config).text, name, (long long)least, (long long)most);
     *ret = number;
     return PR_OK;
 }
@@ -292,8 +284,8 @@ static int check_plain(const struct endpoint_config *config, const struct broker
         return rc;
     return error_set(
         reterr, PR_ECONFIG,
-        "endpoint %s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
-        config->name, url->scheme.data, other.data != NULL ? other.data : url->host.data);
+        "%s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
+        endpoint_title(config).text, url->scheme.data, other.data != NULL ? other.data : url->host.data);
 }
 
 int broker_url_check_file(const struct endpoint_config *config, const char *name, pr_slice file,
@@ -301,7 +293,7 @@ int broker_url_check_file(const struct endpoint_config *config, const char *name
 {
     if (file.size == 0 || access(file.data, R_OK) == 0)
         return PR_OK;
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s: %.*s cannot be read: %s", config->name, name,
+    return error_set(reterr, PR_ECONFIG, "%s: %s: %.*s cannot be read: %s", endpoint_title(config).text, name,
                      SLICE_ARGS(file), strerror(errno));
 }
 
@@ -310,10 +302,10 @@ int broker_url_check_wire(const struct endpoint_config *config, const struct bro
 {
     struct broker_tls files = broker_url_tls(config, url);
     if (!tls && files.ca.size + files.cert.size + files.key.size > 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key need TLS, and the url has none",
-                         config->name);
+        return error_set(reterr, PR_ECONFIG, "%s: ca, cert and key need TLS, and the url has none",
+                         endpoint_title(config).text);
     if (tls && files.key.size > 0 && files.cert.size == 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: key needs cert", config->name);
+        return error_set(reterr, PR_ECONFIG, "%s: key needs cert", endpoint_title(config).text);
     if (!tls)
         return check_plain(config, url, reterr);
     int rc = broker_url_check_file(config, "ca", files.ca, reterr);

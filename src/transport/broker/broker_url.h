@@ -53,9 +53,9 @@ struct broker_tls {
     pr_slice ca, cert, key;
 };
 /* What to do about the usual mistakes, to be added to what the other side says. */
-#define BROKER_LOGIN_ADVICE "check user and password in the endpoint's url"
-#define BROKER_HOST_ADVICE "check the host in the endpoint's url"
-#define BROKER_CERT_ADVICE "check ca in the endpoint's url, and when the certificate expires"
+#define BROKER_LOGIN_ADVICE "check user and password in its url"
+#define BROKER_HOST_ADVICE "check the host in its url"
+#define BROKER_CERT_ADVICE "check ca in its url, and when the certificate expires"
 /* When the other side ends the connection over TLS before it has said anything, and we have shown no certificate. */
 #define BROKER_NO_CERT_ADVICE "it may require a client certificate (cert)"
 #define BROKER_TLS_NO_CERT "it ended the connection over TLS: " BROKER_NO_CERT_ADVICE

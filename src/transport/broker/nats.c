@@ -454,9 +454,9 @@ static void take_info(struct jet *j, pr_slice text, bool is_last)
     else if (!headers)
         jet_failed(j, "it does not support headers: a server of version 2.2 or newer is needed");
     else if (tls && !has_tls)
-        jet_failed(j, "it does not support TLS: check tls in the endpoint's url");
+        jet_failed(j, "it does not support TLS: check tls in its url");
     else if (wants_tls && !tls)
-        jet_failed(j, "it requires TLS: set tls=true in the endpoint's url");
+        jet_failed(j, "it requires TLS: set tls=true in its url");
     else if (tls && !is_last)
         jet_failed(j, "it goes on in the clear where TLS begins");
     else if (!tls)

@@ -314,7 +314,7 @@ static void take_greeting(struct redis *r, const struct redis_answer *answer)
         if (reason == PR_REASON_REJECTED)
             reason = of_select ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
         snprintf(text, sizeof(text), "%.*s%s", (int)min_size(answer->text.size, 200), answer->text.data,
-                 reason == PR_REASON_DESTINATION_MISSING ? ": check the database in the endpoint's url" : "");
+                 reason == PR_REASON_DESTINATION_MISSING ? ": check the database in its url" : "");
         session_failed(&r->session, reason, "", text);
     } else if (--r->greetings == 0) {
         r->session.state = SESSION_UP;

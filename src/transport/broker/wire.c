@@ -30,7 +30,7 @@ static const char *tls_text(void)
 
 static int file_fault(const struct endpoint_config *config, const char *param, pr_slice file, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: the file of %s, %.*s: %s", config->name, param, SLICE_ARGS(file),
+    return error_set(reterr, PR_ECONFIG, "%s: the file of %s, %.*s: %s", endpoint_title(config).text, param, SLICE_ARGS(file),
                      tls_text());
 }
 
@@ -42,11 +42,11 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
     ERR_clear_error();
     w->tls = SSL_CTX_new(TLS_client_method());
     if (w->tls == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for TLS", config->name);
+        return error_set(reterr, PR_ENOMEM, "%s: no memory for TLS", endpoint_title(config).text);
     SSL_CTX_set_verify(w->tls, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(w->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (SSL_CTX_set_min_proto_version(w->tls, TLS1_2_VERSION) != 1)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name, tls_text());
+        return error_set(reterr, PR_ECONFIG, "%s: %s", endpoint_title(config).text, tls_text());
     if (files.ca.size > 0 ? SSL_CTX_load_verify_file(w->tls, files.ca.data) != 1
                           : SSL_CTX_set_default_verify_paths(w->tls) != 1)
         return file_fault(config, "ca", files.ca, reterr);
@@ -81,7 +81,7 @@ static bool tls_failed(struct wire *w, const char *otherwise)
     else
         snprintf(text, sizeof(text), "TLS: %.120s%s", ERR_peek_last_error() != 0 ? tls_text() : otherwise,
                  ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER
-                     ? ": it does not use TLS here; check the port in the endpoint's url"
+                     ? ": it does not use TLS here; check the port in its url"
                  : w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE
                                              : "");
     return failed_by(w, "tls", text);

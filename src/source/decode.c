@@ -1,10 +1,9 @@
-#include "ops/decode.h"
+#include "source/decode.h"
 
 #include <string.h>
 #include <strings.h>
 
 #include <jansson.h>
-#include <openssl/evp.h>
 
 #include "base/base64.h"
 #include "base/buf.h"
@@ -13,9 +12,13 @@
 #include "base/slice.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "ops/api/query.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "base/url.h"
+#include "core/id.h"
 #include "transport/cloudevents.h"
 
+#define ATTRIBUTE_NAME_MAX 64
 #define DATA_MAX (SIZE_MAX / 4) /* what is decoded is smaller than the body, which has a limit */
 
 bool json_is_shallow(pr_slice text)
@@ -49,6 +52,7 @@ bool media_type_is(pr_slice content_type, const char *media_type)
 /* ---- Attributes, wherever they came from -------------------------------------------------- */
 
 struct decoder {
+    const struct decode_input *in;
     struct arena *arena;
     int64_t now_us;
     struct pr_error *reterr;
@@ -63,23 +67,6 @@ struct decoder {
 static pr_slice keep(const struct decoder *d, pr_slice text)
 {
     return slice_dup(d->arena, text);
-}
-
-/* The same event of the same source has the same id, however often it comes. */
-static int id_from_text(pr_slice source, pr_slice text, pr_id *ret)
-{
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool done = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(context, source.data, source.size) == 1 && EVP_DigestUpdate(context, "\n", 1) == 1 &&
-                EVP_DigestUpdate(context, text.data, text.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
-    EVP_MD_CTX_free(context);
-    if (!done)
-        return PR_ENOMEM;
-    memcpy(ret->bytes, hash, sizeof ret->bytes);
-    ret->bytes[6] = (uint8_t)((ret->bytes[6] & 0x0f) | 0x80); /* version 8: our own */
-    ret->bytes[8] = (uint8_t)((ret->bytes[8] & 0x3f) | 0x80);
-    return PR_OK;
 }
 
 static int take_time(struct decoder *d, pr_slice name, pr_slice value, int64_t *ret)
@@ -108,12 +95,13 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
 #define X(column, attribute, ...) { attribute, &d->m->column },
                    SENDER_TEXTS(X)
 #undef X
-                       { "postriderdestination", &d->m->destination },
-                   { CLOUDEVENTS_HEADERS, &d->m->headers } };
+                       { CLOUDEVENTS_HEADERS, &d->m->headers },
+                   { "postriderdestination", &d->m->destination } };
+    size_t known = ARRAY_LENGTH(fields) - d->in->is_foreign; /* where it goes is for us to say */
     value = keep(d, value);
     if (value.data == NULL)
         return error_set(d->reterr, PR_ENOMEM, "out of memory for the message");
-    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
+    for (size_t i = 0; i < known; i++)
         if (slice_eq_cstr(name, fields[i].name)) {
             *fields[i].field = value;
             return PR_OK;
@@ -127,7 +115,7 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
             d->event_id = value;
         return PR_OK;
     }
-    if (slice_eq_cstr(name, "postriderdue"))
+    if (slice_eq_cstr(name, "postriderdue") && !d->in->is_foreign)
         return take_time(d, name, value, &d->m->due_us);
     if (slice_eq_cstr(name, "expirytime"))
         return take_time(d, name, value, &d->m->expires_us);
@@ -148,9 +136,8 @@ static int finish_event(struct decoder *d)
                          : m->source.size == 0 ? "source"
                                                : "id");
     if (d->event_id.size > 0) {
-        if (id_from_text(m->source, d->event_id, &m->id) != PR_OK)
-            return error_set(d->reterr, PR_ENOMEM, "out of memory for an id");
-        extension(d, PR_STR("ce-id"), d->event_id);
+        id_from_event(m->source, d->event_id, &m->id);
+        extension(d, PR_STR(DECODE_ORIGINAL_ID), d->event_id);
     }
     return PR_OK;
 }
@@ -298,27 +285,63 @@ static int structured(struct decoder *d, const json_t *event, struct pr_message 
     return rc == PR_OK && data != NULL && !json_is_null(data) ? take_data(d, data) : rc;
 }
 
-static int binary(struct decoder *d, const struct decode_input *in, struct pr_message *m)
+/* The name of the attribute that a header is, in the room for it; false: it is none. */
+static bool attribute_of(const struct decode_input *in, pr_slice header, char ret[ATTRIBUTE_NAME_MAX])
 {
+    const pr_slice prefix = slice_from(in->prefix);
+    bool is_trace = header.size == 11 && strncasecmp(header.data, "traceparent", 11) == 0;
+    is_trace |= header.size == 10 && strncasecmp(header.data, "tracestate", 10) == 0;
+    if (!is_trace && (header.size <= prefix.size || strncasecmp(header.data, prefix.data, prefix.size) != 0))
+        return false;
+    size_t skip = is_trace ? 0 : prefix.size, size = header.size - skip;
+    if (size >= ATTRIBUTE_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        char c = header.data[skip + i];
+        ret[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    }
+    ret[size] = '\0';
+    return is_attribute_name(slice_from(ret)) || !in->is_foreign;
+}
+
+static int take_header(struct decoder *d, const struct decode_header *h)
+{
+    char name[ATTRIBUTE_NAME_MAX];
+    pr_slice value = h->value;
+    if (!attribute_of(d->in, h->name, name)) {
+        if (!d->in->is_foreign)
+            return error_set(d->reterr, PR_EINVAL, "%.*s: the name is too long", (int)min_size(h->name.size, 60),
+                             h->name.data);
+        extension(d, h->name, value);
+        return PR_OK;
+    }
+    int rc = d->in->is_percent_encoded ? url_decode(h->value, false, d->arena, &value) : PR_OK;
+    if (rc < 0 || !utf8_valid(value))
+        return error_set(d->reterr, PR_EINVAL, "%.*s: not %sUTF-8", (int)min_size(h->name.size, 60), h->name.data,
+                         d->in->is_percent_encoded ? "percent-encoded " : "");
+    return take_event_attribute(d, slice_from(name), value);
+}
+
+/* The first of several with one name counts. */
+static bool came_before(const struct decode_input *in, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (slice_eq(in->headers[i].name, in->headers[index].name))
+            return true;
+    return false;
+}
+
+static int binary(struct decoder *d, struct pr_message *m)
+{
+    const struct decode_input *in = d->in;
     decoder_begin(d, m);
     for (size_t i = 0; i < in->header_count; i++) {
-        char name[64];
-        const char *key = in->headers[i].name;
-        pr_slice value;
-        bool trace = strcasecmp(key, "traceparent") == 0 || strcasecmp(key, "tracestate") == 0;
-        size_t skip = trace ? 0 : 3;
-        if (strlen(key) - skip >= sizeof name)
-            return error_set(d->reterr, PR_EINVAL, "%.60s: the name is too long", key);
-        for (size_t k = 0; k <= strlen(key) - skip; k++)
-            name[k] = (char)(key[skip + k] >= 'A' && key[skip + k] <= 'Z' ? key[skip + k] + 32 : key[skip + k]);
-        int rc = url_decode(slice_from(in->headers[i].value), false, d->arena, &value);
-        if (rc < 0 || !utf8_valid(value))
-            return error_set(d->reterr, PR_EINVAL, "%.60s: not percent-encoded UTF-8", key);
-        rc = take_event_attribute(d, slice_from(name), value);
+        int rc = came_before(in, i) ? PR_OK : take_header(d, &in->headers[i]);
         if (rc < 0)
             return rc;
     }
-    m->content_type = keep(d, in->content_type);
+    if (in->content_type.size > 0 || !in->is_foreign)
+        m->content_type = keep(d, in->content_type);
     m->payload = in->body;
     int rc = finish_event(d);
     return rc == PR_OK ? finish_headers(d) : rc;
@@ -456,10 +479,11 @@ static int by_json(struct decoder *d, const struct decode_input *in, decode_one 
     return rc;
 }
 
-static bool is_binary(const struct decode_input *in)
+bool decode_is_event(const struct decode_input *in)
 {
+    char name[ATTRIBUTE_NAME_MAX];
     for (size_t i = 0; i < in->header_count; i++)
-        if (strcasecmp(in->headers[i].name, "ce-specversion") == 0)
+        if (attribute_of(in, in->headers[i].name, name) && strcmp(name, "specversion") == 0)
             return true;
     return false;
 }
@@ -470,10 +494,10 @@ static int decode(struct decoder *d, const struct decode_input *in, struct pr_me
         return by_json(d, in, structured, true, ret, ret_count);
     if (media_type_is(in->content_type, CLOUDEVENTS_MEDIA_TYPE))
         return by_json(d, in, structured, false, ret, ret_count);
-    if (is_binary(in)) {
+    if (decode_is_event(in)) {
         *ret = arena_alloc_array(d->arena, 1, sizeof **ret);
         *ret_count = 1;
-        return *ret != NULL ? binary(d, in, *ret) : error_set(d->reterr, PR_ENOMEM, "out of memory for a message");
+        return *ret != NULL ? binary(d, *ret) : error_set(d->reterr, PR_ENOMEM, "out of memory for a message");
     }
     if (!media_type_is(in->content_type, "application/json"))
         return error_set(d->reterr, PR_EUNSUPPORTED,
@@ -482,10 +506,19 @@ static int decode(struct decoder *d, const struct decode_input *in, struct pr_me
     return by_json(d, in, plain, false, ret, ret_count);
 }
 
+int decode_event(const struct decode_input *in, struct arena *arena, struct pr_message *ret, struct pr_error *reterr)
+{
+    struct decoder d = { .in = in, .arena = arena, .now_us = in->now_us, .reterr = reterr };
+    buf_init(&d.headers, PR_HEADERS_MAX);
+    int rc = binary(&d, ret);
+    buf_fini(&d.headers);
+    return rc;
+}
+
 int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret, size_t *ret_count,
                     struct pr_error *reterr)
 {
-    struct decoder d = { .arena = arena, .now_us = in->now_us, .reterr = reterr };
+    struct decoder d = { .in = in, .arena = arena, .now_us = in->now_us, .reterr = reterr };
     buf_init(&d.headers, PR_HEADERS_MAX);
     int rc = decode(&d, in, ret, ret_count);
     buf_fini(&d.headers);

@@ -1,30 +1,41 @@
-/* decode.h - messages out of the body of a request: CloudEvents 1.0 (binary, structured, batch), or plain JSON.
+/* decode.h - messages out of the body of a request or of a broker's message: CloudEvents 1.0 (binary, structured, batch),
+ * or plain JSON.
  *
  * Plain JSON is {"type": ..., "payload": any JSON value} or "payload_text", "payload_base64"; and id, stream,
  * destination, source, subject, content_type, headers, correlation_id, causation_id, traceparent, tracestate, due_at,
  * expires_at.  CloudEvents ids are ids of ours when they are UUIDs; another id becomes one that is always the same
  * for the same source and id, and stays readable in the header ce-id. */
-#ifndef OPS_DECODE_H
-#define OPS_DECODE_H
+#ifndef SOURCE_DECODE_H
+#define SOURCE_DECODE_H
 
 #include "base/arena.h"
 #include "core/message.h"
 
 #define DECODE_MESSAGES_MAX 1000 /* in one batch */
-#define DECODE_HEADERS_MAX 64
 
 struct decode_header {
-    const char *name, *value;
+    pr_slice name, value;
 };
+
+#define DECODE_ORIGINAL_ID "ce-id" /* the header with an id that is no UUID */
 
 struct decode_input {
     pr_slice content_type;
-    struct decode_header
-        headers[DECODE_HEADERS_MAX]; /* those of the request whose names begin with ce- , traceparent, tracestate */
+    const struct decode_header *headers; /* attributes; of a broker's message its other headers, too */
     size_t header_count;
+    const char *prefix;      /* of attributes among the headers: "ce-", "ce_", ""; upper and lower case are one */
+    bool is_percent_encoded; /* so are the attributes' values, as HTTP has it */
+    bool is_foreign;         /* from a broker: other headers become the message's own, and it has no say in when and where
+                                   it is delivered */
     pr_slice body;
     int64_t now_us;
 };
+
+/* Is it a CloudEvent in binary mode? */
+bool decode_is_event(const struct decode_input *in);
+/* It is: the message.  Faults as below. */
+PR_MUST_CHECK int decode_event(const struct decode_input *in, struct arena *arena, struct pr_message *ret,
+                               struct pr_error *reterr);
 
 /* *ret lives in the arena; the body is borrowed.  Fault PR_EINVAL: the text names what is wrong; PR_ETOOBIG: too many;
  * PR_EUNSUPPORTED: no media type of these; PR_ENOMEM. */
