@@ -6,15 +6,23 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "source/broker/broker.h"
 
 #define REPEAT_US PR_SECONDS(60) /* a trouble that lasts is logged so often */
 
-static const struct source_ops *const kinds[] = {
+const char *const source_kind_names[SOURCE_KIND_COUNT] = {
+#define X(name, key) [SOURCE_##name] = (key),
+    SOURCE_KINDS(X)
+#undef X
+};
+
+static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_POSTGRES
     [SOURCE_TABLE] = &source_table,
     [SOURCE_WAL] = &source_wal,
-#else
-    [SOURCE_WAL] = NULL,
+#endif
+#ifdef POSTRIDER_REDIS
+    [SOURCE_REDIS] = &source_redis,
 #endif
 };
 
@@ -31,15 +39,27 @@ int source_needs_postgres(enum source_kind kind, const struct store *store, stru
     return error_set(reterr, PR_EUNSUPPORTED, "%s %s", why[kind], store->ops->scheme);
 }
 
+int source_check_url(enum source_kind kind, const char *url, struct arena *arena, const char **ret_name,
+                     struct pr_error *reterr)
+{
+    ASSERT(kind >= SOURCE_FIRST_WITH_URL && kind < SOURCE_KIND_COUNT);
+    if (kinds[kind] == NULL)
+        return error_set(reterr, PR_ECONFIG, "source %s: not built in; build with the option %s",
+                         source_kind_names[kind], source_kind_names[kind]);
+    return broker_check(kinds[kind]->broker, url, arena, ret_name, reterr);
+}
+
 int source_open(struct source *s, struct pr_error *reterr)
 {
-    int rc = source_needs_postgres(s->config->kind, s->store, reterr);
+    enum source_kind kind = s->config->kind;
+    int rc = kind < SOURCE_FIRST_WITH_URL ? source_needs_postgres(kind, s->store, reterr) : PR_OK;
     if (rc != PR_OK)
         return rc;
-    const struct source_ops *ops = kinds[s->config->kind];
-    ASSERT(ops != NULL);
+    const struct source_ops *ops = kinds[kind];
+    ASSERT(ops != NULL); /* source_check_url() */
     ASSERT(pthread_mutex_init(&s->lock, NULL) == 0);
-    s->status = (struct source_status){ .name = s->config->name, .kind = ops->kind, .box = s->config->box };
+    s->status =
+        (struct source_status){ .name = s->config->name, .kind = source_kind_names[kind], .box = s->config->box };
     rc = ops->open(s, &s->self, reterr);
     if (rc == PR_OK)
         s->ops = ops;
@@ -115,6 +135,15 @@ bool source_fine(struct source *s)
     s->status.state = SOURCE_RUNNING;
     ASSERT(pthread_mutex_unlock(&s->lock) == 0);
     return was_failing;
+}
+
+bool source_hold(struct source *s, bool is_held)
+{
+    ASSERT(pthread_mutex_lock(&s->lock) == 0);
+    bool is_news = s->status.is_held != is_held;
+    s->status.is_held = is_held;
+    ASSERT(pthread_mutex_unlock(&s->lock) == 0);
+    return is_news;
 }
 
 bool source_rest(int wake_fd, int64_t us)

@@ -1,5 +1,5 @@
 /* A source brings messages into a box other than by INSERT: from a table of another product, from the
- * server's log; a broker, a file or a request fits behind the same contract.
+ * server's log, from a broker or a file.
  *
  * A source has one thread, which runs it until it is woken.  It reads a batch, maps each message to a row,
  * stores the batch in one commit, and acknowledges it to where it came from.
@@ -22,16 +22,27 @@
 #include "source/wal/wal.h"
 #include "store/store.h"
 
+/*    kind    key of the configuration, which is the kind for people, too */
+#define SOURCE_KINDS(X)                                                                                                \
+    X(TABLE, "table") /* an outbox table of another product */                                                         \
+    X(WAL, "wal")     /* the log of the store's server */                                                              \
+    X(REDIS, "redis") /* from here on each has a url */
+
 enum source_kind {
-    SOURCE_TABLE, /* an outbox table of another product */
-    SOURCE_WAL,   /* the log of the store's server */
+#define X(name, key) SOURCE_##name,
+    SOURCE_KINDS(X)
+#undef X
+        SOURCE_KIND_COUNT
 };
+#define SOURCE_FIRST_WITH_URL SOURCE_REDIS
+extern const char *const source_kind_names[SOURCE_KIND_COUNT];
 
 /* What the configuration says of one.  Borrowed until close. */
 struct source_config {
     enum source_kind kind;
-    const char *name; /* for people: the table, the prefix */
+    const char *name; /* for people: the table, the prefix, "redis:orders" */
     const char *box;
+    const char *urls[SOURCE_KIND_COUNT]; /* that of its kind; the others are empty */
     const char *preset;
     int64_t poll_us;        /* the longest pause between two looks */
     struct adoption table;  /* TABLE */
@@ -51,6 +62,7 @@ struct source_status {
     enum source_state state;
     int64_t progress_us;     /* when it committed last, by the monotonic clock; 0: never */
     struct pr_error trouble; /* code PR_OK: none */
+    bool is_held;            /* it does not read, since its box is full */
     struct source_counts {
         uint64_t stored, duplicates, dead; /* messages; ids that the box had already; dead letters */
     } counts;
@@ -58,8 +70,10 @@ struct source_status {
 
 struct source;
 
+struct broker_ops;
+
 struct source_ops {
-    const char *kind; /* as in the configuration */
+    const struct broker_ops *broker; /* for those with a url (broker/broker.h), else NULL */
 
     /* Looks whether it can work, as far as that is possible without reading.  Fault PR_ECONFIG: it cannot; the text
      * says why and what to do.  `source` stays where it is until close; *ret_self only on success. */
@@ -76,6 +90,11 @@ struct source {
     struct store *store;
     struct log *log;
     int64_t poll_min_us; /* the shortest pause between two looks */
+    /* Those with a url: */
+    const char *instance; /* who reads, where a broker wants to know */
+    size_t batch;         /* messages in one transaction at most */
+    size_t payload_max;
+    uint64_t waiting_max; /* a box with more rows than this gets no more of them */
 
     const struct source_ops *ops; /* NULL: it is not open */
     void *self;
@@ -84,6 +103,10 @@ struct source {
     int64_t logged_us; /* when the trouble was */
 };
 
+/* Is the url of a kind that has one right?  Its name for people is in the arena.  Fault PR_ECONFIG: the text says what is
+ * wrong, and never repeats the url; PR_ENOMEM. */
+PR_MUST_CHECK int source_check_url(enum source_kind kind, const char *url, struct arena *arena, const char **ret_name,
+                                   struct pr_error *reterr);
 PR_MUST_CHECK int source_open(struct source *source, struct pr_error *reterr);
 void source_run(struct source *source, int wake_fd);
 void source_close(struct source *source);                                        /* safe on one that is not open */
@@ -96,13 +119,15 @@ void source_moved(struct source *source, const struct source_counts *more);
 /* true: the log should hear of it, since it is new, another one, or has lasted for a while. */
 bool source_trouble(struct source *source, const struct pr_error *trouble);
 bool source_fine(struct source *source); /* true: the trouble has just ended */
+/* Its box is full, or no longer; true: that is news. */
+bool source_hold(struct source *source, bool is_held);
 /* true: woken. */
 bool source_rest(int wake_fd, int64_t us);
 /* Fault PR_EUNSUPPORTED: this kind needs another store. */
 PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr);
 
-#ifdef POSTRIDER_POSTGRES
+/* Those that are built in. */
 extern const struct source_ops source_table, source_wal;
-#endif
+extern const struct source_ops source_redis;
 
 #endif

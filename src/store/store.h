@@ -245,6 +245,7 @@ enum query_kind {
     QUERY_STREAMS,     /* filter: box, endpoint, stream; those that most wait behind first */
     QUERY_AUDIT,       /* the latest first; filter: since, until, limit, after (a number: what is before it) */
     QUERY_FAILING,     /* each box; near */
+    QUERY_ROWS,        /* how many rows filter.box has, of whatever state: total, at most filter.limit + 1 */
 };
 
 struct query {
@@ -286,7 +287,7 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     size_t audit_count;
     struct box_failing *failing;
     size_t failing_count;
-    uint64_t total;        /* at most COUNT_EXACT_MAX + 1 */
+    uint64_t total;        /* at most COUNT_EXACT_MAX + 1, where nobody asked for more */
     int64_t ended_from_us; /* ID: the ledger was looked at from then on only; 0: all of it */
     struct store_facts facts;
     int64_t now_us;

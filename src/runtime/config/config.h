@@ -103,6 +103,7 @@ struct config {
     int64_t payload_max; /* bytes */
     int in_flight_max;
     int64_t in_flight_bytes_max;
+    int waiting_max; /* rows of a box, before sources stop reading */
 
     struct retention retention;
 

@@ -53,6 +53,10 @@ static const struct option limits_options[] = {
       FIELD(config, in_flight_max), .min = 1, .max = 1000000 },
     { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.", FIELD(config, in_flight_bytes_max),
       .min = MIB(1), .max = MIB(65536) },
+    { "waiting", OPTION_COUNT, "100000",
+      "Messages that a box can hold before sources stop reading from brokers and files into it; they go on when it "
+      "holds fewer. Messages are never refused because of it.",
+      FIELD(config, waiting_max), .min = 1, .max = 100000000 },
 };
 static const struct option_section option_limits = { "limits", "Limits the memory, no matter how large the backlog is.",
                                                      SECTION(limits_options) };
@@ -378,7 +382,12 @@ static const struct option source_options[] = {
       "The log of the store's PostgreSQL server: inserts into boxes wake Postrider at once, and messages emitted with "
       "this prefix, `pg_logical_emit_message(true, 'PREFIX', ...)` or `'PREFIX:BOX'`, are stored. See doc/wal.md.",
       FIELD(source_config, wal.prefix) },
-    { "box", OPTION_TEXT, "outbox", "Box for its messages.", FIELD(source_config, box) },
+    { "redis", OPTION_TEXT, "",
+      "A Redis stream, read by a consumer group: `redis://host/?stream=orders&group=postrider`. For this and the "
+      "following keys see doc/brokers.md, \"Receiving\".",
+      FIELD(source_config, urls[SOURCE_REDIS]) },
+    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers and files: `inbox`.",
+      FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",
       FIELD(source_config, wal.slot) },
     { "publication", OPTION_TEXT, "", "wal: name of the publication. Default: the name of the slot.",
@@ -410,7 +419,8 @@ static const struct option source_options[] = {
 };
 const struct option_section option_source = {
     "sources",
-    "A list: tables whose rows are moved into a box, and the server's log. The keys from `id` to `order` name the "
+    "A list: tables whose rows are moved into a box, the server's log, brokers and files. The keys from `id` to "
+    "`order` name the "
     "columns that hold the parts of a message.\n"
     "A text can have alternatives: `type: header:event-type|kind|=unknown` is the member `event-type` of the\n"
     "headers, or else the column `kind`, or else this text. `postrider adopt --check` checks a table; see "

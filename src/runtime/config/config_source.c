@@ -193,6 +193,20 @@ static int check_table(const struct config_reader *reader, size_t number, struct
 
 /* ---- The log ------------------------------------------------------------------------------------ */
 
+static bool has_url(const struct source_config *source)
+{
+    return source->kind >= SOURCE_FIRST_WITH_URL;
+}
+
+/* By the key that it has: of two keys check_keys() complains. */
+static void find_kind(struct source_config *source)
+{
+    source->kind = source->wal.prefix[0] != '\0' ? SOURCE_WAL : SOURCE_TABLE;
+    for (int kind = SOURCE_FIRST_WITH_URL; kind < SOURCE_KIND_COUNT; kind++)
+        if (source->urls[kind][0] != '\0')
+            source->kind = (enum source_kind)kind;
+}
+
 bool config_source_has(const struct source_config *source, const char *option)
 {
     static const char *const wal[] = { "wal", "slot", "publication", "max_lag", "messages" };
@@ -200,6 +214,11 @@ bool config_source_has(const struct source_config *source, const char *option)
 
     if (strcmp(option, "box") == 0)
         return true;
+    if (has_url(source))
+        return strcmp(option, source_kind_names[source->kind]) == 0;
+    for (int kind = SOURCE_FIRST_WITH_URL; kind < SOURCE_KIND_COUNT; kind++)
+        if (strcmp(option, source_kind_names[kind]) == 0)
+            return false;
     for (size_t i = 0; i < ARRAY_LENGTH(wal); i++)
         is_for_wal |= strcmp(option, wal[i]) == 0;
     return is_for_wal == (source->wal.prefix[0] != '\0');
@@ -223,11 +242,33 @@ static int check_wal(const struct config_reader *reader, size_t number, struct s
         return config_fail(reader, node, "sources[%zu].wal: needs a PostgreSQL store", number);
     for (size_t i = 0; i < config->box_count; i++)
         boxes[i] = config->boxes[i].name;
-    source->kind = SOURCE_WAL;
     source->name = source->wal.prefix;
     source->wal.box = source->box;
     source->wal.boxes = boxes;
     source->wal.box_count = config->box_count;
+    return config_check_box(reader, &source->box, "sources", number);
+}
+
+/* ---- Brokers and files ---------------------------------------------------------------------------- */
+
+static int check_url(const struct config_reader *reader, size_t number, struct source_config *source,
+                     const struct node *entry)
+{
+    struct config *config = reader->config;
+    const struct node *node = place_of(config, &source->urls[source->kind], entry);
+    struct pr_error why;
+    int r = source_check_url(source->kind, source->urls[source->kind], &config->arena, &source->name, &why);
+
+    if (r == PR_ENOMEM)
+        return no_memory(reader);
+    if (r != PR_OK)
+        return config_fail(reader, node, "sources[%zu]: %s", number, why.text);
+    for (size_t i = 0; i < number; i++)
+        if (strcmp(config->sources[i].name, source->name) == 0)
+            return config_fail(reader, node, "sources[%zu].%s: %s is listed twice", number,
+                               source_kind_names[source->kind], source->name);
+    if (node_find(entry, "box") == NULL)
+        source->box = "inbox";
     return config_check_box(reader, &source->box, "sources", number);
 }
 
@@ -245,10 +286,10 @@ const struct wal_setting *config_wal(const struct config *config)
 static int check_keys(const struct config_reader *reader, size_t number, const struct source_config *source,
                       const struct node *entry)
 {
-    const char *kind = source->wal.prefix[0] != '\0' ? "wal" : "table";
+    const char *kind = source_kind_names[source->kind];
 
-    if (source->wal.prefix[0] == '\0' && source->table.table[0] == '\0')
-        return config_fail(reader, entry, "sources[%zu]: needs table or wal", number);
+    if (source->kind == SOURCE_TABLE && source->table.table[0] == '\0')
+        return config_fail(reader, entry, "sources[%zu]: needs table, wal or a broker such as redis", number);
     for (const struct node *c = entry->first; c != NULL; c = c->next)
         if (!config_source_has(source, c->key))
             return config_fail_at_key(reader, c, "sources[%zu].%s: unknown key in a source of kind %s", number, c->key,
@@ -298,12 +339,14 @@ int config_check_sources(const struct config_reader *reader)
 
     for (size_t i = 0; i < config->source_count; i++, entry = entry->next) {
         struct source_config *source = &config->sources[i];
+        find_kind(source);
         int r = check_keys(reader, i, source, entry);
         if (r == PR_OK)
             r = check_twice(reader, i, entry);
         if (r == PR_OK)
-            r = source->wal.prefix[0] != '\0' ? check_wal(reader, i, source, entry)
-                                              : check_table(reader, i, source, entry);
+            r = has_url(source)              ? check_url(reader, i, source, entry)
+                : source->kind == SOURCE_WAL ? check_wal(reader, i, source, entry)
+                                             : check_table(reader, i, source, entry);
         if (r != PR_OK)
             return r;
     }

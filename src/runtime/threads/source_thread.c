@@ -36,7 +36,14 @@ static int open_all(struct source_threads *t, const struct config *config, struc
         struct source_thread *one = &t->list[t->count];
         one->wake_fd = t->wake_fd;
         one->source = (struct source){
-            .config = &config->sources[t->count], .store = store, .log = log, .poll_min_us = config->poll_min_us
+            .config = &config->sources[t->count],
+            .store = store,
+            .log = log,
+            .poll_min_us = config->poll_min_us,
+            .instance = config->instance,
+            .batch = (size_t)config->batch,
+            .payload_max = (size_t)config->payload_max,
+            .waiting_max = (uint64_t)config->waiting_max,
         };
         rc = source_open(&one->source, reterr);
     }

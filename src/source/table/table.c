@@ -483,7 +483,6 @@ static void table_run(void *self, int wake_fd)
 }
 
 const struct source_ops source_table = {
-    .kind = "table",
     .open = table_open,
     .run = table_run,
     .close = table_close,

@@ -346,7 +346,6 @@ static int wal_open(struct source *source, void **ret_self, struct pr_error *ret
 }
 
 const struct source_ops source_wal = {
-    .kind = "wal",
     .open = wal_open,
     .run = wal_run,
     .close = wal_close,

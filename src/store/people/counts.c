@@ -187,3 +187,11 @@ int question_boxes(struct question *q)
     }
     return rc;
 }
+
+int question_rows(struct question *q)
+{
+    int64_t count = 0;
+    int rc = sql_number(q->sql, SQL_rows, q->query->filter.box, VALUES(V_INT(question_limit(q) + 1)), &count);
+    q->reply->total = (uint64_t)count;
+    return rc < 0 ? rc : PR_OK;
+}

@@ -203,6 +203,7 @@ int question_answer(struct question *q)
     case QUERY_INSTANCES: return instances(q);
     case QUERY_AUDIT: return audit(q);
     case QUERY_FAILING: return failing(q);
+    case QUERY_ROWS: return question_rows(q);
     case QUERY_FACTS: break;
     }
     return error_set(q->sql->reterr, PR_EINVAL, "there is no question of kind %d", (int)q->query->kind);

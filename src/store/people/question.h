@@ -54,6 +54,7 @@ PR_MUST_CHECK int question_ended(struct question *q, size_t capacity);
 PR_MUST_CHECK int question_dead_count(struct question *q);
 PR_MUST_CHECK int question_groups(struct question *q);
 PR_MUST_CHECK int question_boxes(struct question *q);
+PR_MUST_CHECK int question_rows(struct question *q);
 PR_MUST_CHECK int question_streams(struct question *q);
 PR_MUST_CHECK int question_breakers(struct question *q);
 

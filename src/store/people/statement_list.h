@@ -450,6 +450,11 @@ STATEMENT(fresh_newest,
            " WHERE due_at IS NULL AND held_by IS NULL"),
     POSTGRES(""))
 
+/* ?1: at most so many. */
+STATEMENT(rows,
+    SQLITE("SELECT count(*) FROM (SELECT 1 FROM \"{box}\" LIMIT ?1)"),
+    POSTGRES("SELECT count(*) FROM (SELECT FROM {box} LIMIT ?1) r"))
+
 /* ---- Streams -------------------------------------------------------------------------------------------------------------- */
 
 /* place, seq, stream, destination, story, since, parked, held in its stream, type, source, headers: as much of heads as their rank

@@ -1,0 +1,57 @@
+/* broker.h - what all sources at brokers have in common: when to read, to store, to acknowledge, to wait.
+ *
+ *     read a batch --> store it, one commit --> acknowledge it --> ...
+ *          ^                  |                     |
+ *          '---- pause <------'---- connection <----'          what is not acknowledged comes again
+ *
+ * A box that holds more than limits.waiting is left alone: the connection is closed until there is room. */
+#ifndef SOURCE_BROKER_H
+#define SOURCE_BROKER_H
+
+#include "source/broker/intake.h"
+#include "transport/broker/broker_url.h"
+
+#define BROKER_WAIT_US PR_SECONDS(5) /* the longest that receive waits for a first message */
+
+struct broker {
+    const struct broker_ops *ops;
+    struct source *source;
+    struct endpoint_config config; /* as the transports' modules want it */
+    struct arena arena;            /* of the url */
+    struct broker_url url;
+    struct intake intake;
+    void *self;
+    int64_t looked_us; /* when the box was counted; 0: never */
+    int64_t room;      /* rows that it could take then, without those that were stored since */
+};
+
+struct broker_ops {
+    const char *kind;
+    size_t size; /* of self, which is zeroed */
+    /* PR_OK or PR_ECONFIG, PR_ENOMEM. */
+    int (*parse)(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                 struct pr_error *reterr);
+    /* What it reads from, for people and for ids: "orders". */
+    pr_slice (*address)(const struct broker_url *url);
+
+    /* Does not connect.  After a fault self must still be safe to pass to close. */
+    int (*open)(void *self, struct broker *broker, struct pr_error *reterr);
+    void (*close)(void *self);
+    /* Connects where it is not, waits for a message (BROKER_WAIT_US at most, or until wake_fd is readable) and adds those
+     * that are there.  PR_OK, also without any; or a fault. */
+    int (*receive)(void *self, struct intake *in, int wake_fd, struct pr_error *reterr);
+    /* What was received is committed (S1).  A fault: the broker may not know it. */
+    int (*acknowledge)(void *self, struct pr_error *reterr);
+    /* Ends the connection; what was not acknowledged is to come again. */
+    void (*drop)(void *self);
+};
+
+PR_MUST_CHECK int broker_check(const struct broker_ops *ops, const char *url, struct arena *arena,
+                               const char **ret_name, struct pr_error *reterr);
+
+/* The methods of every source with a url. */
+int broker_open(struct source *source, const struct broker_ops *ops, void **ret_self, struct pr_error *reterr);
+void broker_run(void *self, int wake_fd);
+void broker_close(void *self);
+
+#endif

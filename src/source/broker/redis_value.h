@@ -1,0 +1,23 @@
+/* redis_value.h - an answer of RESP, the protocol of Redis, of any shape: what XREADGROUP is answered with is lists in lists. */
+#ifndef SOURCE_REDIS_VALUE_H
+#define SOURCE_REDIS_VALUE_H
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+
+#define REDIS_DEPTH_MAX 8 /* lists in lists */
+
+struct redis_value {
+    enum redis_shape { REDIS_TEXT, REDIS_NUMBER, REDIS_ERROR, REDIS_LIST, REDIS_NOTHING } shape;
+    pr_slice text;            /* TEXT, NUMBER, ERROR; borrowed from the bytes */
+    struct redis_value *list; /* LIST, in the arena */
+    size_t count;
+};
+
+/* The first value in these bytes: how many it has; 0: it is not whole yet.
+ * PR_EINVAL: that is not RESP, *reterr says why; PR_ENOMEM. */
+PR_MUST_CHECK ssize_t redis_value_read(pr_slice bytes, struct arena *arena, struct redis_value *ret,
+                                       struct pr_error *reterr);
+
+#endif

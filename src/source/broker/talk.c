@@ -1,0 +1,203 @@
+#include "source/broker/talk.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "source/source.h"
+#include "transport/delivery.h"
+
+#define TALK_READ_SIZE 65536
+#define TALK_SAY_US PR_SECONDS(5)
+
+static int64_t now(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+int talk_init(struct talk *t, const struct endpoint_config *config, const struct broker_url *url, bool tls,
+              struct pr_error *reterr)
+{
+    buf_init(&t->in, TALK_IN_MAX);
+    buf_init(&t->out, TALK_IN_MAX);
+    return wire_init(&t->wire, config, url, tls, reterr);
+}
+
+void talk_fini(struct talk *t)
+{
+    wire_fini(&t->wire);
+    buf_fini(&t->in);
+    buf_fini(&t->out);
+}
+
+void talk_drop(struct talk *t)
+{
+    wire_close(&t->wire);
+    buf_reset(&t->in);
+    buf_reset(&t->out);
+    t->used = t->written = 0;
+}
+
+static enum talk_end lost(struct talk *t)
+{
+    snprintf(t->why, sizeof(t->why), "%s", t->wire.why);
+    talk_drop(t);
+    return TALK_LOST;
+}
+
+/* ---- Connecting ------------------------------------------------------------------------------------ */
+
+static enum talk_end greet(struct talk *t, int wake_fd)
+{
+    int64_t until_us = now() + TALK_GREETING_US;
+    while (t->wire.state != WIRE_OPEN) {
+        if (source_rest(wake_fd, 0))
+            return TALK_WOKEN;
+        if (now() >= until_us) {
+            snprintf(t->why, sizeof(t->why), "%s:%u: no answer in time", t->wire.host, t->wire.port);
+            talk_drop(t);
+            return TALK_LOST;
+        }
+        if (wait_until(t->wire.fd, wire_events(&t->wire, false), wake_fd, clock_system(), until_us) &&
+            !wire_progress(&t->wire))
+            return lost(t);
+    }
+    t->heard_us = t->said_us = now();
+    return TALK_BYTES;
+}
+
+enum talk_end talk_connect(struct talk *t, int wake_fd)
+{
+    talk_drop(t);
+    return wire_connect(&t->wire) ? greet(t, wake_fd) : lost(t);
+}
+
+enum talk_end talk_secure(struct talk *t, int wake_fd)
+{
+    return wire_secure(&t->wire) ? greet(t, wake_fd) : lost(t);
+}
+
+/* ---- Bytes ------------------------------------------------------------------------------------------- */
+
+/* As much as the wire takes now. */
+static bool flush(struct talk *t)
+{
+    while (t->written < t->out.size || t->wire.held_size > 0) {
+        ssize_t rc = wire_write(&t->wire, t->out.data + t->written, t->out.size - t->written);
+        if (rc < 0)
+            return false;
+        if (rc == 0)
+            return true;
+        t->written += (size_t)rc;
+        t->said_us = now();
+    }
+    buf_reset(&t->out);
+    t->written = 0;
+    return true;
+}
+
+static bool has_bytes(const struct talk *t)
+{
+    return t->written < t->out.size;
+}
+
+enum talk_end talk_look(struct talk *t)
+{
+    char bytes[TALK_READ_SIZE];
+    if (buf_failed(&t->out) != 0) {
+        snprintf(t->why, sizeof(t->why), "no memory");
+        talk_drop(t);
+        return TALK_LOST;
+    }
+    if (!flush(t))
+        return lost(t);
+    ssize_t got = wire_read(&t->wire, bytes, sizeof(bytes));
+    if (got < 0)
+        return lost(t);
+    if (got == 0)
+        return TALK_TIMEOUT;
+    buf_add(&t->in, bytes, (size_t)got);
+    t->heard_us = now();
+    if (buf_failed(&t->in) == 0)
+        return TALK_BYTES;
+    snprintf(t->why, sizeof(t->why), "%s:%u: no memory for what it says", t->wire.host, t->wire.port);
+    talk_drop(t);
+    return TALK_LOST;
+}
+
+enum talk_end talk_wait(struct talk *t, int wake_fd, int64_t deadline_us)
+{
+    for (;;) {
+        enum talk_end end = talk_look(t);
+        if (end != TALK_TIMEOUT)
+            return end;
+        if (wake_fd >= 0 && source_rest(wake_fd, 0))
+            return TALK_WOKEN;
+        if (now() >= deadline_us)
+            return TALK_TIMEOUT;
+        (void)wait_until(t->wire.fd, wire_events(&t->wire, has_bytes(t)), wake_fd, clock_system(), deadline_us);
+    }
+}
+
+bool talk_say(struct talk *t)
+{
+    int64_t until_us = now() + TALK_SAY_US;
+    while (talk_is_open(t) && (has_bytes(t) || t->wire.held_size > 0)) {
+        if (!flush(t)) {
+            (void)lost(t);
+            return false;
+        }
+        if (now() >= until_us) {
+            snprintf(t->why, sizeof(t->why), "%s:%u: it does not read", t->wire.host, t->wire.port);
+            talk_drop(t);
+            return false;
+        }
+        if (has_bytes(t))
+            (void)wait_until(t->wire.fd, wire_events(&t->wire, true), -1, clock_system(), until_us);
+    }
+    return talk_is_open(t);
+}
+
+pr_slice talk_heard(const struct talk *t)
+{
+    return (pr_slice){ t->in.data + t->used, t->in.size - t->used };
+}
+
+void talk_understood(struct talk *t, size_t size)
+{
+    t->used += size;
+    ASSERT(t->used <= t->in.size);
+    if (t->used == t->in.size) {
+        buf_reset(&t->in);
+        t->used = 0;
+    } else if (t->used > TALK_READ_SIZE && t->used > t->in.size / 2) { /* rarely, so that it stays linear */
+        memmove(t->in.data, t->in.data + t->used, t->in.size - t->used);
+        buf_truncate(&t->in, t->in.size - t->used);
+        t->used = 0;
+    }
+}
+
+/* ---- Faults ------------------------------------------------------------------------------------------- */
+
+int talk_fault(struct talk *t, struct pr_error *reterr, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    talk_drop(t);
+    return error_set(reterr, PR_EIO, "%s:%u: %s", t->wire.host, t->wire.port, text);
+}
+
+int talk_ended(struct talk *t, enum talk_end end, struct pr_error *reterr)
+{
+    if (end == TALK_LOST)
+        return error_set(reterr, PR_EIO, "%s", t->why);
+    talk_drop(t);
+    if (end == TALK_WOKEN)
+        return error_set(reterr, PR_EBUSY, "it was told to stop");
+    return error_set(reterr, PR_EIO, "%s:%u: no answer in time", t->wire.host, t->wire.port);
+}

@@ -1,0 +1,207 @@
+/* redis as a source: the suite's other side, and what is redis's own. */
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../transport/server.h"
+#include "base/slice.h"
+#include "check.h"
+#include "world.h"
+
+static struct server server;
+
+static void server_gone(void)
+{
+    server_remove(&server);
+}
+
+/* A server that has just started loads its file first. */
+static redisReply *command(int count, const char **args, const size_t *sizes)
+{
+    int64_t until_us = clock_mono_us(clock_system()) + WAIT_US;
+    for (;;) {
+        redisContext *c = redisConnect("127.0.0.1", (int)server.port);
+        CHECK(c != NULL);
+        CHECK_EQ(c->err, 0);
+        redisReply *reply = redisCommandArgv(c, count, args, sizes);
+        redisFree(c);
+        CHECK(reply != NULL);
+        if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0)
+            return reply;
+        freeReplyObject(reply);
+        CHECK(clock_mono_us(clock_system()) < until_us);
+        usleep(2000);
+    }
+}
+
+static redisReply *ask(const char *text)
+{
+    char copy[256], *rest = copy;
+    const char *args[16];
+    int count = 0;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        args[count++] = word;
+    return command(count, args, NULL);
+}
+
+static void tell(const char *text)
+{
+    redisReply *reply = ask(text);
+    CHECK_STR(reply->type == REDIS_REPLY_ERROR ? reply->str : "", "");
+    freeReplyObject(reply);
+}
+
+static void redis_start(struct world *w)
+{
+    if (!server_is_installed("redis-server"))
+        SKIP("redis-server is not installed");
+    if (server.folder[0] == '\0') {
+        server_prepare(&server);
+        server_arg(&server, "redis-server");
+        server_arg(&server, "--port");
+        server_arg(&server, "%u", server.port);
+        server_arg(&server, "--bind");
+        server_arg(&server, "127.0.0.1");
+        server_arg(&server, "--appendonly");
+        server_arg(&server, "yes");
+        server_arg(&server, "--appendfsync");
+        server_arg(&server, "always");
+        server_arg(&server, "--dir");
+        server_arg(&server, "%s", server.folder);
+        atexit(server_gone);
+        server_start(&server);
+    }
+    tell("FLUSHALL");
+    snprintf(w->url, sizeof(w->url), "redis://127.0.0.1:%u/0?stream=orders", server.port);
+}
+
+static void redis_publish(struct world *w, const struct post *p)
+{
+    const char *args[128] = { "XADD", "orders", "*" };
+    size_t sizes[128] = { 4, 6, 1 };
+    static char names[POST_PAIRS_MAX][64];
+    int n = 3;
+    (void)w;
+    for (int i = 0; i < POST_PAIRS_MAX && p->attributes[i].name != NULL; i++) {
+        sizes[n] = (size_t)snprintf(names[i], sizeof(names[i]), "ce_%s", p->attributes[i].name);
+        args[n++] = names[i];
+        sizes[n] = p->attributes[i].value.size;
+        args[n++] = p->attributes[i].value.data;
+    }
+    for (int i = 0; i < POST_PAIRS_MAX && p->headers[i].name != NULL; i++) {
+        sizes[n] = strlen(p->headers[i].name);
+        args[n++] = p->headers[i].name;
+        sizes[n] = p->headers[i].value.size;
+        args[n++] = p->headers[i].value.data;
+    }
+    if (p->content_type != NULL) {
+        sizes[n] = 12;
+        args[n++] = "content-type";
+        sizes[n] = strlen(p->content_type);
+        args[n++] = p->content_type;
+    }
+    sizes[n] = 4;
+    args[n++] = "data";
+    sizes[n] = p->body.size;
+    args[n++] = p->body.data;
+    redisReply *reply = command(n, args, sizes);
+    CHECK_EQ(reply->type, REDIS_REPLY_STRING);
+    freeReplyObject(reply);
+}
+
+static void redis_restart(struct world *w)
+{
+    (void)w;
+    server_stop(&server, SIGTERM);
+    server_start(&server);
+}
+
+/* Pending ones, and those that nobody was given. */
+static int64_t redis_left(struct world *w)
+{
+    (void)w;
+    redisReply *pending = ask("XPENDING orders postrider"), *groups = ask("XINFO GROUPS orders");
+    int64_t count = pending->element[0]->integer;
+    char text[128] = "";
+    for (size_t i = 0; i + 1 < groups->element[0]->elements; i += 2)
+        if (strcmp(groups->element[0]->element[i]->str, "last-delivered-id") == 0)
+            snprintf(text, sizeof(text), "XRANGE orders (%s +", groups->element[0]->element[i + 1]->str);
+    redisReply *rest = ask(text);
+    count += (int64_t)rest->elements;
+    freeReplyObject(pending);
+    freeReplyObject(groups);
+    freeReplyObject(rest);
+    return count;
+}
+
+static const struct harness harness = {
+    .kind = "redis",
+    .is_positioned = true,
+    .has_headers = true,
+    .start = redis_start,
+    .publish = redis_publish,
+    .restart = redis_restart,
+    .left = redis_left,
+};
+const struct harness *const harness_here = &harness;
+
+/* ---- What is redis's own ------------------------------------------------------------------------------ */
+
+static struct world w;
+
+TEST(redis_takes_over_what_a_dead_consumer_has_not_acknowledged) /* B97 */
+{
+    world_init(&w);
+    tell("XGROUP CREATE orders postrider 0 MKSTREAM");
+    tell("XADD orders * data {}");
+    tell("XREADGROUP GROUP postrider dead COUNT 1 STREAMS orders >");
+    snprintf(w.url, sizeof(w.url), "redis://127.0.0.1:%u/0?stream=orders&claim=1s", server.port);
+    world_run(&w, 1000);
+    (void)world_rows(&w, 1);
+    world_stop(&w);
+    CHECK_EQ(redis_left(&w), 0);
+    world_fini(&w);
+}
+
+TEST(redis_entry_without_data_is_a_json_object_of_its_fields)
+{
+    world_init(&w);
+    tell("XADD orders * customer 7 total 5");
+    world_run(&w, 1000);
+    const struct pr_message *m = &world_rows(&w, 1)->listed[0].m;
+    CHECK_SLICE(m->payload, "{\"customer\":\"7\",\"total\":\"5\"}");
+    CHECK_SLICE(m->content_type, "application/json");
+    CHECK_SLICE(m->type, "orders");
+    CHECK_SLICE(m->headers, "");
+    world_fini(&w);
+}
+
+TEST(redis_stream_that_is_no_stream_is_told_and_what_to_do)
+{
+    world_init(&w);
+    tell("SET orders text");
+    world_run(&w, 1000);
+    WAIT_FOR(world_status(&w).state == SOURCE_FAILING);
+    CHECK(strstr(world_status(&w).trouble.text, "check stream in its url") != NULL);
+    tell("DEL orders");
+    tell("XADD orders * data {}");
+    (void)world_rows(&w, 1);
+    world_fini(&w);
+}
+
+TEST(redis_group_that_is_deleted_meanwhile_is_made_again)
+{
+    world_init(&w);
+    tell("XADD orders * data 1");
+    world_run(&w, 1000);
+    (void)world_rows(&w, 1);
+    tell("XGROUP DESTROY orders postrider");
+    tell("XADD orders * data 2");
+    (void)world_rows(&w, 2);
+    WAIT_FOR(world_status(&w).counts.duplicates == 1); /* it begins at the start */
+    world_fini(&w);
+}
