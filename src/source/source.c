@@ -24,6 +24,9 @@ static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_REDIS
     [SOURCE_REDIS] = &source_redis,
 #endif
+#ifdef POSTRIDER_NATS
+    [SOURCE_NATS] = &source_nats,
+#endif
 };
 
 int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr)

@@ -9,7 +9,7 @@
  *       a place in the log, an offset) is committed in the transaction of the rows before it.
  *   S2  What is read again is the same message: its id comes from the message, or from its position.
  *   S3  What is no message becomes a dead letter with its bytes, and is acknowledged.
- *   S4  A batch that the store refuses is not acknowledged; it is read again after a pause.
+ *   S4  A batch that the store refuses is not acknowledged; it is tried or read again after a pause.
  *   S5  At most a batch is in memory: a source that cannot store does not read on.
  *   S6  Trouble is reported, not returned, and tried again at a bounded rate; it ends the wait of nobody else. */
 #ifndef SOURCE_SOURCE_H
@@ -26,7 +26,8 @@
 #define SOURCE_KINDS(X)                                                                                                \
     X(TABLE, "table") /* an outbox table of another product */                                                         \
     X(WAL, "wal")     /* the log of the store's server */                                                              \
-    X(REDIS, "redis") /* from here on each has a url */
+    X(REDIS, "redis") /* from here on each has a url */                                                                \
+    X(NATS, "nats")
 
 enum source_kind {
 #define X(name, key) SOURCE_##name,
@@ -128,6 +129,6 @@ PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct stor
 
 /* Those that are built in. */
 extern const struct source_ops source_table, source_wal;
-extern const struct source_ops source_redis;
+extern const struct source_ops source_redis, source_nats;
 
 #endif

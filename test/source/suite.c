@@ -43,8 +43,7 @@ static void check_acknowledged(void)
 {
     if (w.runs)
         world_stop(&w);
-    if (w.harness->left(&w) >= 0)
-        CHECK_EQ(w.harness->left(&w), 0);
+    WAIT_FOR(w.harness->left(&w) <= 0); /* some brokers take their time to count */
 }
 
 TEST(an_event_arrives_once_with_every_attribute_and_every_byte) /* B97 */
@@ -156,7 +155,7 @@ TEST(an_id_of_the_broker_counts_where_the_message_has_none)
     world_fini(&w);
 }
 
-/* The process dies between commit and acknowledgement: to the broker that is the same. */
+/* It ends between commit and acknowledgement, as when the process dies: to the broker that is the same. */
 TEST(what_is_stored_and_not_acknowledged_comes_again_and_is_stored_once) /* B97 */
 {
     struct post p = event(ID, PR_STR("{}")), raw = { .body = PR_STR("{\"raw\":1}") };
@@ -167,7 +166,10 @@ TEST(what_is_stored_and_not_acknowledged_comes_again_and_is_stored_once) /* B97 
         publish(&raw);
     world_run(&w, PLENTY);
     WAIT_FOR(world_refusals() > 0);
+    world_stop(&w);
+    CHECK(w.harness->left(&w) < 0 || w.harness->left(&w) >= 1);
     world_mood(STORE_FINE);
+    world_run(&w, PLENTY);
     WAIT_FOR(world_status(&w).counts.duplicates + world_status(&w).counts.stored == 1u + w.harness->is_positioned);
     CHECK(world_status(&w).counts.duplicates > 0);
     (void)world_rows(&w, 1u + w.harness->is_positioned);
@@ -188,12 +190,26 @@ TEST(what_the_store_refuses_is_not_acknowledged_and_comes_again) /* B97 */
     CHECK_EQ(world_status(&w).state, SOURCE_FAILING);
     CHECK_STR(world_status(&w).trouble.text, "the store is in a bad mood");
     world_stop(&w);
-    if (w.harness->left(&w) >= 0)
-        CHECK_EQ(w.harness->left(&w), 3);
+    CHECK(w.harness->left(&w) < 0 || w.harness->left(&w) >= 3);
     world_mood(STORE_FINE);
     world_run(&w, PLENTY);
     (void)world_rows(&w, 3);
     WAIT_FOR(world_status(&w).state == SOURCE_RUNNING);
+    check_acknowledged();
+    world_fini(&w);
+}
+
+TEST(a_batch_whose_answer_is_lost_is_tried_again_and_stored_once_also_without_ids)
+{
+    struct post p = { .body = PR_STR("{}") };
+    world_init(&w);
+    world_mood(STORE_LOSES_ANSWER);
+    publish(&p);
+    world_run(&w, PLENTY);
+    WAIT_FOR(world_refusals() > 0);
+    world_mood(STORE_FINE);
+    WAIT_FOR(world_status(&w).counts.duplicates == 1);
+    (void)world_rows(&w, 1);
     check_acknowledged();
     world_fini(&w);
 }

@@ -52,6 +52,8 @@ static enum source_kind kind_of(const char *word)
 void world_init(struct world *w)
 {
     struct pr_error error = { 0 };
+    if (w->runs) /* a test before this one has failed */
+        world_fini(w);
     *w = (struct world){ .harness = harness_here };
     arena_init(&w->arena, 65536);
     world_mood(STORE_FINE);

@@ -386,6 +386,9 @@ static const struct option source_options[] = {
       "A Redis stream, read by a consumer group: `redis://host/?stream=orders&group=postrider`. For this and the "
       "following keys see doc/brokers.md, \"Receiving\".",
       FIELD(source_config, urls[SOURCE_REDIS]) },
+    { "nats", OPTION_TEXT, "",
+      "A stream of NATS JetStream, read by a durable consumer: `nats://host/?stream=ORDERS&consumer=postrider`.",
+      FIELD(source_config, urls[SOURCE_NATS]) },
     { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers and files: `inbox`.",
       FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",

@@ -11,6 +11,7 @@
 
 #define TROUBLE_FIRST_US PR_MILLISECONDS(100)
 #define TROUBLE_LAST_US PR_SECONDS(5)
+#define KEEP_BATCH_US PR_SECONDS(10)  /* shorter than brokers wait for an acknowledgement */
 #define LOOK_AGAIN_US PR_SECONDS(1)   /* while the box is full, and after it may have become so */
 #define LOOK_LATEST_US PR_SECONDS(10) /* others may fill it, too */
 
@@ -34,6 +35,20 @@ int broker_check(const struct broker_ops *ops, const char *url, struct arena *ar
     if (rc == PR_OK && (*ret_name = name_of(ops, parsed, arena)) == NULL)
         rc = error_set(reterr, PR_ENOMEM, "out of memory for the url of a source");
     return rc;
+}
+
+int broker_check_start(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
+{
+    pr_slice start = broker_url_param(url, "start", "first");
+    return slice_eq_cstr(start, "first") || slice_eq_cstr(start, "new")
+               ? PR_OK
+               : error_set(reterr, PR_ECONFIG, "%s: start in the url must be first or new",
+                           endpoint_title(config).text);
+}
+
+bool broker_starts_at_first(const struct broker_url *url)
+{
+    return slice_eq_cstr(broker_url_param(url, "start", "first"), "first");
 }
 
 int broker_open(struct source *source, const struct broker_ops *ops, void **ret_self, struct pr_error *reterr)
@@ -120,23 +135,43 @@ static void tell_held(struct broker *b, bool is_held)
 
 /* ---- The loop ----------------------------------------------------------------------------------------------- */
 
+static void tell_trouble(struct broker *b, const struct pr_error *error)
+{
+    if (source_trouble(b->source, error))
+        log_emit(b->source->log, LOG_ERROR, "source_failing", LOG_STR("source", b->source->config->name),
+                 LOG_STR("error", error->text));
+}
+
 /* It begins anew, after a pause that grows. */
 static int64_t trouble(struct broker *b, int wake_fd, int64_t pause_us, const struct pr_error *error)
 {
     b->ops->drop(b->self);
     if (source_rest(wake_fd, 0)) /* that is why */
         return 0;
-    if (source_trouble(b->source, error))
-        log_emit(b->source->log, LOG_ERROR, "source_failing", LOG_STR("source", b->source->config->name),
-                 LOG_STR("error", error->text));
+    tell_trouble(b, error);
     return min64(max64(2 * pause_us, TROUBLE_FIRST_US), TROUBLE_LAST_US);
 }
 
+/* S4.  For a while the batch is kept and tried again, so that a store that is back soon costs nobody a redelivery, which is
+ * late at some brokers and out of order at most. */
+static int store_batch(struct broker *b, int wake_fd, struct source_counts *counts, struct pr_error *reterr)
+{
+    int64_t until_us = clock_mono_us(clock_system()) + KEEP_BATCH_US, pause_us = TROUBLE_FIRST_US;
+    int rc;
+    while ((rc = intake_store(&b->intake, counts, reterr)) != PR_OK) {
+        tell_trouble(b, reterr);
+        if (clock_mono_us(clock_system()) >= until_us || source_rest(wake_fd, pause_us))
+            return rc;
+        pause_us = min64(2 * pause_us, TROUBLE_LAST_US);
+    }
+    return PR_OK;
+}
+
 /* S1: in this order. */
-static int pass_on(struct broker *b, struct pr_error *reterr)
+static int pass_on(struct broker *b, int wake_fd, struct pr_error *reterr)
 {
     struct source_counts counts;
-    int rc = intake_store(&b->intake, &counts, reterr);
+    int rc = store_batch(b, wake_fd, &counts, reterr);
     if (rc != PR_OK)
         return rc;
     FAILPOINT("source.after_commit");
@@ -163,7 +198,7 @@ static int64_t step(struct broker *b, int wake_fd, int64_t pause_us)
         rc = b->ops->receive(b->self, &b->intake, wake_fd, &error);
     }
     if (rc == PR_OK)
-        rc = intake_size(&b->intake) > 0 ? pass_on(b, &error) : b->ops->acknowledge(b->self, &error);
+        rc = intake_size(&b->intake) > 0 ? pass_on(b, wake_fd, &error) : b->ops->acknowledge(b->self, &error);
     if (rc != PR_OK)
         return trouble(b, wake_fd, pause_us, &error);
     if (source_fine(b->source))

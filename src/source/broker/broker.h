@@ -49,6 +49,12 @@ struct broker_ops {
 PR_MUST_CHECK int broker_check(const struct broker_ops *ops, const char *url, struct arena *arena,
                                const char **ret_name, struct pr_error *reterr);
 
+/* start= in a url says where a reader that the broker does not know yet begins: at the first message that is there
+ * ("first", the default), or with those that come from then on ("new"). */
+PR_MUST_CHECK int broker_check_start(const struct endpoint_config *config, const struct broker_url *url,
+                                     struct pr_error *reterr);
+bool broker_starts_at_first(const struct broker_url *url);
+
 /* The methods of every source with a url. */
 int broker_open(struct source *source, const struct broker_ops *ops, void **ret_self, struct pr_error *reterr);
 void broker_run(void *self, int wake_fd);

@@ -229,6 +229,8 @@ int intake_add(struct intake *in, const struct received *r, struct pr_error *ret
         return no_memory(in, reterr);
     if (rc != PR_OK)
         return bury(in, r, why.text, reterr);
+    if (pr_id_is_zero(m.id))
+        pr_id_new(&m.id); /* now: a batch that is stored twice is stored once */
     rc = copy(in, &m, &in->messages[in->count], reterr);
     in->count += rc == PR_OK;
     return rc;

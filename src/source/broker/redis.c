@@ -1,6 +1,6 @@
 /* redis: a consumer group reads a stream; an entry is acknowledged (XACK) when it is stored.
  *
- *   redis://user:password@host:6379/DB?stream=orders&group=postrider&consumer=NAME&start=0&claim=60s
+ *   redis://user:password@host:6379/DB?stream=orders&group=postrider&consumer=NAME&start=first&claim=60s
  *
  * What was read and not acknowledged stays pending for its consumer.  Ours are read first after every connection; those of
  * consumers that have not moved for `claim` are taken over (XAUTOCLAIM), since nobody else may come back for them.
@@ -80,7 +80,7 @@ static int redis_parse(const struct endpoint_config *config, struct arena *arena
     for (size_t i = 0; i < ret->path.size; i++)
         if (ret->path.data[i] < '0' || ret->path.data[i] > '9' || i == 4)
             return wrong(config, "only a database number can follow the host", reterr);
-    return PR_OK;
+    return broker_check_start(config, ret, reterr);
 }
 
 static pr_slice redis_address(const struct broker_url *url)
@@ -177,8 +177,8 @@ static int connect_now(struct redis *r, int wake_fd, struct pr_error *reterr)
         rc = expect(r, wake_fd, NULL, reterr);
     }
     if (rc == PR_OK) {
-        COMMAND(r, PR_STR("XGROUP"), PR_STR("CREATE"), r->stream, r->group, broker_url_param(u, "start", "0"),
-                PR_STR("MKSTREAM"));
+        COMMAND(r, PR_STR("XGROUP"), PR_STR("CREATE"), r->stream, r->group,
+                broker_starts_at_first(u) ? PR_STR("0") : PR_STR("$"), PR_STR("MKSTREAM"));
         rc = expect(r, wake_fd, "BUSYGROUP", reterr);
     }
     r->is_up = rc == PR_OK;

@@ -198,6 +198,6 @@ int talk_ended(struct talk *t, enum talk_end end, struct pr_error *reterr)
         return error_set(reterr, PR_EIO, "%s", t->why);
     talk_drop(t);
     if (end == TALK_WOKEN)
-        return error_set(reterr, PR_EBUSY, "it was told to stop");
+        return error_set(reterr, PR_EBUSY, "the source is being stopped");
     return error_set(reterr, PR_EIO, "%s:%u: no answer in time", t->wire.host, t->wire.port);
 }

@@ -45,14 +45,14 @@ enum talk_end talk_wait(struct talk *t, int wake_fd, int64_t deadline_us);
 /* Bytes that are there already, without waiting: TALK_TIMEOUT: none. */
 enum talk_end talk_look(struct talk *t);
 /* Says all that is in `out`, whoever wakes us: false: it is lost, or took too long. */
-PR_MUST_CHECK bool talk_say(struct talk *t);
+bool talk_say(struct talk *t);
 
 /* What came and is not understood; and how much of that is. */
 pr_slice talk_heard(const struct talk *t);
 void talk_understood(struct talk *t, size_t size);
 
 /* As a fault, with what the other side said; the connection is dropped. */
-PR_MUST_CHECK int talk_fault(struct talk *t, struct pr_error *reterr, const char *format, ...) PR_PRINTF(3, 4);
+int talk_fault(struct talk *t, struct pr_error *reterr, const char *format, ...) PR_PRINTF(3, 4);
 /* What an end other than bytes means to who cannot go on without them: PR_EIO.  Woken: PR_EBUSY, no trouble. */
 PR_MUST_CHECK int talk_ended(struct talk *t, enum talk_end end, struct pr_error *reterr);
 

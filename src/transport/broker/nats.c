@@ -18,14 +18,13 @@
 #include <strings.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/random.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "transport/cloudevents.h"
 #include "transport/envelope.h"
 #include "transport/broker/nats_answer.h"
-#include "transport/broker/nats_creds.h"
+#include "transport/broker/nats_greeting.h"
 #include "transport/broker/nats_message.h"
 #include "transport/broker/session.h"
 #include "transport/template.h"
@@ -55,8 +54,7 @@ struct jet {
 
     enum jet_stage stage;
     struct inbox inbox; /* empty without a connection */
-    char nonce[128];    /* what the server wants to be signed; empty: nothing */
-    int64_t payload_max;
+    struct nats_info info;
     char reply_to[JET_INBOX_SIZE]; /* the subject of our inbox, with a dot at its end */
     int64_t read_us;               /* when something last came */
     bool pinged;                   /* N1: and a PONG is to come that is about no message */
@@ -145,7 +143,7 @@ static void jet_drop(void *self)
     struct jet *j = self;
     j->stage = JET_INFO;
     j->inbox.size = 0;
-    j->nonce[0] = '\0';
+    j->info.nonce[0] = '\0';
     j->pinged = j->owes_pong = false;
 }
 
@@ -154,75 +152,22 @@ static void jet_failed(struct jet *j, const char *what)
     session_failed(&j->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
-static void put_member(struct json_writer *w, const char *key, pr_slice value)
-{
-    json_key(w, key);
-    json_slice(w, value);
-}
-
-/* PR_OK, PR_ENOMEM, or PR_EINVAL: the file of credentials is no good. */
-static int put_login(struct jet *j, struct json_writer *w, struct pr_error *reterr)
-{
-    const struct broker_url *url = &j->session.url;
-    pr_slice creds = broker_url_param(url, "creds", "");
-    int rc = PR_OK;
-    if (creds.size > 0) {
-        struct buf jwt, signature;
-        buf_init(&jwt, NATS_CREDS_MAX);
-        buf_init(&signature, 256);
-        rc = nats_creds_sign(creds.data, slice_from(j->nonce), &jwt, &signature, reterr);
-        put_member(w, "jwt", buf_slice(&jwt));
-        put_member(w, "sig", buf_slice(&signature));
-        buf_fini(&jwt);
-        buf_fini(&signature);
-    } else if (url->password.size > 0) {
-        put_member(w, "user", url->user);
-        put_member(w, "pass", url->password);
-    } else if (url->user.size > 0) {
-        put_member(w, "auth_token", url->user);
-    }
-    return rc;
-}
-
 /* INFO is here, and TLS when it is wanted. */
 static void put_connect(struct jet *j)
 {
-    static const struct {
-        const char *key;
-        bool value;
-    } flags[] = {
-        { "verbose", false }, { "pedantic", false }, { "echo", false }, { "headers", true }, { "no_responders", true }
-    };
     struct buf *bytes = &j->session.pipeline.bytes;
-    struct json_writer w;
     struct pr_error error = { 0 };
-
-    buf_reset(&j->json);
-    json_init(&w, &j->json);
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
-        json_key(&w, flags[i].key);
-        json_bool(&w, flags[i].value);
-    }
-    json_key(&w, "tls_required");
-    json_bool(&w, j->session.wire.tls != NULL);
-    json_key(&w, "protocol");
-    json_int(&w, 1);
-    put_member(&w, "lang", PR_STR("C"));
-    put_member(&w, "version", PR_STR(POSTRIDER_VERSION));
-    put_member(&w, "name", slice_from(j->session.config->name));
-    int rc = put_login(j, &w, &error);
-    json_end_object(&w);
+    int rc = nats_put_connect(bytes, &j->session.url, j->session.config->name, j->session.wire.tls != NULL,
+                              j->info.nonce, &error);
     if (rc == PR_EINVAL) {
         session_failed(&j->session, PR_REASON_UNAUTHORIZED, "", error.text);
         return;
     }
-    buf_addf(bytes, "CONNECT %s\r\n", buf_slice(&j->json).data);
     if (j->stores)
         buf_addf(bytes, "SUB %s* 1\r\n", j->reply_to);
     buf_add_cstr(bytes, "PING\r\n");
     j->stage = JET_PONG;
-    if (rc != PR_OK || buf_failed(&j->json) != 0 || buf_failed(bytes) != 0)
+    if (rc != PR_OK || buf_failed(bytes) != 0)
         jet_failed(j, "no memory");
 }
 
@@ -289,7 +234,7 @@ static void jet_begin(struct jet *j, const struct delivery *d)
         cloudevent_write_json(&j->json, d->message, j->session.config->source);
         data = buf_slice(&j->json);
     }
-    if ((int64_t)(j->headers.size + data.size) > j->payload_max) {
+    if ((int64_t)(j->headers.size + data.size) > j->info.payload_max) {
         jet_refuse(j, d, PR_REASON_MESSAGE_TOO_LARGE, JET_TOO_LARGE,
                    "the message is larger than the server's max_payload");
         return;
@@ -429,8 +374,7 @@ static void take_server_error(struct jet *j, pr_slice error)
         take_complaint(j, text);
         return;
     }
-    bool login = strncasecmp(text, "Authorization", 13) == 0 || strncasecmp(text, "User Authentication", 19) == 0 ||
-                 strncasecmp(text, "Account Authentication", 22) == 0 || strncasecmp(text, "Permissions", 11) == 0;
+    bool login = nats_error_is_login(text);
     session_failed(&j->session, login ? PR_REASON_UNAUTHORIZED : PR_REASON_TRANSPORT_UNAVAILABLE,
                    login ? JET_LOGIN_FAILED : "", text[0] != '\0' ? text : "an error without a word");
 }
@@ -440,23 +384,10 @@ static void take_info(struct jet *j, pr_slice text, bool is_last)
 {
     if (j->stage != JET_INFO)
         return;
-    json_t *info = json_loadb(text.data, text.size, 0, NULL);
-    const char *nonce = json_string_value(json_object_get(info, "nonce"));
-    bool headers = json_is_true(json_object_get(info, "headers"));
-    bool wants_tls = json_is_true(json_object_get(info, "tls_required"));
-    bool has_tls = wants_tls || json_is_true(json_object_get(info, "tls_available"));
     bool tls = j->session.wire.tls != NULL;
-    j->payload_max = json_integer_value(json_object_get(info, "max_payload"));
-    snprintf(j->nonce, sizeof(j->nonce), "%s", nonce != NULL ? nonce : "");
-    json_decref(info);
-    if (j->payload_max <= 0)
-        jet_failed(j, "its INFO is no good: max_payload is missing");
-    else if (!headers)
-        jet_failed(j, "it does not support headers: a server of version 2.2 or newer is needed");
-    else if (tls && !has_tls)
-        jet_failed(j, "it does not support TLS: check tls in its url");
-    else if (wants_tls && !tls)
-        jet_failed(j, "it requires TLS: set tls=true in its url");
+    const char *wrong = nats_info_read(text, tls, &j->info);
+    if (wrong != NULL)
+        jet_failed(j, wrong);
     else if (tls && !is_last)
         jet_failed(j, "it goes on in the clear where TLS begins");
     else if (!tls)

@@ -42,25 +42,27 @@ static unsigned status_of(pr_slice head)
 }
 
 /* MSG subject sid [reply] size, HMSG subject sid [reply] head-size size; and both behind the line. */
-static ssize_t read_message(pr_slice bytes, pr_slice line, size_t line_size, bool has_head, struct nats_answer *ret,
-                            struct pr_error *reterr)
+static ssize_t read_message(pr_slice bytes, size_t max, pr_slice line, size_t line_size, bool has_head,
+                            struct nats_answer *ret, struct pr_error *reterr)
 {
     pr_slice words[WORDS_MAX];
     size_t count = split(line, words), sizes = has_head ? 2 : 1;
     if (count < 2 + sizes || count > 3 + sizes || !slice_eq_cstr(words[1], "1"))
         return error_set(reterr, PR_EINVAL, "a message that is no good: \"%.*s\"", (int)min_size(line.size, 60),
                          line.data);
-    int64_t size = inbox_number(words[count - 1], NATS_ANSWER_MAX);
-    int64_t head = has_head ? inbox_number(words[count - 2], NATS_ANSWER_MAX) : 0;
-    if (size < 0 || head < 0 || head > size || line_size + (size_t)size + 2 > INBOX_SIZE)
-        return error_set(reterr, PR_EINVAL, "an answer of \"%.*s\" bytes, at most %d are read",
-                         (int)min_size(words[count - 1].size, 20), words[count - 1].data, NATS_ANSWER_MAX);
+    int64_t size = inbox_number(words[count - 1], (int64_t)max);
+    int64_t head = has_head ? inbox_number(words[count - 2], (int64_t)max) : 0;
+    if (size < 0 || head < 0 || head > size || line_size + (size_t)size + 2 > max + (INBOX_SIZE - NATS_ANSWER_MAX))
+        return error_set(reterr, PR_EINVAL, "an answer of \"%.*s\" bytes, at most %zu are read",
+                         (int)min_size(words[count - 1].size, 20), words[count - 1].data, max);
     if (bytes.size < line_size + (size_t)size + 2)
         return 0;
     const char *body = bytes.data + line_size;
     if (memcmp(body + size, "\r\n", 2) != 0)
         return error_set(reterr, PR_EINVAL, "an answer does not end where it said");
     ret->subject = words[0];
+    ret->reply = count == 3 + sizes ? words[2] : (pr_slice){ NULL, 0 };
+    ret->head = (pr_slice){ body, (size_t)head };
     ret->status = status_of((pr_slice){ body, (size_t)head });
     ret->data = (pr_slice){ body + head, (size_t)(size - head) };
     return (ssize_t)(line_size + (size_t)size + 2);
@@ -74,6 +76,11 @@ static pr_slice unquote(pr_slice text)
 }
 
 ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_error *reterr)
+{
+    return nats_answer_read_max(bytes, NATS_ANSWER_MAX, ret, reterr);
+}
+
+ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret, struct pr_error *reterr)
 {
     static const struct {
         const char *word;
@@ -93,7 +100,7 @@ ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_erro
         if (strlen(words[i].word) == word && strncasecmp(words[i].word, line.data, word) == 0) {
             *ret = (struct nats_answer){ .kind = words[i].kind };
             ret->text = words[i].kind == NATS_ERROR ? unquote(rest) : rest;
-            return words[i].kind == NATS_MESSAGE ? read_message(bytes, rest, size, words[i].has_head, ret, reterr)
+            return words[i].kind == NATS_MESSAGE ? read_message(bytes, max, rest, size, words[i].has_head, ret, reterr)
                                                  : (ssize_t)size;
         }
     return error_set(reterr, PR_EINVAL, "it does not speak NATS: \"%.*s\"", (int)min_size(word, 20), line.data);

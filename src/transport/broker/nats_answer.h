@@ -15,11 +15,15 @@ struct nats_answer {
     enum nats_kind kind;
     pr_slice text;          /* INFO: its JSON; ERROR: what is wrong, without quotes */
     pr_slice subject, data; /* MESSAGE */
+    pr_slice reply, head;   /* ... where an answer to it goes, and its headers as they came */
     unsigned status;        /* MESSAGE: of its header, 503: nobody listens; 0: it has none */
 };
 
 /* The first one in these bytes: how many it has; 0: it is not whole yet.
  * PR_EINVAL: that is not NATS, or too large; *reterr says why. */
 PR_MUST_CHECK ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_error *reterr);
+/* The same for who takes messages of up to so many bytes. */
+PR_MUST_CHECK ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret,
+                                           struct pr_error *reterr);
 
 #endif

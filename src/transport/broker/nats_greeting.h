@@ -1,0 +1,24 @@
+/* nats_greeting.h - how a connection to NATS begins: the server's INFO, and our CONNECT. */
+#ifndef TRANSPORT_NATS_GREETING_H
+#define TRANSPORT_NATS_GREETING_H
+
+#include "base/buf.h"
+#include "transport/broker/broker_url.h"
+
+struct nats_info {
+    int64_t payload_max;
+    char nonce[128]; /* what it wants to be signed; empty: nothing */
+};
+
+/* NULL, or why it will not do; tls: it is wanted. */
+const char *nats_info_read(pr_slice json, bool tls, struct nats_info *ret);
+
+/* CONNECT, with user, token or credentials of the url.  PR_OK, PR_ENOMEM (also in the buffer), or PR_EINVAL: the file of
+ * credentials is no good. */
+PR_MUST_CHECK int nats_put_connect(struct buf *b, const struct broker_url *url, const char *name, bool tls,
+                                   const char *nonce, struct pr_error *reterr);
+
+/* Is it an error about who we are? */
+bool nats_error_is_login(const char *text);
+
+#endif

@@ -1,0 +1,192 @@
+/* nats as a source: the suite's other side, and what is NATS's own. */
+#include <nats/nats.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../transport/server.h"
+#include "base/slice.h"
+#include "check.h"
+#include "transport/cloudevents.h"
+#include "world.h"
+
+static struct server server;
+
+static void server_gone(void)
+{
+    server_remove(&server);
+}
+
+struct asker {
+    natsConnection *connection;
+    jsCtx *stream;
+};
+
+static struct asker ask(void)
+{
+    struct asker a = { NULL, NULL };
+    char url[64];
+    snprintf(url, sizeof(url), "nats://127.0.0.1:%u", server.port);
+    CHECK_EQ(natsConnection_ConnectTo(&a.connection, url), NATS_OK);
+    CHECK_EQ(natsConnection_JetStream(&a.stream, a.connection, NULL), NATS_OK);
+    return a;
+}
+
+static void leave(struct asker *a)
+{
+    jsCtx_Destroy(a->stream);
+    natsConnection_Destroy(a->connection);
+}
+
+static void make_stream(void)
+{
+    struct asker a = ask();
+    jsStreamConfig config;
+    jsErrCode code = 0;
+    const char *subjects[] = { "orders.>" };
+    (void)js_DeleteStream(a.stream, "ORDERS", NULL, &code);
+    CHECK_EQ(jsStreamConfig_Init(&config), NATS_OK);
+    config.Name = "ORDERS";
+    config.Subjects = subjects;
+    config.SubjectsLen = 1;
+    config.Duplicates = 100 * 1000 * 1000; /* ns: the least; the suite sends ids twice, and means it */
+    CHECK_EQ(js_AddStream(NULL, a.stream, &config, NULL, &code), NATS_OK);
+    leave(&a);
+}
+
+static void nats_start(struct world *w)
+{
+    if (!server_is_installed("nats-server"))
+        SKIP("nats-server is not installed");
+    if (server.folder[0] == '\0') {
+        server_prepare(&server);
+        server_arg(&server, "nats-server");
+        server_arg(&server, "-a");
+        server_arg(&server, "127.0.0.1");
+        server_arg(&server, "-p");
+        server_arg(&server, "%u", server.port);
+        server_arg(&server, "-js");
+        server_arg(&server, "-sd");
+        server_arg(&server, "%s/data", server.folder);
+        atexit(server_gone);
+        server_start(&server);
+    }
+    make_stream();
+    snprintf(w->url, sizeof(w->url), "nats://127.0.0.1:%u/?stream=ORDERS", server.port);
+}
+
+static void set(natsMsg *m, const char *name, pr_slice value, bool is_encoded)
+{
+    char text[1024];
+    size_t size = value.size;
+    CHECK(size * 3 < sizeof(text));
+    if (is_encoded)
+        size = cloudevent_percent_encode(value, text);
+    else
+        memcpy(text, value.data, size);
+    text[size] = '\0';
+    CHECK_EQ(natsMsgHeader_Set(m, name, text), NATS_OK);
+}
+
+static void nats_publish(struct world *w, const struct post *p)
+{
+    struct asker a = ask();
+    natsMsg *m = NULL;
+    char name[80];
+    (void)w;
+    CHECK_EQ(natsMsg_Create(&m, "orders.new", NULL, p->body.data, (int)p->body.size), NATS_OK);
+    for (int i = 0; i < POST_PAIRS_MAX && p->attributes[i].name != NULL; i++) {
+        snprintf(name, sizeof(name), "ce-%s", p->attributes[i].name);
+        set(m, name, p->attributes[i].value, true);
+    }
+    for (int i = 0; i < POST_PAIRS_MAX && p->headers[i].name != NULL; i++)
+        set(m, p->headers[i].name, p->headers[i].value, false);
+    if (p->content_type != NULL)
+        set(m, "Content-Type", slice_from(p->content_type), false);
+    if (p->message_id != NULL)
+        set(m, "Nats-Msg-Id", slice_from(p->message_id), false);
+    jsErrCode code = 0;
+    int64_t until_us = clock_mono_us(clock_system()) + WAIT_US;
+    while (js_PublishMsg(NULL, a.stream, m, NULL, &code) != NATS_OK) { /* after a restart it takes a moment */
+        CHECK(clock_mono_us(clock_system()) < until_us);
+        usleep(20000);
+    }
+    natsMsg_Destroy(m);
+    leave(&a);
+}
+
+static void nats_restart(struct world *w)
+{
+    (void)w;
+    server_stop(&server, SIGTERM);
+    server_start(&server);
+}
+
+static int64_t nats_left(struct world *w)
+{
+    struct asker a = ask();
+    jsConsumerInfo *info = NULL;
+    jsErrCode code = 0;
+    (void)w;
+    CHECK_EQ(js_GetConsumerInfo(&info, a.stream, "ORDERS", "postrider", NULL, &code), NATS_OK);
+    int64_t count = info->NumAckPending + (int64_t)info->NumPending;
+    jsConsumerInfo_Destroy(info);
+    leave(&a);
+    return count;
+}
+
+static const struct harness harness = {
+    .kind = "nats",
+    .is_positioned = true,
+    .has_headers = true,
+    .has_ids = true,
+    .start = nats_start,
+    .publish = nats_publish,
+    .restart = nats_restart,
+    .left = nats_left,
+};
+const struct harness *const harness_here = &harness;
+
+/* ---- What is NATS's own ------------------------------------------------------------------------------- */
+
+static struct world w;
+
+TEST(nats_raw_message_has_its_subject_as_type)
+{
+    struct post p = { .body = PR_STR("{}") };
+    world_init(&w);
+    nats_publish(&w, &p);
+    world_run(&w, 1000);
+    CHECK_SLICE(world_rows(&w, 1)->listed[0].m.type, "orders.new");
+    world_fini(&w);
+}
+
+TEST(nats_stream_that_is_not_there_is_told_and_what_to_do)
+{
+    world_init(&w);
+    snprintf(w.url, sizeof(w.url), "nats://127.0.0.1:%u/?stream=NOSUCH", server.port);
+    world_run(&w, 1000);
+    WAIT_FOR(world_status(&w).state == SOURCE_FAILING);
+    CHECK(strstr(world_status(&w).trouble.text, "stream not found: check stream and consumer in its url") != NULL);
+    world_fini(&w);
+}
+
+TEST(nats_consumer_that_is_deleted_meanwhile_is_made_again)
+{
+    struct post p = { .body = PR_STR("1") };
+    jsErrCode code = 0;
+    world_init(&w);
+    nats_publish(&w, &p);
+    world_run(&w, 1000);
+    (void)world_rows(&w, 1);
+    struct asker a = ask();
+    CHECK_EQ(js_DeleteConsumer(a.stream, "ORDERS", "postrider", NULL, &code), NATS_OK);
+    leave(&a);
+    p.body = PR_STR("2");
+    nats_publish(&w, &p);
+    (void)world_rows(&w, 2);
+    WAIT_FOR(world_status(&w).counts.duplicates == 1); /* it begins at the start */
+    world_fini(&w);
+}
