@@ -18,14 +18,16 @@ const char *const source_kind_names[SOURCE_KIND_COUNT] = {
 
 static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_POSTGRES
-    [SOURCE_TABLE] = &source_table,
-    [SOURCE_WAL] = &source_wal,
+    [SOURCE_TABLE] = &source_table, [SOURCE_WAL] = &source_wal,
 #endif
 #ifdef POSTRIDER_REDIS
     [SOURCE_REDIS] = &source_redis,
 #endif
 #ifdef POSTRIDER_NATS
     [SOURCE_NATS] = &source_nats,
+#endif
+#ifdef POSTRIDER_MQTT
+    [SOURCE_MQTT] = &source_mqtt,
 #endif
 };
 

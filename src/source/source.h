@@ -27,7 +27,8 @@
     X(TABLE, "table") /* an outbox table of another product */                                                         \
     X(WAL, "wal")     /* the log of the store's server */                                                              \
     X(REDIS, "redis") /* from here on each has a url */                                                                \
-    X(NATS, "nats")
+    X(NATS, "nats")                                                                                                    \
+    X(MQTT, "mqtt")
 
 enum source_kind {
 #define X(name, key) SOURCE_##name,
@@ -129,6 +130,6 @@ PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct stor
 
 /* Those that are built in. */
 extern const struct source_ops source_table, source_wal;
-extern const struct source_ops source_redis, source_nats;
+extern const struct source_ops source_redis, source_nats, source_mqtt;
 
 #endif

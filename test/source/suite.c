@@ -9,6 +9,7 @@
 
 #define ID "0190163d-8694-739b-aea5-966c26f8ad91"
 #define PLENTY 1000000
+#define LAST 999999 /* of numbered messages */
 
 static struct world w;
 
@@ -43,7 +44,18 @@ static void check_acknowledged(void)
 {
     if (w.runs)
         world_stop(&w);
-    WAIT_FOR(w.harness->left(&w) <= 0); /* some brokers take their time to count */
+    if (w.harness->left(&w) >= 0) {
+        WAIT_FOR(w.harness->left(&w) == 0); /* some brokers take their time to count */
+        return;
+    }
+    struct post last = numbered(LAST); /* what comes again comes before it */
+    publish(&last);
+    world_run(&w, PLENTY);
+    WAIT_FOR(world_has(&w, last.body));
+    CHECK_EQ(world_status(&w).counts.stored, 1);
+    CHECK_EQ(world_status(&w).counts.duplicates, 0);
+    CHECK_EQ(world_status(&w).counts.dead, 0);
+    world_stop(&w);
 }
 
 TEST(an_event_arrives_once_with_every_attribute_and_every_byte) /* B97 */
@@ -246,7 +258,7 @@ TEST(what_cannot_be_decoded_is_a_dead_letter_with_its_bytes_and_is_acknowledged)
     world_run(&w, PLENTY); /* they do not come again */
     struct post last = numbered(1);
     publish(&last);
-    (void)world_rows(&w, 2);
+    WAIT_FOR(world_has(&w, last.body));
     (void)world_dead(&w, 3);
     world_fini(&w);
 }

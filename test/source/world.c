@@ -155,3 +155,15 @@ struct source_status world_status(struct world *w)
     source_status_get(&w->source, &status);
     return status;
 }
+
+bool world_has(struct world *w, pr_slice payload)
+{
+    struct query query = { .kind = QUERY_MESSAGES, .filter = { .box = PR_STR("inbox"), .state = -1, .limit = 5000 } };
+    struct query_reply reply = { 0 };
+    struct pr_error error = { 0 };
+    CHECK_OK(store_query(&w->store, &query, &w->arena, &reply, &error), &error);
+    for (size_t i = 0; i < reply.listed_count; i++)
+        if (slice_eq(reply.listed[i].m.payload, payload))
+            return true;
+    return false;
+}

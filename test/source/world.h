@@ -70,6 +70,7 @@ unsigned world_refusals(void); /* since the mood was set */
 /* Messages of the box in the order of its rows; waits until there are so many. */
 const struct query_reply *world_rows(struct world *w, size_t count);
 const struct query_reply *world_dead(struct world *w, size_t count);
+bool world_has(struct world *w, pr_slice payload); /* is there a row with it? */
 struct source_status world_status(struct world *w);
 
 /* Waits until it holds, with a deadline. */

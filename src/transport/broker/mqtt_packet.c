@@ -9,6 +9,9 @@
 
 #define HEAD_CONNECT 0x10
 #define HEAD_PUBLISH_QOS1 0x32
+#define HEAD_PUBACK 0x40
+#define HEAD_SUBSCRIBE 0x82
+#define SUBSCRIBE_OPTIONS 0x11 /* QoS 1, retained ones when it is new */
 #define HEAD_PING 0xC0
 #define HEAD_DISCONNECT 0xE0
 #define FLAG_RETAIN 0x01
@@ -19,6 +22,10 @@
 
 enum property {
     PROPERTY_CONTENT_TYPE = 3,
+    PROPERTY_RESPONSE_TOPIC = 8,
+    PROPERTY_CORRELATION = 9,
+    PROPERTY_SUBSCRIPTION = 11,
+    PROPERTY_EXPIRY = 17,
     PROPERTY_KEEPALIVE = 19,
     PROPERTY_RECEIVE_MAX = 33,
     PROPERTY_QOS_MAX = 36,
@@ -62,16 +69,25 @@ static void put_string(struct buf *b, pr_slice s)
 void mqtt_put_connect(struct buf *b, const struct mqtt_login *login)
 {
     bool named = login->user.size > 0, secret = named && login->password.size > 0;
-    unsigned flags = CONNECT_CLEAN | (named ? CONNECT_USER : 0) | (secret ? CONNECT_PASSWORD : 0);
+    bool is_kept = login->expiry_s > 0;
+    unsigned flags = (is_kept ? 0 : CONNECT_CLEAN) | (named ? CONNECT_USER : 0) | (secret ? CONNECT_PASSWORD : 0);
     struct buf rest;
     buf_init(&rest, 4 * MQTT_STRING_MAX);
     put_string(&rest, PR_STR("MQTT"));
     put_number(&rest, 5, 1);
     put_number(&rest, flags, 1);
     put_number(&rest, login->keepalive_s, 2);
-    put_varint(&rest, 5); /* the properties */
-    put_number(&rest, PROPERTY_PACKET_MAX, 1);
-    put_number(&rest, MQTT_ANSWER_MAX, 4);
+    if (is_kept) { /* what is too large for us would be thrown away by the broker: so no limit is told */
+        put_varint(&rest, 8);
+        put_number(&rest, PROPERTY_EXPIRY, 1);
+        put_number(&rest, login->expiry_s, 4);
+        put_number(&rest, PROPERTY_RECEIVE_MAX, 1);
+        put_number(&rest, login->receive_max, 2);
+    } else {
+        put_varint(&rest, 5); /* the properties */
+        put_number(&rest, PROPERTY_PACKET_MAX, 1);
+        put_number(&rest, MQTT_ANSWER_MAX, 4);
+    }
     put_string(&rest, login->client);
     if (named)
         put_string(&rest, login->user);
@@ -93,6 +109,23 @@ void mqtt_put_ping(struct buf *b)
 void mqtt_put_disconnect(struct buf *b)
 {
     put_number(b, HEAD_DISCONNECT << 8, 2);
+}
+
+void mqtt_put_subscribe(struct buf *b, uint16_t id, pr_slice filter)
+{
+    ASSERT(id != 0 && filter.size <= MQTT_STRING_MAX);
+    put_number(b, HEAD_SUBSCRIBE, 1);
+    put_varint(b, (uint32_t)(2 + 1 + 2 + filter.size + 1));
+    put_number(b, id, 2);
+    put_varint(b, 0); /* no properties */
+    put_string(b, filter);
+    put_number(b, SUBSCRIBE_OPTIONS, 1);
+}
+
+void mqtt_put_puback(struct buf *b, uint16_t id)
+{
+    put_number(b, HEAD_PUBACK << 8 | 2, 2);
+    put_number(b, id, 2);
 }
 
 void mqtt_put_content_type(struct buf *properties, pr_slice type)
@@ -299,4 +332,95 @@ ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_erro
     if (body.bad)
         return error_set(reterr, PR_EINVAL, "a packet that is no good, it begins with %u", (unsigned)head);
     return (ssize_t)whole;
+}
+
+/* ---- Messages ---------------------------------------------------------------------------------------------- */
+
+struct message_property {
+    uint32_t kind;
+    pr_slice name, value; /* name: of a user property */
+};
+
+/* One that a message can have. */
+static struct message_property take_message_property(struct cursor *c)
+{
+    struct message_property p = { .kind = take_varint(c) };
+    switch (p.kind) {
+    case 1 /* is it text */: p.value = take(c, 1); break;
+    case 2 /* expiry */: p.value = take(c, 4); break;
+    case PROPERTY_CONTENT_TYPE:
+    case PROPERTY_RESPONSE_TOPIC:
+    case PROPERTY_CORRELATION: p.value = take(c, take_number(c, 2)); break;
+    case PROPERTY_SUBSCRIPTION: (void)take_varint(c); break;
+    case 35 /* topic alias: we allow none */: c->bad = true; break;
+    case PROPERTY_USER:
+        p.name = take(c, take_number(c, 2));
+        p.value = take(c, take_number(c, 2));
+        break;
+    default: c->bad = true;
+    }
+    return p;
+}
+
+bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_value)
+{
+    struct cursor c = { *properties, false };
+    while (!c.bad && c.rest.size > 0) {
+        struct message_property p = take_message_property(&c);
+        *properties = c.rest;
+        if (p.kind == PROPERTY_USER && !c.bad) {
+            *ret_name = p.name;
+            *ret_value = p.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_publish(struct cursor *c, unsigned qos, struct mqtt_arrival *ret)
+{
+    ret->topic = take(c, take_number(c, 2));
+    ret->id = qos > 0 ? (uint16_t)take_number(c, 2) : 0;
+    ret->properties = take(c, take_varint(c));
+    ret->body = c->rest;
+    struct cursor inside = { ret->properties, c->bad };
+    while (!inside.bad && inside.rest.size > 0) {
+        struct message_property p = take_message_property(&inside);
+        if (p.kind == PROPERTY_CONTENT_TYPE)
+            ret->content_type = p.value;
+        else if (p.kind == PROPERTY_CORRELATION)
+            ret->correlation = p.value;
+    }
+    c->bad |= inside.bad || qos > 1 || (qos > 0 && ret->id == 0) || ret->topic.size == 0;
+}
+
+static void take_suback(struct cursor *c, struct mqtt_arrival *ret)
+{
+    (void)take_number(c, 2);
+    (void)take(c, take_varint(c));
+    ret->answer.code = (uint8_t)take_number(c, 1);
+}
+
+ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_error *reterr)
+{
+    struct cursor c = { bytes, false };
+    uint32_t kind = bytes.size > 0 ? (uint8_t)bytes.data[0] >> 4 : 0;
+    *ret = (struct mqtt_arrival){ .answer.kind = (enum mqtt_kind)kind };
+    if (kind != MQTT_PUBLISH && kind != MQTT_SUBACK)
+        return mqtt_answer_read(bytes, &ret->answer, reterr);
+    if (!has_head(bytes))
+        return 0;
+    uint32_t head = take_number(&c, 1), size = take_varint(&c);
+    if (c.bad)
+        return error_set(reterr, PR_EINVAL, "a packet without a length");
+    if (c.rest.size < size)
+        return 0;
+    size_t whole = bytes.size - c.rest.size + size;
+    struct cursor body = { { c.rest.data, size }, false };
+    if (kind == MQTT_PUBLISH)
+        take_publish(&body, head >> 1 & 3, ret);
+    else
+        take_suback(&body, ret);
+    return body.bad ? error_set(reterr, PR_EINVAL, "a packet that is no good, it begins with %u", (unsigned)head)
+                    : (ssize_t)whole;
 }

@@ -1,5 +1,5 @@
-/* mqtt_packet.h - packets of MQTT 5, as a client that only publishes needs them: written to a buffer, and read from bytes
- * that nobody has checked yet. */
+/* mqtt_packet.h - packets of MQTT 5, as a client needs them that publishes, or that subscribes once: written to a buffer, and
+ * read from bytes that nobody has checked yet. */
 #ifndef TRANSPORT_MQTT_PACKET_H
 #define TRANSPORT_MQTT_PACKET_H
 
@@ -17,6 +17,9 @@
 struct mqtt_login {
     pr_slice client, user, password; /* client empty: the broker makes a name; no user: no password */
     unsigned keepalive_s;
+    /* Of who subscribes; 0: a session begins clean, nothing is said about the others. */
+    uint32_t expiry_s;    /* the session is kept for so long after the connection, with what waits in it */
+    uint16_t receive_max; /* messages that may be out to us at once */
 };
 void mqtt_put_connect(struct buf *b, const struct mqtt_login *login);
 void mqtt_put_ping(struct buf *b);
@@ -35,6 +38,10 @@ struct mqtt_publish {
 size_t mqtt_publish_size(const struct mqtt_publish *p);
 void mqtt_put_publish(struct buf *b, const struct mqtt_publish *p);
 
+/* To one filter, QoS 1; retained messages only when the subscription is new. */
+void mqtt_put_subscribe(struct buf *b, uint16_t id, pr_slice filter);
+void mqtt_put_puback(struct buf *b, uint16_t id);
+
 /* Is it a string that MQTT can carry: UTF-8 without control characters, and not too long? */
 bool mqtt_is_string(pr_slice text);
 /* Can one publish to it?  It has no wildcard, and is a string. */
@@ -42,7 +49,14 @@ bool mqtt_is_topic(pr_slice topic);
 
 /* ---- Reading ---- */
 
-enum mqtt_kind { MQTT_CONNACK = 2, MQTT_PUBACK = 4, MQTT_PINGRESP = 13, MQTT_DISCONNECT = 14 };
+enum mqtt_kind {
+    MQTT_CONNACK = 2,
+    MQTT_PUBLISH = 3,
+    MQTT_PUBACK = 4,
+    MQTT_SUBACK = 9,
+    MQTT_PINGRESP = 13,
+    MQTT_DISCONNECT = 14
+};
 
 struct mqtt_answer {
     enum mqtt_kind kind;
@@ -58,5 +72,17 @@ struct mqtt_answer {
 /* The first packet in these bytes: how many it has; 0: it is not whole yet.
  * PR_EINVAL: that is no packet, or none that a broker may send to who subscribes to nothing; *reterr says why. */
 PR_MUST_CHECK ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_error *reterr);
+
+/* A message, borrowed from the bytes. */
+struct mqtt_arrival {
+    struct mqtt_answer answer; /* of which kind it is; SUBACK: code is that of the one filter */
+    pr_slice topic, body, content_type, correlation;
+    pr_slice properties; /* user properties among others, for mqtt_user_property() */
+    uint16_t id;         /* to be acknowledged; 0: QoS 0 */
+};
+/* The same for who has subscribed: PUBLISH and SUBACK, too. */
+PR_MUST_CHECK ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_error *reterr);
+/* The next user property, cut off from the properties; false: there are no more. */
+bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_value);
 
 #endif
