@@ -29,6 +29,9 @@ static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_MQTT
     [SOURCE_MQTT] = &source_mqtt,
 #endif
+#ifdef POSTRIDER_AMQP
+    [SOURCE_AMQP] = &source_amqp,
+#endif
 };
 
 int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr)

@@ -28,7 +28,8 @@
     X(WAL, "wal")     /* the log of the store's server */                                                              \
     X(REDIS, "redis") /* from here on each has a url */                                                                \
     X(NATS, "nats")                                                                                                    \
-    X(MQTT, "mqtt")
+    X(MQTT, "mqtt")                                                                                                    \
+    X(AMQP, "amqp")
 
 enum source_kind {
 #define X(name, key) SOURCE_##name,
@@ -130,6 +131,6 @@ PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct stor
 
 /* Those that are built in. */
 extern const struct source_ops source_table, source_wal;
-extern const struct source_ops source_redis, source_nats, source_mqtt;
+extern const struct source_ops source_redis, source_nats, source_mqtt, source_amqp;
 
 #endif

@@ -392,6 +392,8 @@ static const struct option source_options[] = {
     { "mqtt", OPTION_TEXT, "",
       "A topic or a filter of topics, subscribed to with MQTT 5 and a session that is kept: `mqtt://host/orders/+`.",
       FIELD(source_config, urls[SOURCE_MQTT]) },
+    { "amqp", OPTION_TEXT, "", "A queue of RabbitMQ: `amqp://user:password@host/VHOST?queue=orders`.",
+      FIELD(source_config, urls[SOURCE_AMQP]) },
     { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers and files: `inbox`.",
       FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",

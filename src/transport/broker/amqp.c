@@ -20,15 +20,13 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "transport/broker/amqp_frame.h"
+#include "transport/broker/amqp_greeting.h"
 #include "transport/broker/session.h"
 #include "transport/template.h"
 
 #define RABBIT_PORT 5672
 #define RABBIT_TLS_PORT 5671
-#define RABBIT_HEARTBEAT_S 30 /* at most; a peer that is silent for two of them is gone */
 #define RABBIT_READ_SIZE 65536
-#define RABBIT_CHANNEL 1
 
 /* Q4: what of the greeting is awaited. */
 enum stage { STAGE_START, STAGE_TUNE, STAGE_OPEN, STAGE_CHANNEL, STAGE_EXCHANGE, STAGE_SELECT, STAGE_READY };
@@ -164,71 +162,38 @@ static void put(struct rabbit *r, amqp_channel_t channel, amqp_method_number_t m
 
 /* ---- Greetings: each answer brings the next step ---------------------------------------------------------- */
 
-static amqp_table_entry_t capability(const char *name)
-{
-    return (amqp_table_entry_t){ .key = amqp_cstring_bytes(name),
-                                 .value = { .kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1 } };
-}
-
 static void put_start_ok(struct rabbit *r)
 {
-    amqp_table_entry_t capabilities[] = { capability("connection.blocked"), capability("basic.nack"),
-                                          capability("publisher_confirms"),
-                                          capability("authentication_failure_close") };
-    amqp_table_entry_t properties[] = {
-        { .key = amqp_cstring_bytes("product"),
-          .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes("postrider") } },
-        { .key = amqp_cstring_bytes("connection_name"),
-          .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(r->session.config->name) } },
-        { .key = amqp_cstring_bytes("capabilities"),
-          .value = { .kind = AMQP_FIELD_KIND_TABLE, .value.table = { ARRAY_LENGTH(capabilities), capabilities } } },
-    };
-    bool named = r->session.url.user.size > 0;
     arena_reset(&r->scratch);
-    pr_slice login = arena_printf(&r->scratch, "%c%s%c%s", '\0', named ? r->session.url.user.data : "guest", '\0',
-                                  named ? r->session.url.password.data : "guest");
-    if (login.data == NULL) {
+    if (amqp_put_start_ok(&r->session.pipeline.bytes, &r->session.url, r->session.config->name, &r->scratch) != PR_OK)
         rabbit_failed(r, "no memory");
-        return;
-    }
-    amqp_connection_start_ok_t start_ok = { .client_properties = { ARRAY_LENGTH(properties), properties },
-                                            .mechanism = amqp_cstring_bytes("PLAIN"),
-                                            .response = frame_bytes(login),
-                                            .locale = amqp_cstring_bytes("en_US") };
-    put(r, 0, AMQP_CONNECTION_START_OK_METHOD, &start_ok);
 }
 
 static void put_tune_ok(struct rabbit *r, const amqp_connection_tune_t *tune)
 {
-    if (tune->frame_max != 0 && tune->frame_max < FRAME_MIN) {
-        char text[128];
-        snprintf(text, sizeof(text), "it proposes frame_max %u; the protocol's least is %d", (unsigned)tune->frame_max,
-                 FRAME_MIN);
-        rabbit_failed(r, text);
+    struct pr_error error = { 0 };
+    struct amqp_terms terms;
+    struct buf *bytes = &r->session.pipeline.bytes;
+    if (amqp_put_tune_ok(bytes, tune->frame_max, tune->heartbeat, r->vhost, &terms, &error) != PR_OK) {
+        rabbit_failed(r, error.text);
         return;
     }
-    amqp_connection_tune_ok_t tune_ok = {
-        .channel_max = RABBIT_CHANNEL,
-        .frame_max = tune->frame_max == 0 || tune->frame_max > FRAME_MAX ? FRAME_MAX : tune->frame_max,
-        .heartbeat = tune->heartbeat > RABBIT_HEARTBEAT_S ? RABBIT_HEARTBEAT_S : tune->heartbeat
-    };
-    amqp_connection_open_t open = { .virtual_host = frame_bytes(r->vhost) };
-    r->form.frame_max = tune_ok.frame_max;
-    r->heartbeat_us = tune_ok.heartbeat * PR_SECONDS(1);
-    put(r, 0, AMQP_CONNECTION_TUNE_OK_METHOD, &tune_ok);
-    put(r, 0, AMQP_CONNECTION_OPEN_METHOD, &open);
+    r->form.frame_max = terms.frame_max;
+    r->heartbeat_us = terms.heartbeat_us;
+    if (buf_failed(bytes) != 0)
+        rabbit_failed(r, "no memory");
 }
 
 static void put_channel_open(struct rabbit *r)
 {
     amqp_channel_open_t open = { .out_of_band = amqp_empty_bytes };
-    put(r, RABBIT_CHANNEL, AMQP_CHANNEL_OPEN_METHOD, &open);
+    put(r, AMQP_CHANNEL, AMQP_CHANNEL_OPEN_METHOD, &open);
 }
 
 static void put_confirm_select(struct rabbit *r)
 {
     amqp_confirm_select_t select = { .nowait = 0 };
-    put(r, RABBIT_CHANNEL, AMQP_CONFIRM_SELECT_METHOD, &select);
+    put(r, AMQP_CHANNEL, AMQP_CONFIRM_SELECT_METHOD, &select);
 }
 
 /* Is the exchange there at all?  Better to know before a message is lost to a closed channel. */
@@ -237,7 +202,7 @@ static void put_exchange_check(struct rabbit *r)
     amqp_exchange_declare_t declare = { .exchange = frame_bytes(r->form.exchange),
                                         .type = amqp_cstring_bytes("direct"),
                                         .passive = 1 };
-    put(r, RABBIT_CHANNEL, AMQP_EXCHANGE_DECLARE_METHOD, &declare);
+    put(r, AMQP_CHANNEL, AMQP_EXCHANGE_DECLARE_METHOD, &declare);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------------------ */
@@ -385,7 +350,7 @@ static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice r
     r->session.state = SESSION_GREETING;
     session_begin_greeting(&r->session, clock_mono_us(r->session.clock));
     r->stage = STAGE_CHANNEL;
-    put(r, RABBIT_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
+    put(r, AMQP_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
     put_channel_open(r);
 }
 
@@ -418,9 +383,9 @@ static const struct stage_row {
     [STAGE_START] = { AMQP_CONNECTION_START_METHOD, 0 },
     [STAGE_TUNE] = { AMQP_CONNECTION_TUNE_METHOD, 0 },
     [STAGE_OPEN] = { AMQP_CONNECTION_OPEN_OK_METHOD, 0 },
-    [STAGE_CHANNEL] = { AMQP_CHANNEL_OPEN_OK_METHOD, RABBIT_CHANNEL },
-    [STAGE_EXCHANGE] = { AMQP_EXCHANGE_DECLARE_OK_METHOD, RABBIT_CHANNEL },
-    [STAGE_SELECT] = { AMQP_CONFIRM_SELECT_OK_METHOD, RABBIT_CHANNEL },
+    [STAGE_CHANNEL] = { AMQP_CHANNEL_OPEN_OK_METHOD, AMQP_CHANNEL },
+    [STAGE_EXCHANGE] = { AMQP_EXCHANGE_DECLARE_OK_METHOD, AMQP_CHANNEL },
+    [STAGE_SELECT] = { AMQP_CONFIRM_SELECT_OK_METHOD, AMQP_CHANNEL },
     [STAGE_READY] = { 0, 0 }, /* the greeting is over */
 };
 
@@ -451,13 +416,10 @@ static const struct unasked {
     enum stage from;
     uint16_t channel;
 } unasked[] = {
-    { AMQP_CONNECTION_CLOSE_METHOD, STAGE_START, 0 },
-    { AMQP_CONNECTION_BLOCKED_METHOD, STAGE_OPEN, 0 },
-    { AMQP_CONNECTION_UNBLOCKED_METHOD, STAGE_OPEN, 0 },
-    { AMQP_CHANNEL_CLOSE_METHOD, STAGE_CHANNEL, RABBIT_CHANNEL },
-    { AMQP_BASIC_ACK_METHOD, STAGE_READY, RABBIT_CHANNEL },
-    { AMQP_BASIC_NACK_METHOD, STAGE_READY, RABBIT_CHANNEL },
-    { AMQP_BASIC_RETURN_METHOD, STAGE_READY, RABBIT_CHANNEL },
+    { AMQP_CONNECTION_CLOSE_METHOD, STAGE_START, 0 },        { AMQP_CONNECTION_BLOCKED_METHOD, STAGE_OPEN, 0 },
+    { AMQP_CONNECTION_UNBLOCKED_METHOD, STAGE_OPEN, 0 },     { AMQP_CHANNEL_CLOSE_METHOD, STAGE_CHANNEL, AMQP_CHANNEL },
+    { AMQP_BASIC_ACK_METHOD, STAGE_READY, AMQP_CHANNEL },    { AMQP_BASIC_NACK_METHOD, STAGE_READY, AMQP_CHANNEL },
+    { AMQP_BASIC_RETURN_METHOD, STAGE_READY, AMQP_CHANNEL },
 };
 
 static bool may_come(const struct rabbit *r, amqp_method_number_t method, uint16_t channel)
@@ -536,9 +498,9 @@ static void take_frame(struct rabbit *r, const struct frame *frame)
 {
     if (frame->type == AMQP_FRAME_METHOD)
         take_method(r, frame);
-    else if (frame->type == AMQP_FRAME_HEADER && r->returning && frame->channel == RABBIT_CHANNEL)
+    else if (frame->type == AMQP_FRAME_HEADER && r->returning && frame->channel == AMQP_CHANNEL)
         take_returned_header(r, frame);
-    else if (frame->type == AMQP_FRAME_BODY && frame->channel == RABBIT_CHANNEL)
+    else if (frame->type == AMQP_FRAME_BODY && frame->channel == AMQP_CHANNEL)
         take_body(r, frame);
     else if (frame->type != AMQP_FRAME_HEARTBEAT)
         out_of_order(r, "frame", frame->type);
@@ -550,7 +512,7 @@ static void take_bytes(struct rabbit *r, pr_slice bytes)
     struct frame frame;
     int rc = 1;
     while (r->reader != NULL &&
-           (rc = frame_next(r->reader, &bytes, r->stage >= STAGE_CHANNEL ? RABBIT_CHANNEL : 0, &frame, &error)) > 0)
+           (rc = frame_next(r->reader, &bytes, r->stage >= STAGE_CHANNEL ? AMQP_CHANNEL : 0, &frame, &error)) > 0)
         take_frame(r, &frame);
     if (rc < 0)
         rabbit_failed(r, error.text);
@@ -583,7 +545,7 @@ static void rabbit_begin(struct rabbit *r, const struct delivery *d)
     r->form.key = buf_slice(&r->key);
     int rc = buf_failed(&r->key) != 0
                  ? buf_failed(&r->key)
-                 : frame_put_message(&p->bytes, RABBIT_CHANNEL, &r->form, &r->scratch, &r->json, &error);
+                 : frame_put_message(&p->bytes, AMQP_CHANNEL, &r->form, &r->scratch, &r->json, &error);
     if (rc == PR_OK) {
         pipeline_began(p, before);
         return;

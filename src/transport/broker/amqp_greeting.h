@@ -1,0 +1,23 @@
+/* amqp_greeting.h - how a connection of AMQP 0-9-1 begins: who we are, and what we agree on. */
+#ifndef TRANSPORT_AMQP_GREETING_H
+#define TRANSPORT_AMQP_GREETING_H
+
+#include "transport/broker/amqp_frame.h"
+#include "transport/broker/broker_url.h"
+
+#define AMQP_HEARTBEAT_S 30 /* at most; a peer that is silent for two of them is gone */
+#define AMQP_CHANNEL 1      /* ours, and the only one */
+
+/* connection.start-ok.  PR_OK or PR_ENOMEM, also in the buffer. */
+PR_MUST_CHECK int amqp_put_start_ok(struct buf *b, const struct broker_url *url, const char *name,
+                                    struct arena *scratch);
+
+struct amqp_terms {
+    size_t frame_max;
+    int64_t heartbeat_us; /* 0: none */
+};
+/* connection.tune-ok and connection.open.  PR_OK, or PR_EINVAL: what it proposes will not do; the buffer may have failed. */
+PR_MUST_CHECK int amqp_put_tune_ok(struct buf *b, uint32_t frame_max, uint16_t heartbeat_s, pr_slice vhost,
+                                   struct amqp_terms *ret, struct pr_error *reterr);
+
+#endif
