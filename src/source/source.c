@@ -32,6 +32,9 @@ static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_AMQP
     [SOURCE_AMQP] = &source_amqp,
 #endif
+#ifdef POSTRIDER_KAFKA
+    [SOURCE_KAFKA] = &source_kafka,
+#endif
 };
 
 int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr)

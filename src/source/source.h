@@ -29,7 +29,8 @@
     X(REDIS, "redis") /* from here on each has a url */                                                                \
     X(NATS, "nats")                                                                                                    \
     X(MQTT, "mqtt")                                                                                                    \
-    X(AMQP, "amqp")
+    X(AMQP, "amqp")                                                                                                    \
+    X(KAFKA, "kafka")
 
 enum source_kind {
 #define X(name, key) SOURCE_##name,
@@ -131,6 +132,6 @@ PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct stor
 
 /* Those that are built in. */
 extern const struct source_ops source_table, source_wal;
-extern const struct source_ops source_redis, source_nats, source_mqtt, source_amqp;
+extern const struct source_ops source_redis, source_nats, source_mqtt, source_amqp, source_kafka;
 
 #endif

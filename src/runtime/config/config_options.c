@@ -394,6 +394,8 @@ static const struct option source_options[] = {
       FIELD(source_config, urls[SOURCE_MQTT]) },
     { "amqp", OPTION_TEXT, "", "A queue of RabbitMQ: `amqp://user:password@host/VHOST?queue=orders`.",
       FIELD(source_config, urls[SOURCE_AMQP]) },
+    { "kafka", OPTION_TEXT, "", "A topic of Kafka, read in a group: `kafka://host1,host2/orders?group=postrider`.",
+      FIELD(source_config, urls[SOURCE_KAFKA]) },
     { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers and files: `inbox`.",
       FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",

@@ -28,20 +28,27 @@ static int check_words(const struct endpoint_config *config, const struct broker
     for (size_t i = 0; words[i] != NULL; i++)
         if (slice_eq_cstr(value, words[i]))
             return PR_OK;
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url must be one of %s", config->name, name, list);
+    return error_set(reterr, PR_ECONFIG, "%s: %s in the url must be one of %s", endpoint_title(config).text, name,
+                     list);
+}
+
+/* Who we are, and how the bytes travel. */
+static int check_security(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
+{
+    static const char *const mechanisms[] = { "plain", "scram-sha-256", "scram-sha-512", NULL };
+    bool tls;
+    int rc = broker_url_bool(config, url, "tls", false, &tls, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, url, tls, reterr);
+    return rc == PR_OK ? check_words(config, url, "sasl", mechanisms, "plain, scram-sha-256, scram-sha-512", reterr)
+                       : rc;
 }
 
 static int check_values(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
 {
-    static const char *const mechanisms[] = { "plain", "scram-sha-256", "scram-sha-512", NULL };
     static const char *const codecs[] = { "none", "gzip", "snappy", "lz4", "zstd", NULL };
-    bool tls;
     int64_t number;
-    int rc = broker_url_bool(config, url, "tls", false, &tls, reterr);
-    if (rc == PR_OK)
-        rc = broker_url_check_wire(config, url, tls, reterr);
-    if (rc == PR_OK)
-        rc = check_words(config, url, "sasl", mechanisms, "plain, scram-sha-256, scram-sha-512", reterr);
+    int rc = check_security(config, url, reterr);
     if (rc == PR_OK)
         rc = check_words(config, url, "compression", codecs, "none, gzip, snappy, lz4, zstd", reterr);
     if (rc == PR_OK)
@@ -212,6 +219,70 @@ int kafka_producer_new(const struct endpoint_config *config, const struct broker
     return PR_OK;
 }
 
+/* ---- Reading ----------------------------------------------------------------------------------------------- */
+
+static const char *const consumer_params[] = {
+    "group", "start", "tls", "ca", "cert", "certkey", "sasl", "plain", NULL
+};
+
+int kafka_consumer_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                       struct pr_error *reterr)
+{
+    int rc = broker_url_parse_hosts(config, KAFKA_PORT, consumer_params, arena, ret, reterr);
+    if (rc == PR_OK)
+        rc = check_security(config, ret, reterr);
+    if (rc == PR_OK && (ret->path.size == 0 || ret->path.data[0] == '^')) /* which would be a pattern to the library */
+        rc = error_set(reterr, PR_ECONFIG, "%s: the url has no topic: use kafka://host/TOPIC",
+                       endpoint_title(config).text);
+    if (rc == PR_OK && broker_url_param(ret, "group", "postrider").size == 0)
+        rc = error_set(reterr, PR_ECONFIG, "%s: group is empty; omit it for the group postrider",
+                       endpoint_title(config).text);
+    return rc;
+}
+
+static const struct setting fixed_of_consumers[] = {
+    { "client.id", "postrider" },
+    { "enable.auto.commit", "false" }, /* an offset is committed when its message is */
+    { "enable.auto.offset.store", "false" },
+    { "fetch.wait.max.ms", "100" },
+    { "session.timeout.ms", "10000" }, /* who dies without a word keeps his partitions for so long */
+    { "heartbeat.interval.ms", "3000" },
+    { "socket.nagle.disable", "true" },
+    { "socket.connection.setup.timeout.ms", "5000" },
+    { "socket.timeout.ms", "10000" },
+    { "reconnect.backoff.ms", "1350" },
+    { "reconnect.backoff.max.ms", "1350" },
+    { "topic.metadata.refresh.interval.ms", "10000" },
+    { "allow.auto.create.topics", "false" },
+};
+
+int kafka_consumer_new(const struct endpoint_config *config, const struct broker_url *url,
+                       const struct kafka_reader *reader, rd_kafka_t **ret, struct pr_error *reterr)
+{
+    struct settings s = { .conf = rd_kafka_conf_new() };
+    for (size_t i = 0; i < ARRAY_LENGTH(fixed_of_consumers); i++)
+        set(&s, fixed_of_consumers[i].name, fixed_of_consumers[i].value);
+    set_hosts(&s, url);
+    set_security(&s, config, url);
+    set(&s, "group.id", reader->group);
+    set(&s, "auto.offset.reset", reader->starts_at_first ? "earliest" : "latest");
+    set_number(&s, "queued.min.messages", (int64_t)reader->batch);
+    set_number(&s, "queued.max.messages.kbytes", (int64_t)reader->batch_bytes / 1024);
+    set_number(&s, "fetch.max.bytes", (int64_t)reader->batch_bytes);
+    set_number(&s, "fetch.message.max.bytes", (int64_t)reader->batch_bytes);
+    rd_kafka_conf_set_log_cb(s.conf, log_nothing);
+    rd_kafka_conf_set_error_cb(s.conf, reader->on_error);
+    rd_kafka_conf_set_opaque(s.conf, reader->user);
+    rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_CONSUMER, s.conf, s.why, sizeof(s.why)) : NULL;
+    if (rk == NULL) { /* only then is the conf still ours */
+        rd_kafka_conf_destroy(s.conf);
+        return error_set(reterr, PR_ECONFIG, "%s: %s", endpoint_title(config).text, s.why);
+    }
+    rd_kafka_poll_set_consumer(rk);
+    *ret = rk;
+    return PR_OK;
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------------------- */
 
 #define E(name) RD_KAFKA_RESP_ERR_##name
@@ -223,20 +294,21 @@ static const struct {
     { E(MSG_SIZE_TOO_LARGE), PR_REASON_MESSAGE_TOO_LARGE,
       "the brokers' limit is max.message.bytes of the topic, ours max_bytes in its url" },
     { E(RECORD_LIST_TOO_LARGE), PR_REASON_MESSAGE_TOO_LARGE, NULL },
-    { E(UNKNOWN_TOPIC_OR_PART), PR_REASON_DESTINATION_MISSING, "create the topic, or change the endpoint's url" },
-    { E(_UNKNOWN_TOPIC), PR_REASON_DESTINATION_MISSING, "create the topic, or change the endpoint's url" },
+    { E(UNKNOWN_TOPIC_OR_PART), PR_REASON_DESTINATION_MISSING, "create the topic, or check it in its url" },
+    { E(_UNKNOWN_TOPIC), PR_REASON_DESTINATION_MISSING, "create the topic, or check it in its url" },
     { E(_UNKNOWN_PARTITION), PR_REASON_DESTINATION_MISSING, NULL },
     { E(TOPIC_EXCEPTION), PR_REASON_DESTINATION_MISSING,
       "a topic name can have up to 249 letters, digits, dots, underscores and dashes" },
-    { E(TOPIC_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user to write to the topic" },
+    { E(TOPIC_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED,
+      "give the user the right to write to the topic, or to read it" },
+    { E(GROUP_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user to read in the group" },
     { E(CLUSTER_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user IdempotentWrite on the cluster" },
     { E(SASL_AUTHENTICATION_FAILED), PR_REASON_UNAUTHORIZED, "check user, password and sasl in its url" },
     { E(_AUTHENTICATION), PR_REASON_UNAUTHORIZED, "check user, password and sasl in its url" },
     { E(UNSUPPORTED_SASL_MECHANISM), PR_REASON_UNAUTHORIZED, "change sasl in its url" },
     { E(ILLEGAL_SASL_STATE), PR_REASON_UNAUTHORIZED, NULL },
     { E(SECURITY_DISABLED), PR_REASON_UNAUTHORIZED, NULL },
-    { E(_SSL), PR_REASON_TRANSPORT_UNAVAILABLE,
-      "check ca in its url, and when the broker's certificate expires" },
+    { E(_SSL), PR_REASON_TRANSPORT_UNAVAILABLE, "check ca in its url, and when the broker's certificate expires" },
     { E(_RESOLVE), PR_REASON_TRANSPORT_UNAVAILABLE, "check the hosts in its url" },
     { E(_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },
     { E(_MSG_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },

@@ -17,6 +17,21 @@ PR_MUST_CHECK int kafka_url(const struct endpoint_config *config, struct arena *
 PR_MUST_CHECK int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url,
                                      rd_kafka_t **ret, struct pr_error *reterr);
 
+/* The same for who reads a topic, in a group.  Nothing is committed by itself. */
+PR_MUST_CHECK int kafka_consumer_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                                     struct pr_error *reterr);
+struct kafka_reader {
+    const char *group;
+    bool starts_at_first; /* when the group knows no position */
+    size_t batch;         /* messages that are fetched ahead, and their bytes */
+    size_t batch_bytes;
+    /* Errors that no record has, while it is polled. */
+    void (*on_error)(rd_kafka_t *consumer, int error, const char *text, void *user);
+    void *user;
+};
+PR_MUST_CHECK int kafka_consumer_new(const struct endpoint_config *config, const struct broker_url *url,
+                                     const struct kafka_reader *reader, rd_kafka_t **ret, struct pr_error *reterr);
+
 /* One of ours for each error of theirs. */
 int kafka_reason(rd_kafka_resp_err_t error);
 /* What a person can do about it; NULL: the error says it all. */

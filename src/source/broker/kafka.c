@@ -1,0 +1,289 @@
+/* kafka: a topic, read in a group; offsets are committed when their messages are stored.
+ *
+ *   kafka://user:password@host:9092,host2:9092/orders?group=postrider&start=first&tls=true
+ *
+ * librdkafka has threads and queues of its own, and tells by an eventfd that something is there.  It fetches ahead, about a
+ * batch.  What is not committed is read again by whoever gets the partition next. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "source/broker/broker.h"
+#include "transport/broker/kafka_settings.h"
+#include "transport/delivery.h"
+
+#define KAFKA_CLUSTER_MS 5000 /* to learn which cluster it is */
+#define KAFKA_COMMIT_MS 5000
+
+struct kafka {
+    struct broker *broker;
+    struct arena scratch; /* one message */
+    rd_kafka_t *consumer; /* NULL: none */
+    rd_kafka_queue_t *events;
+    int event_fd;                             /* -1: none */
+    rd_kafka_topic_partition_list_t *offsets; /* behind what was received */
+    char *cluster;                            /* the library's; NULL: not asked yet */
+    struct pr_error why;                      /* code PR_OK: nothing is wrong with all of it */
+    char last[200];                           /* what the library said last about one broker */
+};
+
+/* ---- The url ------------------------------------------------------------------------------------------ */
+
+static int kafka_parse(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                       struct pr_error *reterr)
+{
+    if (!slice_eq_cstr(transport_scheme(config->url), "kafka"))
+        return error_set(reterr, PR_ECONFIG, "%s: the url is not valid: use kafka://host/TOPIC",
+                         endpoint_title(config).text);
+    int rc = kafka_consumer_url(config, arena, ret, reterr);
+    return rc == PR_OK ? broker_check_start(config, ret, reterr) : rc;
+}
+
+static pr_slice kafka_address(const struct broker_url *url)
+{
+    return url->path;
+}
+
+/* ---- The library ---------------------------------------------------------------------------------------- */
+
+static int failed(rd_kafka_resp_err_t error, const char *text, struct pr_error *reterr)
+{
+    const char *advice = kafka_advice(error);
+    return error_set(reterr, PR_EIO, "%s%s%s", text != NULL ? text : rd_kafka_err2str(error),
+                     advice != NULL ? ": " : "", advice != NULL ? advice : "");
+}
+
+/* A broker that is away is the library's affair, until all are. */
+static void on_error(rd_kafka_t *consumer, int error, const char *text, void *user)
+{
+    struct kafka *k = user;
+    char both[450];
+    (void)consumer;
+    if (error == RD_KAFKA_RESP_ERR__TRANSPORT) {
+        snprintf(k->last, sizeof(k->last), "%s", text);
+        return;
+    }
+    bool all_down = error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && k->last[0] != '\0';
+    snprintf(both, sizeof(both), "%.200s%s%s", text, all_down ? ": " : "", all_down ? k->last : "");
+    (void)failed((rd_kafka_resp_err_t)error, both, &k->why);
+}
+
+static int subscribe(struct kafka *k, struct pr_error *reterr)
+{
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, k->broker->url.path.data, RD_KAFKA_PARTITION_UA);
+    rd_kafka_resp_err_t error = rd_kafka_subscribe(k->consumer, topics);
+    rd_kafka_topic_partition_list_destroy(topics);
+    return error == RD_KAFKA_RESP_ERR_NO_ERROR ? PR_OK : failed(error, NULL, reterr);
+}
+
+static int consumer_make(struct kafka *k, struct pr_error *reterr)
+{
+    static const uint64_t one = 1;
+    const struct broker *b = k->broker;
+    const struct kafka_reader reader = { .group = broker_url_param(&b->url, "group", "postrider").data,
+                                         .starts_at_first = broker_starts_at_first(&b->url),
+                                         .batch = b->intake.capacity,
+                                         .batch_bytes = INTAKE_BYTES_MAX,
+                                         .on_error = on_error,
+                                         .user = k };
+    k->why = (struct pr_error){ .code = PR_OK };
+    k->last[0] = '\0';
+    int rc = kafka_consumer_new(&b->config, &b->url, &reader, &k->consumer, reterr);
+    if (rc != PR_OK)
+        return rc;
+    k->events = rd_kafka_queue_get_consumer(k->consumer);
+    rd_kafka_queue_io_event_enable(k->events, k->event_fd, &one, sizeof(one));
+    k->offsets = rd_kafka_topic_partition_list_new(16);
+    return PR_OK;
+}
+
+/* Leaves the group, so that others get our partitions at once. */
+static void kafka_drop(void *self)
+{
+    struct kafka *k = self;
+    if (k->consumer == NULL)
+        return;
+    rd_kafka_topic_partition_list_destroy(k->offsets);
+    rd_kafka_queue_io_event_enable(k->events, -1, NULL, 0);
+    rd_kafka_consumer_close(k->consumer);
+    rd_kafka_queue_destroy(k->events);
+    if (k->cluster != NULL)
+        rd_kafka_mem_free(k->consumer, k->cluster);
+    rd_kafka_destroy(k->consumer);
+    k->consumer = NULL;
+    k->cluster = NULL;
+}
+
+/* ---- Messages ---------------------------------------------------------------------------------------------- */
+
+/* Only what has no id of its own needs it. */
+static int know_cluster(struct kafka *k, struct pr_error *reterr)
+{
+    if (k->cluster == NULL)
+        k->cluster = rd_kafka_clusterid(k->consumer, KAFKA_CLUSTER_MS);
+    return k->cluster != NULL ? PR_OK : error_set(reterr, PR_EIO, "the brokers do not tell which cluster they are");
+}
+
+static int take_headers(struct kafka *k, rd_kafka_message_t *record, struct received *m)
+{
+    rd_kafka_headers_t *all = NULL;
+    if (rd_kafka_message_headers(record, &all) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return PR_OK;
+    struct decode_header *headers = arena_alloc_array(&k->scratch, rd_kafka_header_cnt(all) + 1, sizeof(*headers));
+    const char *name;
+    const void *value;
+    size_t size;
+    m->headers = headers;
+    for (size_t i = 0; headers != NULL && rd_kafka_header_get_all(all, i, &name, &value, &size) == 0; i++) {
+        pr_slice text = { value != NULL ? value : "", value != NULL ? size : 0 };
+        if (strcasecmp(name, "content-type") == 0)
+            m->content_type = text;
+        else
+            headers[m->header_count++] = (struct decode_header){ slice_from(name), text };
+    }
+    return headers != NULL ? PR_OK : PR_ENOMEM;
+}
+
+static int take_record(struct kafka *k, struct intake *in, rd_kafka_message_t *record, struct pr_error *reterr)
+{
+    const char *topic = rd_kafka_topic_name(record->rkt);
+    pr_slice key = { record->key, record->key_len };
+    struct received m = { .prefix = "ce_",
+                          .body = { record->payload != NULL ? record->payload : "", record->len },
+                          .type = slice_from(topic) };
+    arena_reset(&k->scratch);
+    int rc = take_headers(k, record, &m) == PR_OK ? know_cluster(k, reterr)
+                                                  : error_set(reterr, PR_ENOMEM, "out of memory for a record");
+    if (rc != PR_OK)
+        return rc;
+    if (utf8_valid(key) && key.size <= PR_NAME_MAX)
+        m.stream = key;
+    m.position =
+        arena_printf(&k->scratch, "%s/%s/%" PRId32 "/%" PRId64, k->cluster, topic, record->partition, record->offset);
+    rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_find(k->offsets, topic, record->partition);
+    if (at == NULL)
+        at = rd_kafka_topic_partition_list_add(k->offsets, topic, record->partition);
+    at->offset = record->offset + 1;
+    return m.position.data != NULL ? intake_add(in, &m, reterr)
+                                   : error_set(reterr, PR_ENOMEM, "out of memory for a record");
+}
+
+/* The library goes on by itself after most errors; one that is told is told to people. */
+static bool is_passing(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR__PARTITION_EOF || error == RD_KAFKA_RESP_ERR__TRANSPORT ||
+           error == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED;
+}
+
+/* All that are there. */
+static int take_ready(struct kafka *k, struct intake *in, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    rd_kafka_message_t *record;
+    while (rc == PR_OK && !intake_is_full(in) && (record = rd_kafka_consumer_poll(k->consumer, 0)) != NULL) {
+        if (record->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+            rc = take_record(k, in, record, reterr);
+        else if (!is_passing(record->err))
+            rc = failed(record->err, rd_kafka_message_errstr(record), reterr);
+        rd_kafka_message_destroy(record);
+    }
+    if (rc == PR_OK && intake_size(in) == 0 && k->why.code != PR_OK)
+        rc = error_set(reterr, PR_EIO, "%s", k->why.text);
+    return rc;
+}
+
+static int kafka_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
+{
+    struct kafka *k = self;
+    int64_t until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US;
+    bool is_new = k->consumer == NULL;
+    int rc = is_new ? consumer_make(k, reterr) : PR_OK;
+    if (rc == PR_OK && is_new)
+        rc = subscribe(k, reterr);
+    while (rc == PR_OK) {
+        uint64_t count;
+        rc = take_ready(k, in, reterr);
+        if (rc != PR_OK || intake_size(in) > 0 || clock_mono_us(clock_system()) >= until_us || source_rest(wake_fd, 0))
+            break;
+        if (wait_until(k->event_fd, POLLIN, wake_fd, clock_system(), until_us))
+            (void)!read(k->event_fd, &count, sizeof(count));
+    }
+    return rc;
+}
+
+static int kafka_acknowledge(void *self, struct pr_error *reterr)
+{
+    struct kafka *k = self;
+    if (k->offsets->cnt == 0)
+        return PR_OK;
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(k->consumer);
+    rd_kafka_resp_err_t error = rd_kafka_commit_queue(k->consumer, k->offsets, answers, NULL, NULL);
+    rd_kafka_event_t *answer =
+        error == RD_KAFKA_RESP_ERR_NO_ERROR ? rd_kafka_queue_poll(answers, KAFKA_COMMIT_MS) : NULL;
+    if (answer != NULL)
+        error = rd_kafka_event_error(answer);
+    else if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+        error = RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_event_destroy(answer);
+    rd_kafka_queue_destroy(answers);
+    rd_kafka_topic_partition_list_destroy(k->offsets);
+    k->offsets = rd_kafka_topic_partition_list_new(16);
+    return error == RD_KAFKA_RESP_ERR_NO_ERROR ? PR_OK : failed(error, NULL, reterr);
+}
+
+/* ---- The source -------------------------------------------------------------------------------------------------- */
+
+static int kafka_open(void *self, struct broker *broker, struct pr_error *reterr)
+{
+    struct kafka *k = self;
+    k->broker = broker;
+    k->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    arena_init(&k->scratch, 4096);
+    if (k->event_fd < 0)
+        return error_set(reterr, PR_EIO, "source %s: no descriptor: %s", broker->config.name, strerror(errno));
+    int rc = consumer_make(k, reterr); /* a wrong setting is told now; it connects in the background */
+    kafka_drop(k);
+    return rc;
+}
+
+static void kafka_close(void *self)
+{
+    struct kafka *k = self;
+    if (k->broker == NULL)
+        return;
+    kafka_drop(k);
+    if (k->event_fd >= 0)
+        close(k->event_fd);
+    arena_fini(&k->scratch);
+}
+
+static const struct broker_ops kafka_broker = {
+    .kind = "kafka",
+    .size = sizeof(struct kafka),
+    .parse = kafka_parse,
+    .address = kafka_address,
+    .open = kafka_open,
+    .close = kafka_close,
+    .receive = kafka_receive,
+    .acknowledge = kafka_acknowledge,
+    .drop = kafka_drop,
+};
+
+static int kafka_source_open(struct source *source, void **ret_self, struct pr_error *reterr)
+{
+    return broker_open(source, &kafka_broker, ret_self, reterr);
+}
+
+const struct source_ops source_kafka = {
+    .broker = &kafka_broker, .open = kafka_source_open, .run = broker_run, .close = broker_close
+};

@@ -1,0 +1,133 @@
+/* kafka as a source, at librdkafka's mock brokers: the suite's other side, and what is Kafka's own. */
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../transport/kafka_cluster.h"
+#include "base/slice.h"
+#include "check.h"
+#include "world.h"
+
+static struct kafka_cluster cluster; /* one for all tests; each has a topic and a group of its own */
+static char topic[32];
+
+static void cluster_gone(void)
+{
+    kafka_cluster_stop(&cluster);
+}
+
+static void kafka_start(struct world *w)
+{
+    static unsigned count;
+    if (cluster.pid == 0) {
+        kafka_cluster_start(&cluster, 1);
+        atexit(cluster_gone);
+    }
+    snprintf(topic, sizeof(topic), "orders-%u", ++count);
+    kafka_cluster_tell(&cluster, "topic %s 1", topic);
+    snprintf(w->url, sizeof(w->url), "kafka://%s/%s?group=%s", cluster.servers, topic, topic);
+}
+
+static void log_nothing(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+{
+    (void)rk;
+    (void)level;
+    (void)facility;
+    (void)text;
+}
+
+static rd_kafka_t *client(rd_kafka_type_t kind)
+{
+    char why[256] = "";
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_log_cb(conf, log_nothing);
+    CHECK_EQ(rd_kafka_conf_set(conf, "bootstrap.servers", cluster.servers, why, sizeof(why)), RD_KAFKA_CONF_OK);
+    CHECK_EQ(rd_kafka_conf_set(conf, "group.id", topic, why, sizeof(why)), RD_KAFKA_CONF_OK);
+    CHECK_EQ(rd_kafka_conf_set(conf, "linger.ms", "0", why, sizeof(why)), RD_KAFKA_CONF_OK);
+    rd_kafka_t *rk = rd_kafka_new(kind, conf, why, sizeof(why));
+    CHECK_STR(why, "");
+    return rk;
+}
+
+static void publish(const struct post *p, const char *key)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(8);
+    char name[80];
+    rd_kafka_t *rk = client(RD_KAFKA_PRODUCER);
+    for (int i = 0; i < POST_PAIRS_MAX && p->attributes[i].name != NULL; i++) {
+        snprintf(name, sizeof(name), "ce_%s", p->attributes[i].name);
+        rd_kafka_header_add(headers, name, -1, p->attributes[i].value.data, (ssize_t)p->attributes[i].value.size);
+    }
+    for (int i = 0; i < POST_PAIRS_MAX && p->headers[i].name != NULL; i++)
+        rd_kafka_header_add(headers, p->headers[i].name, -1, p->headers[i].value.data,
+                            (ssize_t)p->headers[i].value.size);
+    if (p->content_type != NULL)
+        rd_kafka_header_add(headers, "content-type", -1, p->content_type, -1);
+    CHECK_EQ(rd_kafka_producev(rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(0),
+                               RD_KAFKA_V_VALUE((void *)(uintptr_t)p->body.data, p->body.size),
+                               RD_KAFKA_V_KEY((void *)(uintptr_t)key, strlen(key)), RD_KAFKA_V_HEADERS(headers),
+                               RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
+             RD_KAFKA_RESP_ERR_NO_ERROR);
+    CHECK_EQ(rd_kafka_flush(rk, 20000), RD_KAFKA_RESP_ERR_NO_ERROR);
+    rd_kafka_destroy(rk);
+}
+
+static void kafka_publish(struct world *w, const struct post *p)
+{
+    (void)w;
+    publish(p, "");
+}
+
+/* The mock brokers keep what they have in memory: they go, and not their process. */
+static void kafka_restart(struct world *w)
+{
+    kafka_cluster_tell(&cluster, "down");
+    WAIT_FOR(world_status(w).state == SOURCE_FAILING);
+    kafka_cluster_tell(&cluster, "up");
+}
+
+static int64_t kafka_left(struct world *w)
+{
+    int64_t low = 0, high = 0;
+    (void)w;
+    rd_kafka_t *rk = client(RD_KAFKA_CONSUMER);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic, 0);
+    CHECK_EQ(rd_kafka_query_watermark_offsets(rk, topic, 0, &low, &high, 10000), RD_KAFKA_RESP_ERR_NO_ERROR);
+    CHECK_EQ(rd_kafka_committed(rk, list, 10000), RD_KAFKA_RESP_ERR_NO_ERROR);
+    int64_t committed = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(rk);
+    return high - (committed < 0 ? 0 : committed);
+}
+
+static const struct harness harness = {
+    .kind = "kafka",
+    .is_positioned = true,
+    .has_headers = true,
+    .start = kafka_start,
+    .publish = kafka_publish,
+    .restart = kafka_restart,
+    .left = kafka_left,
+};
+const struct harness *const harness_here = &harness;
+
+/* ---- What is Kafka's own ------------------------------------------------------------------------------ */
+
+static struct world w;
+
+TEST(kafka_key_is_the_stream_and_the_topic_the_type_of_what_says_nothing_else)
+{
+    struct post p = { .body = PR_STR("{}") };
+    world_init(&w);
+    publish(&p, "order-7");
+    publish(&p, "\xff\xfe");
+    world_run(&w, 1000);
+    const struct query_reply *rows = world_rows(&w, 2);
+    CHECK_SLICE(rows->listed[0].m.stream, "order-7");
+    CHECK_SLICE(rows->listed[0].m.type, topic);
+    CHECK_SLICE(rows->listed[1].m.stream, "");
+    world_fini(&w);
+}
