@@ -96,7 +96,7 @@ TEST(every_preset_is_a_source_that_needs_nothing_more)
 TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
 {
     REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: needs a list, not a map");
-    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: needs table or wal");
+    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: needs table, wal or a broker such as redis");
     REFUSES("sources:\n  - {table: a, preset: debzium}\n",
             "t.yaml:2:24: sources[0].preset: unknown value \"debzium\"; did you mean debezium?");
     REFUSES("sources:\n  - {table: a, preset: cap, strem: x}\n",
@@ -131,4 +131,61 @@ TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
             "t.yaml:3:5: sources[1].table: a is listed twice");
     REFUSES("store: sqlite:x.db\nsources:\n  - {table: a, preset: cap}\n",
             "t.yaml:3:13: sources[0].table: needs a PostgreSQL store; the table must be in the store's database");
+}
+
+TEST(a_broker_is_a_source_of_the_inbox_unless_another_box_is_named)
+{
+    struct config *c = load("limits: {waiting: 500}\nboxes: {ledger: {}}\nsources:\n"
+                            "  - {redis: 'redis://localhost/0?stream=orders'}\n"
+                            "  - {nats: 'nats://localhost/?stream=ORDERS', box: ledger}\n");
+    CHECK_EQ(c->waiting_max, 500);
+    CHECK_EQ(c->sources[0].kind, SOURCE_REDIS);
+    CHECK_STR(c->sources[0].name, "redis:orders");
+    CHECK_STR(c->sources[0].box, "inbox");
+    CHECK_EQ(c->sources[1].kind, SOURCE_NATS);
+    CHECK_STR(c->sources[1].name, "nats:ORDERS");
+    CHECK_STR(c->sources[1].box, "ledger");
+    config_free(c);
+}
+
+TEST(a_wrong_url_of_a_broker_is_refused_where_it_stands_and_never_shown) /* B203 */
+{
+    REFUSES("sources:\n  - {redis: 'redis://:secret@localhost'}\n",
+            "t.yaml:2:13: sources[0]: source redis: the url is not valid: it names no stream: add ?stream=NAME");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a&strem=b'}\n",
+            "t.yaml:2:13: sources[0]: source redis: unknown parameter strem in the url; known are: stream, group, "
+            "consumer, start, claim, plain, ca, cert, certkey");
+    REFUSES("sources:\n  - {redis: 'redis://other.example?stream=a'}\n",
+            "t.yaml:2:13: sources[0]: source redis: redis:// is not encrypted, and other.example is another machine: "
+            "use TLS, or add plain=true to the url");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a&start=7'}\n",
+            "t.yaml:2:13: sources[0]: source redis: start in the url must be first or new");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a&claim=soon'}\n",
+            "t.yaml:2:13: sources[0]: source redis: the url is not valid: claim must be a duration from 1s to 24h, "
+            "such as 60s");
+    REFUSES("sources:\n  - {redis: 'nats://localhost?stream=a'}\n",
+            "t.yaml:2:13: sources[0]: source redis: the url is not valid: use redis://host/?stream=NAME, or rediss:// "
+            "for TLS");
+    REFUSES("sources:\n  - {nats: 'nats://localhost/?stream=a.b'}\n",
+            "t.yaml:2:12: sources[0]: source nats: the url is not valid: it needs ?stream=NAME; a stream's name has no "
+            "spaces, dots, * or >");
+    REFUSES("sources:\n  - {mqtt: 'mqtt://localhost'}\n",
+            "t.yaml:2:12: sources[0]: source mqtt: the url is not valid: it has no topic: use mqtt://host/TOPIC; a "
+            "filter such as orders/+ or orders/%23 will do");
+#ifdef POSTRIDER_AMQP
+    REFUSES("sources:\n  - {amqp: 'amqp://localhost/shop'}\n",
+            "t.yaml:2:12: sources[0]: source amqp: the url is not valid: it needs ?queue=NAME, with at most 255 bytes");
+#endif
+#ifdef POSTRIDER_KAFKA
+    REFUSES("sources:\n  - {kafka: 'kafka://localhost'}\n",
+            "t.yaml:2:13: sources[0]: source kafka: the url has no topic: use kafka://host/TOPIC");
+#endif
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a'}\n  - {redis: 'redis://localhost?stream=a&group=b'}\n",
+            "t.yaml:3:13: sources[1].redis: redis:a is listed twice");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', preset: cap}\n",
+            "t.yaml:2:43: sources[0].preset: unknown key in a source of kind redis");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', nats: 'nats://localhost?stream=b'}\n",
+            "t.yaml:2:6: sources[0].redis: unknown key in a source of kind nats");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', box: inbx}\n",
+            "t.yaml:2:48: sources[0].box: unknown box \"inbx\"; did you mean inbox?");
 }

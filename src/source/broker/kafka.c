@@ -23,6 +23,7 @@
 
 #define KAFKA_CLUSTER_MS 5000 /* to learn which cluster it is */
 #define KAFKA_COMMIT_MS 5000
+#define KAFKA_ASK_MS 1000
 
 struct kafka {
     struct broker *broker;
@@ -202,6 +203,20 @@ static int take_ready(struct kafka *k, struct intake *in, struct pr_error *reter
     return rc;
 }
 
+/* Nothing came, and a connection was lost meanwhile: is anybody there?  The library does not always say that all are gone. */
+static int ask_brokers(struct kafka *k, struct pr_error *reterr)
+{
+    const struct rd_kafka_metadata *brokers = NULL;
+    if (k->last[0] == '\0')
+        return PR_OK;
+    rd_kafka_resp_err_t error = rd_kafka_metadata(k->consumer, 0, NULL, &brokers, KAFKA_ASK_MS);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return failed(error, k->last, reterr);
+    rd_kafka_metadata_destroy(brokers);
+    k->last[0] = '\0';
+    return PR_OK;
+}
+
 static int kafka_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
     struct kafka *k = self;
@@ -218,7 +233,7 @@ static int kafka_receive(void *self, struct intake *in, int wake_fd, struct pr_e
         if (wait_until(k->event_fd, POLLIN, wake_fd, clock_system(), until_us))
             (void)!read(k->event_fd, &count, sizeof(count));
     }
-    return rc;
+    return rc == PR_OK && intake_size(in) == 0 && !source_rest(wake_fd, 0) ? ask_brokers(k, reterr) : rc;
 }
 
 static int kafka_acknowledge(void *self, struct pr_error *reterr)
