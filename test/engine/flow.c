@@ -200,6 +200,42 @@ TEST(each_delivery_of_a_message_to_several_endpoints_lives_and_dies_on_its_own) 
     stage_close(&s);
 }
 
+static void split_and_count(unsigned legs, bool on_sqlite)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.sqlite = on_sqlite;
+    for (unsigned i = 1; i < legs; i++)
+        stage_endpoint(&s, ORDERING_FIFO);
+    s.scenario.routes[0].to_count = legs;
+    for (unsigned i = 0; i < legs; i++)
+        s.scenario.route_to[0][i] = i;
+    stage_open(&s);
+    enum { MESSAGES = 5 };
+    pr_id ids[MESSAGES];
+    for (size_t i = 0; i < MESSAGES; i++)
+        ids[i] = world_send(&s.w, i % 2 == 0 ? "a" : "", "ok");
+    stage_run(&s, PR_SECONDS(5));
+    for (size_t i = 0; i < MESSAGES; i++) {
+        unsigned had[SIM_ENDPOINTS_MAX] = { 0 };
+        for (size_t k = 0; k < s.count; k++)
+            had[s.diary[k].endpoint] += pr_id_equal(s.diary[k].id, ids[i]);
+        for (unsigned k = 0; k < legs; k++)
+            if (had[k] != 1)
+                check_fail(__FILE__, __LINE__, "endpoint %u of %u had message %zu %u times", k, legs, i, had[k]);
+        CHECK(stage_done(&s, ids[i]));
+    }
+    stage_close(&s);
+}
+
+TEST(a_message_to_several_endpoints_arrives_once_at_each_of_them) /* B17 */
+{
+    static const unsigned legs[] = { 1, 2, 3, 4, 20 };
+    for (size_t i = 0; i < ARRAY_LENGTH(legs); i++)
+        for (int on_sqlite = 0; on_sqlite < 2; on_sqlite++)
+            split_and_count(legs[i], on_sqlite);
+}
+
 TEST(a_message_that_goes_nowhere_is_parked_and_goes_on_when_the_config_knows_it) /* B18 */
 {
     struct stage s;

@@ -35,6 +35,7 @@ endpoints:
   bad: {url: "http://user:hidden-password@127.0.0.1:%d/", allow_networks: [127.0.0.0/8], retry: [1h, 1h], breaker: off, concurrency: 4}
   dead: {url: "http://127.0.0.1:%d/", allow_networks: [127.0.0.0/8], breaker: off,
          rules: [{name: at once, when: {class: [transient, permanent, unknown]}, then: dead_letter}]}
+  shaky: {url: "exec:/bin/sh -c 'test -e up'", breaker: {after: 1, open: 50ms, cap: 50ms}}
 routes: [{type: "a.*", to: good}]
 http: {listen: %s%s}
 """
@@ -900,7 +901,7 @@ def endpoints_say_how_fast_they_are(d):
 
 @test
 def endpoints_are_paused_resumed_and_tested(d):
-    assert {e["name"] for e in d.ok("GET", "/v1/endpoints")["endpoints"]} == {"good", "bad", "dead"}
+    assert {e["name"] for e in d.ok("GET", "/v1/endpoints")["endpoints"]} == {"good", "bad", "dead", "shaky"}
     d.ok("POST", "/v1/endpoints/good/pause", {"for": "1h", "why": "deploy"})
     good = next(e for e in d.ok("GET", "/v1/endpoints")["endpoints"] if e["name"] == "good")
     assert (good["state"], good["why"], good["transport"]) == ("paused", "deploy", "null") and "url" not in good
@@ -934,6 +935,18 @@ def events_tell_what_happens(d):
         assert (kind, data["id"]) == ("changed", bad) and data["what"].startswith("discard: 1")
     for wrong in ("kind=odd", "colour=1"):
         d.fails(400, "invalid", "GET", "/v1/events?" + wrong)
+
+
+@test
+def events_tell_when_a_breaker_opens_and_when_it_closes(d):
+    with contextlib.closing(d.connection()) as c:
+        response = event_lines(c, "/v1/events?kind=endpoint&endpoint=shaky")
+        id = d.send(type="e", destination="shaky")
+        for what in ("open", "closed"):
+            kind, data = next_event(response, None)
+            assert (kind, data["endpoint"], data["breaker"]) == ("endpoint", "shaky", what), (kind, data)
+            open(os.path.join(d.path, "up"), "w", encoding="utf-8").close()
+        d.wait_state(id, "done")
 
 
 @test

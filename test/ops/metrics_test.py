@@ -206,6 +206,18 @@ def every_metric_is_there(d):
     assert not set(NAMES) - families, set(NAMES) - families
 
 
+def labels_are_escaped(d):
+    """What stands in the store may be anybody's: an endpoint of an earlier configuration, say."""
+    name = 'a "quote", a \\ and\na line'
+    text = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    d.sql("INSERT INTO postrider_endpoint (name) VALUES ('%s')" % name)
+    try:
+        wait_for("its line", lambda: 'postrider_endpoint_failed_in_row{endpoint="%s"} 0\n' % text in d.metrics())
+    finally:
+        d.sql("DELETE FROM postrider_endpoint WHERE name = '%s'" % name)
+    wait_for("it is gone", lambda: text not in d.metrics())
+
+
 def promtool(*args, text=None):
     done = subprocess.run(["promtool", *args], input=text, capture_output=True, timeout=DEADLINE_SECONDS)
     assert done.returncode == 0 and not (text and done.stderr), (args, done.stdout, done.stderr)
@@ -259,7 +271,7 @@ def a_warning_is_raised_once(d):
 
 
 def main():
-    tests = [metrics_agree_with_sql, every_metric_is_there, promtool_finds_no_fault, the_dashboard_asks_for_what_is_there,
+    tests = [metrics_agree_with_sql, every_metric_is_there, labels_are_escaped, promtool_finds_no_fault, the_dashboard_asks_for_what_is_there,
              a_warning_is_raised_once]
     print("1..%d" % len(tests), flush=True)
     d, failed = Daemon(), 0

@@ -201,6 +201,7 @@ struct graveyard {
     int64_t wall_us;
     struct pr_error error;
     pr_id ids[8];
+    size_t late; /* of ids, those that died while something was done */
 };
 
 static int64_t graveyard_wall(void *arg)
@@ -214,6 +215,7 @@ static void graveyard_open(struct graveyard *g, size_t count)
     struct admin_reply reply;
     struct pr_message list[8];
     g->wall_us = PR_SECONDS(1000000);
+    g->late = 0;
     g->clock = (struct clock){ .wall_us = graveyard_wall, .mono_us = graveyard_wall, .arg = g };
     const struct store_options options = { .url = "sqlite::memory:", .payload_max = 1000, .clock = &g->clock };
     CHECK_OK(store_open(&options, &g->store, &g->error), &g->error);
@@ -366,6 +368,57 @@ TEST(a_filter_discards_letters_of_the_future_too) /* B86 */
     const struct admin discard = { .kind = ADMIN_DEAD_DISCARD, .filter = { .state = -1, .type = PR_STR("t") } };
     CHECK_OK(change_run(&g.store, &discard, &reply, &g.error), &g.error);
     CHECK_EQ(reply.changed, 3);
+    store_close(&g.store);
+}
+
+/* A store on which a letter dies whenever an order has been carried out. */
+static struct graveyard *deadly;
+
+static int admin_and_then_one_dies(void *self, const struct admin *admin, struct admin_reply *ret_reply,
+                                   struct pr_error *reterr)
+{
+    static const struct pr_message late = { .type = { "t", 1 }, .destination = { "x", 1 } };
+    int rc = store_sqlite.admin(self, admin, ret_reply, reterr);
+    struct store store = { .ops = &store_sqlite, .self = self };
+    pr_id id;
+    CHECK_OK(store_enqueue(&store, PR_STR("outbox"), &late, 1, 1000, &id, NULL, reterr), reterr);
+    const struct admin kill = { .kind = ADMIN_DEAD_ADD,
+                                .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                                .why = PR_STR("w") };
+    struct admin_reply reply;
+    CHECK_OK(store_admin(&store, &kill, &reply, reterr), reterr);
+    CHECK_EQ(reply.changed, 1);
+    deadly->ids[deadly->late++] = id;
+    return rc;
+}
+
+TEST(a_filter_discards_in_steps_and_not_what_dies_meanwhile) /* B86 */
+{
+    enum { LETTERS = 10001, STEP = 1000 }; /* one more than a step takes */
+    static struct pr_message list[STEP];
+    struct graveyard g;
+    struct admin_reply reply;
+    graveyard_open(&g, 1);
+    for (size_t i = 0; i < STEP; i++)
+        list[i] = (struct pr_message){ .type = PR_STR("t"), .destination = PR_STR("x") };
+    for (size_t i = 0; i < LETTERS - 1; i += STEP)
+        CHECK_OK(store_enqueue(&g.store, PR_STR("outbox"), list, STEP, 1000, NULL, NULL, &g.error), &g.error);
+    const struct admin kill = { .kind = ADMIN_DEAD_ADD,
+                                .filter = { .state = -1, .type = PR_STR("t") },
+                                .why = PR_STR("w") };
+    CHECK_OK(store_admin(&g.store, &kill, &reply, &g.error), &g.error);
+    CHECK_EQ(reply.changed, LETTERS - 1);
+
+    struct store_ops ops = store_sqlite;
+    ops.admin = admin_and_then_one_dies;
+    struct store store = { .ops = &ops, .self = g.store.self };
+    deadly = &g;
+    const struct admin discard = { .kind = ADMIN_DEAD_DISCARD, .filter = { .state = -1, .type = PR_STR("t") } };
+    CHECK_OK(change_run(&store, &discard, &reply, &g.error), &g.error);
+    CHECK_EQ(reply.changed, LETTERS);
+    CHECK_EQ(g.late, 2);
+    for (size_t i = 0; i < g.late; i++)
+        change(&g, ADMIN_DEAD_DISCARD, g.ids[i]); /* they are still there */
     store_close(&g.store);
 }
 

@@ -369,6 +369,19 @@ def test_late_commits_are_found_and_open_transactions_delay_only_their_own_rows(
     assert [body for _, body in place.receiver.got] == [b"a", b"b", b"late", b"changed"], place.receiver.got
 
 
+def test_what_was_moved_goes_out_at_once_though_the_relay_looks_seldom(place):
+    """Who moved a row wakes the relay of its process: otherwise this would take half a minute."""
+    place.psql(SIMPLE)
+    place.adopt(SIMPLE_SOURCE, "poll: {min: 30s, max: 1m}\n")
+    until("the relay sleeps", lambda: int(place.psql(
+        "SELECT count(*) FROM {s}.instance i, pg_stat_activity a WHERE i.box = 'outbox' AND a.application_name = 'postrider'"
+        " AND a.state = 'idle' AND a.state_change BETWEEN pg_postmaster_start_time() AND now() - interval '1 s'")) > 0)
+    begin = time.monotonic()
+    place.psql("INSERT INTO {t}.events VALUES (1, 's', 'a')")
+    place.arrived(1)
+    assert time.monotonic() - begin < 10, time.monotonic() - begin
+
+
 def test_two_instances_and_kills_lose_nothing_and_double_nothing(place):  # B22
     place.psql(SIMPLE)
     total = 6000

@@ -198,6 +198,7 @@ struct harness {
     struct delivery deliveries[DELIVERIES];
     const struct delivery *list[DELIVERIES];
     int outcomes[DELIVERIES]; /* -1: none yet */
+    struct clock clock;
     atomic_int block, inside;
 };
 
@@ -216,9 +217,22 @@ static int wait_inside(struct pr_context *context, const struct pr_message *mess
     return h->block > 0 ? PR_FAILED : PR_OK;
 }
 
-static struct harness *harness_new(const char *url, unsigned concurrency)
+/* A clock that holds up whoever asks it while `block` is set: the thread itself, and not its transport. */
+static int64_t blocking_mono(void *arg)
+{
+    struct harness *h = arg;
+    while (h->block > 0) {
+        h->inside = 1;
+        wake_wait(-1, 1000);
+    }
+    return now_us();
+}
+
+static struct harness *harness_make(const char *url, unsigned concurrency, bool blocking)
 {
     struct harness *h = calloc(1, sizeof *h);
+    h->clock =
+        blocking ? (struct clock){ .wall_us = blocking_mono, .mono_us = blocking_mono, .arg = h } : *clock_system();
     struct pr_error error;
     CHECK_OK(wake_open(&h->wake_fd, &error), &error);
     results_init(&h->results, h->wake_fd);
@@ -230,7 +244,7 @@ static struct harness *harness_new(const char *url, unsigned concurrency)
                                             .concurrency = concurrency,
                                             .handler = wait_inside,
                                             .handler_user = h,
-                                            .clock = clock_system(),
+                                            .clock = &h->clock,
                                             .wake_fd = -1 };
     h->message = (struct pr_message){ .type = PR_STR("t") };
     for (size_t i = 0; i < DELIVERIES; i++) {
@@ -244,6 +258,11 @@ static struct harness *harness_new(const char *url, unsigned concurrency)
     }
     CHECK_OK(transport_thread_new(&config, &h->results, &h->transport_thread, &error), &error);
     return h;
+}
+
+static struct harness *harness_new(const char *url, unsigned concurrency)
+{
+    return harness_make(url, concurrency, false);
 }
 
 /* Take results until there are so many of this outcome; each delivery has one at most. */
@@ -344,6 +363,24 @@ TEST(transport_thread_returns_what_is_recalled_and_then_goes_on)
     h->block = 0;
     CHECK(transport_thread_give(h->transport_thread, h->list + 100, 50));
     harness_wait(h, SEND_OK, 50);
+    harness_free(h);
+}
+
+TEST(transport_thread_returns_what_was_given_before_a_recall_though_it_had_not_come_by_for_it)
+{
+    struct harness *h = harness_make("null:", 0, true);
+    h->block = 1;
+    CHECK(transport_thread_give(h->transport_thread, h->list, 10));
+    while (h->inside == 0) /* it has fetched those, and looks at the clock */
+        wake_wait(-1, 1000);
+    CHECK(transport_thread_give(h->transport_thread, h->list + 10, 50));
+    transport_thread_recall(h->transport_thread, RECALL_CANCEL);
+    CHECK(transport_thread_give(h->transport_thread, h->list + 60, 20)); /* after it: it is not about these */
+    h->block = 0;
+    harness_wait(h, SEND_RETURNED, 50);
+    harness_wait(h, SEND_OK, 30);
+    for (size_t i = 0; i < 80; i++)
+        CHECK_EQ(h->outcomes[i], i >= 10 && i < 60 ? SEND_RETURNED : SEND_OK);
     harness_free(h);
 }
 

@@ -309,6 +309,107 @@ STORE_TEST(boxes_do_not_see_each_other) /* B15 */
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger"))), 2);
 }
 
+/* The same id, stream and endpoint in two boxes, through all that can become of it: the other one stays as it was. */
+STORE_TEST(what_becomes_of_a_message_is_nothing_to_its_twin_in_another_box) /* B15 */
+{
+    struct worker *outbox = suite_join(s, "outbox"), *ledger = suite_join(s, "ledger");
+    pr_id id = suite_id(1);
+    static const char *const boxes[] = { "outbox", "ledger" };
+    for (size_t i = 0; i < ARRAY_LENGTH(boxes); i++)
+        SEND(s, boxes[i], .id = id, .stream = PR_STR("s"), .destination = PR_STR("e"), .payload = pr_str(boxes[i]));
+    struct filter here = FILTER(.box = PR_STR("outbox"), .ids = &id, .id_count = 1);
+    struct filter there = FILTER(.box = PR_STR("ledger"), .ids = &id, .id_count = 1);
+    struct listed twin = suite_query(s, QUERY_MESSAGES, there)->listed[0];
+    int64_t heard = CYCLE(ledger)->notice_last;
+
+    /* An operator's orders, by id and by filter. */
+    CHECK_EQ(ADMIN(s, ADMIN_PARK, here, .why = PR_STR("w")).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_RETRY, here).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.box = PR_STR("outbox"), .stream = PR_STR("s")), .why = PR_STR("w")).changed,
+             1);
+    CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.box = PR_STR("outbox"), .type = PR_STR("t"))).changed, 1);
+
+    /* It dies, comes back, dies again and is discarded. */
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, here, .why = PR_STR("w")).changed, 1);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, there), 0);
+    CHECK_EQ(suite_box(s, "ledger")->dead, 0);
+    CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("e")), PR_DUPLICATE);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, there).changed, 0);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, here).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, here, .why = PR_STR("w")).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, there).changed, 0);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, FILTER(.box = PR_STR("outbox"), .type = PR_STR("t"))).changed, 1);
+
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, here), 0);
+    const struct query_reply *left = suite_query(s, QUERY_MESSAGES, there);
+    CHECK_EQ(left->listed_count, 1);
+    CHECK_EQ(left->listed[0].row, twin.row);
+    CHECK_EQ(left->listed[0].m.seq, twin.m.seq);
+    CHECK_EQ(left->listed[0].m.status, twin.m.status);
+    CHECK_EQ(left->listed[0].m.due_us, twin.m.due_us);
+    CHECK_SLICE(left->listed[0].m.payload, "ledger");
+    CHECK_EQ(left->listed[0].m.story.size, 0);
+    CHECK_EQ(CYCLE(ledger, .notice_after = heard)->notice_count, 0); /* nobody told it anything */
+    CHECK_EQ(reply_count(CYCLE(ledger, .fresh_rows = 10), ROW_FRESH), 1);
+    CHECK_EQ(reply_count(CYCLE(outbox, .fresh_rows = 10, .restart_lanes = LANES_ALL), ROW_FRESH), 0);
+}
+
+/* Who is buried in one box, with messages in its hands, is counted nothing in another where it lives. */
+STORE_TEST(a_burial_in_one_box_counts_nothing_in_another) /* B15, B46 */
+{
+    struct worker *outbox = suite_join(s, "outbox"), *ledger = suite_join(s, "ledger");
+    pr_id id = suite_id(1);
+    SEND(s, "outbox", .id = id, .payload = PR_STR("outbox"));
+    SEND(s, "ledger", .id = id, .payload = PR_STR("ledger"));
+    CYCLE(outbox, .fresh_rows = 10);
+    CYCLE(ledger, .fresh_rows = 10);
+    struct claim kept = { .row = suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger")))->listed[0].row,
+                          .id = id,
+                          .number = 1,
+                          .cycle = ledger->number };
+    struct claim lost = { .row = suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox")))->listed[0].row };
+    const struct receipt_entry given = { .row = kept.row, .number = 1 }, taken = { .row = lost.row, .number = 1 };
+    CYCLE(ledger, .receipt = &given, .receipt_count = 1);
+    CYCLE(outbox, .receipt = &taken, .receipt_count = 1);
+    worker_vanish(outbox);
+    suite_advance(s, SUITE_LEASE_US / 2);
+    CYCLE(ledger);
+    suite_advance(s, SUITE_LEASE_US / 2 + PR_SECONDS(1));
+    CYCLE(ledger);
+
+    struct worker *heir = suite_join(s, "outbox");
+    CHECK_EQ(CYCLE(heir)->lanes_owned, LANES_ALL);
+    CHECK_EQ(suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox")))->listed[0].m.attempts, 1);
+    CHECK_EQ(suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger")))->listed[0].m.attempts, 0);
+    CHECK_EQ(ledger->lanes, LANES_ALL);
+    CHECK_EQ(VERDICT(ledger, kept, .kind = VERDICT_COMPLETE), PR_OK);
+}
+
+/* What is kept as done here goes at this box's time, and not at that of another. */
+STORE_TEST(a_purge_in_one_box_leaves_what_another_keeps) /* B15, B94 */
+{
+    struct worker *both[] = { suite_join(s, "outbox"), suite_join(s, "ledger") };
+    static const int64_t keep_us[] = { PR_SECONDS(60), PR_SECONDS(3600) };
+    pr_id id = suite_id(1);
+    (void)suite_table_count(s, "done"); /* or this is no test */
+    for (size_t i = 0; i < ARRAY_LENGTH(both); i++) {
+        SEND(s, both[i] == both[0] ? "outbox" : "ledger", .id = id);
+        struct row row = *reply_find(CYCLE(both[i], .fresh_rows = 10), id);
+        const struct verdict v = { .kind = VERDICT_COMPLETE, .row = row.row, .id = id };
+        CHECK_EQ(CYCLE(both[i], .verdicts = &v, .verdict_count = 1, .keep_us = keep_us[i])->answers[0], PR_OK);
+    }
+    CHECK_EQ(suite_table_count(s, "done"), 2);
+    s->wall_us += PR_SECONDS(120);
+    for (int i = 0; i < 5; i++) {
+        suite_advance(s, PR_SECONDS(2));
+        CYCLE(both[0]);
+        CYCLE(both[1]);
+    }
+    CHECK_EQ(suite_table_count(s, "done"), 1);
+    CHECK_EQ(suite_box(s, "outbox")->done, 0);
+    CHECK_EQ(suite_box(s, "ledger")->done, 1);
+}
+
 STORE_TEST(a_box_that_is_made_later_works_and_keeps_the_others)
 {
     pr_id id = SEND(s, "ledger");

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "core/columns.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
 
@@ -286,6 +287,62 @@ STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B5
 
     const struct cycle_reply *c = CYCLE(w, .due = { .rows = 10 });
     CHECK(reply_find(c, r.made) != NULL);
+}
+
+/* Every column that the edit does not name, by the lists from which the statements are made. */
+STORE_TEST(an_edit_keeps_every_column_that_it_does_not_change) /* B84 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    const char *bytes = "\x00\x01\xff";
+    struct pr_message m = {
+        .id = suite_id(1),
+        .type = PR_STR("order.created"),
+        .stream = PR_STR("order-1"),
+        .destination = PR_STR("orders"),
+        .headers = PR_STR("{\"h\":\"1\"}"),
+        .payload = PR_BYTES(bytes, 3),
+        .expires_us = SUITE_START_US + PR_SECONDS(6000),
+        .event = true,
+    };
+#define FILL(column, ...) m.column = PR_STR("its " #column);
+    SENDER_TEXTS(FILL)
+    m.traceparent = PR_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    m.tracestate = PR_STR("vendor=value");
+    CHECK_OK(suite_offer(s, "outbox", m), &s->error);
+    worker_kill(w, m.id);
+    struct listed old = *suite_get(s, m.id);
+    const pr_slice to = PR_STR("mail"), headers = PR_STR("{\"h\":\"2\"}"), payload = PR_STR("right");
+    const struct dead_edit edits[] = { { .destination = &to }, { .headers = &headers }, { .payload = &payload } };
+    for (size_t i = 0; i < ARRAY_LENGTH(edits); i++) {
+        struct admin_reply r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old.m.id, .edit = &edits[i]);
+        const struct listed *new = suite_get(s, r.made);
+        CHECK_SLICE(new->m.type, m.type);
+        CHECK_SLICE(new->m.stream, m.stream);
+        CHECK_SLICE(new->m.destination, edits[i].destination != NULL ? to : m.destination);
+        CHECK_SLICE(new->m.headers, edits[i].headers != NULL ? headers : m.headers);
+        CHECK_SLICE(new->m.payload, edits[i].payload != NULL ? payload : m.payload);
+#define CHECK_COPIED(column, ...) CHECK_SLICE(new->m.column, m.column);
+        SENDER_TEXTS_COPIED(CHECK_COPIED)
+        CHECK_EQ(new->m.expires_us, m.expires_us);
+        CHECK_EQ(new->m.event, m.event);
+        CHECK_EQ(new->m.seq, old.m.seq);
+        CHECK_EQ(new->m.created_us, old.m.created_us);
+        CHECK_SLICE(new->box, "outbox");
+
+        const struct listed *kept = suite_get(s, m.id); /* and the original is as it was */
+#define CHECK_KEPT(column, ...) CHECK_SLICE(kept->m.column, m.column);
+        SENDER_TEXTS(CHECK_KEPT)
+        CHECK_SLICE(kept->m.payload, m.payload);
+        CHECK_SLICE(kept->m.headers, m.headers);
+        CHECK_SLICE(kept->m.destination, m.destination);
+        CHECK_EQ(kept->m.failures, old.m.failures);
+        CHECK_EQ(kept->m.attempts, old.m.attempts);
+
+        worker_kill(w, r.made); /* the next edit is one of a letter that was edited before */
+        old = *suite_get(s, r.made);
+        m.destination = old.m.destination, m.headers = old.m.headers, m.payload = old.m.payload;
+        m.causation_id = old.m.causation_id, m.id = old.m.id;
+    }
 }
 
 STORE_TEST(an_edited_dead_letter_is_not_sent_again_and_holds_no_stream) /* B83, B84 */

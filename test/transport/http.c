@@ -191,8 +191,10 @@ TEST(http_timeout_is_unknown_after_the_request_was_sent)
 {
     world_init(&w, &harness_http, 0);
     size_t never = add("/never");
-    w.deliveries[never].deadline_us = world_now() + WORLD_SOON_US;
+    int64_t begin_us = world_now();
+    w.deliveries[never].deadline_us = begin_us + WORLD_SOON_US;
     world_run(&w);
+    CHECK(world_now() - begin_us >= WORLD_SOON_US && world_now() - begin_us < 3 * WORLD_SOON_US);
     check_result(never, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "CURLE_OPERATION_TIMEDOUT");
     CHECK(strstr(w.results[never].error, "may have arrived") != NULL);
     CHECK_EQ(peer_count(harness_http_peer(&w)), 1);
