@@ -94,6 +94,95 @@ STORE_TEST(a_standby_that_lacks_the_last_commits_says_so_and_hands_out_what_take
         check_fail(__FILE__, __LINE__, "the standby stays");
 }
 
+/* What was read ahead and is gone since then. */
+struct lost {
+    pr_id ids[AHEAD];
+    int64_t seq; /* the first place of them */
+};
+
+static void read_ahead(struct worker *w, struct lost *ret)
+{
+    CHECK_EQ(CYCLE(w, .fresh_rows = 1000)->row_count, AHEAD);
+    CHECK(!w->reply->history_changed);
+    ret->seq = w->reply->rows[0].m.seq;
+    for (int i = 0; i < AHEAD; i++)
+        ret->ids[i] = w->reply->rows[i].m.id;
+}
+
+/* None of them is there; others come, and those are told. */
+static void check_lost(struct suite *s, struct worker *w, const struct lost *lost)
+{
+    PGconn *sender = suite_pg_connect();
+    CHECK_EQ(suite_pg_number(sender, "SELECT count(*) FROM %s.outbox"), 0); /* or this is no test */
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 200)");
+    cycle_until_it_lands(w);
+    CHECK(w->reply->history_changed);
+    CHECK_EQ(w->reply->row_count, AHEAD);
+    for (int i = 0; i < AHEAD; i++) {
+        CHECK(reply_find(w->reply, lost->ids[i]) == NULL);
+        CHECK(suite_find(s, lost->ids[i]) == NULL);
+    }
+    CHECK(!CYCLE(w, .fresh_rows = 10)->history_changed);
+    PQfinish(sender);
+}
+
+static void restart(const char *folder)
+{
+    tool("pg_ctl -D %s/data -w -m immediate -l %s/server.log restart", folder, folder);
+}
+
+/* Senders that do not wait for the disk, and a server that dies before it has written what they committed. */
+STORE_TEST(what_a_crash_loses_is_not_told_again_and_what_comes_after_it_is) /* B28 */
+{
+    const char *folder = server_folder();
+    struct lost lost;
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "ALTER SYSTEM SET wal_writer_delay = '10s'"); /* nobody else writes them earlier */
+    suite_pg_do(pg, "ALTER SYSTEM SET wal_writer_flush_after = '1GB'");
+    suite_pg_do(pg, "ALTER SYSTEM SET autovacuum = off");
+    PQfinish(pg);
+    restart(folder);
+    suite_reopen(s);
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 1000);
+
+    PGconn *sender = suite_pg_connect();
+    suite_pg_do(sender, "SET synchronous_commit = off");
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 200)");
+    read_ahead(w, &lost);
+    tool("pg_ctl -D %s/data -w -m immediate stop", folder);
+    CHECK(CYCLE_TRY(w, .fresh_rows = 10) < 0);
+    PQfinish(sender);
+    tool("pg_ctl -D %s/data -w -l %s/server.log start", folder, folder);
+    check_lost(s, w, &lost); /* numbers may have been written though the commit was not */
+
+    pg = suite_pg_connect();
+    suite_pg_do(pg, "ALTER SYSTEM RESET ALL");
+    PQfinish(pg);
+    restart(folder);
+}
+
+/* The same address, and what is there is of an hour ago. */
+STORE_TEST(what_a_restored_backup_lacks_is_not_told_again_and_what_takes_its_places_is) /* B28 */
+{
+    const char *folder = server_folder();
+    struct lost lost;
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 1000);
+    tool("pg_basebackup -h %s -U postgres -D %s/restored -c fast --no-sync", folder, folder);
+    PGconn *sender = suite_pg_connect();
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 200)");
+    PQfinish(sender);
+    read_ahead(w, &lost);
+    tool("pg_ctl -D %s/data -w -m fast stop", folder);
+    CHECK(CYCLE_TRY(w, .fresh_rows = 10) < 0);
+    if (system("cd \"$POSTRIDER_TEST_PG_FOLDER\" && rm -rf data && mv restored data") != 0)
+        check_fail(__FILE__, __LINE__, "the backup was not restored");
+    tool("pg_ctl -D %s/data -w -l %s/server.log start", folder, folder);
+    check_lost(s, w, &lost);
+    CHECK_EQ(suite_query(s, QUERY_MESSAGES, FILTER(.limit = 1))->listed[0].m.seq, lost.seq); /* the same places */
+}
+
 STORE_TEST(a_standby_is_refused_and_gone_on_with_when_it_is_the_primary) /* S5 */
 {
     const char *folder = server_folder();
