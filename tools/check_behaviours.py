@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests carry the numbers of what they hold as tags (B12); test/behaviours.txt says what the numbers mean and who holds
-them.  A tag stands on the line where the test begins, on the line before it, or is the first words of its docstring: a
-number somewhere in a file shows nothing.
+them.  A tag stands on the line where the test begins, in the comment directly above it, or is the first words of its
+docstring: a number somewhere in a file, or on a function that is no test, shows nothing.  In C a test is TEST(name) and its
+kin, in Python def test_name or a def below @test.
 
     check_behaviours.py ROOT         compare the list with the sources below ROOT
     check_behaviours.py --self-test  plant mistakes in a temporary tree, and find them
@@ -18,7 +19,8 @@ LIST = os.path.join("test", "behaviours.txt")
 PLACES = ("test", "sim", "src")  # where numbers are named; only tests hold them
 SUFFIXES = (".c", ".h", ".py", ".sh")
 NUMBER = re.compile(r"\bB(\d{1,3})\b")
-TEST = re.compile(r"(?:(?:[A-Z_]*TEST[A-Z_]*|SENTENCE)\(|(?:async )?def )|(?:static )?(?:void|int) \w+\(|\w+\(\) *\{")
+TEST = re.compile(r"(?:(?:[A-Z]+_)?TEST|SENTENCE)\(\w|def test_\w")
+DECORATOR = re.compile(r"@test\b")
 DOCSTRING = re.compile(r"\s+\"\"\"")
 ENTRY = re.compile(r"B(\d{1,3}) +(\S.*\.)$")
 
@@ -61,14 +63,29 @@ def find_names(root):
     return names
 
 
+def is_test(lines, at):
+    return bool(TEST.match(lines[at]) or (at > 0 and DECORATOR.match(lines[at - 1]) and lines[at].startswith("def ")))
+
+
+def comment_above(lines, at):
+    """The lines of the comment that ends directly above."""
+    first = at - 1 if at > 0 and DECORATOR.match(lines[at - 1]) else at
+    while first > 0 and lines[first - 1].startswith(("/*", " *", "#")):
+        first -= 1
+        if lines[first].startswith("/*"):
+            break
+    return lines[first:at]
+
+
 def find_tags(path):
     """The numbers that tests of the file carry."""
     tags, lines = set(), read(path).splitlines()
-    for at, line in enumerate(lines):
-        is_above = line.startswith(("/*", "#", " *")) and at + 1 < len(lines) and TEST.match(lines[at + 1])
-        is_below = at > 0 and DOCSTRING.match(line) and TEST.match(lines[at - 1])
-        if TEST.match(line) or is_above or is_below:
-            tags.update(int(m.group(1)) for m in NUMBER.finditer(line))
+    for at in range(len(lines)):
+        if not is_test(lines, at):
+            continue
+        below = lines[at + 1:at + 2]
+        texts = comment_above(lines, at) + [lines[at]] + [line for line in below if DOCSTRING.match(line)]
+        tags.update(int(m.group(1)) for line in texts for m in NUMBER.finditer(line))
     return tags
 
 
@@ -91,11 +108,16 @@ def check(root):
 
 
 GOOD = {LIST: "# Words\nB1   One.\n     a/x.c\nB12  Two.\n     a/x.c b/y.py\n",
-        "test/a/x.c": "TEST(one) /* B1, B12 */\n", "test/b/y.py": "def two():  # B12\n", "src/z.c": "/* (B1) 0xB99 AB7 */\n"}
+        "test/a/x.c": "/* Of which\n * it is (B1). */\nTEST(one) /* B12 */\n", "test/b/y.py": "@test\ndef two():  # B12\n",
+        "src/z.c": "/* (B1) 0xB99 AB7 */\n"}
 MISTAKES = [
     ("src/z.c", "/* B3 */\n", "src/z.c:1: B3 is not in"),
     ("test/b/y.py", "\n# B204\n# B12\n", "test/b/y.py:2: B204 is not in"),
     ("test/b/y.py", "def two():\n", "test/b/y.py carries B12"),
+    ("test/b/y.py", "def two():  # B12\n", "test/b/y.py carries B12"),
+    ("test/b/y.py", "def helper():  # B12\n\n\n@test\ndef two():\n", "test/b/y.py carries B12"),
+    ("test/a/x.c", "static void one(void) /* B1, B12 */\n", "test/a/x.c carries B1"),
+    ("test/a/x.c", "/* B1 */\n\nTEST(one) /* B12 */\n", "test/a/x.c carries B1"),
     ("test/a/x.c", "TEST(one) /* B12 */\n{\n    CHECK(1); /* B1 */\n}\n", "test/a/x.c carries B1"),
     ("test/a/x.c", "TEST(one) /* B12 */\n", "test/a/x.c carries B1"),
     (LIST, "B1   One.\nB12  Two.\n     b/y.py\n", "nobody holds B1"),

@@ -386,7 +386,7 @@ STORE_TEST(a_burial_in_one_box_counts_nothing_in_another) /* B15, B46 */
 }
 
 /* What is kept as done here goes at this box's time, and not at that of another. */
-STORE_TEST(a_purge_in_one_box_leaves_what_another_keeps) /* B15, B94 */
+STORE_TEST(a_purge_in_one_box_leaves_what_another_keeps) /* B15 */
 {
     struct worker *both[] = { suite_join(s, "outbox"), suite_join(s, "ledger") };
     static const int64_t keep_us[] = { PR_SECONDS(60), PR_SECONDS(3600) };

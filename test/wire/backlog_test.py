@@ -82,7 +82,7 @@ def left(p, destinations):
     return ask(p, f"SELECT count(*) FROM (SELECT 1 FROM outbox WHERE destination IN ({marks}) LIMIT 1)", *destinations)[0][0]
 
 
-def memory_does_not_follow_what_waits_for_one_of_several_endpoints(p):  # B16
+def test_memory_does_not_follow_what_waits_for_one_of_several_endpoints(p):  # B16
     p.write("postrider.yaml", CONFIG)
     p.ok("init")
     p.ok("pause", "shut")
@@ -109,16 +109,16 @@ def memory_does_not_follow_what_waits_for_one_of_several_endpoints(p):  # B16
 
 def main():
     place = Place(tempfile.mkdtemp(prefix="postrider-backlog-"))
-    function = memory_does_not_follow_what_waits_for_one_of_several_endpoints
+    function = test_memory_does_not_follow_what_waits_for_one_of_several_endpoints
     print("1..1", flush=True)
     try:
         function(place)
-        print(f"ok 1 - {function.__name__}")
+        print(f"ok 1 - {function.__name__[5:]}")
         return 0
     except Exception:
         for line in traceback.format_exc().splitlines():
             print(f"# {line}")
-        print(f"not ok 1 - {function.__name__}")
+        print(f"not ok 1 - {function.__name__[5:]}")
         return 1
     finally:
         place.close()
