@@ -165,7 +165,7 @@ MUTANTS = [
     # ---- store ----
     ("a filter of one box is no filter", "store sqlite empty_filter",
      ("src/store/filter.c", "           f->box.size == 0 && f->endpoint.size == 0", "           f->endpoint.size == 0")),
-    ("senders: who is committed with others hears nothing of a fault", "store sqlite all_or_none",
+    ("senders: who is committed with others hears nothing of a fault", "store sqlite a_box_that_is_not_there",
      ("src/store/senders.c", "        request->rc = rc;\n", "        request->rc = PR_OK;\n")),
     ("memory: a box hears what was ordered in another", "store memory box",
      ("src/store/memory/memory_notice.c", "        if (notice->box != NULL && notice->box != session->box)\n", "        if (false)\n")),
