@@ -45,7 +45,7 @@ rules:
 """
 
 Message = collections.namedtuple("Message", "id box destination stream digest type")
-Arrival = collections.namedtuple("Arrival", "at endpoint id digest status")
+Arrival = collections.namedtuple("Arrival", "at endpoint id digest status kind")
 
 
 def until(what, condition, seconds=DEADLINE_SECONDS):
@@ -99,7 +99,7 @@ class Receiver:
         with self.lock:
             status = self.answer(kind, (endpoint, id) not in self.seen)
             self.seen.add((endpoint, id))
-            self.arrivals.append(Arrival(time.time(), endpoint, id, digest(body), status))
+            self.arrivals.append(Arrival(time.time(), endpoint, id, digest(body), status, kind))
         return status
 
     def close(self):

@@ -410,7 +410,8 @@ def test_status_warns_before_the_log_piles_up_and_calls_it_an_error_beyond_the_l
     place.psql("SELECT pg_logical_emit_message(true, 'x', repeat('x', 1500000))")
     state, text = place.check(source=source)
     assert state == "error" and "over max_lag (1.0 MiB)" in text, text
-    assert place.command("doctor", source=source).returncode == 7
+    for command in ("doctor", "status"):
+        assert place.command(command, source=source).returncode == 7
     daemon = place.start(place.config(source=source))
     place.reads(daemon)
     until("the slot is alive", lambda: place.psql(
