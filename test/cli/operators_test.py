@@ -399,6 +399,10 @@ def test_export_and_import_are_byte_for_byte(place):  # B81, B87
     assert before == after, (before, after)
     with open(letters) as file:
         assert file.read() == place.ok("dead", "export") + "{}\n"
+    with open(letters, "w") as file:
+        file.write(json.dumps(dict(json.loads(place.ok("dead", "export").splitlines()[0]), box="nowhere")) + "\n")
+    assert "line 1: unknown box nowhere" in place.fails(1, "dead", "import", letters)
+    assert len(place.json("dead", "list")) == len(after)
 
 
 def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87

@@ -511,3 +511,22 @@ STORE_TEST(messages_are_found_by_their_correlation_id_and_letters_by_their_note)
     CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.error = PR_STR("customer 78"))), 0);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 1);
 }
+
+/* Receipts know rows by their number, and two boxes have the same numbers. */
+STORE_TEST(what_is_in_flight_is_listed_in_its_box_and_nothing_else_is) /* B201 */
+{
+    struct worker *outbox = suite_join(s, "outbox"), *ledger = suite_join(s, "ledger");
+    pr_id waits = SEND(s, "outbox"), out = SEND(s, "outbox");
+    pr_id other = SEND(s, "ledger"), calm = SEND(s, "ledger");
+    worker_claim(outbox, out);
+    worker_claim(ledger, other);
+    for (int i = 0; i < 2; i++) {
+        const struct query_reply *r = suite_query(
+            s, QUERY_MESSAGES, FILTER(.state = STATE_IN_FLIGHT, .box = i == 0 ? PR_STR("outbox") : PR_STR("ledger")));
+        CHECK_EQ(r->listed_count, 1);
+        CHECK(pr_id_equal(r->listed[0].m.id, i == 0 ? out : other));
+    }
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.state = STATE_IN_FLIGHT)), 2);
+    CHECK_EQ(suite_get(s, waits)->state, STATE_READY);
+    CHECK_EQ(suite_get(s, calm)->state, STATE_READY);
+}
