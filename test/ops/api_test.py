@@ -210,8 +210,9 @@ def event_lines(connection, path, headers=None):
 
 def next_event(response, *ids):
     """(event, data) of the next one that is not only a comment, about these messages: other tests leave some behind."""
-    event = {}
+    event, end = {}, time.monotonic() + DEADLINE_SECONDS
     while True:
+        assert time.monotonic() < end, "no such event within %d s" % DEADLINE_SECONDS  # comments come all the time
         line = response.readline().decode().rstrip("\n")
         if line.startswith(":"):
             continue

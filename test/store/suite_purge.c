@@ -59,7 +59,7 @@ STORE_TEST(what_is_over_is_removed_in_pieces_by_a_store_that_is_idle)
     worker_renew_identity(w);
     CYCLE(w);
     int64_t before = suite_table_count(s, "done"), looks = 0;
-    while (before > 0 && looks < 100) {
+    for (int rounds = 0; before > 0 && rounds < 100; rounds++) {
         idle_for(w, PR_SECONDS(2), (struct retention){ 0 });
         int64_t left = suite_table_count(s, "done");
         CHECK(before - left <= 1000);
