@@ -43,6 +43,7 @@ TEST(incidents_tell_step_and_next_time)
     CHECK_STR(list[1].error, "late");
     CHECK_EQ(list[1].attempt, 2);
     CHECK_EQ(incident_list(&deaths, list, INCIDENTS_MAX), 1);
+    CHECK_STR(list[0].step, "dead_letter");
 }
 
 TEST(incidents_forget_the_oldest)

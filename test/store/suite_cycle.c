@@ -249,21 +249,22 @@ STORE_TEST(joining_again_with_the_same_number_is_the_same_join) /* B7 */
 STORE_TEST(a_verdict_for_an_unknown_row_is_answered_and_the_rest_lands) /* B8 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
-    struct claim ca = worker_claim(w, a), cb = worker_claim(w, b);
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox"), d = SEND(s, "outbox");
+    struct claim ca = worker_claim(w, a), cb = worker_claim(w, b), cd = worker_claim(w, d);
     struct verdict v[] = {
         VERDICT_OF(ca, .kind = VERDICT_COMPLETE),
         VERDICT_OF(ca, .kind = VERDICT_COMPLETE, .row = ca.row + 1000),
         VERDICT_OF(cb, .kind = VERDICT_DISCARD, .id = suite_id(77)), /* the row is there, the id is another */
         VERDICT_OF(cb, .kind = VERDICT_FAIL, .row = 0, .reason = PR_REASON_UNKNOWN),
+        VERDICT_OF(cd, .kind = VERDICT_COMPLETE, .id = suite_id(78)),
     };
-    CYCLE(w, .verdicts = v, .verdict_count = 4);
+    CYCLE(w, .verdicts = v, .verdict_count = ARRAY_LENGTH(v));
     CHECK_EQ(w->reply->answers[0], PR_OK);
-    CHECK_EQ(w->reply->answers[1], PR_UNKNOWN);
-    CHECK_EQ(w->reply->answers[2], PR_UNKNOWN);
-    CHECK_EQ(w->reply->answers[3], PR_UNKNOWN);
+    for (size_t i = 1; i < ARRAY_LENGTH(v); i++)
+        CHECK_EQ(w->reply->answers[i], PR_UNKNOWN);
     CHECK(suite_find(s, a) == NULL);
     CHECK_EQ(suite_get(s, b)->m.attempts, 0);
+    CHECK_EQ(suite_get(s, d)->m.attempts, 0);
 }
 
 /* In ranges, in single rows, in any order: only what has a good verdict goes, and its neighbours stay. */
