@@ -244,7 +244,7 @@ MUTANTS = [
      ("src/source/table/table.c", "    if (ret->counts.stored > 0)\n        pg_store_wake(a->store);\n", "")),
     ("adoption: a row that is no message holds up the others", "adopt no_message",
      ("src/source/table/table.c", "        if (rows[i].bad != NULL)\n            rc = add_dead_row(", "        if (false)\n            rc = add_dead_row(")),
-    ("adoption: what is due later goes at once", "adopt mapping",
+    ("adoption: what is due later goes at once", "adopt due_later",
      ("src/source/table/table_row.c", "    ret->m.due_us = due_us > now_us ? due_us : 0;", "    ret->m.due_us = 0 * due_us;")),
     ("wal: a letter from outside its transaction is a message", "wal cannot_be_read",
      ("src/source/wal/wal_keep.c", "    if (!event->with_transaction)\n", "    if (false)\n")),
@@ -281,7 +281,7 @@ MUTANTS = [
     ("config: an unknown variable is ignored", "config variable",
      ("src/runtime/config/config_variables.c", "        if (!variable->known && variable->near.best != NULL)\n", "        if (variable->known)\n"),
      ("src/runtime/config/config_variables.c", "        if (!variable->known)\n", "        if (variable->known && false)\n")),
-    ("config: a rate by the minute is one by the second", "config rate",
+    ("config: a rate by the minute is one by the second", "config shows_what",
      ("src/runtime/config/config_value.c", "{ 'm', PR_MINUTES(1) }", "{ 'm', PR_SECONDS(1) }")),
 
     # ---- ops ----
@@ -295,7 +295,7 @@ MUTANTS = [
      ("src/ops/replay/replay.c", "    these.limit = r->rate > 0 ? min_size((size_t)r->rate, STEP_ROWS) : STEP_ROWS;\n", "    these.limit = STEP_ROWS;\n")),
     ("metrics: a quote in a label", "metrics",
      ("src/ops/watch/metrics.c", "        if (c == '\\\\' || c == '\"')\n", "        if (c == '\\\\')\n")),
-    ("health is as good as the best check", "ops full_disk",
+    ("health is as good as the best check", "cli an_open_breaker_is_seen",
      ("src/ops/watch/check.c", "        if (checks->items[i].state > worst)\n", "        if (checks->items[i].state < worst)\n")),
     ("a full disk is nothing", "ops full_disk",
      ("src/ops/watch/watch.c", "facts->disk_free_bytes < DISK_EMPTY_BYTES)", "facts->disk_free_bytes < 0)")),

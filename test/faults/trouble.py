@@ -153,7 +153,9 @@ def some_order(world, dice):
     many = ["--type", kind, "--yes", "--why", "chance"]
     endpoint = dice.choice("abc")
     order = dice.choice(["retry", "park", "discard", "dead add", "dead replay", "dead discard", "replay doomed", "pause", "resume",
-                         "release", "look"])
+                         "release", "look", "unpark", "unpark"])
+    if order == "unpark":  # or what is parked is all there is, in the end
+        return order, ["retry", "--state", "parked", "--yes", "--why", "chance"]
     if order in ("retry", "park", "release", "dead replay", "dead discard"):
         return order, [*order.split(), *many]
     if order == "discard":

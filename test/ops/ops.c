@@ -151,8 +151,10 @@ static size_t read_all(struct events *e, char *ret, size_t size, const char *unt
 {
     size_t got = 0;
     ssize_t n;
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
     ret[0] = '\0';
-    while (strstr(ret, until) == NULL && (n = events_read(e, ret + got, size - 1 - got)) > 0) {
+    while (clock_mono_us(clock_system()) < end_us && strstr(ret, until) == NULL &&
+           (n = events_read(e, ret + got, size - 1 - got)) > 0) {
         got += (size_t)n;
         ret[got] = '\0';
     }

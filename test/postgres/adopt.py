@@ -341,6 +341,15 @@ def test_any_table_with_a_mapping(place):
     assert place.structure() == before
 
 
+def test_a_row_that_is_due_later_waits_for_its_time(place):  # B12
+    place.psql("""CREATE TABLE {t}.events (no int PRIMARY KEY, body text NOT NULL, later timestamptz);
+        INSERT INTO {t}.events VALUES (1, 'now', NULL), (2, 'in an hour', now() + interval '1 h'), (3, 'past', now() - interval '1 h')""")
+    place.adopt("{table: {t}.events, id: no, payload: body, due: later, order: no, poll: 50ms}")
+    assert sorted(body for _, body in place.arrived(2)) == [b"now", b"past"]
+    until("all are moved", lambda: place.count("{t}.events") == 0)
+    assert place.psql("SELECT count(*) FROM {s}.outbox WHERE due_at > now() + interval '50 min'") == "1"
+
+
 # ---- Exactly once, in order -----------------------------------------------------------------------
 
 SIMPLE = """CREATE TABLE {t}.events (no bigint PRIMARY KEY, stream text, body text);"""
@@ -372,7 +381,8 @@ def test_late_commits_are_found_and_open_transactions_delay_only_their_own_rows(
 def test_what_was_moved_goes_out_at_once_though_the_relay_looks_seldom(place):
     """Who moved a row wakes the relay of its process: otherwise this would take half a minute."""
     place.psql(SIMPLE)
-    place.adopt(SIMPLE_SOURCE, "poll: {min: 30s, max: 1m}\n")
+    config = place.receiver.config(SIMPLE_SOURCE.replace("{t}", place.theirs), "poll: {min: 30s, max: 1m}\n")
+    place.start(config, lease="2m")  # whose renewal looks, too
     until("the relay sleeps", lambda: int(place.psql(
         "SELECT count(*) FROM {s}.instance i, pg_stat_activity a WHERE i.box = 'outbox' AND a.application_name = 'postrider'"
         " AND a.state = 'idle' AND a.state_change BETWEEN pg_postmaster_start_time() AND now() - interval '1 s'")) > 0)
