@@ -1,4 +1,4 @@
-/* The breakers of an engine against what the store tells people of them (I21).
+/* The breakers of an engine against what the store tells people of them (I29).
  *
  * A cycle that landed has told all that changed before it was planned.  When nothing changed since
  * (a cycle can be asked again much later), both must be the same, one by one. */

@@ -1,4 +1,4 @@
-/* I27: nothing that a verdict brings along is missing: every leg of a split, the message that a handler sent with its
+/* I21: nothing that a verdict brings along is missing: every leg of a split, the message that a handler sent with its
  * end, the one that a rule raised, and the letter that went to another endpoint.  A cycle is one transaction: they stand
  * in the history right behind their verdict. */
 #include "base/slice.h"
@@ -34,14 +34,14 @@ void check_split(struct checker *c, const struct event *e)
     const struct shadow_message *m = &c->messages[e->message];
     for (size_t i = 0; i < m->target_count; i++)
         if (!is_born(c, e->message, m->targets[i]))
-            breach_set(c, "I27", "m%u was split, and its part for e%u is missing", e->message, m->targets[i]);
+            breach_set(c, "I21", "m%u was split, and its part for e%u is missing", e->message, m->targets[i]);
 }
 
 void check_handled(struct checker *c, const struct event *e)
 {
     const struct parcel *sent = c->messages[e->message].parcel->effect;
     if (sent != NULL && c->messages[sent->index].committed == 0 && messages_behind(c) == 0)
-        breach_set(c, "I27", "m%u was handled, and m%u, which its handler sent with it, is missing", e->message,
+        breach_set(c, "I21", "m%u was handled, and m%u, which its handler sent with it, is missing", e->message,
                    sent->index);
 }
 
@@ -51,7 +51,7 @@ void check_ruled(struct checker *c, const struct event *e, const struct sim_expe
     bool raises = x->by != NULL && x->by->raise && !slice_contains(m->headers, PR_STR("\"postrider-raised\""));
     size_t wanted = (size_t)raises + (size_t)moved, found = messages_behind(c);
     if (found < wanted)
-        breach_set(c, "I27", "%zu messages came with the verdict of m%u, and its rule %s", found, e->message,
+        breach_set(c, "I21", "%zu messages came with the verdict of m%u, and its rule %s", found, e->message,
                    raises && moved ? "moves it and raises one"
                    : moved         ? "moves it"
                                    : "raises one");

@@ -1,4 +1,4 @@
-/* I23: effects of every kind are stored once and with their verdict, or not at all; a guard refuses what it must, and
+/* I31: effects of every kind are stored once and with their verdict, or not at all; a guard refuses what it must, and
  * nothing else. */
 #include "checkers.h"
 
@@ -15,13 +15,13 @@ static void check_applied(struct checker *c, const struct event *e)
     bool guarded = e->what == EFFECT_EVENT || e->what == EFFECT_HISTORY;
     bool twice = e->what == EFFECT_EVENT && m->event_stored;
     if (twice != (e->answer == PR_DUPLICATE))
-        breach_set(c, "I23", "the event of m%u was answered %d, and was stored %d times before", e->message, e->answer,
+        breach_set(c, "I31", "the event of m%u was answered %d, and was stored %d times before", e->message, e->answer,
                    twice);
     if (guarded && !twice && !guard_holds(s, e))
-        breach_set(c, "I23", "an effect of m%u expected %d and was applied at %lld", e->message, e->number,
+        breach_set(c, "I31", "an effect of m%u expected %d and was applied at %lld", e->message, e->number,
                    (long long)s->numbers[e->what][e->destination]);
     if (e->what == EFFECT_SEEN && m->marked != (e->answer == PR_STALE))
-        breach_set(c, "I23", "the mark of m%u was answered %d", e->message, e->answer);
+        breach_set(c, "I31", "the mark of m%u was answered %d", e->message, e->answer);
     if (e->answer != PR_OK)
         return;
     s->numbers[e->what][e->destination] += e->value;
@@ -39,7 +39,7 @@ static void check_refused(struct checker *c, const struct event *e)
     if (e->what != EFFECT_DELETE)
         return;
     if (!s->mismatch)
-        breach_set(c, "I23", "m%u was refused, and every guard of its effects holds", e->message);
+        breach_set(c, "I31", "m%u was refused, and every guard of its effects holds", e->message);
     s->mismatch = false;
 }
 
@@ -49,7 +49,7 @@ void check_effect(struct checker *c, const struct event *e)
     if (verdict == PR_OK)
         check_applied(c, e);
     else if (e->answer != PR_UNKNOWN)
-        breach_set(c, "I23", "an effect of m%u was applied without its verdict", e->message);
+        breach_set(c, "I31", "an effect of m%u was applied without its verdict", e->message);
     if (verdict == ANSWER_REFUSED)
         check_refused(c, e);
 }
@@ -58,6 +58,6 @@ void check_effect(struct checker *c, const struct event *e)
 void check_kept(struct checker *c, const struct event *e)
 {
     if (e->value != c->effects.numbers[e->what][e->destination])
-        breach_set(c, "I23", "%lld of kind %u are stored under key %u, and %lld were", (long long)e->value, e->what,
+        breach_set(c, "I31", "%lld of kind %u are stored under key %u, and %lld were", (long long)e->value, e->what,
                    e->destination, (long long)c->effects.numbers[e->what][e->destination]);
 }

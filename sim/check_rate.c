@@ -1,4 +1,4 @@
-/* I22: no more than its rate goes to an endpoint, from one engine, and the tenth of a second that comes as a burst.
+/* I30: no more than its rate goes to an endpoint, from one engine, and the tenth of a second that comes as a burst.
  *
  * Counted is when the transport took it: neither a cycle that stood still nor what waited for a receipt lets more of
  * them go at once. */
@@ -31,7 +31,7 @@ void check_rate_start(struct checker *c, const struct event *e)
         double allowed = (double)max64(rate->period_us, rate->count * BURST_US) / (double)rate->period_us +
                          (double)(until_us - since_us) * (double)rate->count / (double)rate->period_us;
         if ((double)n > allowed + 1e-6) {
-            breach_set(c, "I22", "%zu messages went to e%u within %lld us; its rate is %lld in %lld us", n, e->what,
+            breach_set(c, "I30", "%zu messages went to e%u within %lld us; its rate is %lld in %lld us", n, e->what,
                        (long long)(until_us - since_us), (long long)rate->count, (long long)rate->period_us);
             return;
         }

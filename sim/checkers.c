@@ -319,7 +319,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_CLOCK: on_clock(c, e); break;
     case EVENT_WINDOW: on_window(c, e); break;
     case EVENT_UNTOLD:
-        breach_set(c, "I21", "%d breakers are stored that are not as the %lld in the engine", e->number,
+        breach_set(c, "I29", "%d breakers are stored that are not as the %lld in the engine", e->number,
                    (long long)e->value);
         break;
     case EVENT_UNDRAINED:

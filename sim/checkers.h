@@ -7,20 +7,24 @@
  *   I4   hand-outs counted and within the limit   I12  never retried early
  *   I5   one end, legal changes of state          I14  the window is bounded
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
- *   I23  effects are stored with their verdict or not at all
- *   I22  no more than its rate goes to an endpoint  I21  breakers as people see them are the engines' own
+ *   I21  nothing that a verdict brings along is missing: parts, raised messages, moved letters, what handlers sent
+ *
+ * From I24 on they are the simulator's own:
+ *
  *   I24  nothing is sent whose commit was lost, once the engine knows
  *   I25  nobody is dead without proof             I26  who is proven guilty is not tried on
- *   I27  nothing that a verdict brings along is missing: parts, raised messages, moved letters, what handlers sent
  *   I28  the ledger says of every message that was delivered, discarded or expired just that
+ *   I29  breakers as people see them are the engines' own
+ *   I30  no more than its rate goes to an endpoint
+ *   I31  effects are stored with their verdict or not at all
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
  *   check_lease.c   I6: sessions and lanes
- *   check_rate.c    I22
+ *   check_rate.c    I30
  *   check_blame.c   I25, I26
- *   check_effect.c  I23
- *   check_brought.c I27
+ *   check_effect.c  I31
+ *   check_brought.c I21
  *   check_ended.c   I28
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H

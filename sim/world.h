@@ -193,7 +193,7 @@ uint16_t world_destination(const struct world *w, pr_slice name);
 /* ---- breakers.c --------------------------------------------------------------------------------- */
 
 /* A cycle of this engine has just landed: are its breakers in the store?  Those of an instance
- * without lanes are not shown.  (I21) */
+ * without lanes are not shown.  (I29) */
 void world_compare_breakers(struct world *w, struct instance *in, const struct cycle *cycle, bool has_lanes);
 
 /* ---- faulty_transport.c ------------------------------------------------------------------------ */

@@ -297,12 +297,12 @@ static void story_with_a_rate(struct story *s)
     sent_soon_after(s, s->first, 0, 1);
 }
 
-TEST(more_than_the_rate_must_not_go_out) /* I22 */
+TEST(more_than_the_rate_must_not_go_out) /* I30 */
 {
     struct story s;
     story_with_a_rate(&s);
     sent_soon_after(&s, s.second, 0, 2);
-    story_ends(&s, "I22", "2 messages went to e0");
+    story_ends(&s, "I30", "2 messages went to e0");
 
     story_with_a_rate(&s);
     s.w.mono_us += PR_MILLISECONDS(100);
@@ -500,39 +500,39 @@ static void stored(struct story *s, enum effect_kind kind, int expected, int ans
                             .extra = (uint64_t)verdict });
 }
 
-TEST(an_effect_is_applied_where_it_was_expected) /* I23 */
+TEST(an_effect_is_applied_where_it_was_expected) /* I31 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
     stored(&s, EFFECT_HISTORY, 0, PR_OK, PR_OK);
     stored(&s, EFFECT_HISTORY, 0, PR_OK, PR_OK);
-    story_ends(&s, "I23", "expected 0 and was applied at 1");
+    story_ends(&s, "I31", "expected 0 and was applied at 1");
 }
 
-TEST(an_effect_is_not_applied_without_its_verdict) /* I23 */
+TEST(an_effect_is_not_applied_without_its_verdict) /* I31 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
     stored(&s, EFFECT_STATE, 0, PR_OK, ANSWER_REFUSED);
-    story_ends(&s, "I23", "without its verdict");
+    story_ends(&s, "I31", "without its verdict");
 }
 
-TEST(nothing_is_refused_whose_guards_hold) /* I23 */
+TEST(nothing_is_refused_whose_guards_hold) /* I31 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
     stored(&s, EFFECT_EVENT, 0, PR_UNKNOWN, ANSWER_REFUSED);
     stored(&s, EFFECT_DELETE, 0, PR_UNKNOWN, ANSWER_REFUSED);
-    story_ends(&s, "I23", "every guard of its effects holds");
+    story_ends(&s, "I31", "every guard of its effects holds");
 }
 
-TEST(what_the_store_kept_is_what_was_answered) /* I23 */
+TEST(what_the_store_kept_is_what_was_answered) /* I31 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
     stored(&s, EFFECT_EVENT, 0, PR_OK, PR_OK);
     tell(&s, (struct event){ .kind = EVENT_KEPT, .what = EFFECT_EVENT, .value = 2 });
-    story_ends(&s, "I23", "2 of kind");
+    story_ends(&s, "I31", "2 of kind");
 }
 
 /* ---- Blame: two tries, and evidence ------------------------------------------------------ */
@@ -605,15 +605,15 @@ TEST(a_split_into_all_its_parts_is_believed)
     story_ends(&s, NULL, NULL);
 }
 
-TEST(a_split_that_forgets_a_part_is_found) /* I27 */
+TEST(a_split_that_forgets_a_part_is_found) /* I21 */
 {
     struct story s;
     split_begin(&s);
     split(&s, 2);
-    story_ends(&s, "I27", "its part for e2 is missing");
+    story_ends(&s, "I21", "its part for e2 is missing");
 }
 
-TEST(a_handler_s_message_that_is_not_stored_with_its_end_is_found) /* I27 */
+TEST(a_handler_s_message_that_is_not_stored_with_its_end_is_found) /* I21 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
@@ -628,7 +628,7 @@ TEST(a_handler_s_message_that_is_not_stored_with_its_end_is_found) /* I27 */
     delivered(&s, 1, s.first, 2);
     struct breach breach;
     CHECK(!check_world(&s.w, &breach));
-    CHECK_STR(breach.invariant, "I27");
+    CHECK_STR(breach.invariant, "I21");
     s.w.parcels = before;
     s.w.parcel_count--;
     world_fini(&s.w);
@@ -641,20 +641,20 @@ static void rule_begin(struct story *s, struct sim_step step)
     s->scenario.rule_count = 1;
 }
 
-TEST(a_rule_s_message_that_is_not_raised_is_found) /* I27 */
+TEST(a_rule_s_message_that_is_not_raised_is_found) /* I21 */
 {
     struct story s;
     rule_begin(&s, (struct sim_step){ .step = STEP_PARK, .to = SIM_NOBODY, .raise = true, .raise_to = SIM_NOBODY });
     failed(&s, s.first, 1, 1, false, VERDICT_PARK);
-    story_ends(&s, "I27", "its rule raises one");
+    story_ends(&s, "I21", "its rule raises one");
 }
 
-TEST(a_dead_letter_that_does_not_reach_its_endpoint_is_found) /* I27 */
+TEST(a_dead_letter_that_does_not_reach_its_endpoint_is_found) /* I21 */
 {
     struct story s;
     rule_begin(&s, (struct sim_step){ .step = STEP_DEAD_LETTER, .to = 0, .raise_to = SIM_NOBODY });
     failed(&s, s.first, 1, 1, false, VERDICT_DISCARD);
-    story_ends(&s, "I27", "its rule moves it");
+    story_ends(&s, "I21", "its rule moves it");
 }
 
 TEST(a_lane_has_one_owner) /* I6 */
@@ -889,12 +889,12 @@ TEST(what_does_not_drain_is_found) /* I15 */
     story_ends(&s, "I15", "still held");
 }
 
-TEST(a_breaker_that_the_store_does_not_tell_as_it_is_is_found) /* I21 */
+TEST(a_breaker_that_the_store_does_not_tell_as_it_is_is_found) /* I29 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
     tell(&s, (struct event){ .kind = EVENT_UNTOLD, .message = MESSAGE_NONE, .number = 0, .value = 1 });
-    story_ends(&s, "I21", "0 breakers are stored");
+    story_ends(&s, "I29", "0 breakers are stored");
 }
 
 TEST(the_same_seed_is_the_same_world_and_another_seed_is_another)
