@@ -33,7 +33,7 @@ static struct shadow_proof *proof_find(struct checker *c, unsigned endpoint, pr_
     return NULL;
 }
 
-static void proof_set(struct checker *c, const struct event *e, unsigned endpoint, pr_slice type, uint16_t session)
+static void proof_set(struct checker *c, unsigned endpoint, pr_slice type, uint16_t session, int64_t wall_us)
 {
     struct shadow_proof *p = proof_find(c, endpoint, type, session);
     if (p == NULL) {
@@ -44,15 +44,16 @@ static void proof_set(struct checker *c, const struct event *e, unsigned endpoin
         ASSERT(rc == PR_OK);
     }
     p->event = c->at;
-    p->wall_us = e->wall_us;
+    p->wall_us = wall_us;
 }
 
 void blame_delivered(struct checker *c, const struct event *e, const struct endpoint_setting *s)
 {
     unsigned endpoint = (unsigned)(s - c->s->endpoints);
     pr_slice type = c->messages[e->message].parcel->m.type;
-    proof_set(c, e, endpoint, type, 0);
-    proof_set(c, e, endpoint, type, e->session);
+    proof_set(c, endpoint, type, 0, e->wall_us);
+    /* Of a cycle that was asked more than once its engine knows only that it came after the one before. */
+    proof_set(c, endpoint, type, e->session, c->sessions[e->session].last_wall_us);
 }
 
 static bool is_proven(struct checker *c, const struct event *e, const struct endpoint_setting *s,

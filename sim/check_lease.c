@@ -36,6 +36,7 @@ static void take_lane(struct checker *c, const struct event *e, unsigned lane)
         old->buried = true;
     }
     c->owners[lane] = e->session;
+    c->lane_since_us[lane] = e->at_us;
 }
 
 void check_cycle(struct checker *c, const struct event *e)
@@ -65,6 +66,8 @@ void check_cycle(struct checker *c, const struct event *e)
 void check_session_end(struct checker *c, const struct event *e)
 {
     struct shadow_session *s = session_of(c, e);
+    if (e->kind != EVENT_GIVE_UP)
+        totals_end(c, e->instance);
     if (e->session == 0)
         return; /* it had not joined yet */
     switch (e->kind) {

@@ -56,7 +56,7 @@ static bool has_its_turn(const struct checker *c, const struct shadow_message *m
     return !(a->ok && a->ok_session == e->session);
 }
 
-static struct shadow_message *first_of_stream(struct checker *c, pr_slice name)
+struct shadow_message *first_of_stream(struct checker *c, pr_slice name)
 {
     for (struct map_node *n = map_first(&c->streams, hash_slice(0, name)); n != NULL; n = map_next_same(n))
         if (slice_eq(MAP_ENTRY(n, struct shadow_stream, node)->name, name))

@@ -204,6 +204,7 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
     if (setting_of(c, e) != NULL)
         blame_delivered(c, e, setting_of(c, e));
     check_handled(c, e);
+    row->forget_us = time_add(max64(c->wall_max_us, e->wall_us), c->s->engine.keep_us);
     shadow_move(c, row, STATE_DONE);
 }
 
@@ -212,7 +213,7 @@ static void note_failure(struct checker *c, const struct event *e, struct shadow
 {
     row->failed = true;
     row->delayed = row->excused = row->parked = false;
-    row->due_us = e->wall_us + e->value;
+    row->due_us = row->wait_until_us = e->wall_us + e->value;
     row->due_reached = false;
     row->failed_event = c->at;
     row->failed_wall_us = e->wall_us;
@@ -259,15 +260,16 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
 {
     const struct endpoint_setting *s = setting_of(c, e);
     bool undecodable = c->messages[e->message].parcel->undecodable;
-    int failures = row->failures + (e->flag ? 1 : 0);
+    bool counted = (e->flag & VERDICT_IS_COUNTED) != 0;
+    int failures = row->failures + counted;
     struct sim_expectation x = { 0 };
-    if (s != NULL && e->flag)
+    if (s != NULL && counted)
         x = expect(c, e, s, failures);
-    bool blames = s != NULL && e->flag && !undecodable && blame_applies(s, &x);
+    bool blames = s != NULL && counted && !undecodable && blame_applies(s, &x);
     if (blames)
         blame_check_death(c, e, s, row, failures);
-    bool over = blames || (s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x));
-    bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
+    bool over = blames || (s != NULL && counted && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x));
+    bool poison = s != NULL && !counted && e->number - failures > s->max_attempts;
     if (over && !undecodable)
         check_ruled(c, e, &x, false);
     if (!undecodable && !over && !poison)
@@ -282,7 +284,7 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
 static void on_discard(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     const struct endpoint_setting *s = setting_of(c, e);
-    bool moved = e->flag;
+    bool moved = (e->flag & VERDICT_IS_MOVED) != 0;
     struct sim_expectation x = { 0 };
     if (s != NULL)
         x = expect(c, e, s, row->failures + 1);
@@ -330,7 +332,7 @@ static void on_abandon(struct checker *c, const struct event *e, struct shadow_r
     }
     if (row->open && !c->sessions[e->session].gave_up)
         breach_set(c, "I4", "m%u was abandoned, and nobody gave up on it", e->message);
-    row->due_us = e->wall_us + e->value;
+    row->due_us = row->wait_until_us = e->wall_us + e->value;
     row->due_reached = row->parked = false;
     shadow_move(c, row, stays ? STATE_PARKED : STATE_READY);
 }
@@ -389,12 +391,15 @@ static bool compares(enum verdict_kind kind)
 
 void check_verdict(struct checker *c, const struct event *e)
 {
-    if (c->messages[e->message].lost && e->answer != PR_OK)
-        return; /* it was on its way when the commit was lost */
+    if (c->messages[e->message].lost && e->answer != PR_OK) {
+        totals_verdict(c, e); /* it was on its way when the commit was lost */
+        return;
+    }
     struct shadow_row *row = row_of(c, e);
     check_acts(c, e);
     if (row == NULL)
         return;
+    totals_verdict(c, e);
     if (e->answer == ANSWER_REFUSED) { /* its handler is asked again */
         row->ok = false;
         row->refused = true;
@@ -428,6 +433,7 @@ void check_born(struct checker *c, const struct event *e)
     row->set_aside = parent->set_aside; /* its Failed bit is theirs */
     row->excused = parent->excused;
     row->due_us = parent->due_us;
+    row->wait_until_us = parent->wait_until_us;
     row->due_reached = parent->due_reached;
     row->state = parent->delayed ? STATE_DELAYED : STATE_READY;
 }
@@ -472,6 +478,7 @@ void check_start(struct checker *c, const struct event *e)
         breach_set(c, "I4", "m%u was sent after %d hand-outs without a verdict: it is poison", e->message,
                    row->unexplained - 1);
     check_duplicate(c, e, row);
+    wait_start(c, e, row);
     check_start_order(c, e, m, row);
     check_rate_start(c, e);
     row->started = true;
@@ -493,7 +500,10 @@ void check_arrive(struct checker *c, const struct event *e)
 void check_result(struct checker *c, const struct event *e)
 {
     struct shadow_row *row = row_of(c, e);
-    if (row == NULL || !row->open || row->session != e->session || row->number != e->number)
+    if (row == NULL)
+        return;
+    wait_result(c, e);
+    if (!row->open || row->session != e->session || row->number != e->number)
         return;
     row->result = e->what;
     row->away = e->flag != 0;

@@ -134,7 +134,7 @@ static void on_commit(struct checker *c, const struct event *e)
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->state = e->what ? STATE_DELAYED : STATE_READY;
     row->delayed = e->what;
-    row->due_us = e->value;
+    row->due_us = row->wait_until_us = e->value;
     if (!slice_is_empty(m->parcel->m.stream)) {
         struct shadow_stream *stream = stream_of(c, m->parcel->m.stream);
         *stream->last = m;
@@ -151,16 +151,20 @@ static void on_unstored(struct checker *c, const struct event *e)
         row->state = STATE_GONE;
 }
 
+/* A pause that is over is not resumed: its end stays, and holds again when the clock goes back. */
+static void on_pause(struct checker *c, const struct event *e)
+{
+    struct shadow_endpoint *endpoint = &c->endpoints[e->number];
+    bool resumes = e->what == ADMIN_RESUME && endpoint->until_us > e->wall_us;
+    bool pauses = e->what == ADMIN_PAUSE && (endpoint->paused_at == 0 || e->value > endpoint->until_us);
+    if (resumes || pauses)
+        *endpoint = (struct shadow_endpoint){ .paused_at = pauses ? c->at : 0, .until_us = pauses ? e->value : 0 };
+    endpoint->changed_us = e->at_us;
+    endpoint->changed_wall_us = e->wall_us;
+}
+
 static void on_admin(struct checker *c, const struct event *e)
 {
-    if (e->message == MESSAGE_NONE) {
-        struct shadow_endpoint *endpoint = &c->endpoints[e->number];
-        if (e->what == ADMIN_RESUME)
-            *endpoint = (struct shadow_endpoint){ 0 };
-        else if (endpoint->paused_at == 0 || e->value > endpoint->until_us)
-            *endpoint = (struct shadow_endpoint){ c->at, e->value };
-        return;
-    }
     struct shadow_message *m = &c->messages[e->message];
     m->admin = e->what;
     for (struct shadow_row *row = m->rows; row != NULL; row = row->next)
@@ -178,6 +182,7 @@ static void on_seen(struct checker *c, const struct event *e)
         return;
     }
     row->seen = true;
+    check_purged(c, e, row);
     if (row->open && e->what != STATE_IN_FLIGHT && m->admin == ADMIN_RETRY)
         row->forgotten = true;
     else if (row->open && e->what != STATE_IN_FLIGHT && e->number >= row->number)
@@ -211,6 +216,8 @@ static void on_seen(struct checker *c, const struct event *e)
     if (m->admin == ADMIN_RETRY || m->admin == ADMIN_RELEASE || back || parked) {
         row->due_us = e->wall_us;
         row->due_reached = true;
+        if (e->what != STATE_DELAYED && e->what != STATE_RETRYING)
+            row->wait_until_us = e->wall_us;
     }
     if (back)
         row->ok = false; /* a new life: it may well go out again */
@@ -225,6 +232,7 @@ static void on_admin_end(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
     for (struct shadow_row *row = m->rows; row != NULL; row = row->next) {
+        wait_touched(row, e);
         if (row->seen || row->state == STATE_GONE || row->state == STATE_DONE)
             continue;
         if (m->admin != (row->state == STATE_DEAD ? ADMIN_DEAD_DISCARD : ADMIN_DISCARD))
@@ -242,6 +250,8 @@ static void on_admin_end(struct checker *c, const struct event *e)
 static void on_clock(struct checker *c, const struct event *e)
 {
     c->jumped = true;
+    c->jumped_us = e->at_us;
+    c->jumped_wall_us = e->wall_us;
     for (uint32_t i = 0; i < c->message_count; i++)
         for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
             row->due_reached = shadow_due_is_reached(row, e->value);
@@ -296,13 +306,31 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_COMMIT: on_commit(c, e); break;
     case EVENT_UNSTORED: on_unstored(c, e); break;
     case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
-    case EVENT_UP: check_rate_up(c, e); break;
-    case EVENT_JOIN: check_join(c, e); break;
-    case EVENT_CYCLE: check_cycle(c, e); break;
+    case EVENT_UP:
+        check_rate_up(c, e);
+        c->instances[e->instance] = (struct shadow_instance){ .changed_us = e->at_us };
+        break;
+    case EVENT_JOIN:
+        check_join(c, e);
+        wait_instance(c, e);
+        break;
+    case EVENT_FAULT:
+    case EVENT_HEARD:
+    case EVENT_FREEZE:
+    case EVENT_THAW: wait_instance(c, e); break;
+    case EVENT_HEAL: wait_all(c, e); break;
+    case EVENT_CYCLE:
+        check_cycle(c, e);
+        totals_cycle(c, e);
+        break;
     case EVENT_LEAVE:
     case EVENT_LOST:
     case EVENT_CRASH:
-    case EVENT_GIVE_UP: check_session_end(c, e); break;
+    case EVENT_GIVE_UP:
+        if (e->kind == EVENT_CRASH)
+            wait_all(c, e);
+        check_session_end(c, e);
+        break;
     case EVENT_READ: check_read(c, e); break;
     case EVENT_HANDOUT: check_handout(c, e); break;
     case EVENT_CLOSE: check_close(c, e); break;
@@ -313,7 +341,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_START: check_start(c, e); break;
     case EVENT_ARRIVE: check_arrive(c, e); break;
     case EVENT_RESULT: check_result(c, e); break;
-    case EVENT_ADMIN: on_admin(c, e); break;
+    case EVENT_ADMIN: (e->message == MESSAGE_NONE ? on_pause : on_admin)(c, e); break;
     case EVENT_SEEN: on_seen(c, e); break;
     case EVENT_ADMIN_END: on_admin_end(c, e); break;
     case EVENT_CLOCK: on_clock(c, e); break;
@@ -326,9 +354,14 @@ static void read_event(struct checker *c, const struct event *e)
         breach_set(c, "I15", "m%u is still %s long after the last fault", e->message, state_name((enum state)e->what));
         break;
     case EVENT_ENDED: check_ended(c, e); break;
+    case EVENT_PURGED: check_purge(c, e); break;
+    case EVENT_TOTAL: check_total(c, e); break;
     case EVENT_END: on_end(c); break;
     default: break;
     }
+    struct shadow_row *row = e->message != MESSAGE_NONE ? shadow_find(c, e->message, e->destination) : NULL;
+    if (row != NULL && e->kind != EVENT_READ && e->kind != EVENT_HANDOUT)
+        wait_touched(row, e);
     if (c->wall_max_us < e->wall_us)
         c->wall_max_us = e->wall_us;
 }

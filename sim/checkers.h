@@ -7,6 +7,9 @@
  *   I4   hand-outs counted and within the limit   I12  never retried early
  *   I5   one end, legal changes of state          I14  the window is bounded
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
+ *   I13  a broken endpoint slows a healthy one by a fifth at most (storm.h)
+ *   I22  stored totals are what happened, and nothing is kept longer than it should be
+ *   I23  nobody waits longer than its schedule says
  *   I21  nothing that a verdict brings along is missing: parts, raised messages, moved letters, what handlers sent
  *
  * From I24 on they are the simulator's own:
@@ -26,6 +29,8 @@
  *   check_effect.c  I31
  *   check_brought.c I21
  *   check_ended.c   I28
+ *   check_totals.c  I22
+ *   check_wait.c    I23
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H
 #define SIM_CHECKERS_H
@@ -86,6 +91,10 @@ struct shadow_row {
     size_t failed_event;    /* the latest failure that was stored; 0: none */
     int64_t failed_wall_us; /* ... */
 
+    int64_t wait_until_us;               /* its due time, as people are shown it: an order may leave it as it is */
+    int64_t touched_us, touched_wall_us; /* the last event that was about it, and may have kept it back */
+    int64_t forget_us;                   /* done: not kept longer than until then, by the store's clock */
+
     bool ok; /* its receiver's yes reached an engine */
     uint16_t ok_session;
     bool handed_out, sent; /* at least once */
@@ -136,6 +145,16 @@ struct shadow_session {
 struct shadow_endpoint {
     size_t paused_at; /* event; 0: never */
     int64_t until_us;
+    int64_t changed_us, changed_wall_us; /* when it was paused or resumed last */
+};
+
+/* What can have kept back the messages of an instance: the last time of each. */
+struct shadow_instance {
+    int64_t changed_us;                   /* it joined, went on, had trouble with its store */
+    int64_t busy_us[SIM_ENDPOINTS_MAX];   /* a send to this endpoint began or ended */
+    int64_t failed_us[SIM_ENDPOINTS_MAX]; /* ... failed */
+    int64_t ended_us;                     /* a send ended, anywhere */
+    unsigned out[SIM_ENDPOINTS_MAX];
 };
 
 /* The latest sends of an engine to an endpoint; older ones are older than its rate can tell. */
@@ -148,6 +167,17 @@ struct shadow_pace {
 struct shadow_effects {
     int64_t numbers[EFFECT_KINDS][SIM_EFFECT_KEYS]; /* events and entries of history */
     bool mismatch; /* of the verdict that is being read: a guard of its effects does not hold */
+};
+
+struct shadow_total {
+    int64_t counts[TOTAL_KINDS];
+};
+
+/* Verdicts of an engine that were counted and not applied: of the cycle that is being told, and of the one before, which it
+ * takes back with its next one.  Those that are judged again are told even when the cycle is asked again. */
+struct shadow_takeback {
+    struct shadow_total stale[SIM_ENDPOINTS_MAX + 1], again[SIM_ENDPOINTS_MAX + 1];
+    struct shadow_total known[SIM_ENDPOINTS_MAX + 1], known_again[SIM_ENDPOINTS_MAX + 1];
 };
 
 struct checker {
@@ -163,9 +193,15 @@ struct checker {
     size_t session_count;
     struct shadow_endpoint endpoints[SIM_ENDPOINTS_MAX];
     struct shadow_pace paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
+    struct shadow_total happened[SIM_ENDPOINTS_MAX + 1], too_many[SIM_ENDPOINTS_MAX + 1]; /* [0]: of no endpoint */
+    struct shadow_takeback takebacks[SIM_INSTANCES_MAX];
+    int64_t purged_us; /* what was to be forgotten at this time is; 0: nobody knows */
     struct map streams;
-    struct map proofs;            /* see check_blame.c */
-    bool jumped;                  /* the wall clock */
+    struct map proofs; /* see check_blame.c */
+    bool jumped;       /* the wall clock */
+    int64_t jumped_us, jumped_wall_us;
+    int64_t lane_since_us[LANE_COUNT]; /* when it changed hands */
+    struct shadow_instance instances[SIM_INSTANCES_MAX];
     uint16_t owners[LANE_COUNT];  /* session; 0: nobody */
     struct shadow_row *open_rows; /* all that are open; some that are not any more */
     int64_t wall_max_us;
@@ -187,6 +223,7 @@ void shadow_move(struct checker *c, struct shadow_row *row, enum state next);
 bool shadow_is_over(const struct shadow_row *row);
 bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);
 
+struct shadow_message *first_of_stream(struct checker *c, pr_slice name); /* NULL: none */
 void check_start_order(struct checker *c, const struct event *e, struct shadow_message *m, struct shadow_row *row);
 
 /* check_brought.c; with the verdict that is read. */
@@ -224,6 +261,21 @@ void check_result(struct checker *c, const struct event *e);
 void ended_verdict(struct checker *c, const struct event *e); /* that was applied */
 void ended_by_person(struct checker *c, uint32_t message);
 void check_ended(struct checker *c, const struct event *e);
+
+/* check_totals.c */
+void totals_verdict(struct checker *c, const struct event *e);
+void totals_cycle(struct checker *c, const struct event *e);
+void totals_end(struct checker *c, uint8_t instance);
+void check_total(struct checker *c, const struct event *e);
+void check_purge(struct checker *c, const struct event *e);
+void check_purged(struct checker *c, const struct event *e, const struct shadow_row *row);
+
+/* check_wait.c */
+void wait_touched(struct shadow_row *row, const struct event *e);
+void wait_start(struct checker *c, const struct event *e, struct shadow_row *row);
+void wait_result(struct checker *c, const struct event *e);
+void wait_all(struct checker *c, const struct event *e);
+void wait_instance(struct checker *c, const struct event *e);
 
 /* check_effect.c */
 void check_effect(struct checker *c, const struct event *e);

@@ -107,7 +107,7 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         event.value = v->delay_us;
         event.answer = (int16_t)reply->answers[i];
         event.extra = (uint64_t)v->reason;
-        event.flag = (v->kind == VERDICT_DEAD_LETTER && v->counted) || v->moved_to.size > 0;
+        event.flag = (uint16_t)((v->moved_to.size > 0 ? VERDICT_IS_MOVED : 0) | (v->counted ? VERDICT_IS_COUNTED : 0));
         world_note(w, event);
         if (v->kind == VERDICT_SPLIT) {
             for (size_t k = 0; k < v->destination_count; k++, children++) {

@@ -144,6 +144,7 @@ static void flight_answer(struct world *w, void *arg)
 {
     struct flight *f = arg;
     f->answered = true;
+    f->in->taken[f->endpoint]--;
     struct delivery_result result = { .token = f->token,
                                       .outcome = f->fate.outcome,
                                       .reason = f->fate.reason,
@@ -246,6 +247,7 @@ void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoin
         w->broken = "a message was sent that nobody stored";
         return;
     }
+    in->taken[endpoint]++;
     *f = (struct flight){ .in = in,
                           .life = in->life,
                           .delivery = d,

@@ -25,6 +25,7 @@
     X(CYCLE, "a cycle landed")                              /* forced, cycle,   lease left; extra: lanes */            \
     X(LEAVE, "an instance left the store")                  /*                         */                              \
     X(LOST, "a cycle was refused: no lease")                /*                         */                              \
+    X(HEARD, "a cycle was answered late")                   /*                         */                              \
     X(FAULT, "the store said no, or nothing")               /* rc,     -         -     */                              \
     X(READ, "a row was read with counters")                 /* from,   attempts, failures */                           \
     X(HANDOUT, "it is on a receipt")                        /* -,      number,   cycle; extra: chosen not before */    \
@@ -51,7 +52,15 @@
     X(EFFECT, "an effect came to the store")                /* kind, expected, count; destination: key */              \
     X(KEPT, "what effects have left in the store")          /* kind, -, how many; destination: key */                  \
     X(ENDED, "the ledger tells its end")                    /* ended as, attempt; without a message: that was all */   \
+    X(PURGED, "what is not kept is gone by now")            /* -,      -,        still there, extra: that long ago */  \
+    X(TOTAL, "a stored total of an endpoint")               /* which,  -,        how many; destination */              \
     X(END, "the run is over")                               /*                         */
+
+/* Flags of a VERDICT. */
+#define VERDICT_IS_MOVED 1   /* a discarded message: it went to another endpoint */
+#define VERDICT_IS_COUNTED 2 /* a failure of its endpoint */
+
+enum total { TOTAL_SENT, TOTAL_FAILED, TOTAL_DEAD, TOTAL_DISCARDED, TOTAL_EXPIRED, TOTAL_KINDS };
 
 enum event_kind {
 #define X(name, text) EVENT_##name,

@@ -21,11 +21,13 @@
 #include <sqlite3.h>
 
 #include "checkers.h"
+#include "storm.h"
 
 #define JOBS_MAX 64
 #define SEED_SECONDS_MAX 120 /* of processor time: a run that takes longer hangs, however busy the machine is */
 #define SQLITE_EVERY 20      /* one seed in so many runs on SQLite: it is several times slower */
 #define CHECK_EVERY 16       /* one seed in so many walks the engine's invariants after each step */
+#define STORM_EVERY 100      /* one seed in so many is a storm, too (I13) */
 #define KNOWN_MAX 1000       /* seeds that ever failed */
 #define FAILURES_MAX 20      /* then a worker stops */
 
@@ -108,6 +110,18 @@ static void watchdog(int seconds)
         perror("postrider-sim: setitimer");
 }
 
+static bool live_storm(const struct options *o, uint64_t seed)
+{
+    struct storm storm;
+    struct breach breach;
+    storm_live(seed, &storm);
+    if (storm_check(&storm, &breach))
+        return true;
+    printf("FAILED seed %" PRIu64 ": %s: %s\n", seed, breach.invariant, breach.text);
+    print_repeat(o, seed);
+    return false;
+}
+
 /* true: nothing was broken. */
 static bool live(const struct options *o, uint64_t seed, struct progress *p, uint64_t *ret_hash)
 {
@@ -127,6 +141,8 @@ static bool live(const struct options *o, uint64_t seed, struct progress *p, uin
         print_breach(&w, &breach);
         print_repeat(o, seed);
     }
+    if (good && seed % STORM_EVERY == 0)
+        good = live_storm(o, seed);
     *ret_hash = w.history.hash;
     p->seeds++;
     p->messages += w.parcel_count;

@@ -111,6 +111,8 @@ static void admin_do(struct world *w, const struct admin *admin)
     struct admin_reply reply;
     struct pr_error error;
     int rc = store_admin(&w->store, admin, &reply, &error);
+    while (rc == PR_OK && random_chance(&w->dice[DIE_ORDERS], w->faults.order_again))
+        rc = store_admin(&w->store, admin, &reply, &error);
     if (rc != PR_OK && rc != PR_ENOTFOUND)
         w->broken = "an operator's command failed";
     world_announce(w);

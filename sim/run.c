@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "store/sqlite/conn.h"
+#include "store/sqlite/sqlite.h"
 
 #define DRAIN_LOOKS 200    /* how often it is asked whether all is gone */
 #define DRAIN_PATIENCE 100 /* so often the time for one step, while there are steps */
@@ -274,6 +276,67 @@ static bool drain(struct world *w, int64_t limit_us)
     return false;
 }
 
+/* People are not shown what is past its time, so SQLite is asked itself. */
+static int64_t done_left(struct world *w, int64_t until_us)
+{
+    struct pr_error error;
+    struct conn *conn;
+    int64_t count = 0;
+    int rc = w->scenario->sqlite ? store_people(w->store.self, false, &conn, &error) : PR_UNKNOWN;
+    if (rc == PR_OK)
+        rc = conn_int(conn, "SELECT count(*) FROM postrider_done WHERE keep_until <= ?1", w->scenario->engine.box,
+                      VALUES(V_INT(until_us)), &count, &error);
+    ASSERT(rc == PR_OK || !w->scenario->sqlite);
+    return count;
+}
+
+/* What is kept too long is gone when each engine had its cycle. */
+static void let_purge(struct world *w)
+{
+    if (w->scenario->engine.keep_us == 0 || w->broken != NULL)
+        return;
+    int64_t now_us = world_wall_us(w);
+    world_run_for(w, 2 * w->scenario->engine.lease_us + PR_SECONDS(2));
+    world_note(w, (struct event){ .kind = EVENT_PURGED,
+                                  .instance = INSTANCE_NONE,
+                                  .message = MESSAGE_NONE,
+                                  .value = done_left(w, now_us),
+                                  .extra = (uint64_t)now_us });
+}
+
+static void note_total(struct world *w, const struct endpoint_state *state)
+{
+    const uint64_t counts[TOTAL_KINDS] = { state->sent, state->failed, state->dead, state->discarded, state->expired };
+    for (size_t i = 0; i < TOTAL_KINDS; i++)
+        world_note(w, (struct event){ .kind = EVENT_TOTAL,
+                                      .instance = INSTANCE_NONE,
+                                      .message = MESSAGE_NONE,
+                                      .destination = world_destination(w, state->name),
+                                      .what = (uint16_t)i,
+                                      .value = (int64_t)counts[i] });
+}
+
+/* Also of those that the store does not know: nothing happened there. */
+static void note_totals(struct world *w)
+{
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query_reply reply;
+    struct arena arena;
+    bool told[SIM_ENDPOINTS_MAX + 1] = { false };
+
+    arena_init(&arena, 1 << 12);
+    int rc = store_query(&w->store, &query, &arena, &reply, NULL);
+    ASSERT(rc == PR_OK);
+    for (size_t i = 0; i < reply.endpoint_count; i++) {
+        told[world_destination(w, reply.endpoints[i].name)] = true;
+        note_total(w, &reply.endpoints[i]);
+    }
+    for (size_t i = 0; i <= w->scenario->engine.endpoint_count; i++)
+        if (!told[i])
+            note_total(w, &(struct endpoint_state){ .name = i > 0 ? w->scenario->endpoints[i - 1].name : PR_STR("") });
+    arena_fini(&arena);
+}
+
 void world_live(struct world *w)
 {
     const struct scenario *s = w->scenario;
@@ -290,7 +353,9 @@ void world_live(struct world *w)
     uint64_t left;
     if (!drain(w, limit_us) && w->broken == NULL)
         look_at_leftovers(w, true, &left);
+    let_purge(w);
     world_show_all(w);
+    note_totals(w);
     effects_note_kept(w);
     ledger_note(w);
     world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });

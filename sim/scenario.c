@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/hash.h"
 #include "base/slice.h"
@@ -12,6 +13,8 @@
 #define RENEWALS_MAX 300 /* leases in a run: the rest of an idle simulated day teaches nothing */
 
 static const char *const types[SIM_TYPES] = { "t0.a", "t0.b", "t1.a", "t1.b", "t2.a", "t2.b" };
+static const char *const sources[SIM_SOURCES] = { "", "shop/a", "shop/b", "plant" };
+static const char *const headers[SIM_HEADERS] = { "", "{\"k\":\"v\"}", "{\"K\":\"v1\",\"n\":\"2\"}", "{\"n\":\"1\"}" };
 static const char *const type_globs[] = { "", "t0.*", "t1.*", "*.a", "t2.b", "*" };
 static const char *const endpoint_names[SIM_ENDPOINTS_MAX] = {
     "e0",  "e1",  "e2",  "e3",  "e4",  "e5",  "e6",  "e7",  "e8",  "e9",
@@ -26,6 +29,16 @@ pr_slice scenario_type(unsigned type)
 pr_slice scenario_endpoint(unsigned index)
 {
     return slice_from(endpoint_names[index]);
+}
+
+pr_slice scenario_source(unsigned source)
+{
+    return slice_from(sources[source % SIM_SOURCES]);
+}
+
+pr_slice scenario_headers(unsigned which)
+{
+    return slice_from(headers[which % SIM_HEADERS]);
 }
 
 static void scenario_link(struct scenario *s)
@@ -125,6 +138,33 @@ static void draw_endpoint(struct scenario *s, unsigned index)
     die_init_at(r, s->seed, "blame", index);
     if (random_chance(r, 0.4))
         retry->blame = BLAME_EVIDENCE;
+    die_init_at(r, s->seed, "share", index);
+    if (random_chance(r, 0.3)) {
+        e->breaker.share = 0.1 + 0.8 * random_double(r);
+        e->breaker.window_us = draw_log(r, PR_SECONDS(1), PR_MINUTES(10));
+        e->breaker.least = (int)random_between(r, 1, 20);
+    }
+    die_init_at(r, s->seed, "room", index);
+    s->room[index] = random_chance(r, 0.8) ? 0 : draw_few(r, 8);
+}
+
+/* What else it is about, beside the type: most routes are not. */
+static void draw_route_more(struct scenario *s, unsigned index, struct route *route)
+{
+    static const char *const source_globs[] = { "shop/*", "plant", "*b" };
+    static const struct route_header by[] = { { PR_STR("k"), PR_STR("v*") }, { PR_STR("N"), PR_STR("2") } };
+    struct random r;
+
+    die_init_at(&r, s->seed, "route by", index);
+    if (random_chance(&r, 0.15))
+        route->source = slice_from(source_globs[random_below(&r, ARRAY_LENGTH(source_globs))]);
+    if (random_chance(&r, 0.1))
+        route->stream = PR_STR("s*1");
+    if (!random_chance(&r, 0.15))
+        return;
+    s->route_headers[index] = by[random_below(&r, ARRAY_LENGTH(by))];
+    route->headers = &s->route_headers[index];
+    route->header_count = 1;
 }
 
 static void draw_route(struct scenario *s, struct random *r, struct route *route, unsigned *to, size_t to_max)
@@ -154,10 +194,13 @@ static void draw_routes(struct scenario *s)
     for (unsigned i = 0; i < e->route_count; i++) {
         die_init_at(&r, s->seed, "route", i);
         draw_route(s, &r, &s->routes[i], s->route_to[i], SIM_ENDPOINTS_MAX);
+        draw_route_more(s, i, &s->routes[i]);
     }
     die_init(&r, s->seed, "override");
     if (e->override_count > 0)
         draw_route(s, &r, &s->overrides[0], s->override_to, 1);
+    if (e->override_count > 0)
+        draw_route_more(s, SIM_ROUTES_MAX, &s->overrides[0]);
 }
 
 static void draw_engine(struct scenario *s)
@@ -221,6 +264,8 @@ static void draw_faults(const struct scenario *s, struct faults *f)
         .rollback = draw_rate(s, "rollback", 0.3),
         .lost = draw_rate(s, "lost commit", 0.1),
         .late = draw_rate(s, "late commit", 0.4),
+        .send_again = draw_rate(s, "send again", 0.4),
+        .order_again = draw_rate(s, "order again", 0.5),
         .undecodable = draw_rate(s, "undecodable", 0.05),
         .wake_lost = draw_rate(s, "wake lost", 1),
         .operator_every_us = draw_every(s, "operator", 20),
@@ -365,8 +410,27 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
 
 /* ---- Facts about it ----------------------------------------------------------------------- */
 
+/* Headers of this world are objects of short texts, as they stand in the table above. */
+static bool header_matches(const struct route_header *header, pr_slice text)
+{
+    for (size_t i = 0; i + header->name.size + 4 < text.size; i++) {
+        pr_slice name = { text.data + i + 1, header->name.size };
+        size_t from = i + name.size + 4, to = from;
+        if (text.data[i] != '"' || strncasecmp(name.data, header->name.data, name.size) != 0 ||
+            memcmp(text.data + from - 3, "\":\"", 3) != 0)
+            continue;
+        while (to < text.size && text.data[to] != '"')
+            to++;
+        return slice_glob(header->glob, (pr_slice){ text.data + from, to - from });
+    }
+    return false;
+}
+
 static bool route_matches(const struct route *route, const struct pr_message *m)
 {
+    for (size_t i = 0; i < route->header_count; i++)
+        if (!header_matches(&route->headers[i], m->headers))
+            return false;
     return (slice_is_empty(route->type) || slice_glob(route->type, m->type)) &&
            (slice_is_empty(route->source) || slice_glob(route->source, m->source)) &&
            (slice_is_empty(route->stream) || slice_glob(route->stream, m->stream));

@@ -13,6 +13,8 @@
 #define SIM_STREAMS_MAX 200
 #define SIM_ROUTES_MAX 6
 #define SIM_TYPES 6
+#define SIM_SOURCES 4
+#define SIM_HEADERS 4
 
 /* Rates and mean times of faults; 0 is off.  Each class is off in half of the seeds: leaving
  * a fault out finds what always having it hides. */
@@ -37,6 +39,8 @@ struct faults {
     double rollback;         /* per transaction */
     double lost; /* per transaction: soon after it the store crashes, and loses what was not on disk; not on SQLite */
     double late; /* per transaction: stays open, up to hours */
+    double send_again;         /* per transaction: it is sent by a call, whose answer may be lost, and sent again */
+    double order_again;        /* per order of a person: its answer is lost, and it is given again */
     double undecodable;        /* per message: INSERTed past all checks */
     double wake_lost;          /* per commit and instance: nobody tells the engine */
     int64_t operator_every_us; /* somebody presses a button */
@@ -54,6 +58,8 @@ struct scenario {
     struct endpoint_setting endpoints[SIM_ENDPOINTS_MAX];
     int64_t delays[SIM_ENDPOINTS_MAX][4];
     struct route routes[SIM_ROUTES_MAX], overrides[1];
+    struct route_header route_headers[SIM_ROUTES_MAX + 1];
+    unsigned room[SIM_ENDPOINTS_MAX]; /* what its transport takes at once; 0: all that there is */
     struct sim_rule rules[SIM_RULES_MAX];
     size_t rule_count;
     struct rule built[SIM_RULES_MAX]; /* the same, for the engine */
@@ -76,6 +82,8 @@ void scenario_calm(struct scenario *s);
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us);
 
 pr_slice scenario_type(unsigned type);      /* "t0.a" ... */
+pr_slice scenario_source(unsigned source);  /* "", "shop/a" ... */
+pr_slice scenario_headers(unsigned which);  /* "", {"k":"v"} ... */
 pr_slice scenario_endpoint(unsigned index); /* "e0" ... */
 
 /* Where the configuration sends a message: endpoints in ascending order; none: nowhere. */

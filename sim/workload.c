@@ -128,17 +128,37 @@ void world_announce(struct world *w)
     }
 }
 
+/* A sender's call.  It can store them without its answer being heard: then the sender repeats it, with the same ids. */
+static int send_call(struct world *w, const struct pr_message *messages, size_t count, pr_id *ids, int *answers)
+{
+    struct pr_error error;
+    struct random *r = &w->dice[DIE_SENDS];
+    int *again = calloc(count, sizeof(*again));
+    int rc;
+
+    ASSERT(again != NULL);
+    rc = store_enqueue(&w->store, w->scenario->engine.box, messages, count, w->scenario->engine.payload_max, ids,
+                       answers, &error);
+    while (rc == PR_OK && random_chance(r, w->faults.send_again)) {
+        rc = store_enqueue(&w->store, w->scenario->engine.box, messages, count, w->scenario->engine.payload_max, ids,
+                           again, &error);
+        for (size_t i = 0; i < count && rc == PR_OK; i++)
+            if (again[i] == PR_OK)
+                w->broken = "a message was stored twice";
+    }
+    free(again);
+    return rc;
+}
+
 int world_store(struct world *w, struct parcel *const *parcels, size_t count)
 {
     struct pr_message *messages = calloc(count, sizeof(*messages));
     int *answers = calloc(count, sizeof(*answers));
     pr_id *ids = calloc(count, sizeof(*ids));
-    struct pr_error error;
     ASSERT(messages != NULL && answers != NULL && ids != NULL);
     for (size_t i = 0; i < count; i++)
         messages[i] = parcels[i]->m;
-    int rc = store_enqueue(&w->store, w->scenario->engine.box, messages, count, w->scenario->engine.payload_max, ids,
-                           answers, &error);
+    int rc = send_call(w, messages, count, ids, answers);
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         if (answers[i] == PR_OK)
             parcel_stored(w, parcels[i]);
@@ -181,7 +201,8 @@ static struct parcel *draw_parcel(struct world *w)
     else if (random_chance(r, s->to_endpoint))
         m->destination = s->endpoints[random_below(r, s->engine.endpoint_count)].name;
     if (random_chance(r, 0.3))
-        m->headers = PR_STR("{\"k\":\"v\"}");
+        m->headers = scenario_headers(1 + (unsigned)random_below(&w->dice[DIE_ORIGINS], SIM_HEADERS - 1));
+    m->source = scenario_source((unsigned)random_below(&w->dice[DIE_ORIGINS], SIM_SOURCES));
     if (random_chance(r, 0.3))
         m->subject = PR_STR("\xc3\xa4 subject");
     if (random_chance(delays, s->delayed))
@@ -294,8 +315,9 @@ static void transaction_begin(struct world *w)
     struct transaction *t = arena_zalloc(&w->arena, sizeof(*t));
     ASSERT(t != NULL);
     t->rollback = random_chance(&w->dice[DIE_ROLLBACKS], w->faults.rollback);
-    t->memory = w->scenario->sqlite ? NULL : memory_tx_begin(&w->store);
-    ASSERT(w->scenario->sqlite || t->memory != NULL);
+    bool by_call = w->scenario->sqlite || random_chance(&w->dice[DIE_SENDS], w->faults.send_again);
+    t->memory = by_call ? NULL : memory_tx_begin(&w->store);
+    ASSERT(by_call || t->memory != NULL);
     size_t count = (size_t)random_between(&w->dice[DIE_TRANSACTIONS], 1, TRANSACTION_MAX);
     for (size_t i = 0; i < count && w->produced < w->scenario->messages; i++, w->produced++) {
         struct parcel *p = draw_parcel(w);

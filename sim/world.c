@@ -146,6 +146,7 @@ void instance_start(struct world *w, struct instance *in)
     in->asking = in->stopping = false;
     in->changed = true;
     in->frozen_until_us = 0;
+    memset(in->taken, 0, sizeof(in->taken));
     in->session_id = (pr_id){ { 0 } };
     in->session_number = 0;
     instance_note(in, EVENT_UP);
@@ -221,13 +222,20 @@ void instance_stop(struct world *w, struct instance *in, int64_t limit_us)
 
 /* ---- The loop of an engine's owner --------------------------------------------------------------- */
 
+/* What the transport of this endpoint takes now. */
+static size_t room_at(const struct instance *in, unsigned endpoint, size_t max)
+{
+    unsigned room = in->world->scenario->room[endpoint];
+    return room == 0 ? max : min_size(max, room - min_size(room, in->taken[endpoint]));
+}
+
 static void instance_send(struct world *w, struct instance *in)
 {
     const struct delivery *list[16];
     for (unsigned e = 0; e < w->scenario->engine.endpoint_count; e++) {
         size_t count;
         in->recalls[e] += engine_wants_back(in->engine, instance_now(in), e);
-        while ((count = engine_take(in->engine, instance_now(in), e, list, ARRAY_LENGTH(list))) > 0)
+        while ((count = engine_take(in->engine, instance_now(in), e, list, room_at(in, e, ARRAY_LENGTH(list)))) > 0)
             for (size_t i = 0; i < count; i++)
                 transport_submit_sim(w, in, e, list[i]);
     }
@@ -267,8 +275,12 @@ static void instance_hear(struct instance *in)
     instance_sample(in->world, in);
 }
 
+#define HEARD_LATE_US PR_MILLISECONDS(100)
+
 static void hear(struct world *w, void *arg)
 {
+    if (instance_now(arg) - ((struct instance *)arg)->asked_us > HEARD_LATE_US)
+        instance_note(arg, EVENT_HEARD);
     instance_hear(arg);
     instance_pump(w, arg);
 }

@@ -62,6 +62,7 @@ struct instance {
     bool asking;           /* a cycle is under way */
     bool changed;          /* somebody said that there are new messages */
     bool stopping;
+    unsigned taken[SIM_ENDPOINTS_MAX];   /* by its transports, and not answered */
     unsigned recalls[SIM_ENDPOINTS_MAX]; /* how often the engine wanted back what has not started */
     int64_t asked_us;
     int rc;

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "checkers.h"
+#include "storm.h"
 
 #define NOBODY .instance = INSTANCE_NONE
 
@@ -564,7 +565,9 @@ static void failed(struct story *s, uint32_t message, int number, int receipt, b
                             .message = message,
                             .number = number,
                             .what = (uint16_t)kind,
-                            .flag = kind == VERDICT_DEAD_LETTER || kind == VERDICT_DISCARD, /* counted; moved */
+                            .flag = kind == VERDICT_DEAD_LETTER ? VERDICT_IS_COUNTED
+                                    : kind == VERDICT_DISCARD   ? VERDICT_IS_MOVED
+                                                                : 0,
                             .value = 1,
                             .extra = PR_REASON_DEPENDENCY_FAILURE });
     cycle(s, 1, receipt + 1, LANES_ALL);
@@ -655,6 +658,197 @@ TEST(a_dead_letter_that_does_not_reach_its_endpoint_is_found) /* I21 */
     rule_begin(&s, (struct sim_step){ .step = STEP_DEAD_LETTER, .to = 0, .raise_to = SIM_NOBODY });
     failed(&s, s.first, 1, 1, false, VERDICT_DISCARD);
     story_ends(&s, "I21", "its rule moves it");
+}
+
+/* ---- Totals, and what is kept ------------------------------------------------------------ */
+
+static void total_is(struct story *s, enum total which, int64_t value)
+{
+    tell(s, (struct event){ .kind = EVENT_TOTAL,
+                            NOBODY,
+                            .message = MESSAGE_NONE,
+                            .destination = 1,
+                            .what = (uint16_t)which,
+                            .value = value });
+}
+
+/* One message arrived; one verdict on the other was stale. */
+static void totals_begin(struct story *s)
+{
+    story_begin(s, ORDERING_NONE);
+    joins(s, 1);
+    cycle(s, 1, 1, LANES_ALL);
+    delivered(s, 1, s->first, 2);
+    handed_out(s, 1, s->second, 1, 4);
+    cycle(s, 1, 4, LANES_ALL);
+    started(s, 1, s->second, 1);
+    answered(s, 1, s->second, 1, SEND_OK);
+    tell(s, (struct event){ .kind = EVENT_VERDICT,
+                            .instance = 1,
+                            .session = 1,
+                            .message = s->second,
+                            .number = 1,
+                            .what = VERDICT_COMPLETE,
+                            .answer = PR_STALE });
+    cycle(s, 1, 5, LANES_ALL);
+}
+
+TEST(a_stale_verdict_that_is_still_counted_is_found) /* I22 */
+{
+    struct story s;
+    totals_begin(&s);
+    cycle(&s, 1, 6, LANES_ALL); /* this one takes it back */
+    total_is(&s, TOTAL_SENT, 1);
+    story_ends(&s, NULL, NULL);
+
+    totals_begin(&s);
+    cycle(&s, 1, 6, LANES_ALL);
+    total_is(&s, TOTAL_SENT, 2);
+    story_ends(&s, "I22", "total of 2 sent; 1 were");
+
+    totals_begin(&s); /* who died could not take it back */
+    crashed(&s, 1);
+    total_is(&s, TOTAL_SENT, 2);
+    story_ends(&s, NULL, NULL);
+}
+
+TEST(a_delivery_that_is_not_counted_is_found) /* I22 */
+{
+    struct story s;
+    totals_begin(&s);
+    crashed(&s, 1);
+    total_is(&s, TOTAL_SENT, 0);
+    story_ends(&s, "I22", "total of 0 sent");
+}
+
+/* As people see it, so long after it was delivered. */
+static void seen_done(struct story *s, int64_t after_us)
+{
+    story_begin(s, ORDERING_FIFO);
+    s->scenario.engine.keep_us = PR_SECONDS(100);
+    joins(s, 1);
+    cycle(s, 1, 1, LANES_ALL);
+    delivered(s, 1, s->first, 2);
+    s->w.mono_us += after_us;
+    tell(s, (struct event){
+                .kind = EVENT_PURGED, NOBODY, .message = MESSAGE_NONE, .extra = (uint64_t)world_wall_us(&s->w) });
+    tell(s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = s->first, .what = UINT16_MAX });
+    tell(s, (struct event){ .kind = EVENT_SEEN, NOBODY, .message = s->first, .what = STATE_DONE });
+}
+
+TEST(what_is_kept_too_long_is_found) /* I22 */
+{
+    struct story s;
+    seen_done(&s, PR_SECONDS(99));
+    story_ends(&s, NULL, NULL);
+    seen_done(&s, PR_SECONDS(101));
+    story_ends(&s, "I22", "is still there");
+
+    story_begin(&s, ORDERING_FIFO);
+    tell(&s, (struct event){ .kind = EVENT_PURGED, NOBODY, .message = MESSAGE_NONE, .value = 1 });
+    story_ends(&s, "I22", "should be forgotten");
+}
+
+/* ---- A storm ------------------------------------------------------------------------------ */
+
+TEST(a_healthy_endpoint_that_is_slowed_by_a_broken_one_is_found) /* I13, B77 */
+{
+    struct storm storm = { .cycle_us = 1000, .calm_us = 10000, .wild_us = 16000, .healthy = 200 };
+    struct breach breach;
+    CHECK(storm_check(&storm, &breach));
+    storm.wild_us = 16001; /* a fifth more, and four cycles */
+    CHECK(!storm_check(&storm, &breach));
+    CHECK_STR(breach.invariant, "I13");
+    storm = (struct storm){ .cycle_us = 1000, .calm_us = 10000, .wild_us = 10000, .healthy = 200, .missing = 1 };
+    CHECK(!storm_check(&storm, &breach));
+    CHECK(strstr(breach.text, "1 of 200 did not arrive") != NULL);
+}
+
+TEST(a_storm_slows_nobody) /* I13, B77 */
+{
+    struct storm storm;
+    struct breach breach;
+    storm_live(1, &storm);
+    CHECK(storm.healthy > 100 && storm.calm_us > storm.cycle_us);
+    CHECK(storm_check(&storm, &breach));
+}
+
+TEST(what_was_lost_must_not_come_to_light_again) /* I24 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    joins(&s, 1);
+    handed_out(&s, 1, s.first, 1, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    tell(&s, (struct event){ .kind = EVENT_UNSTORED, NOBODY, .message = s.first });
+    started(&s, 1, s.first, 1);
+    story_ends(&s, "I24", "was lost");
+
+    story_begin(&s, ORDERING_FIFO); /* what nobody saw any more is gone, and missed by nobody */
+    joins(&s, 1);
+    tell(&s, (struct event){ .kind = EVENT_UNSTORED, NOBODY, .message = s.first });
+    cycle(&s, 1, 1, LANES_ALL);
+    delivered(&s, 1, s.second, 2);
+    the_end(&s);
+    story_ends(&s, NULL, NULL);
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------ */
+
+/* So long after the first was committed, and looked at all the time, it goes. */
+static void waits_begin(struct story *s, int64_t us)
+{
+    story_begin(s, ORDERING_FIFO);
+    joins(s, 1);
+    cycle(s, 1, 1, LANES_ALL);
+    s->w.mono_us += us;
+    cycle(s, 1, 2, LANES_ALL);
+}
+
+static void goes(struct story *s)
+{
+    handed_out(s, 1, s->first, 1, 3);
+    cycle(s, 1, 3, LANES_ALL);
+    tell(s, (struct event){ .kind = EVENT_START,
+                            .instance = 1,
+                            .session = 1,
+                            .message = s->first,
+                            .number = 1,
+                            .value = s->w.mono_us });
+}
+
+TEST(a_message_that_waits_for_nothing_is_found) /* I23 */
+{
+    struct story s;
+    waits_begin(&s, PR_SECONDS(10));
+    goes(&s);
+    story_ends(&s, NULL, NULL);
+    waits_begin(&s, PR_SECONDS(30));
+    goes(&s);
+    story_ends(&s, "I23", "for nothing since 30");
+}
+
+TEST(a_message_that_is_forgotten_until_an_instance_dies_is_found) /* I23 */
+{
+    struct story s;
+    waits_begin(&s, PR_SECONDS(30));
+    s.scenario.endpoints[0].ordering = ORDERING_NONE;
+    crashed(&s, 2);
+    story_ends(&s, "I23", "m0 waited 30");
+}
+
+TEST(a_message_may_wait_for_its_endpoint) /* I23 */
+{
+    struct story s;
+    waits_begin(&s, PR_SECONDS(30)); /* it was paused meanwhile */
+    tell(&s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = MESSAGE_NONE, .what = ADMIN_RESUME });
+    goes(&s);
+    story_ends(&s, NULL, NULL);
+
+    waits_begin(&s, PR_SECONDS(30)); /* it was stopped */
+    tell(&s, (struct event){ .kind = EVENT_FREEZE, .instance = 1, .session = 1, .message = MESSAGE_NONE });
+    goes(&s);
+    story_ends(&s, NULL, NULL);
 }
 
 TEST(a_lane_has_one_owner) /* I6 */

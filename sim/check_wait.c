@@ -1,0 +1,165 @@
+/* I23: nobody waits longer than its schedule says.
+ *
+ * A message may wait for its own time, for those before it in its stream, for its endpoint (a pause, a breaker, its rate,
+ * what is out there), and for its engine: that it has the lane, hears of new messages, gets on with the store.  All of
+ * these are events.  When the last one that can have kept it back is longer ago than an engine needs to look (poll), to
+ * renew its lease, and a little, then it should have gone.
+ *
+ * It is asked when a message goes, and of all that wait when an instance dies or the faults stop: what was forgotten is
+ * found again then.  Of these only those are judged that nobody stands before, at
+ * endpoints where nothing is out. */
+#include "base/slice.h"
+#include "base/util.h"
+#include "checkers.h"
+
+#define SLACK_US PR_SECONDS(3) /* retries of cycles, endpoints that take turns */
+
+/* By the store's clock, which may be a hundredth slow: when it shows so much, if it does not jump. */
+static int64_t when(int64_t from_us, int64_t from_wall_us, int64_t wall_us)
+{
+    int64_t left_us = wall_us - from_wall_us;
+    if (wall_us == PR_NEVER)
+        return PR_NEVER;
+    return left_us <= 0 ? from_us : time_add(from_us, left_us + left_us / 50);
+}
+
+void wait_touched(struct shadow_row *row, const struct event *e)
+{
+    row->touched_us = e->at_us;
+    row->touched_wall_us = e->wall_us;
+}
+
+static int64_t own_time(const struct checker *c, const struct shadow_row *row)
+{
+    int64_t from_us = max64(row->touched_us, c->jumped_us);
+    if (row->wait_until_us == 0)
+        return from_us;
+    return when(from_us, from_us == row->touched_us ? row->touched_wall_us : c->jumped_wall_us, row->wait_until_us);
+}
+
+static int64_t endpoint_time(const struct checker *c, uint8_t instance, unsigned endpoint)
+{
+    const struct endpoint_setting *s = &c->s->endpoints[endpoint];
+    const struct shadow_endpoint *p = &c->endpoints[endpoint];
+    const struct shadow_instance *in = &c->instances[instance];
+    int64_t at_us = max64(p->changed_us, in->busy_us[endpoint]);
+    if (p->paused_at != 0)
+        at_us = max64(at_us, when(max64(p->changed_us, c->jumped_us),
+                                  p->changed_us >= c->jumped_us ? p->changed_wall_us : c->jumped_wall_us, p->until_us));
+    if (in->failed_us[endpoint] != 0 && s->breaker.enabled && in->out[endpoint] > 0)
+        return PR_NEVER; /* that may be a probe, and all others wait for it */
+    if (in->failed_us[endpoint] != 0 && s->breaker.enabled)
+        at_us = max64(at_us, in->failed_us[endpoint] + max64(s->breaker.cap_us, PR_SECONDS(60)));
+    return s->rate.count > 0 ? time_add(at_us, 2 * s->rate.period_us / s->rate.count) : at_us;
+}
+
+/* The last that happened to those of its stream at this endpoint; *ret_alone: none of them is left. */
+static int64_t stream_time(struct checker *c, const struct shadow_message *m, unsigned endpoint, bool *ret_alone)
+{
+    int64_t at_us = 0;
+    *ret_alone = true;
+    if (slice_is_empty(m->parcel->m.stream) || c->s->endpoints[endpoint].ordering == ORDERING_NONE)
+        return 0;
+    for (const struct shadow_message *a = first_of_stream(c, m->parcel->m.stream); a != NULL; a = a->next_in_stream) {
+        const struct shadow_row *leg = a == m ? NULL : shadow_leg(a, endpoint);
+        if (leg == NULL)
+            continue;
+        at_us = max64(at_us, leg->touched_us);
+        if (!shadow_is_over(leg))
+            at_us = max64(at_us, own_time(c, leg));
+        *ret_alone = *ret_alone && (leg->state == STATE_GONE || leg->state == STATE_DONE);
+    }
+    return at_us;
+}
+
+/* Those that were out when an instance died go alone: everybody waits for them, and they for all that is out. */
+static bool somebody_is_suspect(const struct checker *c)
+{
+    for (uint32_t i = 0; i < c->message_count; i++)
+        for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
+            if (!shadow_is_over(row) && row->attempts > row->failures)
+                return true;
+    return false;
+}
+
+static bool has_something_out(const struct shadow_instance *in)
+{
+    for (size_t i = 0; i < SIM_ENDPOINTS_MAX; i++)
+        if (in->out[i] > 0)
+            return true;
+    return false;
+}
+
+/* Has it waited too long when it goes at this time?  leaves: it does go; else nobody knows whether it could. */
+static void check_wait(struct checker *c, struct shadow_row *row, unsigned endpoint, uint8_t instance, int64_t at_us,
+                       bool leaves)
+{
+    struct shadow_message *m = &c->messages[row->message];
+    const struct shadow_instance *in = &c->instances[instance];
+    const struct engine_setting *s = &c->s->engine;
+    int64_t limit_us = s->poll_us + s->lease_us + SLACK_US;
+    int64_t since_us = max64(max64(own_time(c, row), in->changed_us), c->lane_since_us[shadow_lane(m)]);
+    bool alone;
+
+    if (at_us - since_us <= limit_us)
+        return;
+    since_us = max64(since_us, endpoint_time(c, instance, endpoint));
+    if (at_us - since_us <= limit_us)
+        return;
+    since_us = max64(since_us, stream_time(c, m, endpoint, &alone));
+    if (at_us - since_us <= limit_us || (!leaves && !alone))
+        return;
+    if (somebody_is_suspect(c))
+        since_us = max64(since_us, !leaves && has_something_out(in) ? at_us : in->ended_us);
+    if (at_us - since_us > limit_us)
+        breach_set(c, "I23", "m%u waited %lld us for e%u, and for nothing since %lld us", row->message,
+                   (long long)(at_us - own_time(c, row)), endpoint, (long long)(at_us - since_us));
+}
+
+void wait_start(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    struct shadow_instance *in = &c->instances[e->instance];
+    if (row->open && row->session == e->session && !row->started)
+        check_wait(c, row, e->what, e->instance, e->value, true);
+    in->busy_us[e->what] = e->at_us;
+    in->out[e->what]++;
+}
+
+void wait_result(struct checker *c, const struct event *e)
+{
+    struct shadow_instance *in = &c->instances[e->instance];
+    const struct shadow_message *m = &c->messages[e->message];
+    unsigned endpoint = m->split && e->destination != DESTINATION_NONE ? e->destination - 1u : m->targets[0];
+    in->ended_us = in->busy_us[endpoint] = e->at_us;
+    in->out[endpoint] -= e->what != SEND_RETURNED && in->out[endpoint] > 0;
+    if (e->what == SEND_FAILED || e->what == SEND_UNKNOWN)
+        in->failed_us[endpoint] = e->at_us;
+}
+
+static bool can_go(const struct checker *c, const struct shadow_message *m, const struct shadow_row *row)
+{
+    return !m->lost && !m->parcel->undecodable && m->target_count > 0 && !row->parked && row->state != STATE_PARKED &&
+           !shadow_is_over(row) && (m->split ? row->destination != DESTINATION_NONE : m->target_count == 1) &&
+           c->owners[shadow_lane(m)] != 0;
+}
+
+/* All that wait for engines that are alive. */
+void wait_all(struct checker *c, const struct event *e)
+{
+    for (uint32_t i = 0; i < c->message_count; i++) {
+        struct shadow_message *m = &c->messages[i];
+        for (struct shadow_row *row = m->rows; row != NULL; row = row->next) {
+            if (!can_go(c, m, row) || (row->open && row->started))
+                continue;
+            const struct shadow_session *s = &c->sessions[c->owners[shadow_lane(m)]];
+            unsigned endpoint = m->split ? row->destination - 1u : m->targets[0];
+            if (!s->ended && !s->buried && e->at_us < s->lease_end_us && c->instances[s->instance].out[endpoint] == 0)
+                check_wait(c, row, endpoint, s->instance, e->at_us, false);
+        }
+    }
+}
+
+void wait_instance(struct checker *c, const struct event *e)
+{
+    c->instances[e->instance].changed_us = e->kind == EVENT_FREEZE ? PR_NEVER : e->at_us;
+}
