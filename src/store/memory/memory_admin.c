@@ -79,6 +79,19 @@ static int compare_targets(const void *a, const void *b)
     return x->row->row < y->row->row ? -1 : x->row->row > y->row->row;
 }
 
+/* An order for one message: the simulator gives many of them. */
+static int targets_find_id(struct targets *t, const struct box *box, const struct memory *memory,
+                           const struct admin *admin, int64_t now_us)
+{
+    const struct filter *filter = &admin->filter;
+    bool dead = action_of(admin->kind)->on_dead;
+    for (struct stored *row = row_next_of_id(box, dead, filter->ids[0], filter->after); row != NULL;
+         row = row_next_of_id(box, dead, filter->ids[0], row->row))
+        if (filter_matches(filter, row, row_state(memory, row, filter, now_us)) && targets_add(t, row) < 0)
+            return PR_ENOMEM;
+    return PR_OK;
+}
+
 static int targets_find(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us)
 {
     const struct filter *filter = &admin->filter;
@@ -87,6 +100,11 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
     flights_mark(memory);
     list_foreach(box_node, &memory->boxes) {
         struct box *box = LIST_ENTRY(box_node, struct box, node);
+        if (filter->id_count == 1) {
+            if (targets_find_id(t, box, memory, admin, now_us) < 0)
+                return PR_ENOMEM;
+            continue;
+        }
         list_foreach(node, action_of(admin->kind)->on_dead ? &box->dead : &box->rows) {
             struct stored *row = LIST_ENTRY(node, struct stored, order);
             if (row->row <= filter->after || !filter_matches(filter, row, row_state(memory, row, filter, now_us)))

@@ -243,6 +243,8 @@ void row_free(struct stored *row);
 struct stored *row_find(const struct box *box, uint64_t number);
 struct stored *row_find_id(const struct box *box, pr_id id, pr_slice destination);
 struct stored *dead_find_id(const struct box *box, pr_id id, pr_slice destination);
+/* Those of an id one after the other, in the order of their rows; NULL: no more.  dead: of the dead letters. */
+struct stored *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row);
 void row_link(struct stored *row);    /* into its box, with a new number */
 void row_unlink(struct stored *row);  /* out of it */
 void row_unplace(struct stored *row); /* before due, held_by, status, released change ... */

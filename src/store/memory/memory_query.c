@@ -71,32 +71,46 @@ static int listing_add(struct listing *l, const struct stored *row, enum state s
     return PR_OK;
 }
 
-/* The dead letters of all boxes in one order: box by box, each from where its list stands. */
+/* The first of a list from here on that is to be listed; NULL: none. */
+static const struct stored *dead_from(const struct list *list, struct list_node *node, const struct filter *filter)
+{
+    for (; node != NULL; node = list_next(list, node)) {
+        const struct stored *row = LIST_ENTRY(node, struct stored, order);
+        if (row->row > filter->after && filter_matches(filter, row, STATE_DEAD))
+            return row;
+    }
+    return NULL;
+}
+
+/* The dead letters of all boxes in one order: each list is in order, and at[i] is where the one of box i stands. */
 static int listing_dead(struct listing *l, const struct filter *filter)
 {
-    struct filter rest = *filter;
+    size_t count = 0, i = 0;
+    list_foreach(node, &l->memory->boxes)
+        count++;
+    struct stored const **at = arena_alloc_array(l->arena, count, sizeof(*at));
+    if (at == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, &l->memory->boxes) {
+        const struct list *dead = &LIST_ENTRY(node, struct box, node)->dead;
+        at[i++] = dead_from(dead, list_first(dead), filter);
+    }
     for (;;) {
-        const struct stored *next = NULL;
-        list_foreach(box_node, &l->memory->boxes) {
-            const struct box *box = LIST_ENTRY(box_node, struct box, node);
-            list_foreach(node, &box->dead) {
-                const struct stored *row = LIST_ENTRY(node, struct stored, order);
-                if (row->row > rest.after && filter_matches(filter, row, STATE_DEAD)) {
-                    next = next == NULL || row->row < next->row ? row : next;
-                    break; /* a list is in order */
-                }
-            }
-        }
-        if (next == NULL)
+        size_t next = 0;
+        for (i = 1; i < count; i++)
+            if (at[i] != NULL && (at[next] == NULL || at[i]->row < at[next]->row))
+                next = i;
+        if (count == 0 || at[next] == NULL)
             return PR_OK;
         if (l->reply->listed_count == l->limit) {
             reply_is_full(l->reply);
             return PR_OK;
         }
-        int rc = listing_add(l, next, STATE_DEAD);
+        int rc = listing_add(l, at[next], STATE_DEAD);
         if (rc < 0)
             return rc;
-        rest.after = next->row;
+        const struct list *dead = &at[next]->box->dead;
+        at[next] = dead_from(dead, list_next(dead, &at[next]->order), filter);
     }
 }
 
@@ -146,6 +160,16 @@ static int listing_ended(struct listing *l, pr_id id)
     return PR_OK;
 }
 
+/* Those of one id. */
+static int listing_id(struct listing *l, const struct box *box, bool dead, const struct filter *filter)
+{
+    int rc = PR_OK;
+    for (const struct stored *row = row_next_of_id(box, dead, filter->ids[0], filter->after);
+         row != NULL && rc == PR_OK; row = row_next_of_id(box, dead, filter->ids[0], row->row))
+        rc = listing_add(l, row, row_state(l->memory, row, filter, l->now_us));
+    return rc;
+}
+
 static int query_listed(struct listing *l, const struct query *query)
 {
     struct filter filter = query->filter;
@@ -162,9 +186,9 @@ static int query_listed(struct listing *l, const struct query *query)
         const struct box *box = LIST_ENTRY(node, struct box, node);
         struct filter here;
         if (rc == PR_OK && live && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
-            rc = listing_scan(l, &box->rows, &here);
+            rc = by_id ? listing_id(l, box, false, &here) : listing_scan(l, &box->rows, &here);
         if (rc == PR_OK && by_id)
-            rc = listing_scan(l, &box->dead, &filter);
+            rc = listing_id(l, box, true, &filter);
         if (rc == PR_OK && done && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
             rc = listing_scan(l, &box->done, &here);
     }

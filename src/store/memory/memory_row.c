@@ -80,6 +80,19 @@ struct stored *dead_find_id(const struct box *box, pr_id id, pr_slice destinatio
     return find_id(&box->dead_by_id, &box->anchors[2], id, destination);
 }
 
+struct stored *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row)
+{
+    const struct map_node *anchor = &box->anchors[dead ? 2 : 1];
+    struct stored *next = NULL;
+    for (struct map_node *n = map_first(dead ? &box->dead_by_id : &box->by_id, id_hash(id)); n != NULL;
+         n = map_next_same(n)) {
+        struct stored *row = n != anchor ? MAP_ENTRY(n, struct stored, by_id) : NULL;
+        if (row != NULL && pr_id_equal(row->m.id, id) && row->row > after_row && (next == NULL || row->row < next->row))
+            next = row;
+    }
+    return next;
+}
+
 /* The maps have an anchor in them (M: inserting cannot fail then). */
 static void map_put(struct map *map, struct map_node *node, uint64_t hash)
 {
