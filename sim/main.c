@@ -1,6 +1,7 @@
 /* postrider-sim: live many small lives of the engine, each decided by one seed.
  *
  *     postrider-sim --seeds 10000          run seeds 1..10000, those that ever failed first
+ *     postrider-sim --seeds 1700 --today 300   ... and 300 that nobody has lived before today
  *     postrider-sim --seed 42 --trace      live one again and show what happens
  *     postrider-sim --hash-check 200       the same seed twice gives the same history
  */
@@ -35,6 +36,7 @@ enum store_choice { STORE_BOTH, STORE_MEMORY, STORE_SQLITE };
 
 struct options {
     uint64_t from, count;
+    uint64_t today, today_count; /* so many more, which begin with the date */
     bool one, trace, check_all;
     bool hash_check;
     enum store_choice store;
@@ -61,6 +63,7 @@ struct progress {
 static const char usage[] = "usage: postrider-sim [options]\n"
                             "  --seeds N           live seeds 1..N (default 100)\n"
                             "  --from S            begin with seed S; today: with the date\n"
+                            "  --today N           live N seeds more, which begin with the date\n"
                             "  --seed S            live one seed and print its hash\n"
                             "  --trace             print every event of it\n"
                             "  --hash-check N      live N seeds twice and compare their histories\n"
@@ -177,10 +180,12 @@ static bool live_twice(const struct options *o, uint64_t seed, struct progress *
 static void worker(const struct options *o, const struct known *known, size_t known_count, unsigned job,
                    struct progress *p)
 {
-    uint64_t total = o->count + known_count, hash;
+    uint64_t total = known_count + o->count + o->today_count, hash;
     for (uint64_t i = job; i < total && p->failed < FAILURES_MAX; i += o->jobs) {
         struct options mine = *o;
-        uint64_t seed = i < known_count ? known[i].seed : o->from + (i - known_count);
+        uint64_t seed = i < known_count              ? known[i].seed
+                        : i < known_count + o->count ? o->from + (i - known_count)
+                                                     : o->today + (i - known_count - o->count);
         if (i < known_count && o->store == STORE_BOTH)
             mine.store = known[i].store;
         p->store = mine.store;
@@ -240,7 +245,7 @@ static void show_progress(const struct progress *jobs, const struct options *o, 
         return;
     add_up(jobs, o->jobs, &sum);
     fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " messages, %" PRIu64 " crashes ", sum.seeds,
-            o->count + known_count, sum.messages, sum.crashes);
+            o->count + o->today_count + known_count, sum.messages, sum.crashes);
 }
 
 /* A worker that died: the engine or the simulator asserted, crashed, or hung in this seed. */
@@ -358,25 +363,23 @@ static uint64_t seed_of_today(void)
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        { "seeds", 1, NULL, 'n' },
-        { "from", 1, NULL, 'f' },
-        { "seed", 1, NULL, 's' },
-        { "trace", 0, NULL, 't' },
-        { "hash-check", 1, NULL, 'h' },
-        { "store", 1, NULL, 'b' },
-        { "messages", 1, NULL, 'm' },
-        { "minutes", 1, NULL, 'u' },
-        { "jobs", 1, NULL, 'j' },
-        { "known", 1, NULL, 'k' },
-        { "check", 0, NULL, 'c' },
-        { "help", 0, NULL, '?' },
-        { 0 },
+        { "seeds", 1, NULL, 'n' },   { "from", 1, NULL, 'f' },
+        { "today", 1, NULL, 'd' },   { "seed", 1, NULL, 's' },
+        { "trace", 0, NULL, 't' },   { "hash-check", 1, NULL, 'h' },
+        { "store", 1, NULL, 'b' },   { "messages", 1, NULL, 'm' },
+        { "minutes", 1, NULL, 'u' }, { "jobs", 1, NULL, 'j' },
+        { "known", 1, NULL, 'k' },   { "check", 0, NULL, 'c' },
+        { "help", 0, NULL, '?' },    { 0 },
     };
     int c, index;
     while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
         switch (c) {
         case 'n': o->count = number(optarg, "seeds"); break;
         case 'f': o->from = strcmp(optarg, "today") == 0 ? seed_of_today() : number(optarg, "from"); break;
+        case 'd':
+            o->today = seed_of_today();
+            o->today_count = number(optarg, "today");
+            break;
         case 's':
             o->one = true;
             o->from = number(optarg, "seed");
