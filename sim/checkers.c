@@ -316,6 +316,7 @@ static void read_event(struct checker *c, const struct event *e)
         break;
     case EVENT_FAULT:
     case EVENT_HEARD:
+    case EVENT_RETUNE:
     case EVENT_FREEZE:
     case EVENT_THAW: wait_instance(c, e); break;
     case EVENT_HEAL: wait_all(c, e); break;

@@ -238,7 +238,32 @@ static int fault_before(struct world *w, struct instance *in, const struct cycle
         return PR_EUNCERTAIN;
     if (random_chance(&w->dice[DIE_CYCLE_CRASHES], w->faults.crash_in_cycle / 2))
         return INSTANCE_DIED;
+    /* (Of what only reads nobody keeps a number.) */
+    if (cycle->verdict_count + cycle->receipt_count > 0 &&
+        random_chance(&w->dice[DIE_LATE_CYCLES], w->faults.commit_late)) {
+        in->late_number = cycle->number;
+        return PR_EUNCERTAIN;
+    }
     return 0;
+}
+
+/* A cycle that was given up arrives after all, over the connection that it was sent on: just before it is asked again, or
+ * just behind that.  It changes something once. */
+static void land_late(struct world *w, struct instance *in, const struct cycle *cycle, bool again)
+{
+    struct store_session session;
+    const struct cycle_reply *reply;
+    struct pr_error error;
+    int rc = store_session_open(&w->store, w->scenario->engine.box, &session, &error);
+    ASSERT(rc == PR_OK);
+    rc = store_cycle(&session, cycle, &reply, &error);
+    if (rc == PR_OK && again && !reply->replayed)
+        w->broken = "a cycle landed twice";
+    else if (rc == PR_OK)
+        witness_cycle(w, in, cycle, reply);
+    else if (rc != PR_ELEASE)
+        w->broken = "a late cycle failed by itself";
+    store_session_close(&session);
 }
 
 static int fault_after(struct world *w)
@@ -276,6 +301,11 @@ int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle
         return end_with(w, in, rc, false);
     if (scan_begins_anew(w, in))
         asked.restart_lanes = LANES_ALL;
+    bool late = in->late_number != 0 && in->late_number == cycle->number;
+    bool behind = late && random_chance(&w->dice[DIE_LATE_CYCLES], 0.5);
+    in->late_number = 0;
+    if (late && !behind)
+        land_late(w, in, cycle, false);
     rc = store_cycle(&in->session, &asked, ret, &error);
     if (rc == PR_ELEASE) {
         world_note(w, about(in, EVENT_LOST));
@@ -287,6 +317,8 @@ int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle
         return rc;
     }
     witness_cycle(w, in, cycle, *ret);
+    if (behind)
+        land_late(w, in, cycle, true);
     world_compare_breakers(w, in, cycle, (*ret)->lanes_owned != 0);
     if (w->watch != NULL)
         w->watch(w, in, cycle, *ret);

@@ -38,6 +38,7 @@
     X(CRASH, "an instance died")                            /*                         */                              \
     X(FREEZE, "an instance was stopped by SIGSTOP")         /*                         */                              \
     X(THAW, "an instance goes on")                          /*                         */                              \
+    X(RETUNE, "an instance goes on by another setting")     /*                         */                              \
     X(STOP, "an instance is asked to stop")                 /*                         */                              \
     X(GIVE_UP, "a stop could not wait")                     /*                         */                              \
     X(ADMIN, "an operator acted on it")                     /* kind,   -,        -     */                              \

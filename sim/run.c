@@ -59,6 +59,11 @@ static void stop_some(struct world *w, struct random *r)
     instance_stop(w, some_instance(w, r), random_between(r, 0, PR_SECONDS(10)));
 }
 
+static void retune_some(struct world *w, struct random *r)
+{
+    instance_retune(w, some_instance(w, r));
+}
+
 static void step_clock(struct world *w, struct random *r)
 {
     static const int64_t steps[] = { PR_MINUTES(60), PR_MINUTES(60) * 24 * 3652, PR_SECONDS(1) };
@@ -121,7 +126,7 @@ void faults_begin(struct world *w)
         { crash_some, f->crash_every_us, DIE_CRASHES },     { freeze_some, f->freeze_every_us, DIE_FREEZES },
         { stop_some, f->stop_every_us, DIE_STOPS },         { step_clock, f->step_every_us, DIE_CLOCK },
         { outage, f->outage_every_us, DIE_OUTAGES },        { operator_act, f->operator_every_us, DIE_OPERATORS },
-        { operators_share, f->share_every_us, DIE_SHARES },
+        { operators_share, f->share_every_us, DIE_SHARES }, { retune_some, f->retune_every_us, DIE_RETUNES },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
     ASSERT(kept != NULL);

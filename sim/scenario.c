@@ -247,11 +247,13 @@ static void draw_faults(const struct scenario *s, struct faults *f)
     *f = (struct faults){
         .commit_error = draw_rate(s, "commit error", 0.2),
         .commit_unknown = draw_rate(s, "commit unknown", 0.2),
+        .commit_late = draw_rate(s, "commit late", 0.1),
         .scan_anew = draw_rate(s, "scan anew", 0.2),
         .crash_in_cycle = draw_rate(s, "crash in cycle", 0.02),
         .crash_every_us = draw_every(s, "crash", 16),
         .freeze_every_us = draw_every(s, "freeze", 6),
         .stop_every_us = draw_every(s, "stop", 6),
+        .retune_every_us = draw_every(s, "retune", 10),
         .step_every_us = draw_every(s, "clock step", 4),
         .poison = draw_rate(s, "poison", 0.02),
         .bad = draw_rate(s, "bad", 0.05),

@@ -19,13 +19,15 @@
 /* Rates and mean times of faults; 0 is off.  Each class is off in half of the seeds: leaving
  * a fault out finds what always having it hides. */
 struct faults {
-    double commit_error;     /* per cycle: nothing happened, and the store says so */
-    double commit_unknown;   /* per cycle: PR_EUNCERTAIN, half of them had landed */
-    double scan_anew;        /* per cycle: a new connection, so all that is new in the box is read again */
+    double commit_error;   /* per cycle: nothing happened, and the store says so */
+    double commit_unknown; /* per cycle: PR_EUNCERTAIN, half of them had landed */
+    double commit_late; /* per cycle: PR_EUNCERTAIN, and it lands when it is asked again: before that, or behind it */
+    double scan_anew;   /* per cycle: a new connection, so all that is new in the box is read again */
     double crash_in_cycle;   /* per cycle: the instance dies in it, half of them had landed */
     int64_t crash_every_us;  /* at any moment */
     int64_t freeze_every_us; /* SIGSTOP, half of them past the lease */
     int64_t stop_every_us;   /* in good order, then started again */
+    int64_t retune_every_us; /* the configuration is loaded anew */
     int64_t step_every_us;   /* the wall clock jumps: an hour, ten years */
     double drift;            /* of the wall clock against the monotonic one */
     double poison;           /* per message: kills whoever sends it */

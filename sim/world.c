@@ -143,7 +143,8 @@ void instance_start(struct world *w, struct instance *in)
     ASSERT(rc == PR_OK);
     in->state = INSTANCE_UP;
     in->wake_us = PR_NEVER;
-    in->asking = in->stopping = false;
+    in->asking = in->stopping = in->unanswered = false;
+    in->late_number = 0;
     in->changed = true;
     in->frozen_until_us = 0;
     memset(in->taken, 0, sizeof(in->taken));
@@ -220,6 +221,36 @@ void instance_stop(struct world *w, struct instance *in, int64_t limit_us)
     instance_wake(in, w->mono_us);
 }
 
+/* Its options are others, and it reads them from other memory; once there is an endpoint more, which nothing goes to. */
+void instance_retune(struct world *w, struct instance *in)
+{
+    const struct scenario *s = w->scenario;
+    struct random *r = &w->dice[DIE_RETUNES];
+    size_t count = s->engine.endpoint_count;
+
+    if (in->state == INSTANCE_DOWN || instance_is_frozen(in) || in->asking || in->unanswered || in->stopping)
+        return;
+    struct endpoint_setting *endpoints = arena_alloc(&w->arena, (count + 1) * sizeof(*endpoints));
+    struct engine_setting *setting = arena_dup(&w->arena, &in->setting, sizeof(in->setting));
+    struct route *routes = arena_dup(&w->arena, s->routes, sizeof(s->routes));
+    ASSERT(endpoints != NULL && setting != NULL && routes != NULL);
+    for (size_t i = 0; i < count; i++) {
+        endpoints[i] = s->endpoints[i];
+        endpoints[i].concurrency = random_chance(r, 0.5) ? 0 : (unsigned)random_between(r, 1, 8);
+        endpoints[i].timeout_us = random_between(r, PR_SECONDS(1), PR_MINUTES(5));
+    }
+    endpoints[count] = endpoints[0];
+    endpoints[count].name = PR_STR("spare");
+    setting->endpoints = endpoints;
+    setting->endpoint_count = max_size(in->setting.endpoint_count, count + random_below(r, 2));
+    setting->routes = routes;
+    int rc = engine_retune(in->engine, setting, NULL, 0, random_chance(r, 0.5));
+    ASSERT(rc == PR_OK);
+    in->setting = *setting;
+    instance_note(in, EVENT_RETUNE);
+    instance_wake(in, w->mono_us);
+}
+
 /* ---- The loop of an engine's owner --------------------------------------------------------------- */
 
 /* What the transport of this endpoint takes now. */
@@ -267,6 +298,7 @@ static void instance_sample(struct world *w, struct instance *in)
 static void instance_hear(struct instance *in)
 {
     in->asking = false;
+    in->unanswered = in->rc != PR_OK && in->rc != PR_ELEASE;
     if (in->rc == PR_OK) {
         engine_absorb(in->engine, in->asked_us, instance_now(in), in->reply);
     } else {

@@ -62,6 +62,8 @@ struct instance {
     bool asking;           /* a cycle is under way */
     bool changed;          /* somebody said that there are new messages */
     bool stopping;
+    bool unanswered;                     /* its cycle is to be asked again */
+    uint64_t late_number;                /* of the cycle that is still on its way to the store; 0: none */
     unsigned taken[SIM_ENDPOINTS_MAX];   /* by its transports, and not answered */
     unsigned recalls[SIM_ENDPOINTS_MAX]; /* how often the engine wanted back what has not started */
     int64_t asked_us;
@@ -178,6 +180,7 @@ void instance_start(struct world *w, struct instance *in);
 void instance_crash(struct world *w, struct instance *in);
 void instance_freeze(struct world *w, struct instance *in, int64_t us);
 void instance_stop(struct world *w, struct instance *in, int64_t limit_us); /* in good order */
+void instance_retune(struct world *w, struct instance *in);                 /* other options, and an endpoint more */
 void instance_wake(struct instance *in, int64_t at_us);
 void instance_pump(struct world *w, struct instance *in);
 bool instance_is_frozen(const struct instance *in);
