@@ -45,7 +45,7 @@ static bool has_its_turn(const struct checker *c, const struct shadow_message *m
     switch (a->state) {
     case STATE_GONE:
     case STATE_DONE: return false;
-    case STATE_DEAD:
+    case STATE_DEAD: return strict && !a->corrected;
     case STATE_PARKED: return strict;
     default: break;
     }

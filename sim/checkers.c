@@ -134,6 +134,7 @@ static void on_commit(struct checker *c, const struct event *e)
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->state = e->what ? STATE_DELAYED : STATE_READY;
     row->delayed = e->what;
+    row->failed = row->excused = row->set_aside = e->answer != 0; /* it corrects a dead letter, as if that came back */
     row->due_us = row->wait_until_us = e->value;
     if (!slice_is_empty(m->parcel->m.stream)) {
         struct shadow_stream *stream = stream_of(c, m->parcel->m.stream);
@@ -204,9 +205,10 @@ static void on_seen(struct checker *c, const struct event *e)
     bool back = row->state == STATE_DEAD && !dead, parked = row->state == STATE_PARKED && e->what != STATE_PARKED;
     row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_PARK ||
                    m->admin == ADMIN_DEAD_ADD;
-    row->set_aside = row->set_aside || dead || e->what == STATE_PARKED || (e->flag & 2) != 0;
-    row->released = (e->flag & 1) != 0;
-    row->parked = (e->flag & 2) != 0;
+    row->set_aside = row->set_aside || dead || e->what == STATE_PARKED || (e->flag & SEEN_PARKED) != 0;
+    row->released = (e->flag & SEEN_RELEASED) != 0;
+    row->parked = (e->flag & SEEN_PARKED) != 0;
+    row->corrected = (e->flag & SEEN_CORRECTED) != 0;
     if (e->number != row->attempts)
         row->reset_at = c->at;
     row->attempts = e->number;

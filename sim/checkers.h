@@ -66,6 +66,7 @@ struct shadow_row {
     bool failed;      /* its Failed bit */
     bool delayed;     /* by its sender, and it did not fail since */
     bool released;
+    bool corrected;  /* a dead letter: another message took its place, and nobody waits for this one */
     bool parked;     /* by hand, while it was out: that is what it comes back to */
     bool set_aside;  /* dead or parked by hand, at least once */
     bool refused;    /* by its effects: its handler will be asked again */

@@ -32,8 +32,9 @@ static const char *const verdict_names[] = {
     [VERDICT_SPLIT] = "split",
 };
 static const char *const outcome_names[] = { "ok", "failed", "unknown", "returned" };
-static const char *const admin_names[] = { "retry",       "release",      "park",  "discard", "dead add",
-                                           "dead replay", "dead discard", "pause", "resume" };
+static const char *const admin_names[] = { "retry",     "release",     "park",         "discard",
+                                           "dead add",  "dead replay", "dead discard", "dead edit",
+                                           "dead note", "dead import", "pause",        "resume" };
 
 const char *event_name(enum event_kind kind)
 {

@@ -17,7 +17,7 @@
 
 /*    NAME       what it says                                   what     number    value   */
 #define EVENTS(X)                                                                                                      \
-    X(COMMIT, "a sender's transaction put it into the box") /* delayed, place, due     */                              \
+    X(COMMIT, "a sender's transaction put it into the box") /* delayed, place, due; answer: corrects */                \
     X(ROLLBACK, "a sender's transaction took it back")      /*                         */                              \
     X(UNSTORED, "the store lost the commit of it")          /*                         */                              \
     X(UP, "an engine starts")                               /*                         */                              \
@@ -56,6 +56,11 @@
     X(PURGED, "what is not kept is gone by now")            /* -,      -,        still there, extra: that long ago */  \
     X(TOTAL, "a stored total of an endpoint")               /* which,  -,        how many; destination */              \
     X(END, "the run is over")                               /*                         */
+
+/* Flags of a SEEN. */
+#define SEEN_RELEASED 1
+#define SEEN_PARKED 2
+#define SEEN_CORRECTED 4 /* another message took its place */
 
 /* Flags of a VERDICT. */
 #define VERDICT_IS_MOVED 1   /* a discarded message: it went to another endpoint */

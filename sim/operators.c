@@ -15,7 +15,9 @@ static void note_seen(struct world *w, const struct parcel *p, const struct list
                                   .what = (uint16_t)row->state,
                                   .number = row->m.attempts,
                                   .value = row->m.failures,
-                                  .flag = (uint16_t)(row->m.released | (row->m.due_us == PR_NEVER) << 1),
+                                  .flag = (uint16_t)((row->m.released ? SEEN_RELEASED : 0) |
+                                                     (row->m.due_us == PR_NEVER ? SEEN_PARKED : 0) |
+                                                     (pr_id_is_zero(row->edited_as) ? 0 : SEEN_CORRECTED)),
                                   .answer = row->bad != NULL,
                                   .extra = message_digest(&row->m) });
 }
@@ -209,6 +211,65 @@ void operator_act(struct world *w, struct random *r)
     } else if (p != NULL && p->stored) {
         world_admin(w, (enum admin_kind)random_below(r, ADMIN_DEAD_EDIT), p);
     }
+}
+
+/* The corrected message as the store has it; its place is that of the letter. */
+static void take_corrected(struct world *w, const struct parcel *letter, struct parcel *made)
+{
+    struct arena arena;
+    struct query_reply reply;
+    struct query query = { .kind = QUERY_ID, .filter = { .ids = &made->m.id, .id_count = 1, .state = -1 } };
+
+    arena_init(&arena, 4096);
+    int rc = store_query(&w->store, &query, &arena, &reply, NULL);
+    ASSERT(rc == PR_OK);
+    if (reply.listed_count == 1) {
+        char *block = arena_alloc(&w->arena, message_bytes(&reply.listed[0].m) + 1);
+        ASSERT(block != NULL);
+        message_copy(&reply.listed[0].m, block, &made->m);
+        made->corrects = true;
+        made->place = letter->place;
+        parcel_seal(w, made);
+        parcel_stored(w, made);
+    }
+    arena_fini(&arena);
+}
+
+/* What goes to several endpoints has a letter for each of them: those are left alone. */
+static bool can_be_corrected(const struct world *w, const struct parcel *p, const struct listed *letter)
+{
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    return p != NULL && !p->undecodable && pr_id_is_zero(letter->edited_as) &&
+           scenario_targets(w->scenario, &p->m, targets) == 1;
+}
+
+void operator_edit(struct world *w, struct random *r)
+{
+    struct arena arena;
+    struct query_reply reply;
+    struct query query = { .kind = QUERY_DEAD, .filter = { .state = -1, .limit = SHOWN_MAX } };
+
+    arena_init(&arena, 1 << 14);
+    int rc = store_query(&w->store, &query, &arena, &reply, NULL);
+    ASSERT(rc == PR_OK);
+    const struct listed *letter = reply.listed_count > 0 ? &reply.listed[random_below(r, reply.listed_count)] : NULL;
+    const struct parcel *p = letter != NULL ? world_find(w, letter->m.id) : NULL;
+    if (letter != NULL && can_be_corrected(w, p, letter)) {
+        struct parcel *made = world_parcel(w);
+        pr_slice payload = arena_printf(&w->arena, "corrected %u", made->index);
+        struct dead_edit edit = { .payload = &payload };
+        struct admin admin = { .kind = ADMIN_DEAD_EDIT,
+                               .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 },
+                               .by = PR_STR("sim"),
+                               .why = PR_STR("dice"),
+                               .edit = &edit,
+                               .made = made->m.id };
+        note_admin(w, EVENT_ADMIN, p, ADMIN_DEAD_EDIT);
+        admin_do(w, &admin);
+        world_show(w, p);
+        take_corrected(w, p, made);
+    }
+    arena_fini(&arena);
 }
 
 /* Two people, each with a share of the same stream: what they bring back is not in the order of its places. */

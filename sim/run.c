@@ -127,6 +127,7 @@ void faults_begin(struct world *w)
         { stop_some, f->stop_every_us, DIE_STOPS },         { step_clock, f->step_every_us, DIE_CLOCK },
         { outage, f->outage_every_us, DIE_OUTAGES },        { operator_act, f->operator_every_us, DIE_OPERATORS },
         { operators_share, f->share_every_us, DIE_SHARES }, { retune_some, f->retune_every_us, DIE_RETUNES },
+        { operator_edit, f->edit_every_us, DIE_EDITS },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
     ASSERT(kept != NULL);

@@ -271,6 +271,7 @@ static void draw_faults(const struct scenario *s, struct faults *f)
         .undecodable = draw_rate(s, "undecodable", 0.05),
         .wake_lost = draw_rate(s, "wake lost", 1),
         .operator_every_us = draw_every(s, "operator", 20),
+        .edit_every_us = draw_every(s, "edit", 20),
         .share_every_us = draw_every(s, "both", 20),
         .slow = draw_rate(s, "slow", 1) > 0,
     };

@@ -46,6 +46,7 @@ struct faults {
     double undecodable;        /* per message: INSERTed past all checks */
     double wake_lost;          /* per commit and instance: nobody tells the engine */
     int64_t operator_every_us; /* somebody presses a button */
+    int64_t edit_every_us;     /* ... and corrects a dead letter */
     int64_t share_every_us;    /* two do, each with every other message of a stream */
     bool slow;                 /* sends, cycles and their answers take their time */
 };

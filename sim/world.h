@@ -84,6 +84,7 @@ struct parcel {
     unsigned typed;          /* > 0: it brings effects of every kind along, of this key (effects.c) */
     struct parcel *effect;   /* sent along when it is handled; NULL: none */
     bool poison, bad, undecodable, delayed, stored;
+    bool corrects; /* it took the place of a dead letter */
     unsigned starts, arrivals, crashes;
 };
 
@@ -227,6 +228,7 @@ void world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store
 void world_resume(struct world *w, unsigned endpoint);
 void operator_act(struct world *w, struct random *r); /* something, at random */
 void operators_share(struct world *w, struct random *r);
+void operator_edit(struct world *w, struct random *r); /* a dead letter, at random */
 
 /* ---- run.c ------------------------------------------------------------------------------------------- */
 

@@ -573,6 +573,35 @@ static void failed(struct story *s, uint32_t message, int number, int receipt, b
     cycle(s, 1, receipt + 1, LANES_ALL);
 }
 
+/* The first is dead, and somebody corrected it, or only looked; then the second goes. */
+static void sent_behind_a_letter(struct story *s, uint16_t flag)
+{
+    blame_begin(s);
+    s->scenario.endpoints[0].ordering = ORDERING_STRICT;
+    s->scenario.endpoints[0].policy.retry = (struct retry_setting){ .base_us = 1, .factor = 1, .failures = 1 };
+    failed(s, s->first, 1, 1, false, VERDICT_DEAD_LETTER);
+    tell(s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = s->first, .what = ADMIN_DEAD_EDIT });
+    tell(s, (struct event){ .kind = EVENT_SEEN,
+                            NOBODY,
+                            .message = s->first,
+                            .what = STATE_DEAD,
+                            .number = 1,
+                            .value = 1,
+                            .flag = flag,
+                            .extra = s->w.parcels[s->first]->digest });
+    tell(s, (struct event){ .kind = EVENT_ADMIN_END, NOBODY, .message = s->first });
+    delivered(s, 1, s->second, 3);
+}
+
+TEST(a_strict_stream_waits_behind_a_letter_unless_it_was_corrected) /* I3 */
+{
+    struct story s;
+    sent_behind_a_letter(&s, SEEN_CORRECTED);
+    story_ends(&s, NULL, NULL);
+    sent_behind_a_letter(&s, 0);
+    story_ends(&s, "I3", "which is dead");
+}
+
 /* ---- What a verdict brings along ---------------------------------------------------------- */
 
 static void split(struct story *s, unsigned parts)
@@ -860,6 +889,16 @@ TEST(a_lane_has_one_owner) /* I6 */
     joins(&s, 2);
     cycle(&s, 2, 1, 1);
     story_ends(&s, "I6", "two owners");
+}
+
+TEST(a_cycle_lands_once) /* I6 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    cycle(&s, 1, 1, LANES_ALL);
+    story_ends(&s, "I6", "cycle 1 of session 1 landed twice");
 }
 
 TEST(whoever_lost_its_lanes_changes_nothing_any_more) /* I6 */
