@@ -3,7 +3,6 @@
 #include "store/suite.h"
 #include "store/suite_postgres.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 /* An open transaction that holds the row of this id. */
@@ -114,56 +113,4 @@ STORE_TEST(who_buries_an_instance_leaves_a_row_uncounted_that_somebody_holds)
     CHECK_EQ(suite_get(s, held)->m.attempts, 0);
     CHECK_EQ(suite_get(s, other)->m.attempts, 1);
     let_go(pg);
-}
-
-/* ---- Burying and operators ---------------------------------------------------------------------------- */
-
-#define MEETINGS 150
-
-struct retrying {
-    struct suite *suite;
-    const pr_id *ids;
-};
-
-static void *retry_each(void *arg)
-{
-    const struct retrying *r = arg;
-    for (size_t i = 0; i < MEETINGS; i++) {
-        struct pr_error error;
-        struct admin_reply reply;
-        const struct admin retry = { .kind = ADMIN_RETRY, .filter = FILTER(.ids = &r->ids[i], .id_count = 1) };
-        CHECK_OK(store_admin(&r->suite->store, &retry, &reply, &error), &error);
-        CHECK_EQ(reply.changed, 1);
-    }
-    return NULL;
-}
-
-/* Whoever comes first: what was handed out before a retry counts no more. */
-STORE_TEST(a_retry_that_meets_burying_leaves_no_attempt) /* B46, T6 */
-{
-    static pr_id ids[MEETINGS];
-    static struct receipt_entry entries[MEETINGS];
-    for (unsigned round = 0; round < 3; round++) {
-        struct worker *dead = suite_join(s, "outbox");
-        for (unsigned i = 0; i < MEETINGS; i++)
-            ids[i] = SEND(s, "outbox", .id = suite_id(round * MEETINGS + i + 1));
-        CYCLE(dead, .fresh_rows = MEETINGS);
-        for (unsigned i = 0; i < MEETINGS; i++)
-            entries[i] = (struct receipt_entry){ suite_get(s, ids[i])->row, 1 };
-        CYCLE(dead, .receipt = entries, .receipt_count = MEETINGS);
-        worker_vanish(dead);
-        suite_advance(s, SUITE_LEASE_US + PR_MILLISECONDS(1));
-
-        pthread_t thread;
-        struct retrying r = { s, ids };
-        CHECK_EQ(pthread_create(&thread, NULL, retry_each, &r), 0);
-        struct worker *heir = suite_join(s, "outbox");
-        CHECK_EQ(CYCLE(heir)->lanes_owned, LANES_ALL);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
-        for (unsigned i = 0; i < MEETINGS; i++)
-            CHECK_EQ(suite_get(s, ids[i])->m.attempts, 0);
-        CHECK_EQ(ADMIN(s, ADMIN_DISCARD, FILTER(.box = PR_STR("outbox"))).changed, MEETINGS);
-        worker_vanish(heir);
-        suite_advance(s, SUITE_LEASE_US + PR_MILLISECONDS(1));
-    }
 }
