@@ -571,6 +571,7 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     suite_pg_do(pg, "DROP VIEW %s.open_breaker CASCADE");
     suite_pg_do(pg, "DROP TABLE %s.breaker");
     suite_pg_do(pg, "DROP TABLE %s.evidence");
+    suite_pg_do(pg, "DROP TABLE %s.ended");
     suite_pg_do(pg, "DROP TABLE %s.event, %s.event_stream, %s.flow_history");
     suite_pg_do(pg, "DROP TABLE %s.flow_state, %s.seen");
     suite_pg_do(pg, "ALTER TABLE %s.claim DROP COLUMN refused, DROP COLUMN busy");
@@ -641,6 +642,7 @@ STORE_TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_wh
                  tables[i]);
         suite_pg_do(pg, sql);
     }
+    suite_pg_do(pg, "DROP TABLE %s.ended");
     suite_pg_do(pg, "UPDATE %s.meta SET value = '26' WHERE key = 'schema_version'");
     CHECK_OK(store_migrate(&s->store, NULL, 0, &s->error), &s->error);
     CHECK_EQ(suite_get(s, ids[0])->m.held_for, PR_HELD_FOR_STREAM);

@@ -49,6 +49,7 @@ TEST(two_that_migrate_at_once_both_succeed) /* I18 */
 TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_they_are_held_for) /* I18 */
 {
     static const char *const steps[] = {
+        "DROP TABLE postrider_ended",
         "DROP VIEW postrider_messages",
         "DROP VIEW postrider_blocked_streams",
         "ALTER TABLE outbox DROP COLUMN held_for",
