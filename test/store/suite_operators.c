@@ -90,6 +90,19 @@ STORE_TEST(groups_are_filtered_like_dead_letters) /* B82, B85 */
     CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER())->total, 3);
 }
 
+/* What sources ask before they read on: of every state, and no more than they care for. */
+STORE_TEST(rows_of_a_box_are_counted_up_to_a_limit)
+{
+    if (s->kind->ops == &store_memory)
+        return; /* it answers few questions */
+    for (int i = 0; i < 4; i++)
+        SEND(s, "inbox", .type = PR_STR("a"), .due_us = i == 0 ? TIME_MAX_US : 0);
+    SEND(s, "outbox", .type = PR_STR("a"));
+    CHECK_EQ(suite_query(s, QUERY_ROWS, FILTER(.box = PR_STR("inbox"), .limit = 10))->total, 4);
+    CHECK_EQ(suite_query(s, QUERY_ROWS, FILTER(.box = PR_STR("inbox"), .limit = 2))->total, 3);
+    CHECK_EQ(suite_query(s, QUERY_ROWS, FILTER(.box = PR_STR("outbox"), .limit = 2))->total, 1);
+}
+
 /* Twenty-six thousand, by import: then a text is looked for among the latest 25 of each group.  A stream has an index, and
  * is told whole. */
 STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */

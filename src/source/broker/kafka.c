@@ -23,7 +23,8 @@
 
 #define KAFKA_CLUSTER_MS 5000 /* to learn which cluster it is */
 #define KAFKA_COMMIT_MS 5000
-#define KAFKA_ASK_MS 1000
+#define KAFKA_ASK_MS 2000
+#define KAFKA_SILENCES_MAX 2
 
 struct kafka {
     struct broker *broker;
@@ -34,6 +35,7 @@ struct kafka {
     rd_kafka_topic_partition_list_t *offsets; /* behind what was received */
     char *cluster;                            /* the library's; NULL: not asked yet */
     struct pr_error why;                      /* code PR_OK: nothing is wrong with all of it */
+    unsigned silences;                        /* questions in a row that nobody answered */
     char last[200];                           /* what the library said last about one broker */
 };
 
@@ -99,6 +101,7 @@ static int consumer_make(struct kafka *k, struct pr_error *reterr)
                                          .user = k };
     k->why = (struct pr_error){ .code = PR_OK };
     k->last[0] = '\0';
+    k->silences = 0;
     int rc = kafka_consumer_new(&b->config, &b->url, &reader, &k->consumer, reterr);
     if (rc != PR_OK)
         return rc;
@@ -203,18 +206,17 @@ static int take_ready(struct kafka *k, struct intake *in, struct pr_error *reter
     return rc;
 }
 
-/* Nothing came, and a connection was lost meanwhile: is anybody there?  The library does not always say that all are gone. */
+/* Nothing came for a while: is anybody there?  The library does not always say that all are gone.  One answer may be late. */
 static int ask_brokers(struct kafka *k, struct pr_error *reterr)
 {
     const struct rd_kafka_metadata *brokers = NULL;
-    if (k->last[0] == '\0')
-        return PR_OK;
     rd_kafka_resp_err_t error = rd_kafka_metadata(k->consumer, 0, NULL, &brokers, KAFKA_ASK_MS);
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return failed(error, k->last, reterr);
-    rd_kafka_metadata_destroy(brokers);
-    k->last[0] = '\0';
-    return PR_OK;
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_metadata_destroy(brokers);
+        k->silences = 0;
+        return PR_OK;
+    }
+    return ++k->silences < KAFKA_SILENCES_MAX ? PR_OK : failed(error, k->last[0] != '\0' ? k->last : NULL, reterr);
 }
 
 static int kafka_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
