@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 /* ---- A store with moods ----------------------------------------------------------------------------- */
 
 static struct store_ops moody;
+static const struct store_ops *real;
 static enum store_mood mood_now;
 static unsigned refusals;
 
@@ -21,7 +23,7 @@ static int moody_enqueue(void *self, pr_slice box, const struct pr_message *mess
                          struct pr_error *reterr)
 {
     enum store_mood mood = __atomic_load_n(&mood_now, __ATOMIC_SEQ_CST);
-    int rc = mood == STORE_REFUSES ? PR_OK : store_sqlite.enqueue(self, box, messages, count, answers, reterr);
+    int rc = mood == STORE_REFUSES ? PR_OK : real->enqueue(self, box, messages, count, answers, reterr);
     if (mood == STORE_FINE || rc != PR_OK)
         return rc;
     __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
@@ -49,6 +51,18 @@ static enum source_kind kind_of(const char *word)
     return (enum source_kind)kind;
 }
 
+/* SQLite in memory, or where the environment names a server (test/postgres/cluster.sh) a schema of its own there. */
+static const char *empty_store(char *ret, size_t size)
+{
+    static unsigned count;
+    const char *server = getenv("POSTRIDER_TEST_PG");
+    if (server == NULL)
+        return "sqlite::memory:";
+    snprintf(ret, size, "%s%cschema=source_%d_%u", server, strchr(server, '?') != NULL ? '&' : '?', (int)getpid(),
+             ++count);
+    return ret;
+}
+
 void world_init(struct world *w)
 {
     struct pr_error error = { 0 };
@@ -60,11 +74,14 @@ void world_init(struct world *w)
     w->harness->start(w);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CHECK(w->wake_fd >= 0);
-    CHECK_OK(store_open(&(struct store_options){ .url = "sqlite::memory:", .payload_max = PR_PAYLOAD_MAX }, &w->store,
-                        &error),
+    char store_url[512];
+    CHECK_OK(store_open(&(struct store_options){ .url = empty_store(store_url, sizeof(store_url)),
+                                                 .payload_max = PR_PAYLOAD_MAX },
+                        &w->store, &error),
              &error);
     CHECK_OK(store_migrate(&w->store, NULL, 0, &error), &error);
-    moody = *w->store.ops;
+    real = w->store.ops;
+    moody = *real;
     moody.enqueue = moody_enqueue;
     w->store.ops = &moody;
     w->config.kind = kind_of(w->harness->kind);
