@@ -1,4 +1,4 @@
-/* I30: no more than its rate goes to an endpoint, from one engine, and the tenth of a second that comes as a burst.
+/* I30: no more than its rate goes to an endpoint, from the engines that share it, and the tenth of a second that comes as a burst.
  *
  * Counted is when the transport took it: neither a cycle that stood still nor what waited for a receipt lets more of
  * them go at once. */
@@ -7,9 +7,11 @@
 
 #define BURST_US PR_MILLISECONDS(100)
 
-/* A new engine knows nothing of the sends before. */
+/* A new engine knows nothing of the sends before, unless the others do. */
 void check_rate_up(struct checker *c, const struct event *e)
 {
+    if (c->s->limits_shared)
+        return;
     for (size_t i = 0; i < SIM_ENDPOINTS_MAX; i++)
         c->paces[e->instance][i].count = 0;
 }
@@ -17,7 +19,7 @@ void check_rate_up(struct checker *c, const struct event *e)
 void check_rate_start(struct checker *c, const struct event *e)
 {
     const struct rate_setting *rate = &c->s->endpoints[e->what].rate;
-    struct shadow_pace *pace = &c->paces[e->instance][e->what];
+    struct shadow_pace *pace = &c->paces[c->s->limits_shared ? 0 : e->instance][e->what];
     int64_t since_us = INT64_MAX, until_us = 0;
 
     if (rate->count == 0)

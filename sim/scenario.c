@@ -365,6 +365,17 @@ static void draw_rates(struct scenario *s)
     }
 }
 
+/* Then their concurrency is one, too. */
+static void draw_limits(struct scenario *s)
+{
+    struct random r;
+
+    die_init(&r, s->seed, "limits");
+    s->limits_shared = s->instances > 1 && random_chance(&r, 0.3);
+    for (unsigned i = 0; i < s->engine.endpoint_count; i++)
+        s->endpoints[i].concurrency_shared = s->limits_shared && random_chance(&r, 0.7);
+}
+
 static void draw_senders(struct scenario *s)
 {
     struct random r;
@@ -408,6 +419,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     if (s->blackout == 0)
         crowd(s);
     draw_rates(s);
+    draw_limits(s);
     rules_draw(s);
 }
 

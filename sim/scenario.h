@@ -53,8 +53,11 @@ struct faults {
 
 struct scenario {
     uint64_t seed;
-    bool sqlite;  /* in memory; or the memory store */
-    bool check;   /* engine_check() after every step */
+    bool sqlite; /* in memory; or the memory store */
+    bool check;  /* engine_check() after every step */
+    /* The instances are engines of one process, as those of several boxes are: one clock, and limits that hold over all of
+     * them (engine/limits.h).  A crash takes one of them all the same. */
+    bool limits_shared;
     bool crowded; /* outages of single types, which have breakers, and little room for all */
 
     struct engine_setting engine; /* endpoints, routes and overrides point into this struct */

@@ -128,6 +128,13 @@ void instance_wake(struct instance *in, int64_t at_us)
     world_at(in->world, at_us, wake_up, in, in);
 }
 
+/* Another engine did, which shares its limits. */
+static void made_room(void *arg)
+{
+    struct instance *in = arg;
+    instance_wake(in, in->world->mono_us);
+}
+
 void instance_start(struct world *w, struct instance *in)
 {
     ASSERT(in->state == INSTANCE_DOWN);
@@ -137,6 +144,9 @@ void instance_start(struct world *w, struct instance *in)
     in->setting.seed = random_u64(&w->dice[DIE_STARTS]);
     for (size_t i = 0; i < sizeof(in->setting.instance.bytes); i++)
         in->setting.instance.bytes[i] = (uint8_t)random_u64(&w->dice[DIE_STARTS]);
+    in->setting.limits = w->limits;
+    in->setting.wake = made_room;
+    in->setting.wake_arg = in;
     in->engine = engine_new(&in->setting, &error);
     ASSERT(in->engine != NULL);
     int rc = store_session_open(&w->store, in->setting.box, &in->session, &error);
@@ -379,6 +389,20 @@ void instance_pump(struct world *w, struct instance *in)
 
 /* ---- Life --------------------------------------------------------------------------------------- */
 
+static void world_share_limits(struct world *w)
+{
+    const struct engine_setting *engine = &w->scenario->engine;
+    const struct limits_setting setting = {
+        .engines = w->scenario->instances,
+        .endpoint_count = engine->endpoint_count,
+        .window_count = engine->window_count,
+        .window_bytes = engine->window_bytes,
+        .payload_max = engine->payload_max,
+    };
+    w->limits = limits_new(&setting);
+    ASSERT(w->limits != NULL);
+}
+
 void world_init_with(struct world *w, const struct scenario *scenario)
 {
     struct pr_error error;
@@ -398,9 +422,13 @@ void world_init_with(struct world *w, const struct scenario *scenario)
     rc = store_migrate(&w->store, NULL, 0, &error);
     ASSERT(rc == PR_OK);
     for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
-        w->instances[i] = (struct instance){
-            .world = w, .index = i, .wake_us = PR_NEVER, .offset_us = (int64_t)(i + 1) * PR_SECONDS(1000003)
-        };
+        w->instances[i] =
+            (struct instance){ .world = w,
+                               .index = i,
+                               .wake_us = PR_NEVER,
+                               .offset_us = (int64_t)(scenario->limits_shared ? 1 : i + 1) * PR_SECONDS(1000003) };
+    if (scenario->limits_shared)
+        world_share_limits(w);
     for (unsigned i = 0; i < scenario->instances; i++)
         instance_start(w, &w->instances[i]);
 }
@@ -419,6 +447,7 @@ void world_fini(struct world *w)
     for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
         if (w->instances[i].state == INSTANCE_UP)
             instance_drop(&w->instances[i]);
+    limits_free(w->limits);
     store_close(&w->store);
     heap_fini(&w->calendar);
     map_fini(&w->rows);

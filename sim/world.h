@@ -136,6 +136,7 @@ struct world {
     uint64_t happened;
 
     struct store store;
+    struct limits *limits; /* of all instances; NULL: each has its own */
     struct instance instances[SIM_INSTANCES_MAX];
     uint16_t sessions;
     struct receiver receivers[SIM_ENDPOINTS_MAX];

@@ -51,8 +51,7 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
         return false;
     if (head ? stream_misses_head(s, row->m.seq) : stream_blocks(s, &row->m))
         return true;
-    if (s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR) &&
-        stream_ends_before(s, row->m.seq))
+    if (s->item_count >= max_size(16, window_limit(e) / STREAM_SHARE_DIVISOR) && stream_ends_before(s, row->m.seq))
         return true;
     if (row->from == ROW_DUE)
         return s->held && s->held_from <= row->m.seq;

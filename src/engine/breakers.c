@@ -13,7 +13,7 @@
 
 #include "engine/internal.h"
 
-#define BRAKES_MAX 1024 /* types of one endpoint that are watched at once; others are not */
+#define BREAKERS_MAX 1024 /* types of one endpoint that are watched at once; others are not */
 
 static uint64_t type_hash(pr_slice type)
 {
@@ -30,34 +30,16 @@ static struct endpoint_breaker *endpoint_breaker_find(const struct endpoint *ep,
     return NULL;
 }
 
-void endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep)
+void endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep, struct shared_breaker *shared)
 {
     b->endpoint = ep;
+    b->shared = shared;
+    b->type = shared->type;
     list_init(&b->loose);
     list_init(&b->streams);
 }
 
-/* NULL: no memory, or too many: then this type has no breaker. */
-static struct endpoint_breaker *endpoint_breaker_get(struct endpoint *ep, pr_slice type)
-{
-    struct endpoint_breaker *b = endpoint_breaker_find(ep, type);
-
-    if (b != NULL || map_count(&ep->breakers) >= BRAKES_MAX)
-        return b;
-    b = calloc(1, sizeof(*b) + type.size);
-    if (b == NULL)
-        return NULL;
-    endpoint_breaker_init(b, ep);
-    memcpy(b + 1, type.data, type.size);
-    b->type = (pr_slice){ (const char *)(b + 1), type.size };
-    if (map_insert(&ep->breakers, &b->node, type_hash(type)) != PR_OK) {
-        free(b);
-        return NULL;
-    }
-    return b;
-}
-
-static bool is_per_type(const struct endpoint *ep)
+bool breakers_are_per_type(const struct endpoint *ep)
 {
     return ep->setting->breaker.per_type && ep->setting->breaker.enabled;
 }
@@ -65,10 +47,10 @@ static bool is_per_type(const struct endpoint *ep)
 /* NULL: this type is not watched. */
 struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item *item, enum fault fault)
 {
-    return is_per_type(ep) && fault != FAULT_ENDPOINT ? item->gate : &ep->gate;
+    return breakers_are_per_type(ep) && fault != FAULT_ENDPOINT ? item->gate : &ep->gate;
 }
 
-/* ---- Shelves -------------------------------------------------------------------------------- */
+/* ---- What all engines know, and what follows of it here ----------------------------------------------- */
 
 static void endpoint_breaker_unshelve(struct endpoint *ep, struct endpoint_breaker *b)
 {
@@ -80,41 +62,10 @@ static void endpoint_breaker_unshelve(struct endpoint *ep, struct endpoint_break
     }
 }
 
-void breakers_unshelve(struct endpoint *ep, int64_t now_us)
-{
-    if (ep->held_types.types == 0)
-        return;
-    map_foreach(node, &ep->breakers) {
-        struct endpoint_breaker *b = MAP_ENTRY(node, struct endpoint_breaker, node);
-        if (!(list_is_empty(&b->loose) && list_is_empty(&b->streams)) &&
-            breaker_allows(&b->breaker, &ep->setting->breaker, now_us))
-            endpoint_breaker_unshelve(ep, b);
-    }
-}
-
-bool breakers_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us)
-{
-    struct endpoint_breaker *b = item->gate;
-
-    if (b == NULL || breaker_allows(&b->breaker, &ep->setting->breaker, now_us))
-        return true;
-    if (item->stream != NULL) {
-        list_remove(&item->stream->ready);
-        list_push_back(&b->streams, &item->stream->ready);
-        item->stream->shelved = true;
-    } else {
-        list_remove(&item->node);
-        list_push_back(&b->loose, &item->node);
-    }
-    return false;
-}
-
-/* ---- Who is in memory --------------------------------------------------------------------------- */
-
 /* Its breaker was told something: the only place that bars a type, or ends that. */
 static void endpoint_breaker_update(struct endpoint *ep, struct endpoint_breaker *b)
 {
-    bool holds_type = b->breaker.state != BREAKER_CLOSED;
+    bool holds_type = b->seen.state != BREAKER_CLOSED;
 
     if (holds_type == b->holds_type || b == &ep->gate)
         return;
@@ -133,9 +84,166 @@ static void endpoint_breaker_update(struct endpoint *ep, struct endpoint_breaker
     endpoint_breaker_unshelve(ep, b);
 }
 
-void breakers_enter(struct endpoint *ep, struct item *item)
+/* With the lock held: may it go? */
+bool endpoint_breaker_allows(struct endpoint_breaker *b, int64_t now_us)
 {
-    struct endpoint_breaker *b = is_per_type(ep) ? endpoint_breaker_get(ep, item->m.type) : NULL;
+    bool allowed = breaker_allows(&b->shared->breaker, &b->endpoint->setting->breaker, now_us);
+
+    if (b->seen.state == BREAKER_OPEN && b->shared->breaker.state == BREAKER_HALF_OPEN)
+        b->seen.state = BREAKER_HALF_OPEN; /* all else follows in endpoint_breaker_look() */
+    return allowed;
+}
+
+void endpoint_breaker_look(struct engine *e, struct endpoint_breaker *b)
+{
+    const struct breaker *now = &b->shared->breaker;
+    enum breaker_state before = b->seen.state;
+    bool again = now->opened != b->seen.opened || now->until_us != b->seen.until_us;
+
+    b->seen.state = now->state;
+    b->seen.opened = now->opened;
+    b->seen.until_us = now->until_us;
+    if (now->state != BREAKER_CLOSED && (before == BREAKER_CLOSED || again))
+        report_opened(e, b);
+    else if (now->state == BREAKER_CLOSED && before != BREAKER_CLOSED)
+        report_closed(e, b);
+    b->burst = b->burst || (before == BREAKER_CLOSED && now->state != BREAKER_CLOSED);
+    endpoint_breaker_update(b->endpoint, b);
+}
+
+static struct endpoint_breaker *find_burst(struct endpoint *ep)
+{
+    if (ep->gate.burst)
+        return &ep->gate;
+    map_foreach(node, &ep->breakers) {
+        struct endpoint_breaker *b = MAP_ENTRY(node, struct endpoint_breaker, node);
+        if (b->burst)
+            return b;
+    }
+    return NULL;
+}
+
+void breakers_sync(struct engine *e, struct endpoint *ep)
+{
+    uint64_t changes = atomic_load(&ep->limits->changes);
+
+    if (changes == ep->changes_seen)
+        return;
+    ep->changes_seen = changes;
+    limits_lock(ep->limits);
+    endpoint_breaker_look(e, &ep->gate);
+    map_foreach(node, &ep->breakers)
+        endpoint_breaker_look(e, MAP_ENTRY(node, struct endpoint_breaker, node));
+    limits_unlock(ep->limits);
+    for (struct endpoint_breaker *b = find_burst(ep); b != NULL; b = find_burst(ep))
+        return_burst(e, b);
+    map_foreach(node, &ep->breakers)
+        endpoint_breaker_release(MAP_ENTRY(node, struct endpoint_breaker, node));
+}
+
+void breakers_sync_all(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        breakers_sync(e, &e->endpoints[i]);
+}
+
+/* NULL: no memory, or too many: then this type has no breaker. */
+struct endpoint_breaker *endpoint_breaker_get(struct engine *e, struct endpoint *ep, pr_slice type)
+{
+    struct endpoint_breaker *b = endpoint_breaker_find(ep, type);
+    struct shared_breaker *shared;
+
+    if (b != NULL || map_count(&ep->breakers) >= BREAKERS_MAX)
+        return b;
+    b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return NULL;
+    limits_lock(ep->limits);
+    shared = limits_breaker_get(ep->limits, type);
+    if (shared != NULL) {
+        endpoint_breaker_init(b, ep, shared);
+        if (map_insert(&ep->breakers, &b->node, type_hash(type)) != PR_OK) {
+            limits_breaker_put(ep->limits, shared);
+            shared = NULL;
+        }
+    }
+    if (shared != NULL)
+        endpoint_breaker_look(e, b); /* another engine may have met it */
+    limits_unlock(ep->limits);
+    if (shared != NULL)
+        return b;
+    free(b);
+    return NULL;
+}
+
+/* Of a type that has nothing to remember any more: it goes on as if it never had one. */
+void endpoint_breaker_release(struct endpoint_breaker *b)
+{
+    struct endpoint *ep = b->endpoint;
+    bool fresh;
+
+    if (b == &ep->gate || b->count > 0 || b->seen.state != BREAKER_CLOSED || !report_is_over(b))
+        return;
+    limits_lock(ep->limits);
+    fresh = breaker_is_fresh(&b->shared->breaker);
+    if (fresh)
+        limits_breaker_put(ep->limits, b->shared);
+    limits_unlock(ep->limits);
+    if (!fresh)
+        return;
+    map_remove(&ep->breakers, &b->node);
+    last_failure_fini(&b->last_failure);
+    free(b);
+}
+
+/* ---- Shelves -------------------------------------------------------------------------------- */
+
+/* Who is put aside is put aside for a breaker that we have seen open: else nobody would take it down again. */
+static bool type_is_allowed(struct engine *e, struct endpoint *ep, struct endpoint_breaker *b, int64_t now_us)
+{
+    bool allowed;
+
+    limits_lock(ep->limits);
+    allowed = endpoint_breaker_allows(b, now_us);
+    if (!allowed)
+        endpoint_breaker_look(e, b);
+    limits_unlock(ep->limits);
+    return allowed;
+}
+
+void breakers_unshelve(struct engine *e, struct endpoint *ep, int64_t now_us)
+{
+    if (ep->held_types.types == 0)
+        return;
+    map_foreach(node, &ep->breakers) {
+        struct endpoint_breaker *b = MAP_ENTRY(node, struct endpoint_breaker, node);
+        if (!(list_is_empty(&b->loose) && list_is_empty(&b->streams)) && type_is_allowed(e, ep, b, now_us))
+            endpoint_breaker_unshelve(ep, b);
+    }
+}
+
+bool breakers_allow_or_shelve(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
+{
+    struct endpoint_breaker *b = item->gate;
+
+    if (b == NULL || type_is_allowed(e, ep, b, now_us))
+        return true;
+    if (item->stream != NULL) {
+        list_remove(&item->stream->ready);
+        list_push_back(&b->streams, &item->stream->ready);
+        item->stream->shelved = true;
+    } else {
+        list_remove(&item->node);
+        list_push_back(&b->loose, &item->node);
+    }
+    return false;
+}
+
+/* ---- Who is in memory --------------------------------------------------------------------------- */
+
+void breakers_enter(struct engine *e, struct endpoint *ep, struct item *item)
+{
+    struct endpoint_breaker *b = breakers_are_per_type(ep) ? endpoint_breaker_get(e, ep, item->m.type) : NULL;
 
     item->gate = b;
     if (b == NULL)
@@ -161,156 +269,51 @@ void breakers_leave(struct endpoint *ep, struct item *item)
     endpoint_breaker_release(b);
 }
 
+bool breakers_are_shut(const struct endpoint *ep)
+{
+    return ep->gate.seen.state != BREAKER_CLOSED;
+}
+
+/* Sent after its breaker opened, only because it was announced before. */
+bool breakers_hold_back(const struct endpoint *ep, const struct item *item)
+{
+    return ep->gate.seen.state == BREAKER_OPEN || (item->gate != NULL && item->gate->seen.state == BREAKER_OPEN);
+}
+
 bool breakers_hold_type(const struct engine *e, const struct endpoint *ep, pr_slice type)
 {
     const struct endpoint_breaker *b = ep->held_types.types > 0 ? endpoint_breaker_find(ep, type) : NULL;
 
     return b != NULL && b->holds_type && b->count > 0 &&
-           (b->count >= CLOSED_SHARE || ep->held_types.count >= e->setting.window_count / 4);
+           (b->count >= CLOSED_SHARE || ep->held_types.count >= window_limit(e) / 4);
 }
 
-/* ---- The breaker's questions ------------------------------------------------------------------ */
-
-bool breakers_allow(struct endpoint *ep, int64_t now_us)
+static int64_t seen_next_us(const struct endpoint_breaker *b)
 {
-    return breaker_allows(&ep->gate.breaker, &ep->setting->breaker, now_us);
-}
-
-bool breakers_are_shut(const struct endpoint *ep)
-{
-    return ep->gate.breaker.state != BREAKER_CLOSED;
-}
-
-/* Sent after its breaker opened, only because it was announced before. */
-bool breakers_hold_back(struct endpoint *ep, const struct item *item)
-{
-    return ep->gate.breaker.state == BREAKER_OPEN || (item->gate != NULL && item->gate->breaker.state == BREAKER_OPEN);
-}
-
-void breakers_started(struct endpoint *ep, const struct item *item)
-{
-    breaker_started(&ep->gate.breaker, item->row);
-    if (item->gate != NULL)
-        breaker_started(&item->gate->breaker, item->row);
-}
-
-static bool endpoint_breaker_failed(struct engine *e, struct endpoint_breaker *b, const struct failure *f,
-                                    uint64_t message, enum breaker_weight weight, int64_t now_us, bool *ret_opened)
-{
-    enum breaker_state before = b->breaker.state, after;
-    bool ours;
-
-    ours = breaker_failed(&b->breaker, &b->endpoint->setting->breaker, message, weight, f->retry_after_us, now_us);
-    after = b->breaker.state;
-    *ret_opened = before == BREAKER_CLOSED && after == BREAKER_OPEN;
-    if (after == BREAKER_OPEN && before != BREAKER_OPEN)
-        report_opened(e, b, f, *ret_opened, now_us);
-    else if (after == BREAKER_CLOSED && before != BREAKER_CLOSED)
-        report_closed(e, b);
-    endpoint_breaker_update(b->endpoint, b);
-    return ours;
-}
-
-static void endpoint_breaker_succeeded(struct engine *e, struct endpoint_breaker *b, uint64_t message, int64_t now_us)
-{
-    bool was_closed = b->breaker.state == BREAKER_CLOSED;
-
-    breaker_succeeded(&b->breaker, &b->endpoint->setting->breaker, message, now_us);
-    if (!was_closed && b->breaker.state == BREAKER_CLOSED)
-        report_closed(e, b);
-    endpoint_breaker_update(b->endpoint, b);
-}
-
-/* The endpoint could not be asked about this type: whether it works for it is as open as before. */
-static bool whole_failed(struct engine *e, struct endpoint *ep, struct endpoint_breaker *type, const struct failure *f,
-                         uint64_t message, enum breaker_weight weight, int64_t now_us, bool *ret_opened)
-{
-    if (type != NULL)
-        breaker_returned(&type->breaker, message);
-    return endpoint_breaker_failed(e, &ep->gate, f, message, weight, now_us, ret_opened);
-}
-
-bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, enum breaker_weight weight,
-                     int64_t now_us, bool *ret_opened)
-{
-    struct endpoint *ep = item->endpoint;
-    struct endpoint_breaker *b = breakers_blamed(ep, item, failure_fault(f));
-
-    *ret_opened = false;
-    if (b == &ep->gate)
-        return whole_failed(e, ep, item->gate, f, item->row, weight, now_us, ret_opened);
-    endpoint_breaker_succeeded(e, &ep->gate, item->row, now_us); /* it is there */
-    return b != NULL && endpoint_breaker_failed(e, b, f, item->row, weight, now_us, ret_opened);
-}
-
-/* Of a type that has nothing to remember any more: it goes on as if it never had one. */
-void endpoint_breaker_release(struct endpoint_breaker *b)
-{
-    struct endpoint *ep = b->endpoint;
-
-    if (b == &ep->gate || b->count > 0 || !breaker_is_fresh(&b->breaker) || !report_is_over(b))
-        return;
-    map_remove(&ep->breakers, &b->node);
-    last_failure_fini(&b->last_failure);
-    free(b);
-}
-
-void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us)
-{
-    struct endpoint *ep = item->endpoint;
-
-    ep->setback = (struct setback){ 0 };
-    endpoint_breaker_succeeded(e, &ep->gate, item->row, now_us);
-    if (item->gate != NULL)
-        endpoint_breaker_succeeded(e, item->gate, item->row, now_us);
-}
-
-void breakers_returned(struct endpoint *ep, const struct item *item)
-{
-    breaker_returned(&ep->gate.breaker, item->row);
-    if (item->gate != NULL)
-        breaker_returned(&item->gate->breaker, item->row);
-}
-
-void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us)
-{
-    struct endpoint_breaker *type = is_per_type(ep) ? endpoint_breaker_get(ep, news->type) : NULL;
-    struct failure f = { .reason = news->reason, .retry_after_us = news->retry_after_us };
-    bool of_type = news->failed > 0 && is_per_type(ep) && news->fault != FAULT_ENDPOINT, opened;
-
-    if (news->failed > 0 && !of_type)
-        (void)whole_failed(e, ep, type, &f, news->message, news->weight, now_us, &opened);
-    else
-        endpoint_breaker_succeeded(e, &ep->gate, news->message, now_us);
-    if (of_type && type != NULL)
-        (void)endpoint_breaker_failed(e, type, &f, news->message, news->weight, now_us, &opened);
-    else if (news->failed == 0 && type != NULL)
-        endpoint_breaker_succeeded(e, type, news->message, now_us);
-    if (type != NULL)
-        endpoint_breaker_release(type);
+    return b->seen.state == BREAKER_OPEN ? b->seen.until_us : PR_NEVER;
 }
 
 int64_t breakers_next_us(const struct endpoint *ep)
 {
-    int64_t next_us = breaker_next_us(&ep->gate.breaker);
+    int64_t next_us = seen_next_us(&ep->gate);
 
     if (ep->held_types.types == 0)
         return next_us;
     map_foreach(node, &ep->breakers)
-        next_us = min64(next_us, breaker_next_us(&MAP_ENTRY(node, struct endpoint_breaker, node)->breaker));
+        next_us = min64(next_us, seen_next_us(MAP_ENTRY(node, struct endpoint_breaker, node)));
     return next_us;
 }
 
 enum breaker_state breakers_state(const struct endpoint *ep)
 {
-    enum breaker_state state = ep->gate.breaker.state;
+    enum breaker_state state = ep->gate.seen.state;
 
     if (ep->held_types.types == 0)
         return state;
     map_foreach(node, &ep->breakers) {
-        const struct breaker *b = &MAP_ENTRY(node, struct endpoint_breaker, node)->breaker;
-        if (b->state != BREAKER_CLOSED && state != BREAKER_OPEN)
-            state = b->state;
+        const struct endpoint_breaker *b = MAP_ENTRY(node, struct endpoint_breaker, node);
+        if (b->seen.state != BREAKER_CLOSED && state != BREAKER_OPEN)
+            state = b->seen.state;
     }
     return state;
 }
@@ -321,7 +324,7 @@ void breakers_check(const struct endpoint *ep)
 
     map_foreach(node, &ep->breakers) {
         const struct endpoint_breaker *b = MAP_ENTRY(node, struct endpoint_breaker, node);
-        ASSERT(b->holds_type == (b->breaker.state != BREAKER_CLOSED));
+        ASSERT(b->holds_type == (b->seen.state != BREAKER_CLOSED));
         ASSERT(b->holds_type || (list_is_empty(&b->loose) && list_is_empty(&b->streams)));
         types += b->holds_type;
         count += b->count;
@@ -340,6 +343,9 @@ void breakers_fini(struct endpoint *ep)
         struct endpoint_breaker *b = MAP_ENTRY(node, struct endpoint_breaker, node);
         map_remove(&ep->breakers, node);
         last_failure_fini(&b->last_failure);
+        limits_lock(ep->limits);
+        limits_breaker_put(ep->limits, b->shared);
+        limits_unlock(ep->limits);
         free(b);
     }
     map_fini(&ep->breakers);

@@ -19,10 +19,8 @@ unsigned suspicion(const struct pr_message *m)
 /* Others must let a suspect of ours go first, or need not any more. */
 static void set_suspect_waits(struct engine *e, bool waits)
 {
-    if (waits && !e->window.suspect_waits)
-        suspect_limit_wait(e->window.suspect_limit);
-    else if (!waits && e->window.suspect_waits)
-        suspect_limit_wait_over(e->window.suspect_limit);
+    if (waits != e->window.suspect_waits)
+        limits_suspect_waits(e->limits, waits);
     e->window.suspect_waits = waits;
 }
 
@@ -46,14 +44,32 @@ static size_t endpoint_ahead(const struct endpoint *ep)
     return at_once > 0 && taken > at_once ? taken - at_once : 0;
 }
 
-size_t endpoint_pledged(const struct endpoint *ep)
+/* Chosen, and as far as we know not begun. */
+static size_t endpoint_pledged(const struct endpoint *ep)
 {
     return ep->pledged + endpoint_ahead(ep);
 }
 
+/* Mostly nothing has changed but what was taken and begun, and then nobody is asked. */
+void choose_settle(struct endpoint *ep)
+{
+    size_t pledged = endpoint_pledged(ep);
+
+    if (ep->use.slots <= ep->out && ep->use.pledged == pledged)
+        return;
+    limits_lock(ep->limits);
+    limits_settle(ep->limits, &ep->use, ep->out, pledged);
+    limits_unlock(ep->limits);
+}
+
 static uint32_t take_token(struct endpoint *ep, int64_t now_us)
 {
-    return rate_take(&ep->rate, &ep->setting->rate, now_us);
+    uint32_t taken;
+
+    limits_lock(ep->limits);
+    taken = limits_begin(ep->limits, &ep->use, ep->setting, now_us);
+    limits_unlock(ep->limits);
+    return taken;
 }
 
 void choose_begin(struct item *item, int64_t now_us)
@@ -78,8 +94,11 @@ void choose_unsent(struct item *item)
 {
     struct endpoint *ep = item->endpoint;
 
-    if (endpoint_ahead(ep) == 0)
-        rate_give_back(&ep->rate, &ep->setting->rate, item->rate_taken);
+    if (endpoint_ahead(ep) > 0)
+        return;
+    limits_lock(ep->limits);
+    limits_unsent(ep->limits, ep->setting, item->rate_taken);
+    limits_unlock(ep->limits);
 }
 
 static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
@@ -88,16 +107,35 @@ static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
     return ep->setting->concurrency + ahead;
 }
 
-bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
+/* Asked for somebody who could go: who is refused is in line from now on. */
+static bool endpoint_may_take(struct endpoint *ep, int64_t now_us)
 {
-    if (endpoint_has_pause(e, ep, now_us))
-        return false;
-    if (ep->out >= ep->room || (ep->setting->concurrency > 0 && ep->out >= endpoint_limit(e, ep)))
-        return false;
-    return rate_allows(&ep->rate, &ep->setting->rate, endpoint_pledged(ep), now_us) && breakers_allow(ep, now_us);
+    bool may;
+
+    limits_lock(ep->limits);
+    may = limits_may_take(ep->limits, &ep->use, ep->setting, now_us);
+    limits_unlock(ep->limits);
+    return may;
 }
 
-static struct item *first_loose(struct endpoint *ep, int64_t now_us)
+/* Nobody could: others need not leave us room. */
+static void endpoint_leave_line(struct endpoint *ep)
+{
+    if (!ep->use.waits)
+        return;
+    limits_lock(ep->limits);
+    limits_wait_over(ep->limits, &ep->use);
+    limits_unlock(ep->limits);
+}
+
+static bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
+{
+    if (ep->count == ep->out || ep->out >= ep->room || endpoint_has_pause(e, ep, now_us))
+        return false;
+    return (ep->setting->concurrency == 0 || ep->out < endpoint_limit(e, ep)) && breakers_allow(ep, now_us);
+}
+
+static struct item *first_loose(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     struct item *item;
 
@@ -106,7 +144,7 @@ static struct item *first_loose(struct endpoint *ep, int64_t now_us)
         item = node != NULL ? LIST_ENTRY(node, struct item, node) : NULL;
         if (item == NULL || item->place != PLACE_WAITING)
             return NULL;
-    } while (!breakers_allow_or_shelve(ep, item, now_us));
+    } while (!breakers_allow_or_shelve(e, ep, item, now_us));
     return item;
 }
 
@@ -120,23 +158,27 @@ static struct item *first_in_stream(struct engine *e, struct endpoint *ep, int64
             return NULL;
         item = LIST_ENTRY(list_first(&LIST_ENTRY(node, struct stream, ready)->items), struct item, node);
         stream_hold_type(e, item->stream);
-    } while (!breakers_allow_or_shelve(ep, item, now_us));
+    } while (!breakers_allow_or_shelve(e, ep, item, now_us));
     return item;
 }
 
 /* The next one of an endpoint: streams and loose ones in turn.  NULL: nothing can go there now. */
 static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
-    struct item *loose, *ordered;
+    struct item *loose = NULL, *ordered = NULL;
 
-    if (ep->count == ep->out || !endpoint_can_send(e, ep, now_us))
+    if (endpoint_can_send(e, ep, now_us)) {
+        breakers_unshelve(e, ep, now_us);
+        loose = first_loose(e, ep, now_us);
+        ordered = first_in_stream(e, ep, now_us);
+    }
+    if (loose == NULL && ordered == NULL) {
+        endpoint_leave_line(ep);
         return NULL;
-    breakers_unshelve(ep, now_us);
-    loose = first_loose(ep, now_us);
-    ordered = first_in_stream(e, ep, now_us);
-    if (loose == NULL || ordered == NULL)
-        return loose != NULL ? loose : ordered;
-    return ep->loose_next ? loose : ordered;
+    }
+    if (!endpoint_may_take(ep, now_us))
+        return NULL;
+    return ordered == NULL || (loose != NULL && ep->loose_next) ? loose : ordered;
 }
 
 static bool is_poison(const struct item *item)
@@ -208,9 +250,14 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
         return 0;
     }
-    if (!unsendable && !suspect_limit_enter(e->window.suspect_limit, suspicion(&item->m))) {
+    if (!unsendable && !(limits_suspect_may_enter(e->limits, suspicion(&item->m)) &&
+                         suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);
         return 1;
+    }
+    if (!unsendable && !breakers_start(e, ep, item, now_us)) {
+        limits_suspect_leave(e->limits, suspicion(&item->m)); /* another engine was quicker */
+        return 0;
     }
     ep->loose_next = s != NULL;
     item->number = item->m.attempts + 1;
@@ -224,7 +271,6 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 0;
     }
     item_move(e, item, PLACE_CHOSEN);
-    breakers_started(ep, item);
     return 0;
 }
 
@@ -258,26 +304,18 @@ bool choose_possible(struct engine *e, int64_t now_us)
             continue;
         if (is_unsendable(e, item, now_us))
             return true;
-        if (!suspect_limit_enter(e->window.suspect_limit, suspicion(&item->m))) {
-            set_suspect_waits(e, suspicion(&item->m) >= 2);
-            return false;
-        }
-        suspect_limit_leave(e->window.suspect_limit, suspicion(&item->m));
-        return true;
+        if (limits_suspect_may_enter(e->limits, suspicion(&item->m)))
+            return true;
+        set_suspect_waits(e, suspicion(&item->m) >= 2);
+        return false;
     }
     set_suspect_waits(e, false);
-    return false;
-}
-
-bool choose_refused(struct engine *e, int64_t now_us)
-{
-    for (size_t i = 0; i < e->endpoint_count; i++)
-        if (candidate(e, &e->endpoints[i], now_us) != NULL)
-            return true;
     return false;
 }
 
 void choose_over(struct engine *e)
 {
     set_suspect_waits(e, false);
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        endpoint_leave_line(&e->endpoints[i]);
 }

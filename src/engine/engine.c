@@ -6,9 +6,7 @@
 
 #include "engine/internal.h"
 
-#define COMPANY_LOOK_US PR_MILLISECONDS(5) /* another engine's messages come back unannounced */
-#define WINDOW_MIN 64                      /* below it nothing flows */
-#define LEASE_MARGIN_DIVISOR 10            /* nothing is started in the last tenth of the lease */
+#define LEASE_MARGIN_DIVISOR 10 /* nothing is started in the last tenth of the lease */
 
 void engine_new_instance(struct engine *e)
 {
@@ -32,13 +30,46 @@ static bool endpoint_init(struct engine *e, size_t i, const struct endpoint_sett
     list_init(&ep->ready);
     map_init(&ep->breakers);
     map_init(&ep->proofs);
-    endpoint_breaker_init(&ep->gate, ep);
+    ep->limits = &e->limits->endpoints[i];
+    ep->use = (struct limits_use){ .look_us = PR_NEVER, .wake = e->setting.wake, .wake_arg = e->setting.wake_arg };
+    endpoint_breaker_init(&ep->gate, ep, &ep->limits->gate);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
     if (ep->key == NULL)
         return false;
     memcpy(ep->key, ep->setting->name.data, ep->setting->name.size);
     memcpy(ep->key + ep->setting->name.size, "/", 2);
     return true;
+}
+
+/* Shared ones, or its own.  false: no memory. */
+static bool engine_join(struct engine *e)
+{
+    const struct limits_setting alone = {
+        .engines = 1,
+        .endpoint_count = e->setting.endpoint_count,
+        .window_count = e->setting.window_count,
+        .window_bytes = e->setting.window_bytes,
+        .payload_max = e->setting.payload_max,
+    };
+
+    e->own_limits = e->setting.limits == NULL ? limits_new(&alone) : NULL;
+    e->limits = e->setting.limits != NULL ? e->setting.limits : e->own_limits;
+    if (e->limits == NULL)
+        return false;
+    ASSERT(e->limits->setting.endpoint_count == e->setting.endpoint_count);
+    e->setting.window_count = e->limits->setting.window_count;
+    e->setting.window_bytes = e->limits->setting.window_bytes;
+    e->breaker_salt = limits_are_shared(e->limits) ? hash_slice(0, e->setting.box) : 0;
+    e->member = (struct limits_member){ .wake = e->setting.wake, .wake_arg = e->setting.wake_arg };
+    limits_join(e->limits, &e->member);
+    return true;
+}
+
+static void engine_leave(struct engine *e)
+{
+    if (e->limits != NULL)
+        limits_leave(e->limits, &e->member);
+    limits_free(e->own_limits);
 }
 
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr)
@@ -56,12 +87,8 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
         return NULL;
     }
     e->setting = *setting;
-    /* Every endpoint must be able to hold something while all others hold their share. */
-    e->setting.window_count = max_size(setting->window_count, WINDOW_MIN + 4 * setting->endpoint_count);
-    e->setting.window_bytes = max_size(setting->window_bytes, 4 * min_size(setting->payload_max, PR_PAYLOAD_MAX));
     e->membership.instance = setting->instance;
     e->endpoint_count = setting->endpoint_count;
-    e->window.suspect_limit = setting->suspect_limit != NULL ? setting->suspect_limit : &e->window.own_suspect_limit;
     e->reading.next_due_us = PR_NEVER;
     e->plan.inline_results_at_us = PR_NEVER;
     e->reading.due_restart_us = PR_NEVER;
@@ -70,8 +97,8 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     arena_init(&e->plan.arena, 64 * 1024);
     e->endpoints = calloc(setting->endpoint_count + ENDPOINTS_SPARE + 1, sizeof(*e->endpoints));
     e->endpoint_room = setting->endpoint_count + ENDPOINTS_SPARE;
-    known = e->endpoints != NULL && window_init(e, reterr) == PR_OK;
-    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
+    known = engine_join(e) && e->endpoints != NULL && window_init(e, reterr) == PR_OK;
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL && e->limits != NULL; i++)
         known = endpoint_init(e, i, &setting->endpoints[i]) && known;
     if (known)
         return e;
@@ -89,7 +116,7 @@ void engine_free(struct engine *e)
     pauses_drop(e);
     effects_free(e->plan.effects);
     effects_free(e->plan.planned_effects);
-    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++) {
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL && e->limits != NULL; i++) {
         breakers_fini(&e->endpoints[i]);
         evidence_fini(&e->endpoints[i]);
     }
@@ -97,6 +124,7 @@ void engine_free(struct engine *e)
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
         free(e->endpoints[i].key);
     free(e->endpoints);
+    engine_leave(e);
     arena_fini(&e->plan.arena);
     free(e);
 }
@@ -125,6 +153,7 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
         ASSERT(slice_eq(e->endpoints[i].setting->name, setting->endpoints[i].name) &&
                e->endpoints[i].setting->ordering == setting->endpoints[i].ordering);
         e->endpoints[i].setting = &setting->endpoints[i];
+        choose_settle(&e->endpoints[i]); /* by another concurrency others wait at the transport */
     }
     for (size_t i = before; i < e->endpoint_count; i++)
         for (size_t k = 0; k < state_count; k++)
@@ -146,6 +175,7 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
     ASSERT(endpoint < e->endpoint_count);
     if (now_us >= last_start || e->membership.stopping)
         return 0;
+    breakers_sync(e, ep);
     while (count < max) {
         struct list_node *node = list_first(&ep->ready);
         struct item *item;
@@ -178,7 +208,8 @@ bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
     bool was_shut = ep->shut, tripped = ep->tripped;
 
     ASSERT(endpoint < e->endpoint_count);
-    ep->shut = endpoint_has_pause(e, ep, now_us) || ep->gate.breaker.state == BREAKER_OPEN;
+    breakers_sync(e, ep);
+    ep->shut = endpoint_has_pause(e, ep, now_us) || ep->gate.seen.state == BREAKER_OPEN;
     ep->tripped = false;
     return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead &&
            (ep->out > 0 || !list_is_empty(&e->window.zombies));
@@ -212,7 +243,7 @@ static void settle_success(struct engine *e, struct item *item, int bits, int64_
 static void hand_back_counted(struct engine *e, struct item *item, enum verdict_kind kind,
                               const struct delivery_result *result, int64_t now_us)
 {
-    breakers_returned(item->endpoint, item);
+    breakers_returned(e, item->endpoint, item);
     judge_simple(e, item, kind, PR_REASON_NONE, PR_STR("receiver"), pr_str(result->error), now_us);
 }
 
@@ -299,7 +330,7 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     int reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN;
 
     if (v->kind != PR_VERDICT_COMPLETE)
-        breakers_returned(item->endpoint, item); /* it says nothing of the endpoint */
+        breakers_returned(e, item->endpoint, item); /* it says nothing of the endpoint */
     switch (v->kind) {
     case PR_VERDICT_COMPLETE: settle_success(e, item, v->status, now_us); break;
     case PR_VERDICT_RETURN: item_return_unsent(e, item); break;
@@ -396,6 +427,7 @@ void engine_give_up(struct engine *e, int64_t now_us)
 
         /* The transport still reads the message: leave it the item, and judge a copy. */
         struct row row = { .m = item->m, .row = item->row, .lane = item->lane };
+        breakers_returned(e, item->endpoint, item);
         map_remove(&e->window.rows, &item->by_row);
         item->row = 0;
         ghost = item_new(e, &row, item->endpoint);
@@ -421,7 +453,17 @@ bool engine_stopped(const struct engine *e)
 
 /* ---- Waiting ---------------------------------------------------------------------------------------- */
 
-static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *ep)
+static int64_t shared_next_us(const struct endpoint *ep, int64_t now_us)
+{
+    int64_t next_us;
+
+    limits_lock(ep->limits);
+    next_us = limits_next_us(ep->limits, &ep->use, ep->setting, now_us);
+    limits_unlock(ep->limits);
+    return next_us;
+}
+
+static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
     int64_t next_us = PR_NEVER;
 
@@ -429,8 +471,8 @@ static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *e
         next_us = endpoint_paused_until(ep) - e->membership.store_offset_us;
     if (ep->count > 0)
         next_us = min64(next_us, breakers_next_us(ep));
-    if (ep->count > ep->out && ep->setting->rate.count > 0)
-        next_us = min64(next_us, rate_next_us(&ep->rate, &ep->setting->rate, endpoint_pledged(ep)));
+    if (ep->count > ep->out && (ep->setting->rate.count > 0 || ep->use.waits))
+        next_us = min64(next_us, shared_next_us(ep, now_us));
     if (ep->full_since_us != 0 && !ep->slow && e->reading.fresh_wanted)
         next_us = min64(next_us, ep->full_since_us + PASS_OVER_AFTER_US);
     return next_us;
@@ -453,6 +495,7 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
 
     if (e->membership.left)
         return PR_NEVER;
+    breakers_sync_all(e);
     if (e->plan.asked || e->plan.retry_at_us > now_us)
         return max64(e->plan.retry_at_us, now_us);
     if (wants_cycle(e, now_us))
@@ -462,11 +505,8 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
         return next_us;
     if (e->membership.lanes != 0 && window_has_room(e))
         next_us = min64(next_us, due_next_us(e));
-    if (e->window.suspect_limit != &e->window.own_suspect_limit &&
-        choose_refused(e, now_us)) /* one's own come back with a result */
-        next_us = min64(next_us, now_us + COMPANY_LOOK_US);
     for (size_t i = 0; i < e->endpoint_count; i++) {
-        int64_t at_us = endpoint_next_us(e, &e->endpoints[i]);
+        int64_t at_us = endpoint_next_us(e, &e->endpoints[i], now_us);
         if (at_us > now_us)
             next_us = min64(next_us, at_us);
     }

@@ -18,8 +18,8 @@
  *   E2  At most one message of a stream is out at once, and in seq order, unless `ordering`
  *       says otherwise.
  *   E3  Every item is in exactly one place: waiting, chosen, out, judged.
- *   E4  The window never holds more than its count and bytes, and an endpoint no more than
- *       its share while others wait.
+ *   E4  The window never holds more than its count and bytes (with the windows of other engines
+ *       that share its limits), and an endpoint no more than its share while others wait.
  *   E5  After a failure the followers go on only when its verdict is committed.
  *   E6  A receipt is closed only when each of its messages has a committed verdict or was
  *       carried over to a later receipt. */
@@ -31,7 +31,7 @@
 #include "core/delivery.h"
 #include "core/histogram.h"
 #include "core/reason.h"
-#include "engine/suspect_limit.h"
+#include "engine/limits.h"
 #include "policy/breaker.h"
 #include "policy/decide.h"
 #include "policy/rate.h"
@@ -49,6 +49,7 @@ struct endpoint_setting {
     struct breaker_setting breaker;
     int64_t timeout_us;       /* from start to deadline */
     unsigned concurrency;     /* out at once at most; 0: no limit of its own */
+    bool concurrency_shared;  /* ... over all engines; else each has as many: a transport's own capacity */
     bool ahead;               /* ... and some more wait for their turn there: see choose.c */
     bool asked;               /* its receivers ask for messages: the owner says how many (engine_set_room) */
     struct rate_setting rate; /* what is over it waits, uncounted */
@@ -77,7 +78,7 @@ struct engine_setting { /* everything is borrowed until engine_free */
     pr_id instance; /* fresh for each start of an engine */
     int64_t lease_us;
     size_t batch;        /* messages per cycle at most */
-    size_t window_count; /* limits.in_flight */
+    size_t window_count; /* limits.in_flight; not looked at where limits are shared */
     size_t window_bytes;
     int64_t keep_us;
     struct retention retention;
@@ -86,7 +87,9 @@ struct engine_setting { /* everything is borrowed until engine_free */
     uint64_t seed;   /* jitter */
     rule_call call;  /* for rules; NULL: no function is registered */
     void *call_arg;
-    struct suspect_limit *suspect_limit; /* shared by the engines of a process; NULL: alone in it */
+    struct limits *limits;   /* shared by the engines of a process; NULL: alone in it */
+    void (*wake)(void *arg); /* another engine made room: call engine_plan() soon.  From any thread, may be NULL */
+    void *wake_arg;
     const struct endpoint_setting *endpoints;
     size_t endpoint_count;
     const struct route *routes;

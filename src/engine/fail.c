@@ -6,8 +6,9 @@
 #include "engine/internal.h"
 
 /* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
-static void return_burst(struct engine *e, const struct endpoint_breaker *opened)
+void return_burst(struct engine *e, struct endpoint_breaker *opened)
 {
+    opened->burst = false;
     list_foreach(node, &e->window.judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->weighs_on == opened)
@@ -114,7 +115,7 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
     bool opened, ours;
 
     if (f->unsent && weight == WEIGHS_NOTHING) {
-        breakers_returned(ep, item); /* the endpoint was not asked: this says nothing about it */
+        breakers_returned(e, ep, item); /* the endpoint was not asked: this says nothing about it */
         return false;
     }
     ours = breakers_failed(e, item, f, weight, now_us, &opened);
@@ -138,9 +139,9 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
 
     last_failure_set(&ep->last_failure, &c.failure);
     if (fault == FAULT_ENDPOINT)
-        c.failure.postpone_us = setback_failed(&ep->setback, &ep->setting->breaker, now_us);
+        c.failure.postpone_us = breakers_set_back(ep, now_us);
     else if (was_out && !result->unsent)
-        ep->setback = (struct setback){ 0 };
+        breakers_end_setback(ep);
     if (was_out && ask_breaker(e, item, &c.failure, weight, now_us))
         return;
     c.draw = random_double(&e->random);

@@ -81,7 +81,7 @@ static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int6
     bool held_can = held->active && !gap_awaits_scan(e, held);
     bool fresh_can = fresh->active && (!held->active || held_can || fresh->from_seq < held->from_seq);
 
-    return (held_can || fresh_can) && ep->count - ep->held_types.count <= e->setting.window_count / 8 &&
+    return (held_can || fresh_can) && ep->count - ep->held_types.count <= window_limit(e) / 8 &&
            endpoint_room(e, ep, now_us) > 0;
 }
 

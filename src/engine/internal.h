@@ -6,7 +6,9 @@
  *   route.c           where a row goes
  *   receipt.c         what was announced to the store before it was sent
  *   choose.c          which rows go out next, and in what company
- *   breakers.c        the breakers of an endpoint
+ *   limits.c          what all engines of a process may do together: rates, concurrency, breakers, the window
+ *   breakers.c        the breakers of an endpoint: who waits for them
+ *   breaker_results.c ... and what they are asked and learn
  *   report.c          ... and what the store is told of them
  *   held_types.c      ... and gaps of rows whose type's breaker is not closed
  *   evidence.c        whether an endpoint works for others of a message's type
@@ -167,40 +169,42 @@ struct local_pause {
     bool planned;     /* it is in the cycle being made */
 };
 
-/* A failure, in words for people. */
-struct last_failure {
-    int reason;         /* 0: none */
-    char *code, *error; /* owned, may be NULL */
-};
-
-/* A breaker, who waits for it, and what the store knows of it. */
+/* A breaker, who waits for it here, and what the store knows of it.  What it is like is shared by all engines of the process
+ * (limits.h); `seen` is what this one has seen of it last, and what follows of it here follows of that. */
 struct endpoint_breaker {
     struct map_node node; /* endpoint->breakers */
     struct endpoint *endpoint;
-    pr_slice type; /* its bytes are behind the struct; empty: all types */
-    struct breaker breaker;
+    pr_slice type;                 /* of shared; empty: all types */
+    struct shared_breaker *shared; /* counted in its refs, unless it is the endpoint's */
+    struct {
+        enum breaker_state state;
+        int opened;
+        int64_t until_us;
+    } seen;
     struct list loose, streams;       /* the shelf; empty unless held back */
     bool holds_type;                  /* one of a type: its breaker is not closed */
     size_t count, bytes;              /* ... and its rows in memory */
     struct list_node report;          /* e->plan.reports: it is to be told */
     bool stored;                      /* the store has it as open */
     bool planned;                     /* it is in the cycle being made */
-    int64_t since_us;                 /* when it opened first */
-    struct last_failure last_failure; /* that opened it, or failed its latest probe */
+    bool burst;                       /* it was seen to open: what failed just before is to come back */
+    int64_t since_us;                 /* as in shared, when it was seen to open */
+    struct last_failure last_failure; /* the same */
 };
 
 struct endpoint {
     const struct endpoint_setting *setting;
     unsigned index;
+    struct endpoint_limits *limits;   /* of all engines together ... */
+    struct limits_use use;            /* ... and what is ours of them */
+    uint64_t changes_seen;            /* ... of breakers */
     struct endpoint_breaker gate;     /* of the whole endpoint ... */
     struct map breakers;              /* ... and of its types, where they have their own */
-    struct setback setback;           /* of its own faults */
     struct map proofs;                /* of its types: struct proof, see evidence.c */
     bool heard_evidence;              /* some of them the store is to be told of, see evidence_heard() */
     struct last_failure last_failure; /* the latest one since the last cycle */
     struct local_pause pause;
-    int64_t paused_until_us; /* store time; 0: not */
-    struct rate rate;
+    int64_t paused_until_us;       /* store time; 0: not */
     struct list ready_streams;     /* streams whose first item may be chosen */
     struct list waking;            /* streams whose held followers are to be read */
     struct list loose;             /* items without order */
@@ -295,9 +299,7 @@ struct window {
     struct list receipts;
     size_t receipt_count;
     size_t next_endpoint; /* round robin */
-    struct suspect_limit *suspect_limit;
-    struct suspect_limit own_suspect_limit;
-    bool suspect_waits; /* a suspect of ours waits for the company to shrink */
+    bool suspect_waits;   /* a suspect of ours waits for the company to shrink */
 };
 
 /* What of the store was read, and what is to be read next: the fresh scan, the due pass, streams that wake up, gaps and
@@ -359,6 +361,10 @@ struct engine {
     struct endpoint *endpoints;
     size_t endpoint_count, endpoint_room;
     bool any_strict;
+    struct limits *limits;       /* of all engines of the process */
+    struct limits *own_limits;   /* the same where it is alone; NULL: it is not */
+    struct limits_member member; /* among them */
+    uint64_t breaker_salt;       /* breakers know messages by row: those of other boxes have the same numbers */
     struct membership membership;
     struct window window;
     struct reading reading;
@@ -384,10 +390,13 @@ void item_return(struct engine *e, struct item *item, bool at_back);
 void item_tell(struct item *item, int answer); /* whoever said how it ended, if anybody wants to know */ /* hand back, uncounted */
 void item_return_unsent(struct engine *e, struct item *item);        /* it was out, and nothing of it was sent */
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep,
-                        int64_t now_us);    /* paused, or its breaker is open */
-size_t window_free(const struct engine *e); /* rows */
+                        int64_t now_us);     /* paused, or its breaker is open */
+size_t window_limit(const struct engine *e); /* rows that it may hold now */
+size_t window_free(const struct engine *e);  /* ... and that it may take */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
+size_t window_bytes_free(const struct engine *e);
 bool window_has_room(const struct engine *e);
+void window_await_room(struct engine *e); /* when there is none, and another engine makes some, we are woken */
 void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);
 
 /* stream.c */
@@ -449,52 +458,63 @@ int receipt_plan(struct engine *e, struct arena *arena);
 void receipt_free_all(struct engine *e);
 
 /* choose.c */
-bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
 void choose_pace(struct engine *e);                   /* a cycle is being planned */
 void choose_begin(struct item *item, int64_t now_us); /* it is being taken */
 void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us,
-                  int64_t now_us);                  /* a result came so long after it was taken */
-void choose_unsent(struct item *item);              /* it was taken, and comes back */
-size_t endpoint_pledged(const struct endpoint *ep); /* chosen, and as far as we know not begun */
+                  int64_t now_us);       /* a result came so long after it was taken */
+void choose_unsent(struct item *item);   /* it was taken, and comes back */
+void choose_settle(struct endpoint *ep); /* what is out has changed: tell the limits */
 void choose(struct engine *e, int64_t now_us);
 bool choose_possible(struct engine *e, int64_t now_us);
-bool choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */
-void choose_over(struct engine *e);                    /* nobody is chosen any more */
+void choose_over(struct engine *e); /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
 
-/* breakers.c */
+/* breakers.c: who waits for them here */
 bool breakers_allow(struct endpoint *ep, int64_t now_us); /* may anything be sent there? */
+/* The endpoint's own fault: how long messages that met it wait; and it has answered. */
+int64_t breakers_set_back(struct endpoint *ep, int64_t now_us);
+void breakers_end_setback(struct endpoint *ep);
 /* May this one go?  Otherwise it was put aside until its type may. */
-bool breakers_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
-void breakers_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
+bool breakers_allow_or_shelve(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us);
+void breakers_unshelve(struct engine *e, struct endpoint *ep, int64_t now_us); /* those that may go now come back */
 bool breakers_are_shut(const struct endpoint *ep);
-bool breakers_hold_back(struct endpoint *ep, const struct item *item);
-void breakers_started(struct endpoint *ep, const struct item *item);
+bool breakers_hold_back(const struct endpoint *ep, const struct item *item);
+/* The same, and whether the endpoint has room for it: then it is taken, and the probe of those that are half open. */
+bool breakers_start(struct engine *e, struct endpoint *ep, const struct item *item, int64_t now_us);
+/* What other engines learnt of the endpoint since we looked. */
+void breakers_sync(struct engine *e, struct endpoint *ep);
+void breakers_sync_all(struct engine *e);
 /* true: the failure is a breaker's and not the message's.  ret_opened: it has opened just now. */
 bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, enum breaker_weight weight,
                      int64_t now_us, bool *ret_opened);
 struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item *item,
                                          enum fault fault); /* who counts such a failure */
 void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
-void breakers_returned(struct endpoint *ep, const struct item *item);
+void breakers_returned(struct engine *e, struct endpoint *ep, const struct item *item);
 void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us);
 int64_t breakers_next_us(const struct endpoint *ep);
 enum breaker_state breakers_state(const struct endpoint *ep);
-void endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep);
-void endpoint_breaker_release(struct endpoint_breaker *b);   /* frees it, when nothing is to be remembered or told */
-void breakers_enter(struct endpoint *ep, struct item *item); /* it is in memory now */
+void endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep, struct shared_breaker *shared);
+void endpoint_breaker_release(struct endpoint_breaker *b); /* frees it, when nothing is to be remembered or told */
+void breakers_enter(struct engine *e, struct endpoint *ep, struct item *item); /* it is in memory now */
 void breakers_leave(struct endpoint *ep, struct item *item);
 void breakers_check(const struct endpoint *ep);
 /* Has this type, which may not go now, enough of its rows in memory? */
 bool breakers_hold_type(const struct engine *e, const struct endpoint *ep, pr_slice type);
 void breakers_fini(struct endpoint *ep);
+bool breakers_are_per_type(const struct endpoint *ep);
+struct endpoint_breaker *endpoint_breaker_get(struct engine *e, struct endpoint *ep,
+                                              pr_slice type); /* NULL: no memory, or too many: it has none */
+/* With the lock of the endpoint's limits held: may it go; and what follows here of what became of it. */
+bool endpoint_breaker_allows(struct endpoint_breaker *b, int64_t now_us);
+void endpoint_breaker_look(struct engine *e, struct endpoint_breaker *b);
 
 /* report.c */
 char *text_copy(pr_slice text,
                 size_t chars); /* clean and cut; malloc'ed, NULL without memory: it goes without its words */
 void last_failure_set(struct last_failure *m, const struct failure *f);
-void last_failure_fini(struct last_failure *m);
-void report_opened(struct engine *e, struct endpoint_breaker *b, const struct failure *f, bool first, int64_t now_us);
+void last_failure_copy(struct last_failure *m, const struct last_failure *from);
+void report_opened(struct engine *e, struct endpoint_breaker *b); /* also again */
 void report_closed(struct engine *e, struct endpoint_breaker *b);
 bool report_is_over(const struct endpoint_breaker *b); /* the store knows nothing of it, and need not */
 void reports_plan(struct engine *e, int64_t now_us);
@@ -521,6 +541,7 @@ void pauses_committed(struct engine *e, bool endpoints_known);
 void pauses_drop(struct engine *e);
 
 /* fail.c */
+void return_burst(struct engine *e, struct endpoint_breaker *opened); /* what failed in its outage comes back */
 void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
 void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us);
 void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects); /* takes them over */

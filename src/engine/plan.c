@@ -87,6 +87,7 @@ static bool wants_read(struct engine *e, int64_t now_us)
         return false;
     if (e->membership.opening != OPEN_DONE)
         return true;
+    window_await_room(e);
     return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) || gaps_can_read(e, now_us);
 }
 
@@ -269,9 +270,7 @@ static void plan_reads(struct engine *e, int64_t now_us)
     count_leaving(e);
     c->restart_lanes = e->reading.restart_lanes;
     c->fresh_rows = fresh_rows(e, now_us);
-    size_t room =
-        e->setting.window_bytes - min_size(e->window.bytes - e->window.leaving_bytes, e->setting.window_bytes);
-    c->fresh_bytes = max_size(1, min_size(room / 2, READ_BYTES_MAX));
+    c->fresh_bytes = max_size(1, min_size(window_bytes_free(e) / 2, READ_BYTES_MAX));
     if (window_has_room(e))
         plan_due(e, now_us);
     plan_held(e, now_us);
@@ -461,6 +460,7 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
 {
     if (e->membership.left)
         return false;
+    breakers_sync_all(e);
     if (changed) {
         e->reading.fresh_wanted = true;
         due_look_again(e, now_us);

@@ -37,11 +37,12 @@ void last_failure_set(struct last_failure *m, const struct failure *f)
     m->error = text_copy(f->error, PR_ERROR_MAX);
 }
 
-void last_failure_fini(struct last_failure *m)
+void last_failure_copy(struct last_failure *m, const struct last_failure *from)
 {
-    free(m->code);
-    free(m->error);
-    *m = (struct last_failure){ 0 };
+    last_failure_fini(m);
+    m->reason = from->reason;
+    m->code = from->code != NULL ? strdup(from->code) : NULL;
+    m->error = from->error != NULL ? strdup(from->error) : NULL;
 }
 
 /* ---- Breakers --------------------------------------------------------------------------------- */
@@ -58,11 +59,10 @@ static void report_drop(struct endpoint_breaker *b)
         list_remove(&b->report);
 }
 
-void report_opened(struct engine *e, struct endpoint_breaker *b, const struct failure *f, bool first, int64_t now_us)
+void report_opened(struct engine *e, struct endpoint_breaker *b)
 {
-    if (first)
-        b->since_us = now_us;
-    last_failure_set(&b->last_failure, f);
+    b->since_us = b->shared->since_us;
+    last_failure_copy(&b->last_failure, &b->shared->last_failure);
     report_add(e, b);
 }
 
@@ -82,18 +82,18 @@ bool report_is_over(const struct endpoint_breaker *b)
 
 static int failed_probes(const struct endpoint_breaker *b)
 {
-    return b->breaker.opened > 0 ? b->breaker.opened - 1 : 0;
+    return b->seen.opened > 0 ? b->seen.opened - 1 : 0;
 }
 
 static struct breaker_change change_of(struct engine *e, const struct endpoint_breaker *b, int64_t now_us)
 {
     struct breaker_change c = { .endpoint = b->endpoint->setting->name, .type = b->type };
 
-    if (b->breaker.state == BREAKER_CLOSED)
+    if (b->seen.state == BREAKER_CLOSED)
         return c;
     c.open = true;
     c.age_us = max64(now_us - b->since_us, 0);
-    c.for_us = b->breaker.until_us == PR_NEVER ? PR_NEVER : max64(b->breaker.until_us - now_us, 0);
+    c.for_us = b->seen.until_us == PR_NEVER ? PR_NEVER : max64(b->seen.until_us - now_us, 0);
     c.probes = failed_probes(b);
     c.reason = b->last_failure.reason;
     c.code = slice_dup(&e->plan.arena, pr_str(b->last_failure.code));
@@ -138,7 +138,7 @@ void reports_committed(struct engine *e)
 static void report_anew(struct engine *e, struct endpoint_breaker *b)
 {
     b->stored = b->planned = false;
-    if (b->breaker.state != BREAKER_CLOSED)
+    if (b->seen.state != BREAKER_CLOSED)
         report_add(e, b);
     else
         report_drop(b);
@@ -160,7 +160,7 @@ void reports_anew(struct engine *e)
 
 static void view_add(const struct endpoint_breaker *b, struct breaker_view *ret, size_t max, size_t *count)
 {
-    if (b->breaker.state == BREAKER_CLOSED)
+    if (b->seen.state == BREAKER_CLOSED)
         return;
     if (*count < max)
         ret[*count] = (struct breaker_view){ b->endpoint->index,   b->type,

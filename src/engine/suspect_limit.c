@@ -27,14 +27,22 @@ static uint64_t suspect_limit_limit(uint64_t out, unsigned level)
     return UINT64_MAX;
 }
 
+static bool has_room(const struct suspect_limit *c, uint64_t out, unsigned level)
+{
+    return (level >= 2 || atomic_load(&c->waiting) == 0) && (out & COUNT_MASK) < suspect_limit_limit(out, level);
+}
+
+bool suspect_limit_allows(const struct suspect_limit *c, unsigned level)
+{
+    return has_room(c, atomic_load(&c->out), level);
+}
+
 bool suspect_limit_enter(struct suspect_limit *c, unsigned level)
 {
     uint64_t out = atomic_load(&c->out);
 
-    if (level < 2 && atomic_load(&c->waiting) > 0)
-        return false;
     do {
-        if ((out & COUNT_MASK) >= suspect_limit_limit(out, level))
+        if (!has_room(c, out, level))
             return false;
     } while (!atomic_compare_exchange_weak(&c->out, &out, out + level_one(level)));
     return true;

@@ -20,6 +20,7 @@ struct suspect_limit {
 };
 
 /* One more goes out; false: not now. */
+bool suspect_limit_allows(const struct suspect_limit *c, unsigned level);
 bool suspect_limit_enter(struct suspect_limit *c, unsigned level);
 void suspect_limit_leave(struct suspect_limit *c, unsigned level);
 

@@ -32,11 +32,19 @@ int window_init(struct engine *e, struct pr_error *reterr)
     return PR_OK;
 }
 
+/* Nothing comes of it any more: who shares the endpoint's limits must not wait for that. */
+static void window_give_back(struct engine *e, struct item *item)
+{
+    if (item->endpoint != NULL)
+        breakers_returned(e, item->endpoint, item);
+    item_free(e, item);
+}
+
 void window_fini(struct engine *e)
 {
     for (size_t i = 0; i < e->window.slot_count && e->window.slots != NULL; i++)
         if (e->window.slots[i] != NULL)
-            item_free(e, e->window.slots[i]);
+            window_give_back(e, e->window.slots[i]);
     receipt_free_all(e);
     map_foreach(node, &e->window.streams)
         stream_free(e, MAP_ENTRY(node, struct stream, node));
@@ -50,6 +58,15 @@ void window_fini(struct engine *e)
 }
 
 /* ---- Items ---------------------------------------------------------------------------- */
+
+static void window_count(struct engine *e, int change, size_t bytes)
+{
+    size_t count_before = e->window.count, bytes_before = e->window.bytes;
+
+    e->window.count += (size_t)change;
+    e->window.bytes += bytes;
+    limits_window_changed(e->limits, count_before, e->window.count, bytes_before, e->window.bytes);
+}
 
 struct item *item_new(struct engine *e, const struct row *row, struct endpoint *ep)
 {
@@ -75,12 +92,11 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
     item->slot = e->window.free_slots[--e->window.free_count];
     item->generation = ++e->window.generations[item->slot];
     e->window.slots[item->slot] = item;
-    e->window.count++;
-    e->window.bytes += item->bytes;
+    window_count(e, +1, item->bytes);
     if (ep != NULL) {
         ep->count++;
         ep->bytes += item->bytes;
-        breakers_enter(ep, item);
+        breakers_enter(e, ep, item);
     }
     return item;
 }
@@ -170,7 +186,7 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
         return;
     list_remove(&item->node);
     if (is_going(item->place) && !is_going(next))
-        suspect_limit_leave(e->window.suspect_limit, suspicion(&item->m)); /* choose() entered */
+        limits_suspect_leave(e->limits, suspicion(&item->m)); /* choose() entered */
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
     if (is_pledged(item->place))
@@ -184,24 +200,31 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
     item->place = PLACE_NONE;
 }
 
-void item_move(struct engine *e, struct item *item, enum place place)
+/* Enter the list of its place, and what is counted there. */
+static void item_link(struct engine *e, struct item *item, enum place place)
 {
-    struct list *list;
-
-    item_unlink(e, item, place);
     item->place = place;
     if (is_busy(place))
         e->membership.lane_busy[item->lane]++;
     if (place == PLACE_NONE || place == PLACE_WAITING || place == PLACE_SPLITTING)
         return; /* stream_insert() or item_wait() puts it into its queue */
-    list = place_list(e, item, place);
-    list_push_back(list, &item->node);
+    list_push_back(place_list(e, item, place), &item->node);
     if (is_pledged(place))
         item->endpoint->pledged++;
     if (place == PLACE_JUDGED)
         e->window.judged_count++;
     if (is_going(place))
         count_going(e, item, +1);
+}
+
+void item_move(struct engine *e, struct item *item, enum place place)
+{
+    bool was_going = is_going(item->place);
+
+    item_unlink(e, item, place);
+    item_link(e, item, place);
+    if (was_going || is_going(place))
+        choose_settle(item->endpoint);
 }
 
 void item_wait(struct engine *e, struct item *item, bool at_back)
@@ -227,7 +250,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
     receipt_leave(item, true);
     item_drop_verdict(item);
     item_tell(item, PR_STALE);
-    breakers_returned(item->endpoint, item);
+    breakers_returned(e, item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
     if (s != NULL) {
@@ -254,15 +277,14 @@ void item_tell(struct item *item, int answer)
 void item_free(struct engine *e, struct item *item)
 {
     item_tell(item, PR_STALE);
-    item_unlink(e, item, PLACE_NONE);
+    item_move(e, item, PLACE_NONE);
     receipt_leave(item, false);
     item_drop_verdict(item);
     if (item->stream != NULL)
         stream_set_here(item->stream, item->m.seq, false);
     if (item->row != 0)
         map_remove(&e->window.rows, &item->by_row);
-    e->window.count--;
-    e->window.bytes -= item->bytes;
+    window_count(e, -1, 0 - item->bytes);
     if (item->endpoint != NULL) {
         item->endpoint->count--;
         item->endpoint->bytes -= item->bytes;
@@ -275,20 +297,33 @@ void item_free(struct engine *e, struct item *item)
 
 /* ---- Room ----------------------------------------------------------------------------- */
 
-size_t window_free(const struct engine *e)
+size_t window_limit(const struct engine *e)
 {
-    size_t count = e->window.count - e->window.leaving;
-    return e->setting.window_count - min_size(count, e->setting.window_count);
+    return limits_window_count(e->limits, e->window.count);
 }
 
-static size_t window_bytes(const struct engine *e)
+size_t window_free(const struct engine *e)
 {
-    return min_size(e->window.bytes - e->window.leaving_bytes, e->setting.window_bytes);
+    size_t count = e->window.count - e->window.leaving, limit = window_limit(e);
+    return limit - min_size(count, limit);
+}
+
+size_t window_bytes_free(const struct engine *e)
+{
+    size_t bytes = e->window.bytes - e->window.leaving_bytes, limit = limits_window_bytes(e->limits, e->window.bytes);
+    return limit - min_size(bytes, limit);
 }
 
 bool window_has_room(const struct engine *e)
 {
-    return window_free(e) > 0 && (window_bytes(e) < e->setting.window_bytes || e->window.count == e->window.leaving);
+    return window_free(e) > 0 && (window_bytes_free(e) > 0 || e->window.count == e->window.leaving);
+}
+
+/* Said before we look again, so that nobody makes room between the two. */
+void window_await_room(struct engine *e)
+{
+    if (limits_are_shared(e->limits) && !window_has_room(e))
+        atomic_store(&e->limits->window_waits, true);
 }
 
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us)
@@ -309,7 +344,7 @@ size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t 
         return 0;
     if (ep->count == ep->leaving)
         return max_size(1, free / 2);
-    if (bytes >= e->setting.window_bytes - window_bytes(e))
+    if (bytes >= window_bytes_free(e))
         return 0;
     if (closed)
         return ep->count < CLOSED_SHARE ? min_size(room, CLOSED_SHARE - ep->count) : 0;
@@ -337,7 +372,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
         if (item->place != PLACE_WAITING && !also_busy)
             continue;
         if (item->endpoint != NULL)
-            breakers_returned(item->endpoint, item);
+            breakers_returned(e, item->endpoint, item);
         if (item->place == PLACE_OUT) {
             receipt_leave(item, false);
             map_remove(&e->window.rows, &item->by_row);

@@ -1,6 +1,5 @@
 #include "policy/rate.h"
 
-#include "base/error.h"
 #include "base/util.h"
 
 static int64_t depth(const struct rate_setting *s)
@@ -24,7 +23,6 @@ uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us)
 {
     if (s->count == 0)
         return 0;
-    ASSERT(rate_allows(r, s, 0, now_us));
     int64_t missing = missing_at(r, s, now_us);
     r->fills += missing == 0;
     r->missing = missing + s->period_us;
@@ -36,6 +34,11 @@ void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken
 {
     if (taken == r->fills)
         r->missing = max64(r->missing - s->period_us, 0);
+}
+
+void rate_retune(struct rate *r, const struct rate_setting *from, const struct rate_setting *to)
+{
+    r->missing = (int64_t)((double)r->missing / (double)from->period_us * (double)to->period_us);
 }
 
 int64_t rate_next_us(const struct rate *r, const struct rate_setting *s, size_t pledged)

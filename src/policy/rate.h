@@ -29,11 +29,13 @@ struct rate {
 
 /* May one more be pledged? */
 bool rate_allows(const struct rate *r, const struct rate_setting *s, size_t pledged, int64_t now_us);
-/* One token that was allowed and pledged.  The number is for rate_give_back(). */
+/* One token that was allowed and pledged; also when it is not there since the rate was lowered meanwhile.  The number is for rate_give_back(). */
 uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us);
 /* One that was taken and not used goes in again: unless the bucket was full since, and others have been taken from
  * what would have run over. */
 void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken);
+/* Count by another setting: as many tokens are missing as before. */
+void rate_retune(struct rate *r, const struct rate_setting *from, const struct rate_setting *to);
 /* When the next one is there, when it is not there now; with time standing still before it. */
 int64_t rate_next_us(const struct rate *r, const struct rate_setting *s, size_t pledged);
 

@@ -25,7 +25,9 @@ struct relay {
     size_t past_count;
     size_t first_count; /* endpoints of the first setting */
     struct monitor monitor;
-    struct suspect_limit suspect_limit;
+    struct limits *limits; /* over all boxes */
+    pthread_mutex_t *limit_locks;
+    size_t limit_lock_count;
     struct caller caller;
     struct inliner *inliner;
     struct source_threads *sources;
@@ -61,6 +63,54 @@ static bool box_is_used(const struct relay *r, const struct config_box *box)
     return used;
 }
 
+static void limit_lock(void *arg, size_t index)
+{
+    const struct relay *r = arg;
+    ASSERT(pthread_mutex_lock(&r->limit_locks[index]) == 0);
+}
+
+static void limit_unlock(void *arg, size_t index)
+{
+    const struct relay *r = arg;
+    ASSERT(pthread_mutex_unlock(&r->limit_locks[index]) == 0);
+}
+
+/* One box has its limits for itself, and takes no lock. */
+static int relay_make_limits(struct relay *r, struct pr_error *reterr)
+{
+    const struct config *config = r->options.config;
+    size_t used = 0;
+    for (size_t i = 0; i < config->box_count; i++)
+        used += box_is_used(r, &config->boxes[i]);
+    if (used < 2)
+        return PR_OK;
+    const struct limits_setting setting = {
+        .engines = used,
+        .endpoint_count = r->setting->endpoint_count,
+        .window_count = (size_t)config->in_flight_max,
+        .window_bytes = (size_t)config->in_flight_bytes_max,
+        .payload_max = (size_t)config->payload_max,
+        .lock = limit_lock,
+        .unlock = limit_unlock,
+        .lock_arg = r,
+    };
+    r->limits = limits_new(&setting);
+    r->limit_locks = calloc(limits_lock_count(&setting), sizeof r->limit_locks[0]);
+    if (r->limits == NULL || r->limit_locks == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu boxes", used);
+    for (; r->limit_lock_count < limits_lock_count(&setting); r->limit_lock_count++)
+        ASSERT(pthread_mutex_init(&r->limit_locks[r->limit_lock_count], NULL) == 0);
+    return PR_OK;
+}
+
+static void relay_free_limits(struct relay *r)
+{
+    limits_free(r->limits);
+    for (size_t i = 0; i < r->limit_lock_count; i++)
+        pthread_mutex_destroy(&r->limit_locks[i]);
+    free(r->limit_locks);
+}
+
 static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
 {
     const struct config *config = r->options.config;
@@ -76,7 +126,7 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
                                                   .store = r->options.store,
                                                   .log = r->options.log,
                                                   .monitor = &r->monitor,
-                                                  .suspect_limit = &r->suspect_limit,
+                                                  .limits = r->limits,
                                                   .caller = &r->caller,
                                                   .feed = r->options.feed,
                                                   .pull = r->options.pull,
@@ -172,6 +222,8 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
     if (rc == PR_OK)
         rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
+        rc = relay_make_limits(r, reterr);
+    if (rc == PR_OK)
         rc = relay_make_box_loops(r, reterr);
     if (rc == PR_OK)
         rc = source_threads_new(options->config, options->store, options->log, &r->sources, reterr);
@@ -192,6 +244,7 @@ void relay_free(struct relay *r)
     for (size_t i = 0; i < r->box_loop_count; i++)
         box_loop_free(r->box_loops[i]);
     free(r->box_loops);
+    relay_free_limits(r);
     inliner_free(r->inliner);
     setting_free(r->setting);
     for (size_t i = 0; i < r->past_count; i++) {

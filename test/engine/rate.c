@@ -106,6 +106,56 @@ TEST(a_retry_counts_against_the_rate)
     stage_close(&s);
 }
 
+/* A token is there long before: it must not hide when the breaker opens the way. */
+TEST(an_endpoint_with_a_rate_is_probed_when_its_breaker_says)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 100, PR_SECONDS(1) };
+    s.scenario.endpoints[0].concurrency = 1;
+    s.scenario.endpoints[0].breaker =
+        (struct breaker_setting){ .enabled = true, .after = 3, .open_us = PR_SECONDS(1), .cap_us = PR_SECONDS(1) };
+    stage_open(&s);
+    for (int i = 0; i < 10; i++)
+        world_send(&s.w, "", "down");
+    stage_run(&s, PR_SECONDS(3));
+    CHECK(s.count >= 5);
+    CHECK(s.diary[3].at_us - s.diary[2].at_us < PR_MILLISECONDS(1100));
+    CHECK(s.diary[4].at_us - s.diary[3].at_us < PR_MILLISECONDS(1100));
+    stage_close(&s);
+}
+
+/* What was announced by the old rate is not taken back: it counts against the new one. */
+TEST(a_rate_can_be_lowered_while_messages_are_announced)
+{
+    struct stage s;
+    struct endpoint_setting slow;
+    stage_set(&s);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 100, PR_SECONDS(1) };
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(10));
+    s.w.cycle_us = PR_MILLISECONDS(200);
+    for (int i = 0; i < 40; i++)
+        world_send(&s.w, "", "ok");
+    struct engine_counts counts;
+    do { /* until a burst is in a cycle that is under way */
+        CHECK(world_next(&s.w, s.w.mono_us + PR_SECONDS(5)));
+        engine_counts(s.w.instances[0].engine, &counts);
+    } while (!s.w.instances[0].asking || counts.out < 5);
+    size_t before = s.count;
+    slow = s.scenario.endpoints[0];
+    slow.rate = (struct rate_setting){ 1, PR_SECONDS(1) };
+    struct engine_setting setting = s.w.instances[0].setting;
+    setting.endpoints = &slow;
+    CHECK_EQ(engine_retune(s.w.instances[0].engine, &setting, NULL, 0, false), PR_OK);
+    stage_run(&s, PR_SECONDS(5));
+    CHECK(s.count > before);       /* those that were announced */
+    CHECK(s.count <= before + 13); /* ... and from then on one in a second */
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(s.count, 40);
+    stage_close(&s);
+}
+
 /* What came in from elsewhere must not follow the routes of what goes out. */
 TEST(a_route_takes_messages_of_the_box_that_it_names_or_of_every_outbox)
 {

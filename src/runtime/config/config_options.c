@@ -49,7 +49,7 @@ static const struct option_section option_poll = {
 static const struct option limits_options[] = {
     { "payload", OPTION_SIZE, "1MiB", "Largest payload that can be sent.", FIELD(config, payload_max), .min = 1,
       .max = PR_PAYLOAD_MAX },
-    { "in_flight", OPTION_COUNT, "10000", "Messages in memory at once, prefetched or in flight.",
+    { "in_flight", OPTION_COUNT, "10000", "Messages in memory at once, prefetched or in flight, over all boxes.",
       FIELD(config, in_flight_max), .min = 1, .max = 1000000 },
     { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.", FIELD(config, in_flight_bytes_max),
       .min = MIB(1), .max = MIB(65536) },
@@ -310,8 +310,9 @@ static const struct option endpoint_options[] = {
     { "breaker", OPTION_BREAKER, "", "", FIELD(config_endpoint, breaker), .section = &option_breaker },
     { "batch", OPTION_SECTION, "", "", FIELD(config_endpoint, batch), .section = &option_batch },
     { "concurrency", OPTION_COUNT, "0",
-      "Maximum number of concurrent deliveries (or batches), per instance and box. `0`: as many as the transport "
-      "supports.",
+      "Maximum number of concurrent deliveries (or batches) of one process, over all boxes. Where several boxes use "
+      "the endpoint and it sends batches, the messages in them are counted. `0`: as many as the transport supports, "
+      "for each box.",
       FIELD(config_endpoint, concurrency), .min = 0, .max = 100000 },
     { "max_payload", OPTION_SIZE, "0B",
       "Larger payloads are not sent: they fail at once as `message_too_large`. `0B`: only limits.payload applies.",
@@ -345,8 +346,8 @@ static const struct option endpoint_options[] = {
       "the proxy may reach is then up to the proxy. Proxies of the environment are never used.",
       FIELD(config_endpoint, proxy), .secret = true },
     { "rate", OPTION_RATE, "",
-      "Maximum rate per endpoint, `100/s`, `6000/m` or `500/h`, for each instance and box. A burst is at most a tenth "
-      "of a second's worth. Excess messages wait; waiting is not a failure. Default: unlimited.",
+      "Maximum rate of one process, over all boxes: `100/s`, `6000/m` or `500/h`. A burst is at most a tenth of a "
+      "second's worth. Excess messages wait; waiting is not a failure. Default: unlimited.",
       FIELD(config_endpoint, rate) },
     { "rules", OPTION_RULES, "", "Rules of this endpoint, evaluated before the global `rules`.",
       COUNTED(config_endpoint, rules, rule_count) },

@@ -144,6 +144,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .payload_max = (size_t)c->payload_max,
         .timeout_us = c->timeout_us,
         .concurrency = (unsigned)transport_capacity(t),
+        .concurrency_shared = t->concurrency > 0,
         .ahead = (promises & (TRANSPORT_INSIDE | TRANSPORT_ASKED)) == 0,
         .asked = (promises & TRANSPORT_ASKED) != 0,
     };

@@ -720,6 +720,13 @@ static void *box_loop_run(void *arg)
 
 /* ---- From outside --------------------------------------------------------------------------- */
 
+/* Another box has made room: the loop looks again when it goes round. */
+static void box_loop_wake(void *arg)
+{
+    const struct box_loop *d = arg;
+    wake_send(d->wake_fd);
+}
+
 static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
 {
     const struct config *config = d->options.config;
@@ -743,7 +750,9 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
         .route_count = s->route_count,
         .overrides = s->overrides,
         .override_count = s->override_count,
-        .suspect_limit = d->options.suspect_limit,
+        .limits = d->options.limits,
+        .wake = box_loop_wake,
+        .wake_arg = d,
         .call = program_call,
         .call_arg = d->options.caller,
     };

@@ -18,12 +18,12 @@ struct box_loop_options { /* everything is borrowed until free */
     const struct config_box *box;
     const struct setting *setting;
     struct store *store;
-    struct log *log;                     /* may be NULL */
-    struct monitor *monitor;             /* rung when the view has changed */
-    struct suspect_limit *suspect_limit; /* of all boxes: they share one process, and one death */
-    struct caller *caller;               /* for rules */
-    struct feed *feed;                   /* may be NULL */
-    struct pull *pull;                   /* where claimers find messages; may be NULL */
+    struct log *log;         /* may be NULL */
+    struct monitor *monitor; /* rung when the view has changed */
+    struct limits *limits;   /* of all boxes; NULL: there is one */
+    struct caller *caller;   /* for rules */
+    struct feed *feed;       /* may be NULL */
+    struct pull *pull;       /* where claimers find messages; may be NULL */
     /* Called once, from the box's thread, when a fault has ended it. */
     void (*on_fault)(void *arg, const struct pr_error *fault);
     void *on_fault_arg;
