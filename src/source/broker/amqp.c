@@ -199,7 +199,7 @@ static void rabbit_drop(void *self)
     amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS, .reply_text = amqp_cstring_bytes("closed") };
     if (r->is_up && talk_is_open(&r->talk)) { /* brokers complain in their log about clients that say nothing */
         frame_put_method(&r->talk.out, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
-        (void)talk_look(&r->talk);
+        talk_leave(&r->talk);
     }
     talk_drop(&r->talk);
     r->is_up = false;

@@ -151,7 +151,7 @@ static void mqtt_drop(void *self)
     struct mqtt *q = self;
     if (q->is_up && talk_is_open(&q->talk)) {
         mqtt_put_disconnect(&q->talk.out);
-        (void)talk_look(&q->talk); /* for politeness: the session stays either way */
+        talk_leave(&q->talk);
     }
     talk_drop(&q->talk);
     q->is_up = false;

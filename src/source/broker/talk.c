@@ -11,6 +11,7 @@
 
 #define TALK_READ_SIZE 65536
 #define TALK_SAY_US PR_SECONDS(5)
+#define TALK_LEAVE_US PR_MILLISECONDS(500)
 
 static int64_t now(void)
 {
@@ -158,6 +159,14 @@ bool talk_say(struct talk *t)
             (void)wait_until(t->wire.fd, wire_events(&t->wire, true), -1, clock_system(), until_us);
     }
     return talk_is_open(t);
+}
+
+void talk_leave(struct talk *t)
+{
+    int64_t until_us = now() + TALK_LEAVE_US;
+    while (talk_is_open(t) && talk_wait(t, -1, until_us) == TALK_BYTES)
+        talk_understood(t, t->in.size - t->used);
+    talk_drop(t);
 }
 
 pr_slice talk_heard(const struct talk *t)

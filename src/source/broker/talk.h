@@ -47,6 +47,10 @@ enum talk_end talk_look(struct talk *t);
 /* Says all that is in `out`, whoever wakes us: false: it is lost, or took too long. */
 bool talk_say(struct talk *t);
 
+/* Says what is in `out`, a farewell at its end, and waits a moment until the other side closes the connection: so it has read
+ * all of it.  Who closes first, with bytes unread, may take back what was said before. */
+void talk_leave(struct talk *t);
+
 /* What came and is not understood; and how much of that is. */
 pr_slice talk_heard(const struct talk *t);
 void talk_understood(struct talk *t, size_t size);
