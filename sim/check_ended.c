@@ -19,7 +19,7 @@ static void expect(struct checker *c, uint32_t message, enum ended_as as, int at
 /* With a verdict that was applied. */
 void ended_verdict(struct checker *c, const struct event *e)
 {
-    bool moved = e->flag != 0;
+    bool moved = (e->flag & VERDICT_IS_MOVED) != 0;
     if (e->what == VERDICT_COMPLETE && c->s->engine.keep_us == 0)
         expect(c, e->message, ENDED_DELIVERED, e->number);
     else if (e->what == VERDICT_DISCARD && !moved)
