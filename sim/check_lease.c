@@ -20,8 +20,8 @@ void check_acts(struct checker *c, const struct event *e)
         breach_set(c, "I6", "session %u changed something and never joined", e->session);
 }
 
-/* May the lane be taken from this owner now? */
-static bool may_be_taken(const struct shadow_session *s, const struct event *e)
+/* May its lanes be taken now? */
+bool session_may_be_buried(const struct shadow_session *s, const struct event *e)
 {
     /* It left, or its process is gone (some stores notice that at once), or its time is over. */
     return s->ended || e->at_us >= s->lease_end_us;
@@ -31,7 +31,7 @@ static void take_lane(struct checker *c, const struct event *e, unsigned lane)
 {
     struct shadow_session *old = &c->sessions[c->owners[lane]];
     if (c->owners[lane] != 0 && (old->lanes & lane_bit(lane)) != 0) {
-        if (!may_be_taken(old, e))
+        if (!session_may_be_buried(old, e))
             breach_set(c, "I6", "lane %u has two owners: sessions %u and %u", lane, c->owners[lane], e->session);
         old->buried = true;
     }

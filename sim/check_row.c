@@ -26,12 +26,17 @@ static void bury_former(const struct event *e, struct shadow_row *row)
 }
 
 /* B47: each hand-out that nobody knows the outcome of is told, unless so much happened since that the oldest lines went. */
-static void check_story(struct checker *c, const struct event *e, const struct shadow_row *row)
+static void check_story(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     int lines = e->answer >> 8, lost = e->answer & 0xff;
-    if (lost > row->lost || (lost < row->lost && lines < STORY_LINES_MAX))
+    bool whole = lines < STORY_LINES_MAX;
+    if (lost > row->lost + row->lost_perhaps || (lost < row->lost && whole))
         breach_set(c, "I4", "the story of m%u tells of %d hand-outs without an outcome; its history has %d", e->message,
                    lost, row->lost);
+    if (whole) {
+        row->lost = lost;
+        row->lost_perhaps = 0;
+    }
 }
 
 void check_read(struct checker *c, const struct event *e)

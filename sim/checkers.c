@@ -136,6 +136,11 @@ static void on_commit(struct checker *c, const struct event *e)
     row->delayed = e->what;
     row->failed = row->excused = row->set_aside = e->answer != 0; /* it corrects a dead letter, as if that came back */
     row->due_us = row->wait_until_us = e->value;
+    if (m->parcel->corrects != NULL) { /* its story goes on: that has one row (operator_edit()) */
+        const struct shadow_row *letter = c->messages[m->parcel->corrects->index].rows;
+        row->lost = letter->lost;
+        row->lost_perhaps = letter->lost_perhaps;
+    }
     if (!slice_is_empty(m->parcel->m.stream)) {
         struct shadow_stream *stream = stream_of(c, m->parcel->m.stream);
         *stream->last = m;
@@ -172,6 +177,19 @@ static void on_admin(struct checker *c, const struct event *e)
         row->seen = false;
 }
 
+/* It was out and is not: its instance is dead and was buried, for not every store waits to be asked; or an operator began
+ * to count anew, and nobody sees any more which of the two came first. */
+static void take_from_air(const struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    const struct shadow_session *s = &c->sessions[row->session];
+    if (c->messages[e->message].admin != ADMIN_RETRY ? e->number >= row->number : s->buried) {
+        shadow_bury(row);
+    } else if (c->messages[e->message].admin == ADMIN_RETRY) {
+        row->lost_perhaps += !row->forgotten && session_may_be_buried(s, e);
+        row->forgotten = true;
+    }
+}
+
 /* What an operator's act may turn a row into; the rest of its effects is taken as shown. */
 static void on_seen(struct checker *c, const struct event *e)
 {
@@ -184,10 +202,8 @@ static void on_seen(struct checker *c, const struct event *e)
     }
     row->seen = true;
     check_purged(c, e, row);
-    if (row->open && e->what != STATE_IN_FLIGHT && m->admin == ADMIN_RETRY)
-        row->forgotten = true;
-    else if (row->open && e->what != STATE_IN_FLIGHT && e->number >= row->number)
-        shadow_bury(row); /* its instance is dead, and was buried: not every store waits to be asked */
+    if (row->open && e->what != STATE_IN_FLIGHT)
+        take_from_air(c, e, row);
     if (done || shadow_is_over(row)) {
         if (done ? row->state != STATE_DONE : !dead && m->admin != ADMIN_DEAD_REPLAY)
             breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state),

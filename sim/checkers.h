@@ -61,6 +61,7 @@ struct shadow_row {
     enum state state;
     int attempts, failures;
     int lost;         /* hand-outs that an instance took with it */
+    int lost_perhaps; /* ... before an operator began to count anew: the next story tells */
     int64_t due_us;   /* 0: none */
     bool due_reached; /* since it was set, by the store's clock */
     bool failed;      /* its Failed bit */
@@ -247,6 +248,7 @@ void check_rate_start(struct checker *c, const struct event *e);
 void check_join(struct checker *c, const struct event *e);
 void check_cycle(struct checker *c, const struct event *e);
 void check_session_end(struct checker *c, const struct event *e);
+bool session_may_be_buried(const struct shadow_session *s, const struct event *e);
 void check_acts(struct checker *c, const struct event *e); /* a session did something in the store */
 
 void check_read(struct checker *c, const struct event *e);

@@ -227,7 +227,7 @@ static void take_corrected(struct world *w, const struct parcel *letter, struct 
         char *block = arena_alloc(&w->arena, message_bytes(&reply.listed[0].m) + 1);
         ASSERT(block != NULL);
         message_copy(&reply.listed[0].m, block, &made->m);
-        made->corrects = true;
+        made->corrects = letter;
         made->place = letter->place;
         parcel_seal(w, made);
         parcel_stored(w, made);

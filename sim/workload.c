@@ -101,7 +101,7 @@ void parcel_stored(struct world *w, struct parcel *p)
                                   .destination = world_destination(w, p->m.destination),
                                   .what = p->delayed,
                                   .flag = p->undecodable,
-                                  .answer = p->corrects,
+                                  .answer = p->corrects != NULL,
                                   .number = (int32_t)p->place,
                                   .value = p->m.due_us,
                                   .extra = p->digest });

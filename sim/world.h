@@ -84,7 +84,7 @@ struct parcel {
     unsigned typed;          /* > 0: it brings effects of every kind along, of this key (effects.c) */
     struct parcel *effect;   /* sent along when it is handled; NULL: none */
     bool poison, bad, undecodable, delayed, stored;
-    bool corrects; /* it took the place of a dead letter */
+    const struct parcel *corrects; /* the dead letter whose place it took; NULL: none */
     unsigned starts, arrivals, crashes;
 };
 
