@@ -8,6 +8,8 @@
  * It is asked when a message goes, and of all that wait when an instance dies or the faults stop: what was forgotten is
  * found again then.  Of these only those are judged that nobody stands before, at
  * endpoints where nothing is out. */
+#include <string.h>
+
 #include "base/slice.h"
 #include "base/util.h"
 #include "checkers.h"
@@ -37,11 +39,36 @@ static int64_t own_time(const struct checker *c, const struct shadow_row *row)
     return when(from_us, from_us == row->touched_us ? row->touched_wall_us : c->jumped_wall_us, row->wait_until_us);
 }
 
-static int64_t endpoint_time(const struct checker *c, uint8_t instance, unsigned endpoint)
+/* Has this endpoint something that one engine has and another waits for: a slot, a token, a probe? */
+static bool takes_turns(const struct checker *c, size_t endpoint)
+{
+    const struct endpoint_setting *s = &c->s->endpoints[endpoint];
+    return s->concurrency_shared || s->rate.count > 0 || s->breaker.enabled;
+}
+
+/* What keeps the messages of an instance back: where limits are shared, what the others do as well.  What they chose has its
+ * room while their store does not answer, or while they stand still. */
+static struct shadow_instance what_keeps_back(const struct checker *c, uint8_t instance)
+{
+    struct shadow_instance all = c->instances[instance];
+    for (size_t i = 0; c->s->limits_shared && i < c->s->instances; i++) {
+        const struct shadow_instance *in = &c->instances[i];
+        all.ended_us = max64(all.ended_us, max64(in->ended_us, in->changed_us));
+        for (size_t k = 0; k < SIM_ENDPOINTS_MAX; k++) {
+            all.busy_us[k] = max64(all.busy_us[k], in->busy_us[k]);
+            if (takes_turns(c, k))
+                all.busy_us[k] = max64(all.busy_us[k], in->changed_us);
+            all.failed_us[k] = max64(all.failed_us[k], in->failed_us[k]);
+            all.out[k] += i != instance ? in->out[k] : 0;
+        }
+    }
+    return all;
+}
+
+static int64_t endpoint_time(const struct checker *c, const struct shadow_instance *in, unsigned endpoint)
 {
     const struct endpoint_setting *s = &c->s->endpoints[endpoint];
     const struct shadow_endpoint *p = &c->endpoints[endpoint];
-    const struct shadow_instance *in = &c->instances[instance];
     int64_t at_us = max64(p->changed_us, in->busy_us[endpoint]);
     if (p->paused_at != 0)
         at_us = max64(at_us, when(max64(p->changed_us, c->jumped_us),
@@ -95,22 +122,22 @@ static void check_wait(struct checker *c, struct shadow_row *row, unsigned endpo
                        bool leaves)
 {
     struct shadow_message *m = &c->messages[row->message];
-    const struct shadow_instance *in = &c->instances[instance];
+    const struct shadow_instance in = what_keeps_back(c, instance);
     const struct engine_setting *s = &c->s->engine;
     int64_t limit_us = s->poll_us + s->lease_us + SLACK_US;
-    int64_t since_us = max64(max64(own_time(c, row), in->changed_us), c->lane_since_us[shadow_lane(m)]);
+    int64_t since_us = max64(max64(own_time(c, row), in.changed_us), c->lane_since_us[shadow_lane(m)]);
     bool alone;
 
     if (at_us - since_us <= limit_us)
         return;
-    since_us = max64(since_us, endpoint_time(c, instance, endpoint));
+    since_us = max64(since_us, endpoint_time(c, &in, endpoint));
     if (at_us - since_us <= limit_us)
         return;
     since_us = max64(since_us, stream_time(c, m, endpoint, &alone));
     if (at_us - since_us <= limit_us || (!leaves && !alone))
         return;
     if (somebody_is_suspect(c))
-        since_us = max64(since_us, !leaves && has_something_out(in) ? at_us : in->ended_us);
+        since_us = max64(since_us, !leaves && has_something_out(&in) ? at_us : in.ended_us);
     if (at_us - since_us > limit_us)
         breach_set(c, "I23", "m%u waited %lld us for e%u, and for nothing since %lld us", row->message,
                    (long long)(at_us - own_time(c, row)), endpoint, (long long)(at_us - since_us));
@@ -153,10 +180,34 @@ void wait_all(struct checker *c, const struct event *e)
                 continue;
             const struct shadow_session *s = &c->sessions[c->owners[shadow_lane(m)]];
             unsigned endpoint = m->split ? row->destination - 1u : m->targets[0];
-            if (!s->ended && !s->buried && e->at_us < s->lease_end_us && c->instances[s->instance].out[endpoint] == 0)
+            if (!s->ended && !s->buried && e->at_us < s->lease_end_us &&
+                what_keeps_back(c, s->instance).out[endpoint] == 0)
                 check_wait(c, row, endpoint, s->instance, e->at_us, false);
         }
     }
+}
+
+/* A new engine; what limits have seen stays when they are shared, and what it had out is out no more. */
+void wait_up(struct checker *c, const struct event *e)
+{
+    struct shadow_instance *in = &c->instances[e->instance];
+    if (!c->s->limits_shared)
+        *in = (struct shadow_instance){ 0 };
+    in->changed_us = e->at_us;
+    memset(in->out, 0, sizeof(in->out));
+}
+
+/* It died or left: where limits are shared the others get its room. */
+void wait_gone(struct checker *c, const struct event *e)
+{
+    struct shadow_instance *in = &c->instances[e->instance];
+    if (e->kind == EVENT_CRASH)
+        wait_all(c, e);
+    for (size_t i = 0; i < SIM_ENDPOINTS_MAX; i++)
+        if (in->out[i] > 0)
+            in->busy_us[i] = in->ended_us = e->at_us;
+    in->changed_us = e->at_us;
+    memset(in->out, 0, sizeof(in->out));
 }
 
 void wait_instance(struct checker *c, const struct event *e)

@@ -326,7 +326,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
     case EVENT_UP:
         check_rate_up(c, e);
-        c->instances[e->instance] = (struct shadow_instance){ .changed_us = e->at_us };
+        wait_up(c, e);
         break;
     case EVENT_JOIN:
         check_join(c, e);
@@ -346,8 +346,8 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_LOST:
     case EVENT_CRASH:
     case EVENT_GIVE_UP:
-        if (e->kind == EVENT_CRASH)
-            wait_all(c, e);
+        if (e->kind == EVENT_CRASH || e->kind == EVENT_LEAVE)
+            wait_gone(c, e);
         check_session_end(c, e);
         break;
     case EVENT_READ: check_read(c, e); break;

@@ -278,6 +278,8 @@ void wait_touched(struct shadow_row *row, const struct event *e);
 void wait_start(struct checker *c, const struct event *e, struct shadow_row *row);
 void wait_result(struct checker *c, const struct event *e);
 void wait_all(struct checker *c, const struct event *e);
+void wait_up(struct checker *c, const struct event *e);
+void wait_gone(struct checker *c, const struct event *e);
 void wait_instance(struct checker *c, const struct event *e);
 
 /* check_effect.c */
