@@ -317,6 +317,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
 void engine_cycle_failed(struct engine *e, int64_t now_us, int fault)
 {
     ASSERT(e->plan.asked && fault < 0);
+    choose_held_up(e);
     if (fault == PR_ELEASE) {
         engine_forget(e);
         engine_new_instance(e);

@@ -313,6 +313,11 @@ bool choose_possible(struct engine *e, int64_t now_us)
     return false;
 }
 
+void choose_held_up(struct engine *e)
+{
+    set_suspect_waits(e, false);
+}
+
 void choose_over(struct engine *e)
 {
     set_suspect_waits(e, false);

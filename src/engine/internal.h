@@ -466,6 +466,8 @@ void choose_unsent(struct item *item);   /* it was taken, and comes back */
 void choose_settle(struct endpoint *ep); /* what is out has changed: tell the limits */
 void choose(struct engine *e, int64_t now_us);
 bool choose_possible(struct engine *e, int64_t now_us);
+/* The store is out of reach: a suspect that could not go anyway holds up no other box. */
+void choose_held_up(struct engine *e);
 void choose_over(struct engine *e); /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
 

@@ -130,31 +130,40 @@ static void hand_turn(struct hand *h)
     }
 }
 
-TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
+/* It has a message that may only go alone, while another box has something out. */
+static struct limits *hand_with_suspect(struct hand *h)
 {
     struct limits *limits = limits_new(
         &(struct limits_setting){ .engines = 2, .endpoint_count = 1, .window_count = 100, .window_bytes = 1 << 20 });
-    struct hand h;
     const struct delivery *d;
 
     CHECK(limits != NULL);
-    struct suspect_limit *c = &limits->suspects;
-    hand_open(&h, limits);
+    hand_open(h, limits);
     struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("x") };
-    CHECK_EQ(store_enqueue(&h.store, PR_STR("outbox"), &m, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
+    CHECK_EQ(store_enqueue(&h->store, PR_STR("outbox"), &m, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
     for (int i = 0; i < SUSPICION_MAX; i++) {
-        hand_turn(&h);
-        CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
+        hand_turn(h);
+        CHECK_EQ(engine_take(h->engine, h->now_us, 0, &d, 1), 1);
         if (i == SUSPICION_MAX - 1)
-            CHECK(suspect_limit_enter(c, 0)); /* another box has something out now */
-        CHECK_EQ(engine_judge(h.engine, h.now_us, &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_ABANDON },
-                              NULL),
+            CHECK(suspect_limit_enter(&limits->suspects, 0)); /* another box has something out now */
+        CHECK_EQ(engine_judge(h->engine, h->now_us,
+                              &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_ABANDON }, NULL),
                  PR_OK);
-        h.now_us += PR_SECONDS(2);
+        h->now_us += PR_SECONDS(2);
     }
-    hand_turn(&h);
-    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 0); /* it goes alone, or not at all */
-    CHECK(!suspect_limit_enter(c, 0));                      /* so the other box must not go on and on */
+    hand_turn(h);
+    CHECK_EQ(engine_take(h->engine, h->now_us, 0, &d, 1), 0); /* it goes alone, or not at all */
+    return limits;
+}
+
+TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
+{
+    struct hand h;
+    struct limits *limits = hand_with_suspect(&h);
+    struct suspect_limit *c = &limits->suspects;
+    const struct delivery *d;
+
+    CHECK(!suspect_limit_enter(c, 0)); /* the other box must not go on and on */
     CHECK(!h.woken);
     limits_suspect_leave(limits, 0);
     CHECK(h.woken);
@@ -166,6 +175,32 @@ TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
     hand_turn(&h);
     CHECK(suspect_limit_enter(c, 0));
     suspect_limit_leave(c, 0);
+    hand_close(&h);
+    limits_free(limits);
+}
+
+TEST(a_suspect_whose_store_is_out_of_reach_holds_no_other_box_up) /* B42 */
+{
+    struct hand h;
+    struct limits *limits = hand_with_suspect(&h);
+    struct suspect_limit *c = &limits->suspects;
+    const struct cycle *cycle;
+    const struct cycle_reply *reply;
+
+    CHECK(!suspect_limit_enter(c, 0));
+    h.now_us += PR_SECONDS(20); /* its lease is to be renewed, and cannot be */
+    CHECK(engine_plan(h.engine, h.now_us, false, &cycle));
+    CHECK(!suspect_limit_enter(c, 0));
+    engine_cycle_failed(h.engine, h.now_us, PR_ESTORE);
+    CHECK(suspect_limit_enter(c, 0));
+    limits_suspect_leave(limits, 0);
+    h.now_us += PR_SECONDS(5);
+    CHECK(engine_plan(h.engine, h.now_us, false, &cycle));
+    CHECK_EQ(store_cycle(&h.session, cycle, &reply, NULL), PR_OK);
+    engine_absorb(h.engine, h.now_us, h.now_us, reply);
+    hand_turn(&h);
+    CHECK(!suspect_limit_enter(c, 0)); /* it can go again, and is the first */
+    limits_suspect_leave(limits, 0);
     hand_close(&h);
     limits_free(limits);
 }
