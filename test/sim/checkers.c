@@ -171,8 +171,8 @@ TEST(a_story_in_which_all_goes_well_is_believed)
 /* What the ledger says of a message when all is over; MESSAGE_NONE: that was all. */
 static void ledger_says(struct story *s, uint32_t message, int ended, int attempt)
 {
-    tell(s, (struct event){
-                .kind = EVENT_ENDED, NOBODY, .message = message, .what = (uint16_t)ended, .number = attempt });
+    tell(s,
+         (struct event){ .kind = EVENT_ENDED, NOBODY, .message = message, .what = (uint16_t)ended, .number = attempt });
 }
 
 TEST(a_ledger_that_says_what_happened_is_believed) /* I28, B89 */
@@ -602,6 +602,72 @@ TEST(a_strict_stream_waits_behind_a_letter_unless_it_was_corrected) /* I3 */
     story_ends(&s, "I3", "which is dead");
 }
 
+/* ---- Stories ------------------------------------------------------------------------------ */
+
+static void retried(struct story *s)
+{
+    tell(s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = s->first, .what = ADMIN_RETRY });
+    tell(s, (struct event){ .kind = EVENT_SEEN, NOBODY, .message = s->first, .what = STATE_READY });
+    tell(s, (struct event){ .kind = EVENT_ADMIN_END, NOBODY, .message = s->first });
+}
+
+/* An instance has the first out and dies. */
+static void dies_with_it(struct story *s)
+{
+    story_begin(s, ORDERING_FIFO);
+    joins(s, 1);
+    cycle(s, 1, 1, LANES_ALL);
+    handed_out(s, 1, s->first, 1, 2);
+    cycle(s, 1, 2, LANES_ALL);
+    started(s, 1, s->first, 1);
+    crashed(s, 1);
+    joins(s, 2);
+}
+
+TEST(a_retry_leaves_in_the_story_what_was_lost_before_it) /* I4, B47 */
+{
+    struct story s;
+    for (int told = 0; told < 3; told++) {
+        dies_with_it(&s);
+        cycle(&s, 2, 1, LANES_ALL);
+        retried(&s);
+        read_with(&s, 2, s.first, 0, 0, told);
+        story_ends(&s, told == 1 ? NULL : "I4", told == 1 ? NULL : "its history has 1");
+    }
+}
+
+TEST(a_retry_of_what_a_dead_instance_has_out_may_come_before_its_burial) /* I4, B47 */
+{
+    struct story s;
+    for (int told = 0; told < 3; told++) {
+        dies_with_it(&s);
+        retried(&s);
+        cycle(&s, 2, 1, LANES_ALL);
+        read_with(&s, 2, s.first, 0, 0, told);
+        story_ends(&s, told == 2 ? "I4" : NULL, told == 2 ? "its history has 0" : NULL);
+    }
+    dies_with_it(&s); /* and is settled when it was told once */
+    retried(&s);
+    cycle(&s, 2, 1, LANES_ALL);
+    read_with(&s, 2, s.first, 0, 0, 0);
+    read_with(&s, 2, s.first, 0, 0, 1);
+    story_ends(&s, "I4", "its history has 0");
+}
+
+TEST(a_correction_goes_on_with_the_story_of_its_letter) /* I4, B47 */
+{
+    struct story s;
+    for (int told = 0; told < 3; told++) {
+        dies_with_it(&s);
+        cycle(&s, 2, 1, LANES_ALL);
+        read_with(&s, 2, s.first, 1, 0, 1);
+        uint32_t made = world_find(&s.w, world_send(&s.w, "s", "corrected"))->index;
+        s.w.parcels[made]->corrects = s.w.parcels[s.first];
+        read_with(&s, 2, made, 0, 0, told);
+        story_ends(&s, told == 1 ? NULL : "I4", told == 1 ? NULL : "its history has 1");
+    }
+}
+
 /* ---- What a verdict brings along ---------------------------------------------------------- */
 
 static void split(struct story *s, unsigned parts)
@@ -878,6 +944,36 @@ TEST(a_message_may_wait_for_its_endpoint) /* I23 */
     tell(&s, (struct event){ .kind = EVENT_FREEZE, .instance = 1, .session = 1, .message = MESSAGE_NONE });
     goes(&s);
     story_ends(&s, NULL, NULL);
+}
+
+/* Another engine got an answer from the endpoint meanwhile, or stands still. */
+static void waits_beside(struct story *s, bool limits_shared, bool concurrency_shared, enum event_kind what)
+{
+    waits_begin(s, PR_SECONDS(30));
+    s->scenario.instances = 3;
+    s->scenario.limits_shared = limits_shared;
+    s->scenario.endpoints[0].ordering = ORDERING_NONE;
+    s->scenario.endpoints[0].concurrency_shared = concurrency_shared;
+    s->scenario.endpoints[0].breaker.enabled = false;
+    tell(s, (struct event){ .kind = (uint8_t)what,
+                            .instance = 2,
+                            .session = 2,
+                            .message = what == EVENT_RESULT ? s->second : MESSAGE_NONE });
+    goes(s);
+}
+
+TEST(a_message_may_wait_for_other_engines_where_limits_are_shared) /* I23 */
+{
+    struct story s;
+    waits_beside(&s, true, false, EVENT_RESULT);
+    story_ends(&s, NULL, NULL);
+    waits_beside(&s, false, false, EVENT_RESULT);
+    story_ends(&s, "I23", "for nothing since 30");
+
+    waits_beside(&s, true, true, EVENT_FREEZE); /* with a slot, perhaps */
+    story_ends(&s, NULL, NULL);
+    waits_beside(&s, true, false, EVENT_FREEZE);
+    story_ends(&s, "I23", "for nothing since 30");
 }
 
 TEST(a_lane_has_one_owner) /* I6 */
