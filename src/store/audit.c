@@ -125,16 +125,3 @@ void audit_write_target(struct buf *b, const struct admin *admin)
         write_time(&w, "paused_until", admin->until_us);
     json_end_object(&w);
 }
-
-struct row_order order_of_admin(const struct admin *admin)
-{
-    return (struct row_order){
-        .kind = admin->kind,
-        .by = admin->by,
-        .why = admin->why,
-        .cause = admin->cause,
-        .verdict = admin->verdict,
-        .edit = admin->edit,
-        .made = admin->made,
-    };
-}

@@ -12,7 +12,4 @@
  * what was changed.  No payload is in it. */
 void audit_write_target(struct buf *b, const struct admin *admin);
 
-/* What of it decides about rows. */
-struct row_order order_of_admin(const struct admin *admin);
-
 #endif

@@ -73,7 +73,10 @@ static inline struct value value_text_or_null(pr_slice s)
 
 /* ---- The port ------------------------------------------------------------------------------ */
 
+struct change;
+struct ended;
 struct endpoint_state;
+struct row_order;
 struct sql_ops;
 struct store;
 struct store_facts;
@@ -100,14 +103,28 @@ struct rows {
     bool has_scratch;
 };
 
+/* What is changed at once: rows of one box, or dead letters. */
+struct sql_changes {
+    const pr_slice *boxes; /* of each */
+    bool dead;
+    const struct row_order *order; /* dead: for FATE_COPIED */
+    const struct change *list;
+    size_t count;
+    int64_t now_us;
+    struct arena *arena; /* room for as long as it takes */
+    int *answers;        /* PR_OK; else it was not changed */
+    uint64_t *rows;      /* dead: the row of its box that it became; 0: none */
+};
+
 struct sql_ops {
     enum dialect dialect;
     int message_columns; /* of {message}, which stand first */
     bool finds_by_lane;  /* rows of a box have an index for each lane, and none by their order */
+    bool locks_rows;     /* ... one by one: PR_EBUSY says that somebody held some of them for too long */
 
     /* Fills in the rest of sql.  After a fault there is nothing to end. */
     int (*begin)(void *store, bool write, struct sql *sql);
-    int (*commit)(struct sql *sql);     /* and wakes the sessions of this process */
+    int (*commit)(struct sql *sql);     /* and wakes the sessions of this process; PR_EUNCERTAIN: it may have */
     void (*end)(struct sql *sql);       /* rolls back what was not committed */
     bool (*may_retry)(struct sql *sql); /* after a fault, before end(): may the whole transaction be tried again? */
 
@@ -123,6 +140,11 @@ struct sql_ops {
     pr_id (*id)(const struct rows *rows, int column);       /* NULL or damaged: zero */
     int (*message)(struct rows *rows, struct pr_message *ret, unsigned *ret_lane, const char **ret_bad);
 
+    /* Changes rows that were found in this transaction. */
+    int (*apply)(struct sql *sql, const struct sql_changes *changes);
+    /* What was discarded by whom, for the ledger (core/ended.h).  The arena is for what it takes. */
+    int (*ended)(struct sql *sql, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
+                 struct arena *arena);
     /* One more message of a box.  Outcome PR_DUPLICATE. */
     int (*insert)(struct sql *sql, pr_slice box, const struct pr_message *message, int64_t now_us);
     int (*endpoints)(struct sql *sql, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);

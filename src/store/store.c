@@ -395,7 +395,8 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     if (rc == PR_OK)
         rc = ids_once(&order.filter, &ids, reterr);
     if (rc == PR_OK)
-        rc = store->ops->admin(store->self, &order, ret_reply, reterr);
+        rc = store->ops->sql != NULL ? people_admin(store, &order, ret_reply, reterr)
+                                     : store->ops->admin(store->self, &order, ret_reply, reterr);
     free(ids);
     return rc;
 }

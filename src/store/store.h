@@ -396,13 +396,14 @@ struct store_ops {
      * timeout is over (by real time).  1: look again, 0: timeout.  May wake for nothing. */
     int (*wait)(void *session, int wake_fd, int64_t timeout_us);
 
-    /* Where the store is no database (sql): the questions that it answers. */
+    /* Where the store is no database (sql): the questions that it answers, and the orders that it carries out. */
     int (*query)(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                  struct pr_error *reterr);
     int (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
     int64_t (*time)(void *self);
 
-    const struct sql_ops *sql; /* people's questions are asked through it (sql.h); NULL: it answers query() itself */
+    const struct sql_ops
+        *sql; /* people's questions and orders go through it (sql.h); NULL: through query() and admin() */
 };
 
 /* The dispatcher (store.c): the only caller of the methods above. */

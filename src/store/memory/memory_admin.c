@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "store/audit.h"
+#include "store/order.h"
 #include "store/memory/memory_model.h"
 
 /* One row that is meant, with what its change will need. */
@@ -79,6 +79,11 @@ static int compare_targets(const void *a, const void *b)
     return x->row->row < y->row->row ? -1 : x->row->row > y->row->row;
 }
 
+static enum order_takes row_takes(const struct stored *row, const struct admin *admin)
+{
+    return order_takes(admin, &row->m, row->after != NULL ? row->after->edited_as : (pr_id){ { 0 } });
+}
+
 /* An order for one message: the simulator gives many of them. */
 static int targets_find_id(struct targets *t, const struct box *box, const struct memory *memory,
                            const struct admin *admin, int64_t now_us)
@@ -95,7 +100,6 @@ static int targets_find_id(struct targets *t, const struct box *box, const struc
 static int targets_find(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us)
 {
     const struct filter *filter = &admin->filter;
-    bool by_stream = admin->kind == ADMIN_RELEASE && filter->id_count == 0 && filter->stream.size > 0;
 
     flights_mark(memory);
     list_foreach(box_node, &memory->boxes) {
@@ -109,12 +113,8 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
             struct stored *row = LIST_ENTRY(node, struct stored, order);
             if (row->row <= filter->after || !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
                 continue;
-            if (by_stream && !is_follower(row))
+            if ((order_is_by_stream(admin) && !is_follower(row)) || row_takes(row, admin) == ORDER_SKIPS)
                 continue;
-            if (admin->kind == ADMIN_RELEASE && !by_stream && filter->id_count == 0 && !message_may_overtake(&row->m))
-                continue; /* it is who stands in the way */
-            if (admin->kind == ADMIN_DEAD_REPLAY && filter->id_count == 0 && !pr_id_is_zero(row->after->edited_as))
-                continue; /* another one went in its place */
             if (targets_add(t, row) < 0)
                 return PR_ENOMEM;
         }
@@ -197,7 +197,7 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
     order_texts_init(&texts);
     for (size_t i = 0; i < t->count && rc == PR_OK; i++)
         if (!t->list[i].refused)
-            rc = target_take(&t->list[i], admin, &texts, each && admin->kind != ADMIN_DEAD_NOTE, now_us);
+            rc = target_take(&t->list[i], admin, &texts, each && !order_is_silent(admin), now_us);
     order_texts_fini(&texts);
     return rc;
 }
@@ -234,16 +234,11 @@ static void target_apply(struct target *target, struct memory *memory, int64_t n
 
 /* ---- Actions on rows ------------------------------------------------------------------------ */
 
-/* B2: a dead letter whose id was sent anew stays dead; so does one that was edited. */
+/* B2: a dead letter whose id was sent anew stays dead. */
 static bool is_refused(const struct stored *row, const struct admin *admin)
 {
-    enum admin_kind kind = admin->kind;
-    bool replays = kind == ADMIN_DEAD_REPLAY || kind == ADMIN_DEAD_EDIT;
-    if (kind == ADMIN_RELEASE && admin->filter.id_count > 0)
-        return !message_may_overtake(&row->m);
-    if (replays && !pr_id_is_zero(row->after->edited_as))
-        return true;
-    return kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL;
+    return row_takes(row, admin) == ORDER_REFUSES ||
+           (admin->kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL);
 }
 
 /* Refuse what cannot be, and forget what is over the limit. */
@@ -282,22 +277,22 @@ static void targets_apply(struct targets *t, struct memory *memory, const struct
         box_touch(LIST_ENTRY(node, struct box, node));
 }
 
-static int admin_rows(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
+static int admin_rows(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us,
+                      struct pr_error *reterr)
 {
     struct targets targets = { 0 };
     struct audit *audit = NULL;
     struct stored_notice *reload = NULL;
 
     int rc = targets_find(&targets, memory, admin, now_us);
-    if (rc == PR_OK && admin->kind == ADMIN_DEAD_EDIT && targets.count > 1)
-        rc = PR_EINVAL;
+    if (rc == PR_OK)
+        rc = order_check_matched(admin, targets.count, reterr);
     if (rc == PR_OK)
         targets_judge(&targets, admin, reply);
     if (rc == PR_OK && !admin->dry_run) {
-        /* Ids, or a single row: each is told.  Else everything is read anew. */
-        bool each = admin->filter.id_count > 0 || targets.count <= 1;
+        bool each = order_tells_each(admin, targets.count);
         audit = audit_new(admin, now_us);
-        bool tells = !each && admin->kind != ADMIN_DEAD_NOTE;
+        bool tells = !each && !order_is_silent(admin);
         if (tells)
             reload = notice_new(box_find(memory, admin->filter.box), NOTICE_RELOAD, NULL, (pr_slice){ NULL, 0 });
         rc = audit != NULL && (!tells || reload != NULL) ? targets_take(&targets, admin, each, now_us) : PR_ENOMEM;
@@ -318,22 +313,12 @@ static int admin_rows(struct memory *memory, const struct admin *admin, struct a
 
 /* ---- Actions on endpoints ------------------------------------------------------------------- */
 
-/* What the pause will be, or -1 when nothing changes. */
-static int64_t pause_end(const struct endpoint *endpoint, const struct admin *admin, int64_t now_us)
-{
-    int64_t current_us = endpoint != NULL && endpoint->paused_until_us > now_us ? endpoint->paused_until_us : 0;
-    int64_t wanted_us = admin->until_us != 0 ? admin->until_us : PR_NEVER;
-    if (admin->kind == ADMIN_RESUME)
-        return current_us != 0 ? 0 : -1;
-    return wanted_us > current_us && wanted_us > now_us ? wanted_us : -1;
-}
-
 static int admin_endpoint(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
 {
     pr_slice name = admin->filter.endpoint, by = { NULL, 0 }, why = { NULL, 0 };
     bool pauses = admin->kind == ADMIN_PAUSE;
     struct endpoint *endpoint = endpoint_find(memory, name), *added = NULL;
-    int64_t until_us = pause_end(endpoint, admin, now_us);
+    int64_t until_us = order_pause_us(admin, endpoint != NULL ? endpoint->paused_until_us : 0, now_us);
 
     reply->matched = endpoint != NULL || pauses;
     reply->missing = !reply->matched;
@@ -393,11 +378,11 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     uint64_t newest_row = memory->next_row;
     int rc = admin->outcome != NULL ? admin_record(memory, admin, &reply, now_us)
              : on_endpoint          ? admin_endpoint(memory, admin, &reply, now_us)
-                                    : admin_rows(memory, admin, &reply, now_us);
+                                    : admin_rows(memory, admin, &reply, now_us, reterr);
     memory_flush(memory);
     pthread_mutex_unlock(&memory->mutex);
     if (rc == PR_EINVAL)
-        return error_set(reterr, rc, "that id died on the way to several endpoints: name the endpoint, too");
+        return rc;
     if (rc < 0)
         return error_set(reterr, rc, "there is no memory left for this");
     if (action_of(admin->kind)->on_dead)

@@ -155,7 +155,7 @@ static void conditions_of_box(struct page *p, const struct filter *f)
     if_time(p, SQL_listing_if_created_until, f->until_us);
     if_state(p, f->state);
     if (p->l->followers)
-        part_add(p, &p->conditions, SQL_listing_if_follower);
+        part_with(p, &p->conditions, SQL_listing_if_follower, V_TEXT(f->stream));
 }
 
 static void conditions_of_done(struct page *p, const struct filter *f)
@@ -463,11 +463,11 @@ static int page_run(struct page *p)
         if (rc != PR_OK)
             break;
     }
+    rows_end(&rows);
     if (rc >= PR_OK && p->l->page_end != NULL) {
         int ended = p->l->page_end(p->l->arg);
         rc = ended < 0 ? ended : rc;
     }
-    rows_end(&rows);
     return rc;
 }
 

@@ -11,7 +11,8 @@ enum listing_table { LISTING_BOX, LISTING_DEAD, LISTING_DONE };
  * what becomes of rows that somebody holds. */
 enum listing_lock { LISTING_LOCK_NONE, LISTING_LOCK_WAIT, LISTING_LOCK_SKIP };
 
-/* Called for each row found, in row order; its slices last until it returns.  0: go on; > 0: stop; < 0: a fault. */
+/* Called for each row found, in row order; its slices last until it returns.  PR_OK: go on; LISTING_STOP; or a fault. */
+enum { LISTING_STOP = 1 };
 typedef int (*listing_found)(void *arg, const struct listed *listed, struct pr_error *reterr);
 
 /* The rows of one table (and one box; for LISTING_DEAD and LISTING_DONE an empty box is all) that the filter finds,
@@ -27,9 +28,7 @@ struct listing {
         by_stream; /* through its index.  Nearly all that it finds fits: no more is looked at than a page has room for */
     size_t wanted; /* about how many will be enough; 0: nobody knows */
     listing_found found;
-    int (*page_end)(
-        void *arg); /* rows of a page were told: what was begun by `found` must have ended when this returns.
-                                 * NULL: nothing was */
+    int (*page_end)(void *arg); /* rows of a page were told, and none of them is being read any more; may be NULL */
     void *arg;
 };
 /* ret_cut (may be NULL): the last row that was looked at where filter.look_max was used up; else 0. */

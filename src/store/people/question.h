@@ -40,6 +40,9 @@ pr_slice question_text(struct question *q, const struct rows *rows, int column);
 /* Ask; see store_query(). */
 PR_MUST_CHECK int people_query(const struct store *store, const struct query *query, struct arena *arena,
                                struct query_reply *ret_reply, struct pr_error *reterr);
+/* See store_admin(). */
+PR_MUST_CHECK int people_admin(const struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
+                               struct pr_error *reterr);
 /* See store_warn(). */
 PR_MUST_CHECK int people_warn(const struct store *store, const struct warnings *warnings, int64_t calm_us,
                               bool *ret_new, struct pr_error *reterr);

@@ -175,12 +175,18 @@ STATEMENT(listing_if_fingerprint, BOTH(" AND b.fingerprint = ?"))
 STATEMENT(listing_if_not_newer, BOTH(" AND b.row_id <= ?"))
 STATEMENT(listing_if_died_since, BOTH(" AND b.died_at >= ?"))
 STATEMENT(listing_if_died_until, BOTH(" AND b.died_at < ?"))
-/* By stream a release means the followers: what is held, and what has not been met yet behind a failed or parked head of the
- * same way.  Where a row without destination goes is not known. */
+/* By stream (?) a release means the followers: what is held, and what has not been met yet behind a failed or parked head of
+ * the same way.  Where a row without destination goes is not known.  SQLite has no index of heads by stream: it finds them
+ * once. */
+#define IS_HELD_OR_UNMET                                                                                                     \
+    " AND ((b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL)"
 STATEMENT(listing_if_follower,
-    SQLITE(""),
-    POSTGRES(" AND ((b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL)"
-             " AND EXISTS (SELECT FROM {box} h WHERE h.stream = b.stream AND h.seq < b.seq"
+    SQLITE(IS_HELD_OR_UNMET
+           " AND EXISTS (WITH h AS MATERIALIZED (SELECT destination, min(seq) AS seq FROM \"{box}\""
+           " INDEXED BY \"{prefix}{box}_heads\" WHERE stream = ? AND " SQLITE_IS_HEAD " GROUP BY destination)"
+           " SELECT 1 FROM h WHERE h.seq < b.seq AND (h.destination = '' OR b.destination = '' OR h.destination = b.destination))))"),
+    POSTGRES(IS_HELD_OR_UNMET
+             " AND EXISTS (SELECT FROM {box} h WHERE h.stream = ? AND h.seq < b.seq"
              " AND (h.destination = '' OR b.destination = '' OR h.destination = b.destination)"
              " AND h.due_at IS NOT NULL AND (h.due_at = 'infinity' OR (NOT h.released AND"
              " ((h.status & 32768) <> 0 OR h.attempts > 0))))))"))
@@ -555,7 +561,60 @@ STATEMENT(import,
              SENDER_TEXTS(COLUMN_NEXT) FATE_COLUMNS(FATE_NEXT_CAST) ", {?}, {?}" POSTGRES_IS_NEW " RETURNING 1"))
 STATEMENT(import_look, SQLITE("SELECT 1" SQLITE_IS_NEW), POSTGRES("SELECT 1" POSTGRES_IS_NEW))
 
+/* ---- Orders -------------------------------------------------------------------------------------------------------------- */
+
+STATEMENT(order_newest, BOTH("SELECT coalesce(max(row_id), 0) FROM {prefix}dead_letter"))
+/* For rows that another operator holds.  SQLite has one writer, who has waited before. */
+STATEMENT(order_lock_wait, SQLITE(""), POSTGRES("SET LOCAL lock_timeout = '2s'"))
+/* ?1: an id that was not found.  Where nobody can hold it, it is not there. */
+STATEMENT(order_look_box, SQLITE(""), POSTGRES("SELECT 1 FROM {box} WHERE id = ?1 LIMIT 1"))
+STATEMENT(order_look_letter, SQLITE(""), POSTGRES("SELECT 1 FROM {prefix}dead_letter WHERE id = ?1 LIMIT 1"))
+/* ?1: a dead letter.  B2: not where its id was sent anew. */
+#define CAN_REPLAY(box)                                                                                                      \
+    "SELECT 1 FROM {prefix}dead_letter d WHERE d.row_id = ?1 AND NOT EXISTS"                                                 \
+    " (SELECT 1 FROM " box " b WHERE b.id = d.id AND b.destination = d.destination)"
+STATEMENT(order_can_replay, SQLITE(CAN_REPLAY("\"{box}\"")), POSTGRES(CAN_REPLAY("{box}")))
+
+/* ?1: rows of the box. */
+STATEMENT(order_forget,
+    SQLITE("UPDATE {prefix}claim SET entries = (SELECT json_group_object(e.key, e.value) FROM json_each({prefix}claim.entries) e"
+           " WHERE CAST(e.key AS INTEGER) NOT IN (SELECT value FROM json_each(?1))) WHERE box = '{box}' AND EXISTS (SELECT 1 FROM"
+           " json_each({prefix}claim.entries) e WHERE CAST(e.key AS INTEGER) IN (SELECT value FROM json_each(?1)))"),
+    POSTGRES("UPDATE {prefix}claim c SET rows = ARRAY(SELECT CASE WHEN u.row = ANY (?1) THEN 0 ELSE u.row END"
+             " FROM unnest(c.rows) WITH ORDINALITY AS u(row, place) ORDER BY u.place)"
+             " WHERE c.box = {box_name} AND c.rows && ?1::bigint[]"))
+
+/* Numbers are committed in their order. */
+STATEMENT(order_notices_lock, SQLITE(""), POSTGRES("LOCK TABLE {prefix}control IN EXCLUSIVE MODE"))
+/* ?1: the kind; of each: ?2 box, ?3 row, ?4 seq, ?5 stream, ?6 endpoint; ?7: the clock of leases. */
+STATEMENT(order_notices,
+    SQLITE("INSERT INTO {prefix}control (mono_at, box, kind, row, seq, stream, endpoint) SELECT ?7, b.value, ?1, r.value, s.value,"
+           " t.value, e.value FROM json_each(?2) b JOIN json_each(?3) r ON r.key = b.key JOIN json_each(?4) s ON s.key = b.key"
+           " JOIN json_each(?5) t ON t.key = b.key JOIN json_each(?6) e ON e.key = b.key ORDER BY b.key"),
+    POSTGRES("INSERT INTO {prefix}control (box, kind, \"row\", seq, stream, endpoint) SELECT u.box, ?1, u.row, u.seq,"
+             " nullif(u.stream, ''), nullif(u.endpoint, '') FROM unnest(?2::text[], ?3::bigint[], ?4::bigint[], ?5::text[], ?6::text[])"
+             " WITH ORDINALITY AS u(box, row, seq, stream, endpoint, place) ORDER BY u.place"))
+
+#define AUDIT_COLUMNS "INSERT INTO {prefix}audit (at, who, action, target, why, matched, changed, refused) VALUES"
+STATEMENT(order_audit,
+    SQLITE(AUDIT_COLUMNS " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
+    POSTGRES(AUDIT_COLUMNS " (?1, ?2, ?3, ?4::json, ?5, ?6, ?7, ?8)"))
+
+/* ?1: its name.  Until when it is paused, where it is known. */
+STATEMENT(order_endpoint,
+    SQLITE("SELECT paused_until FROM {prefix}endpoint WHERE name = ?1"),
+    POSTGRES("WITH e AS (SELECT paused_until FROM {prefix}endpoint WHERE name = ?1 FOR UPDATE) SELECT paused_until FROM e"
+             " UNION ALL (SELECT NULL FROM {prefix}tally WHERE endpoint = ?1 AND NOT EXISTS (SELECT FROM e) LIMIT 1)"))
+STATEMENT(order_pause,
+    SQLITE("INSERT INTO {prefix}endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, coalesce(?2, 0), ?3, ?4)"
+           " ON CONFLICT (name) DO UPDATE SET paused_until = coalesce(?2, 0), paused_by = ?3, paused_why = ?4"),
+    POSTGRES("INSERT INTO {prefix}endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+             " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4"))
+
 /* Those who include this have other names. */
+#undef IS_HELD_OR_UNMET
+#undef CAN_REPLAY
+#undef AUDIT_COLUMNS
 #undef FLIGHTS_OF_BOX
 #undef SQLITE_IS_BACK
 #undef SQLITE_IS_HEAD

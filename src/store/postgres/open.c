@@ -109,7 +109,6 @@ const struct store_ops store_postgres = {
     .session_close = pg_session_close,
     .cycle = pg_cycle,
     .wait = pg_wait,
-    .admin = pg_admin,
     .time = pg_time,
     .sql = &postgres_sql,
 };

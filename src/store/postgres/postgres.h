@@ -16,8 +16,8 @@
  *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
  *   repaired.c rows that were changed by plain SQL  purge.c    what is removed by its age
- *   sql.c      the port for people's questions
- *   admin.c    people's orders                      send.c     through the caller's connection
+ *   sql.c      the port for people's side
+ *   order.c    what their orders change             send.c     through the caller's connection
  *   breaker.c  breakers that are not closed         ended.c    the ledger of what has ended
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
@@ -297,10 +297,12 @@ PR_MUST_CHECK int pg_schema_version(struct link *link, int *ret_version, struct 
 int pg_schema_wanted(void);
 PR_MUST_CHECK int pg_schema_too_new(int version, struct pr_error *reterr);
 
-/* enqueue.c, admin.c */
+/* enqueue.c, order.c */
 int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                struct pr_error *reterr);
-int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
+int pg_sql_apply(struct sql *sql, const struct sql_changes *changes);
+int pg_sql_ended(struct sql *sql, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
+                 struct arena *arena);
 
 static inline int64_t handle_of(int64_t place, unsigned lane)
 {

@@ -45,6 +45,9 @@ static int pg_sql_commit(struct sql *sql)
     int rc = link_run(sql->connection, sql->reterr);
     if (rc == PR_OK)
         pg_store_wake(sql->store);
+    else if (link_is_uncertain(sql->connection))
+        rc = error_set(sql->reterr, PR_EUNCERTAIN,
+                       "the connection was lost during the commit: check whether the change was made");
     return rc;
 }
 
@@ -337,6 +340,7 @@ const struct sql_ops postgres_sql = {
     .dialect = DIALECT_POSTGRES,
     .message_columns = MESSAGE_COLUMN_COUNT,
     .finds_by_lane = true,
+    .locks_rows = true,
     .begin = pg_sql_begin,
     .commit = pg_sql_commit,
     .end = pg_sql_end,
@@ -350,6 +354,8 @@ const struct sql_ops postgres_sql = {
     .text = pg_sql_text,
     .id = pg_sql_id,
     .message = pg_sql_message,
+    .apply = pg_sql_apply,
+    .ended = pg_sql_ended,
     .insert = pg_sql_insert,
     .endpoints = pg_sql_endpoints,
     .facts = pg_sql_facts,

@@ -85,15 +85,6 @@ _Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SE
     V_INT((c)->row), V_INT((c)->sets), V_INT((c)->attempts), V_INT((c)->bits), V_INT((c)->reason),                     \
         V_TEXT_OR_NULL((c)->code), V_TEXT_OR_NULL((c)->error), V_INT((w)->now_us), V_TEXT_OR_NULL((c)->story)
 
-/* Its hand-outs of before count no more. */
-static int receipts_forget(const struct changing *w, const struct change *c)
-{
-    return changing_do(w,
-                       "UPDATE postrider_claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box ="
-                       " '{box}' AND json_type(entries, '$.\"' || ?1 || '\"') IS NOT NULL",
-                       VALUES(V_INT(c->row)));
-}
-
 /* Thousands are held at once when an endpoint stops: no index is touched but those of held_by and status. */
 static int row_hold(const struct changing *w, const struct change *c)
 {
@@ -107,18 +98,15 @@ static int row_update(const struct changing *w, const struct change *c, const st
         return row_hold(w, c);
     if (c->sets == 0 && c->bits == 0)
         return PR_OK;
-    int rc =
-        changing_do(w,
-                    "UPDATE \"{box}\" SET attempts = " ATTEMPTS ", failures = " FAILURES ", status = " STATUS
-                    ", failure_reason = " REASON ", code = " CODE ", error = " ERROR ", failed_at = " FAILED_AT
-                    ", story = " STORY ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
-                    " released = iif(?2 & 256, 1, released), held_for = iif(?2 & 128, ?12, held_for), parked_by = ?13"
-                    " WHERE row_id = ?1",
-                    VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by), V_INT(c->held_for),
-                           V_INT(found->parked_by)));
-    if (rc == PR_OK && (c->sets & SET_NEW_COUNT) != 0)
-        rc = receipts_forget(w, c);
-    return rc;
+    return changing_do(
+        w,
+        "UPDATE \"{box}\" SET attempts = " ATTEMPTS ", failures = " FAILURES ", status = " STATUS
+        ", failure_reason = " REASON ", code = " CODE ", error = " ERROR ", failed_at = " FAILED_AT ", story = " STORY
+        ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
+        " released = iif(?2 & 256, 1, released), held_for = iif(?2 & 128, ?12, held_for), parked_by = ?13"
+        " WHERE row_id = ?1",
+        VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by), V_INT(c->held_for),
+               V_INT(found->parked_by)));
 }
 
 /* ---- Ends --------------------------------------------------------------------------------- */
@@ -294,7 +282,7 @@ int dead_change(const struct changing *w, const struct change *c, const struct r
 {
     *ret_row = 0;
     switch (c->fate) {
-    case FATE_STAYS: *ret_row = c->row; return dead_note(w, c);
+    case FATE_STAYS: return dead_note(w, c);
     case FATE_GONE: return dead_delete(w, c);
     case FATE_BACK:
     case FATE_COPIED: return dead_back(w, c, order, ret_row);

@@ -175,7 +175,6 @@ const struct store_ops store_sqlite = {
     .session_close = sqlite_session_close,
     .cycle = sqlite_cycle,
     .wait = sqlite_wait,
-    .admin = sqlite_admin,
     .time = sqlite_time,
     .sql = &sqlite_sql,
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/id.h"
+#include "store/sqlite/change.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
@@ -141,6 +142,24 @@ static int sqlite_message(struct rows *rows, struct pr_message *ret, unsigned *r
 
 /* ---- Beside statements --------------------------------------------------------------------- */
 
+static int sqlite_apply(struct sql *sql, const struct sql_changes *changes)
+{
+    int rc = PR_OK;
+    for (size_t i = 0; i < changes->count && rc >= 0; i++) {
+        const struct changing w = { sql->connection, changes->boxes[i], changes->now_us, 0, sql->reterr };
+        rc = changes->dead ? dead_change(&w, &changes->list[i], changes->order, &changes->rows[i])
+                           : box_change(&w, &changes->list[i], NULL);
+        changes->answers[i] = rc;
+    }
+    return rc < 0 ? rc : PR_OK;
+}
+
+static int sqlite_ended(struct sql *sql, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
+                        struct arena *arena)
+{
+    return ended_insert(sql->connection, list, count, by, now_us, arena, sql->reterr);
+}
+
 static int sqlite_insert(struct sql *sql, pr_slice box, const struct pr_message *message, int64_t now_us)
 {
     return message_insert(sql->connection, box, message, now_us, sql->reterr);
@@ -253,6 +272,8 @@ const struct sql_ops sqlite_sql = {
     .text = sqlite_text,
     .id = sqlite_id,
     .message = sqlite_message,
+    .apply = sqlite_apply,
+    .ended = sqlite_ended,
     .insert = sqlite_insert,
     .endpoints = sqlite_endpoints,
     .facts = sqlite_facts,

@@ -10,9 +10,9 @@
  *   verdict.c  what a cycle changes                     read.c     what a cycle reads
  *   notice.c   operators' notices and endpoints         wait.c     wake-ups
  *   enqueue.c  new messages, committed in groups        send.c     ... on the caller's connection
- *   sql.c      the port for people's questions          breaker.c  breakers that are not closed
- *   admin.c    people's orders                          purge.c    what is removed by its age
- *   boxes.c    boxes and their tables
+ *   sql.c      the port for people's side               breaker.c  breakers that are not closed
+ *   change.c   a change of a row                        purge.c    what is removed by its age
+ *   boxes.c    boxes and their tables                   ended.c    the ledger of what has ended
  */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
@@ -192,9 +192,8 @@ int sqlite_check(void *self, struct pr_error *reterr);
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr); /* 0: no tables */
 int schema_wanted(void);
 
-/* enqueue.c, admin.c */
+/* enqueue.c */
 int sqlite_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
-int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
 
 #endif

@@ -1,0 +1,38 @@
+/* order.h - what every store has to know of a person's order before it changes anything: which rows it means, which it
+ * refuses, and who hears of it. */
+#ifndef STORE_ORDER_H
+#define STORE_ORDER_H
+
+#include "store/store.h"
+
+/* What of it decides about rows. */
+struct row_order order_of_admin(const struct admin *admin);
+
+static inline bool order_is_by_id(const struct admin *admin)
+{
+    return admin->filter.id_count > 0;
+}
+/* A release of a stream's followers: what is held, and what a failed or parked head of the same way is before. */
+bool order_is_by_stream(const struct admin *admin);
+
+/* What the order does with a row that its ids or its filter found.  edited_as: of a dead letter. */
+enum order_takes { ORDER_SKIPS, ORDER_REFUSES, ORDER_TAKES };
+enum order_takes order_takes(const struct admin *admin, const struct pr_message *m, pr_id edited_as);
+
+/* Fault PR_EINVAL: more than one was found of an order that is for one. */
+PR_MUST_CHECK int order_check_matched(const struct admin *admin, uint64_t matched, struct pr_error *reterr);
+
+/* PAUSE and RESUME of an endpoint that is paused until current_us (0: not): until when it is now; 0: no more;
+ * -1: nothing changes. */
+int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t now_us);
+
+#define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
+/* Is each of so many changed rows told, or that everything is to be read anew? */
+bool order_tells_each(const struct admin *admin, size_t changed);
+/* Does anybody have to hear of it? */
+static inline bool order_is_silent(const struct admin *admin)
+{
+    return admin->kind == ADMIN_DEAD_NOTE;
+}
+
+#endif
