@@ -443,6 +443,8 @@ def test_rows_that_are_no_message_become_dead_letters_and_hold_up_nobody(place):
         assert words in dead[type]["error"], dead[type]
     assert [dead[t].get("payload") for t in ("c", "d", "", "e", "f", "i")] == ["x", "y", "z", "w", "v", "t"], dead
     assert place.psql("SELECT note FROM {s}.dead_letter WHERE type = 'c'") == "no json"
+    assert place.psql("SELECT DISTINCT attempts, failures, status, story->0->>'step' FROM {s}.dead_letter WHERE rule = 'undecodable'") == \
+        "0|1|32769|dead_letter"  # as the engine would have it: nothing was sent
     assert place.psql("SELECT octet_length(payload) FROM {s}.dead_letter WHERE type = 'g'") == "2000000"
     assert place.psql("SELECT sum(dead) FROM (SELECT dead FROM {s}.tally UNION ALL SELECT dead FROM {s}.endpoint) x") == "8"
 

@@ -293,6 +293,8 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes_and_stops_nobody(pl
     expected = ["rubbish: not a JSON object", "steam: unknown key", "outside of its transaction",
                 'unknown box "nowhere"', "violates check constraint", "\\377\\000: not "]
     assert len(dead) == len(expected), dead
+    assert place.psql("SELECT DISTINCT attempts, failures, status, story->0->>'step' FROM {s}.dead_letter WHERE rule = 'undecodable'") == \
+        "0|1|32769|dead_letter"
     for text in expected:
         assert any(text in line for line in dead), (text, dead)
 

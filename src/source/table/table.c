@@ -7,12 +7,9 @@
 #include "base/failpoint.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "core/fingerprint.h"
-#include "core/story.h"
 #include "source/table/table.h"
 
 #define ARENA_BLOCK 65536
-#define STORY_MAX 8192
 #define TROUBLE_FIRST_US PR_MILLISECONDS(50) /* after a fault: ever longer, up to the last */
 #define TROUBLE_LAST_US PR_SECONDS(5)
 #define HOLDER_LOOK_US PR_SECONDS(2)
@@ -25,12 +22,10 @@ enum {
     ARRAY_TABLES,
     ARRAY_PLACES,
     ARRAY_LEFT,
-    ARRAY_IDS,
-    ARRAY_TO,
-    ARRAY_ERRORS,
-    ARRAY_NOTES,
-    ARRAY_STORIES,
-    ARRAY_PRINTS,
+    ARRAY_DEAD_TABLES,
+    ARRAY_DEAD_PLACES,
+    ARRAY_ALL_TABLES,
+    ARRAY_ALL_PLACES,
     ARRAY_COUNT
 };
 
@@ -50,6 +45,7 @@ struct mover {
     struct adopt_sql sql; /* select NULL: the table is to be looked at first */
     struct adopt_mapping mapping;
     struct batch batch;
+    struct bury bury; /* what is no message */
     struct array arrays[ARRAY_COUNT];
     bool kept;    /* the latest rows could not be marked: the database refuses them */
     size_t limit; /* rows in the next transaction: fewer after the database refused one of them */
@@ -74,6 +70,7 @@ static void table_close(void *self)
     arena_fini(&a->arena);
     adopt_sql_fini(&a->sql);
     batch_fini(&a->batch);
+    bury_fini(&a->bury);
     for (size_t i = 0; i < ARRAY_COUNT; i++)
         array_fini(&a->arrays[i]);
     free(a->left);
@@ -101,6 +98,7 @@ static int table_open(struct source *source, void **ret_self, struct pr_error *r
     a->limit = max_size(adoption->batch, 1);
     arena_init(&a->arena, ARENA_BLOCK);
     batch_init(&a->batch);
+    bury_init(&a->bury);
     for (size_t i = 0; i < ARRAY_COUNT; i++)
         array_init(&a->arrays[i]);
     a->link = link_new(&store->conninfo, LINK_PEOPLE, store->log);
@@ -229,6 +227,8 @@ static void add_insert(struct mover *a, const struct adopt_row *rows, size_t cou
     array_begin(tables, OID_INT8);
     array_begin(places, OID_TEXT);
     for (size_t i = 0; i < count; i++) {
+        if (rows[i].bad != NULL)
+            continue;
         batch_add(&a->batch, &rows[i].m);
         array_time(created, rows[i].m.created_us);
         array_i64(tables, rows[i].table);
@@ -241,71 +241,47 @@ static void add_insert(struct mover *a, const struct adopt_row *rows, size_t cou
     link_add_text(a->link, a->sql.insert, &args, ret);
 }
 
-/* What was just stored and is no message becomes a dead letter, as if the engine had met it (B9). */
-/* clang-format off */
-static const char BURY[] =
-    "WITH v AS (SELECT * FROM unnest($1, $2, $3, $4, $5, $6) AS v(id, destination, error, note, story, fingerprint)),"
-    " gone AS (DELETE FROM {box} b USING v WHERE b.id = v.id AND b.destination = v.destination"
-    " AND b.xmin = pg_current_xact_id()::xid RETURNING b.*, v.error AS why, v.note, v.story AS told, v.fingerprint),"
-    " dead AS (INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("", COLUMN_NAME) ", status, attempts, failures,"
-    " failure_reason, error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
-    " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.", COLUMN_OF_G) ", g.status | 32768, 1, 1, $7, g.why, now(), g.told,"
-    " g.destination, $7, 0, 'undecodable', g.fingerprint, g.note, now() FROM gone g RETURNING id),"
-    " told AS (INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired)"
-    " SELECT '', 0, count(*), count(*), 0, 0 FROM dead HAVING count(*) > 0)"
-    " SELECT count(*) FROM dead";
-/* clang-format on */
-
 static int add_dead_row(struct mover *a, const struct adopt_row *row, int64_t now_us)
 {
-    char print[FINGERPRINT_SIZE];
-    struct buf story;
     pr_slice error =
         arena_printf(&a->arena, "%s, id %.*s: %s", a->adoption->table, (int)min_size(row->foreign_id.size, 200),
                      row->foreign_id.size > 0 ? row->foreign_id.data : "", row->bad);
-    struct story_line line = { .at_us = now_us,
-                               .attempt = 1,
-                               .reason = PR_REASON_SERIALIZATION_ERROR,
-                               .error = error,
-                               .rule = PR_STR("undecodable"),
-                               .step = "dead_letter" };
-    buf_init(&story, STORY_MAX);
-    story_append((pr_slice){ NULL, 0 }, &line, &story);
-    fingerprint(row->m.destination, row->m.type, PR_REASON_SERIALIZATION_ERROR, slice_from(row->bad), print);
-    array_id(&a->arrays[ARRAY_IDS], row->m.id);
-    array_text(&a->arrays[ARRAY_TO], row->m.destination);
-    array_text(&a->arrays[ARRAY_ERRORS], error);
-    array_text_or_null(&a->arrays[ARRAY_NOTES], row->note);
-    array_text_or_null(&a->arrays[ARRAY_STORIES], buf_slice(&story));
-    array_text(&a->arrays[ARRAY_PRINTS], slice_from(print));
-    int rc = error.data != NULL ? buf_failed(&story) : PR_ENOMEM;
-    buf_fini(&story);
-    return rc;
+    array_i64(&a->arrays[ARRAY_DEAD_TABLES], row->table);
+    array_text(&a->arrays[ARRAY_DEAD_PLACES], row->place);
+    return error.data != NULL ? bury_add(&a->bury, &row->m, error, slice_from(row->bad), row->note, now_us) : PR_ENOMEM;
 }
 
+/* What is no message becomes a dead letter. */
 static int add_dead(struct mover *a, const struct adopt_row *rows, size_t count, PGresult **ret)
 {
-    static const enum oid types[] = { OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON, OID_TEXT };
-    struct args args = { .count = 0 };
+    struct args args;
     int rc = PR_OK;
-    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
-        array_begin(&a->arrays[ARRAY_IDS + i], types[i]);
+    bury_begin(&a->bury, a->link->pg);
+    array_begin(&a->arrays[ARRAY_DEAD_TABLES], OID_INT8);
+    array_begin(&a->arrays[ARRAY_DEAD_PLACES], OID_TEXT);
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         if (rows[i].bad != NULL)
             rc = add_dead_row(a, &rows[i], clock_wall_us(clock_system()));
-    if (rc != PR_OK || a->arrays[ARRAY_IDS].count == 0)
+    if (rc != PR_OK || a->bury.count == 0)
         return rc;
-    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
-        arg_array(&args, &a->arrays[ARRAY_IDS + i]);
-    arg_i32(&args, PR_REASON_SERIALIZATION_ERROR);
-    link_add(a->link, BURY, slice_from(a->adoption->box), &args, ret);
+    bury_args(&a->bury, 0, &args);
+    arg_array(&args, &a->arrays[ARRAY_DEAD_TABLES]);
+    arg_array(&args, &a->arrays[ARRAY_DEAD_PLACES]);
+    link_add_text(a->link, a->sql.bury, &args, ret);
     return PR_OK;
 }
 
-static void add_done(struct mover *a, PGresult **ret)
+static void add_done(struct mover *a, const struct adopt_row *rows, size_t count, PGresult **ret)
 {
+    struct array *tables = &a->arrays[ARRAY_ALL_TABLES], *places = &a->arrays[ARRAY_ALL_PLACES];
     struct args args;
-    adopt_done_args(a->adoption, &a->arrays[ARRAY_TABLES], &a->arrays[ARRAY_PLACES], &args);
+    array_begin(tables, OID_INT8);
+    array_begin(places, OID_TEXT);
+    for (size_t i = 0; i < count; i++) {
+        array_i64(tables, rows[i].table);
+        array_text(places, rows[i].place);
+    }
+    adopt_done_args(a->adoption, tables, places, &args);
     link_add_text(a->link, a->sql.done, &args, ret);
 }
 
@@ -320,7 +296,7 @@ static int store(struct mover *a, const struct adopt_row *rows, size_t count, st
     int rc = add_dead(a, rows, count, &dead);
     if (rc != PR_OK)
         return error_set(reterr, rc, "no memory for rows of %s", a->adoption->table);
-    add_done(a, &done);
+    add_done(a, rows, count, &done);
     rc = link_run(a->link, reterr);
     if (rc != PR_OK)
         return rc;
@@ -331,8 +307,8 @@ static int store(struct mover *a, const struct adopt_row *rows, size_t count, st
                          "of %zu rows of %s only %s could be marked as done: does a trigger or a policy keep them?",
                          count, a->adoption->table, PQcmdTuples(done));
     moved->counts.dead = dead != NULL ? (size_t)field_i64(dead, 0, 0) : 0;
-    moved->counts.stored = (size_t)PQntuples(stored) - moved->counts.dead;
-    moved->counts.duplicates = count - (size_t)PQntuples(stored);
+    moved->counts.stored = (size_t)PQntuples(stored);
+    moved->counts.duplicates = count - moved->counts.stored - moved->counts.dead;
     return PR_OK;
 }
 

@@ -16,6 +16,7 @@
 #ifndef SOURCE_TABLE_H
 #define SOURCE_TABLE_H
 
+#include "source/bury.h"
 #include "source/source.h"
 #include "store/postgres/postgres.h"
 
@@ -81,7 +82,7 @@ struct output {
 };
 
 struct adopt_sql {
-    char *select, *insert, *done, *count, *holder;
+    char *select, *insert, *done, *count, *holder, *bury;
     struct output outputs[OUTPUTS_MAX];
     size_t output_count;
 };
@@ -94,7 +95,7 @@ struct adopt_sql {
 PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table,
                                  const struct link *link, struct adopt_sql *ret, struct pr_error *reterr);
 void adopt_sql_fini(struct adopt_sql *sql);
-/* Their parameters; those of insert are a batch and what table.c puts behind it. */
+/* Their parameters; those of insert and bury are a batch and what table.c puts behind it. */
 void adopt_select_args(const struct adoption *adoption, struct array *skipped, int64_t limit, struct args *ret);
 void adopt_count_args(const struct adoption *adoption, struct args *ret);
 void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places, struct args *ret);

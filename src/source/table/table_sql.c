@@ -208,20 +208,12 @@ void adopt_select_args(const struct adoption *adoption, struct array *skipped, i
 /* ---- Storing ---------------------------------------------------------------------------------- */
 
 /* The first parameters are those of a batch of messages (message.h), with an empty payload, and $1 is not used; then
- * come when each was created, and where its row is.  A row that is no message becomes a dead letter at once; until
- * then it is as old as can be, since a box takes no new ones like that (016_text.sql). */
+ * come when each was created, and where its row is, which has the payload. */
 /* clang-format off */
-static const char INSERT_HEAD[] =
-    "INSERT INTO {box} (xid, id, destination, type, stream, headers, due_at, expires_at,"
-    " created_at" SENDER_TEXTS(COLUMN_NAME) ", payload, payload_bytes)"
-    " SELECT CASE WHEN v.type = '' OR json_typeof(v.headers) <> 'object' THEN '3'::xid8 ELSE pg_current_xact_id() END,"
-    " v.id, v.destination, v.type, v.stream, v.headers, v.due_at, v.expires_at,"
-    " v.created_at" SENDER_TEXTS(COLUMN_OF_V) ", ";
+static const char INSERT_HEAD[] = MESSAGE_NEW_INTO BATCH_PLAIN("v.") ", ";
 static const char INSERT_FROM[] =
-    " FROM " BATCH_UNNEST ", {?}, {?}, {?}) WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ","
-    " created_at, part, place, ord) JOIN ";
-static const char INSERT_TAIL[] =
-    " f ON" AT_PLACES " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id";
+    SENDER_TEXTS(COLUMN_OF_V) ", v.created_at FROM " BATCH_UNNEST ", {?}, {?}, {?}) WITH ORDINALITY AS v("
+    BATCH_COLUMNS("", COLUMN_NAME) ", created_at, part, place, ord)";
 /* clang-format on */
 
 /* A text is stored as one, unless it looks like printed bytes. */
@@ -234,21 +226,42 @@ static void add_text(struct buf *b, pr_slice column, const char *relation, const
     buf_add_cstr(b, end);
 }
 
-static void make_insert(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
+static void add_payload(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
 {
     pr_slice payload = slice_from(adoption->fields[ADOPT_PAYLOAD]);
-    bool bytes = foreign_find(table, payload)->type == OID_BYTEA;
-    buf_add_cstr(b, INSERT_HEAD);
-    if (bytes) {
+    if (foreign_find(table, payload)->type == OID_BYTEA) {
         buf_add_cstr(b, "NULL, ");
         add_name(b, "f.", payload);
     } else {
         add_text(b, payload, "<>", ")::text END, ");
         add_text(b, payload, "=", ")::text) END");
     }
-    buf_add_cstr(b, INSERT_FROM);
+}
+
+static void add_rows(const struct adoption *adoption, struct buf *b)
+{
+    buf_add_cstr(b, " JOIN ");
     add_table(b, adoption);
-    buf_add_cstr(b, INSERT_TAIL);
+    buf_add_cstr(b, " f ON" AT_PLACES);
+}
+
+static void make_insert(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
+{
+    buf_add_cstr(b, INSERT_HEAD);
+    add_payload(adoption, table, b);
+    buf_add_cstr(b, INSERT_FROM);
+    add_rows(adoption, b);
+    buf_add_cstr(b, MESSAGE_NEW_END);
+}
+
+/* What is no message; where its row is comes behind the other arrays. */
+static void make_bury(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
+{
+    buf_add_cstr(b, BURY_WITH(", {?}, {?}", ", part, place"));
+    add_payload(adoption, table, b);
+    buf_add_cstr(b, BURY_REST);
+    add_rows(adoption, b);
+    buf_add_cstr(b, BURY_END);
 }
 
 /* ---- Marking ---------------------------------------------------------------------------------- */
@@ -298,8 +311,8 @@ void adopt_done_args(const struct adoption *adoption, struct array *tables, stru
 int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const struct link *link,
                    struct adopt_sql *ret, struct pr_error *reterr)
 {
-    struct buf texts[5];
-    char **results[] = { &ret->select, &ret->insert, &ret->done, &ret->count, &ret->holder };
+    char **results[] = { &ret->select, &ret->insert, &ret->done, &ret->count, &ret->holder, &ret->bury };
+    struct buf texts[ARRAY_LENGTH(results)];
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         buf_init(&texts[i], SQL_MAX);
     adopt_sql_fini(ret);
@@ -308,6 +321,7 @@ int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *
     make_done(adoption, table, &texts[2]);
     make_count(adoption, &texts[3]);
     make_holder(adoption, &texts[4]);
+    make_bury(adoption, table, &texts[5]);
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         if (rc == PR_OK && buf_failed(&texts[i]) == PR_OK)
             *results[i] = pg_sql_expand(texts[i].data, slice_from(link->conninfo->schema), slice_from(adoption->box),
@@ -326,5 +340,6 @@ void adopt_sql_fini(struct adopt_sql *sql)
     free(sql->done);
     free(sql->count);
     free(sql->holder);
+    free(sql->bury);
     *sql = (struct adopt_sql){ .select = NULL };
 }

@@ -6,6 +6,7 @@
 #ifndef SOURCE_WAL_INSIDE_H
 #define SOURCE_WAL_INSIDE_H
 
+#include "source/bury.h"
 #include "source/source.h"
 #include "source/wal/wal_wire.h"
 #include "store/postgres/postgres.h"
@@ -77,6 +78,7 @@ struct wal_keep {
     bool open;        /* a transaction is; nothing of it is confirmed */
     pr_slice box;     /* of what is in the batch */
     struct batch batch;
+    struct bury bury;
     size_t count, bytes;       /* in the batch */
     struct source_counts kept; /* in the open transaction */
     struct arena arena;        /* of one letter */

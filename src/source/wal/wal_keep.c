@@ -15,7 +15,6 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "core/fingerprint.h"
 #include "core/id.h"
 #include "core/letter.h"
 #include "source/wal/wal_inside.h"
@@ -29,6 +28,7 @@ void wal_keep_init(struct wal_keep *keep, struct postgres_store *store, const st
 {
     *keep = (struct wal_keep){ .store = store, .setting = setting, .sql = sql };
     batch_init(&keep->batch);
+    bury_init(&keep->bury);
     arena_init(&keep->arena, LETTER_ARENA_BYTES);
     arena_init(&keep->box_names, ARENA_BLOCK_MIN);
 }
@@ -36,6 +36,7 @@ void wal_keep_init(struct wal_keep *keep, struct postgres_store *store, const st
 void wal_keep_fini(struct wal_keep *keep)
 {
     batch_fini(&keep->batch);
+    bury_fini(&keep->bury);
     arena_fini(&keep->arena);
     arena_fini(&keep->box_names);
 }
@@ -135,34 +136,27 @@ static int add(struct wal_keep *keep, pr_slice box, const struct pr_message *m, 
 
 /* ---- Dead letters --------------------------------------------------------------------------------------- */
 
-static const char DEAD_INSERT[] =
-    "WITH dead AS (INSERT INTO {schema}.dead_letter (box, xid, seq, lane, id, destination, type, source, "
-    "event, created_at,"
-    " status, attempts, failures, failure_reason, error, failed_at, released, endpoint, cause, limit_reached, "
-    "rule,"
-    " fingerprint, died_at, payload, payload_bytes) VALUES ({box_name}, pg_current_xact_id(), nextval('{box_seq}'),"
-    " (uuid_hash($1) & 63)::smallint, $1, '', '', $2, false, " NOW("$6") ", 32769, 0, 1, $3, $4, " NOW(
-        "$6") ", false, '', $3,"
-              " 0, 'undecodable', $5, " NOW("$6") ", $7, $8))"
-                                                  " INSERT INTO {schema}.tally VALUES ('', 0, 1, 1, 0, 0)";
+/* clang-format off */
+static const char DEAD_INSERT[] = BURY_WITH("", "") "v.payload, v.payload_bytes" BURY_REST BURY_END;
+/* clang-format on */
 
 static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_event *event, const char *why,
                 struct pr_error *reterr)
 {
-    struct args args = { .count = 0 };
-    char print[FINGERPRINT_SIZE];
+    struct args args;
     pr_slice error = slice_from(why);
+    const struct pr_message m = { .id = id,
+                                  .source = arena_printf(&keep->arena, "wal:%s", keep->setting->prefix),
+                                  .payload = event->content };
+    int64_t now_us = pg_store_wall_us(keep->store);
     int rc = flush(keep, reterr);
     if (rc != PR_OK)
         return rc;
-    fingerprint(NO_BOX, NO_BOX, PR_REASON_SERIALIZATION_ERROR, error, print);
-    arg_id(&args, id);
-    arg_text(&args, arena_printf(&keep->arena, "wal:%s", keep->setting->prefix));
-    arg_i32(&args, PR_REASON_SERIALIZATION_ERROR);
-    arg_text(&args, error);
-    arg_text(&args, slice_from(print));
-    arg_time(&args, pg_store_wall_us(keep->store));
-    arg_payload(&args, event->content, keep->sql->pg);
+    bury_begin(&keep->bury, keep->sql->pg);
+    rc = bury_add(&keep->bury, &m, error, error, NO_BOX, now_us != 0 ? now_us : clock_wall_us(clock_system()));
+    if (rc != PR_OK)
+        return error_set(reterr, rc, "no memory for a dead letter");
+    bury_args(&keep->bury, now_us, &args);
     open_transaction(keep);
     link_add(keep->sql, DEAD_INSERT, box, &args, NULL);
     rc = link_run(keep->sql, reterr);

@@ -160,10 +160,8 @@ void arg_payload(struct args *args, pr_slice payload, const PGconn *pg)
 
 /* clang-format off */
 const char PG_MESSAGE_INSERT[] =
-    "INSERT INTO {box} (" BATCH_COLUMNS("", COLUMN_NAME) ", created_at)"
-    " SELECT " BATCH_COLUMNS("v.", COLUMN_OF_V) ", coalesce($1, now())"
-    " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ", ord)"
-    " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination";
+    MESSAGE_NEW_INTO BATCH_COLUMNS("v.", COLUMN_OF_V) ", coalesce($1, now())"
+    " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ", ord)" MESSAGE_NEW_END;
 /* clang-format on */
 
 static const enum oid batch_types[BATCH_ARRAYS] = { OID_UUID,       OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,
