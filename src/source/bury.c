@@ -1,10 +1,6 @@
 #include "source/bury.h"
 
-#include <stdlib.h>
-
 #include "base/slice.h"
-#include "core/fingerprint.h"
-#include "core/verdict.h"
 
 _Static_assert(PR_REASON_SERIALIZATION_ERROR == 5, "BURY_REASON says so, too");
 
@@ -35,21 +31,18 @@ void bury_begin(struct bury *b, const PGconn *pg)
 
 int bury_add(struct bury *b, const struct pr_message *m, pr_slice error, pr_slice why, pr_slice note, int64_t now_us)
 {
-    char print[FINGERPRINT_SIZE];
-    struct verdict v = { .reason = PR_REASON_SERIALIZATION_ERROR, .error = error, .rule = PR_STR("undecodable") };
-    char *texts =
-        verdict_write_texts(&v, (pr_slice){ NULL, 0 }, (struct story_line){ .at_us = now_us, .step = "dead_letter" });
-    if (texts == NULL)
-        return PR_ENOMEM;
-    fingerprint(m->destination, m->type, PR_REASON_SERIALIZATION_ERROR, why, print);
+    struct undecodable u;
+    int rc = undecodable_init(&u, m, error, why, now_us);
+    if (rc != PR_OK)
+        return rc;
     batch_add(&b->batch, m);
     array_time(&b->arrays[BURY_CREATED], m->created_us);
-    array_text(&b->arrays[BURY_ERROR], v.error);
+    array_text(&b->arrays[BURY_ERROR], u.verdict.error);
     array_text_or_null(&b->arrays[BURY_NOTE], note);
-    array_text_or_null(&b->arrays[BURY_STORY], v.story);
-    array_text(&b->arrays[BURY_PRINT], slice_from(print));
+    array_text_or_null(&b->arrays[BURY_STORY], u.verdict.story);
+    array_text(&b->arrays[BURY_PRINT], slice_from(u.print));
     b->count++;
-    free(texts);
+    undecodable_fini(&u);
     return PR_OK;
 }
 

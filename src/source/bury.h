@@ -1,8 +1,9 @@
-/* bury.h - what a source has read and is no message becomes a dead letter with its bytes (S3), as if the engine had met
- * it (B9).  One statement, whatever the source is; where its payload comes from is the source's part of the text. */
+/* bury.h - what a source of PostgreSQL's has read and is no message (undecodable.h) becomes a dead letter in the source's
+ * own transaction.  One statement, whatever the source is; where its payload comes from is the source's part of the text. */
 #ifndef SOURCE_BURY_H
 #define SOURCE_BURY_H
 
+#include "source/undecodable.h"
 #include "store/postgres/message.h"
 #include "store/postgres/postgres.h"
 
@@ -37,7 +38,7 @@ void bury_args(struct bury *bury, int64_t now_us, struct args *ret);
 #define BURY_REASON "5"
 #define BURY_REST                                                                                                      \
     SENDER_TEXTS(COLUMN_OF_V) ", coalesce(v.created_at, " NOW("$1") "), 32769, 0, 1, " BURY_REASON ", v.error, "         \
-    NOW("$1") ", v.story, false, v.destination, " BURY_REASON ", 0, 'undecodable', v.fingerprint, v.note, " NOW("$1")    \
+    NOW("$1") ", v.story, false, v.destination, " BURY_REASON ", 0, '" UNDECODABLE_RULE "', v.fingerprint, v.note, " NOW("$1")    \
     " FROM v"
 #define BURY_END                                                                                                       \
     " WHERE" MESSAGE_IS_NOT_DEAD("v") " AND NOT EXISTS (SELECT FROM {box} b WHERE b.id = v.id AND b.destination ="       \

@@ -248,6 +248,7 @@ TEST(what_cannot_be_decoded_is_a_dead_letter_with_its_bytes_and_is_acknowledged)
         CHECK_EQ(l->cause, PR_REASON_SERIALIZATION_ERROR);
         CHECK_SLICE(l->rule, "undecodable");
         CHECK_SLICE(l->m.source, w.config.name);
+        CHECK(slice_contains(l->m.story, PR_STR("\"undecodable\"")));
         seen[0] |= slice_eq(l->m.payload, broken.body);
         seen[1] |= slice_contains(l->m.error, PR_STR("type is missing"));
         seen[2] |= slice_eq(l->m.payload, large.body);

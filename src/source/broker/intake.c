@@ -9,9 +9,9 @@
 #include "base/slice.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "core/fingerprint.h"
 #include "core/id.h"
 #include "core/letter.h"
+#include "source/undecodable.h"
 #include "transport/cloudevents.h"
 
 #define INTAKE_FIRST 100 /* messages of the first batch, while nobody knows their size */
@@ -182,7 +182,7 @@ static int copy(struct intake *in, const struct pr_message *m, struct pr_message
 /* S3.  Where it came from is its source; its headers are kept as far as they are text. */
 static int bury(struct intake *in, const struct received *r, const char *why, struct pr_error *reterr)
 {
-    char print[FINGERPRINT_SIZE];
+    struct undecodable u;
     struct listed *l = &in->dead[in->dead_count];
     const pr_slice box = slice_from(in->source->config->box), error = slice_from(why), none = PR_STR("");
     int64_t now_us = store_time(in->source->store);
@@ -194,20 +194,23 @@ static int bury(struct intake *in, const struct received *r, const char *why, st
                             .status = PR_STATUS_STORED | PR_STATUS_FAILED,
                             .failures = 1,
                             .reason = PR_REASON_SERIALIZATION_ERROR,
-                            .failed_us = now_us,
-                            .error = error };
+                            .failed_us = now_us };
     settle_id(in, r, &m.id);
     if (pr_id_is_zero(m.id))
         pr_id_new(&m.id);
     if (r->header_count <= INTAKE_HEADERS_MAX && write_headers(in, r, none, &m.headers) == PR_ENOMEM)
         return no_memory(in, reterr);
-    fingerprint(none, none, PR_REASON_SERIALIZATION_ERROR, error, print);
+    if (undecodable_init(&u, &m, error, error, now_us) != PR_OK)
+        return no_memory(in, reterr);
+    m.error = u.verdict.error;
+    m.story = u.verdict.story;
     *l = (struct listed){ .box = box,
                           .cause = PR_REASON_SERIALIZATION_ERROR,
-                          .rule = PR_STR("undecodable"),
-                          .fingerprint = slice_dup(&in->arena, slice_from(print)),
+                          .rule = PR_STR(UNDECODABLE_RULE),
+                          .fingerprint = slice_dup(&in->arena, slice_from(u.print)),
                           .died_us = now_us };
     int rc = l->fingerprint.data != NULL ? copy(in, &m, &l->m, reterr) : no_memory(in, reterr);
+    undecodable_fini(&u);
     if (rc != PR_OK)
         return rc;
     in->dead_count++;
