@@ -29,18 +29,27 @@
     FATE_NUMBERS(X)                                                                                                    \
     FATE_TEXTS(X)
 #define FATE_NUMBERS(X)                                                                                                \
-    X(INT, status, status)                                                                                             \
-    X(INT, failures, failures)                                                                                         \
-    X(INT, failure_reason, reason)                                                                                     \
-    X(TIME, failed_at, failed_us)                                                                                      \
+    OUTCOME_NUMBERS(X)                                                                                                 \
     X(BOOL, released, released)                                                                                        \
     X(INT, held_for, held_for)                                                                                         \
     X(INT, parked_by, parked_by)
 #define FATE_TEXTS(X)                                                                                                  \
+    OUTCOME_TEXTS(X)                                                                                                   \
+    X(TEXT, held_by, held_by)
+
+/* ... of these, what its attempts came to: it goes along when a row ends, or comes back from the dead letters. */
+#define OUTCOME_COLUMNS(X)                                                                                             \
+    OUTCOME_NUMBERS(X)                                                                                                 \
+    OUTCOME_TEXTS(X)
+#define OUTCOME_NUMBERS(X)                                                                                             \
+    X(INT, status, status)                                                                                             \
+    X(INT, failures, failures)                                                                                         \
+    X(INT, failure_reason, reason)                                                                                     \
+    X(TIME, failed_at, failed_us)
+#define OUTCOME_TEXTS(X)                                                                                               \
     X(TEXT, code, code)                                                                                                \
     X(TEXT, error, error)                                                                                              \
-    X(JSON, story, story)                                                                                              \
-    X(TEXT, held_by, held_by)
+    X(JSON, story, story)
 
 /* ---- For both lists ---- */
 
@@ -57,6 +66,8 @@
 #define COLUMN_OF_V(column, ...) ", v." #column
 #define COLUMN_NEXT(...) ", {?}"
 #define FATE_NAME(kind, column, ...) ", " #column
+#define FATE_NEW(kind, column, ...) ", " NEW_##column /* the includer's expression for it */
+#define FATE_SET(kind, column, ...) ", " #column " = " NEW_##column
 #define FATE_OF_B(kind, column, ...) ", b." #column
 #define FATE_NEXT(...) ", {?}"
 #define FATE_NEXT_CAST(kind, ...) ", {?}" FATE_CAST_##kind /* where a text must be told to be JSON */

@@ -19,13 +19,19 @@ static void arg_json(struct args *args, pr_slice json)
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew.  With a new id ($4) it is a corrected
  * copy, and the original stays and says so. */
+#define NEW_status "d.status | 32768"
+#define NEW_failures "0"
+#define NEW_failure_reason "d.failure_reason"
+#define NEW_failed_at "d.failed_at"
+#define NEW_code "d.code"
+#define NEW_error "d.error"
+#define NEW_story "coalesce($3::json, d.story)"
 /* clang-format off */
 static const char BACK_ROW[] =
-    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, id,"
+    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at" OUTCOME_COLUMNS(FATE_NAME) ", seq, id,"
     " causation_id, released, destination, headers, payload, payload_bytes, stream, type, event, created_at,"
     " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) ") OVERRIDING SYSTEM VALUE"
-    " SELECT d.xid, nextval('{box_seq}'), $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
-    " coalesce($3::json, d.story), d.seq, coalesce($4, d.id), CASE WHEN $4 IS NULL THEN d.causation_id ELSE d.id::text END,"
+    " SELECT d.xid, nextval('{box_seq}'), $2" OUTCOME_COLUMNS(FATE_NEW) ", d.seq, coalesce($4, d.id), CASE WHEN $4 IS NULL THEN d.causation_id ELSE d.id::text END,"
     " d.released AND $4 IS NULL, CASE WHEN $5 THEN $6 ELSE d.destination END,"
     " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END,"
     " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, d.type, d.event, d.created_at,"

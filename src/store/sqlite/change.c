@@ -72,14 +72,14 @@ _Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SE
                    SET_HELD == 128 && SET_RELEASED == 256 && SET_STORY == 512 && SET_ERROR == 1024,
                "the statements below say so, too");
 /* Of the first parameters of a statement: value_sets() binds them. */
-#define ATTEMPTS "iif(?2 & 4, 0, iif(?2 & 1, ?3, attempts))"
-#define FAILURES "iif(?2 & 4, 0, failures + ((?2 & 2) <> 0))"
-#define STATUS "status | ?4"
-#define REASON "iif(?2 & 8, ?5, failure_reason)"
-#define CODE "iif(?2 & 8, ?6, code)"
-#define ERROR "iif(?2 & 1024, ?7, error)"
-#define FAILED_AT "iif(?2 & 16, ?8, failed_at)"
-#define STORY "iif(?2 & 512, ?9, story)"
+#define NEW_attempts "iif(?2 & 4, 0, iif(?2 & 1, ?3, attempts))"
+#define NEW_failures "iif(?2 & 4, 0, failures + ((?2 & 2) <> 0))"
+#define NEW_status "status | ?4"
+#define NEW_failure_reason "iif(?2 & 8, ?5, failure_reason)"
+#define NEW_code "iif(?2 & 8, ?6, code)"
+#define NEW_error "iif(?2 & 1024, ?7, error)"
+#define NEW_failed_at "iif(?2 & 16, ?8, failed_at)"
+#define NEW_story "iif(?2 & 512, ?9, story)"
 #define SETS_COUNT 9
 #define VALUE_SETS(w, c)                                                                                               \
     V_INT((c)->row), V_INT((c)->sets), V_INT((c)->attempts), V_INT((c)->bits), V_INT((c)->reason),                     \
@@ -100,11 +100,10 @@ static int row_update(const struct changing *w, const struct change *c, const st
         return PR_OK;
     return changing_do(
         w,
-        "UPDATE \"{box}\" SET attempts = " ATTEMPTS ", failures = " FAILURES ", status = " STATUS
-        ", failure_reason = " REASON ", code = " CODE ", error = " ERROR ", failed_at = " FAILED_AT ", story = " STORY
-        ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
-        " released = iif(?2 & 256, 1, released), held_for = iif(?2 & 128, ?12, held_for), parked_by = ?13"
-        " WHERE row_id = ?1",
+        "UPDATE \"{box}\" SET attempts = " NEW_attempts OUTCOME_COLUMNS(
+            FATE_SET) ", due_at = iif(?10 = 0, due_at, ?10), held_by = iif(?2 & 128, ?11, held_by),"
+                      " released = iif(?2 & 256, 1, released), held_for = iif(?2 & 128, ?12, held_for), parked_by = ?13"
+                      " WHERE row_id = ?1",
         VALUES(VALUE_SETS(w, c), V_INT(found->due_us), V_TEXT_OR_NULL(c->held_by), V_INT(c->held_for),
                V_INT(found->parked_by)));
 }
@@ -112,11 +111,10 @@ static int row_update(const struct changing *w, const struct change *c, const st
 /* ---- Ends --------------------------------------------------------------------------------- */
 
 #define ENDED_COLUMNS                                                                                                  \
-    "box, destination, seq, due_at, attempts, failures, status, failure_reason, code, error, failed_at, story, "       \
-    "released, endpoint, " MESSAGE_MOVED
+    "box, destination, seq, due_at, attempts" OUTCOME_COLUMNS(FATE_NAME) ", released, endpoint, " MESSAGE_MOVED
 #define ENDED_VALUES                                                                                                   \
-    "'{box}', destination, seq, due_at, " ATTEMPTS ", " FAILURES ", " STATUS ", " REASON ", " CODE ", " ERROR          \
-    ", " FAILED_AT ", " STORY ", released, iif(?10 = '', destination, ?10), " MESSAGE_MOVED
+    "'{box}', destination, seq, due_at, " NEW_attempts OUTCOME_COLUMNS(                                                \
+        FATE_NEW) ", released, iif(?10 = '', destination, ?10), " MESSAGE_MOVED
 
 static int row_keep_done(const struct changing *w, const struct change *c)
 {
@@ -235,10 +233,10 @@ static int dead_delete(const struct changing *w, const struct change *c)
  * corrected copy. */
 /* clang-format off */
 static const char BACK_ROW[] =
-    "INSERT INTO \"{box}\" (split_seq, attempts, failures, status, failure_reason, code, error, failed_at, story, due_at, id,"
+    "INSERT INTO \"{box}\" (split_seq, attempts" OUTCOME_COLUMNS(FATE_NAME) ", due_at, id,"
     " causation_id, released, destination, headers, payload, stream, type, event, created_at,"
     " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) ")"
-    " SELECT seq, " ATTEMPTS ", " FAILURES ", " STATUS ", " REASON ", " CODE ", " ERROR ", " FAILED_AT ", " STORY ", ?10,"
+    " SELECT seq, " NEW_attempts OUTCOME_COLUMNS(FATE_NEW) ", ?10,"
     " coalesce(?11, id), iif(?11 IS NULL, causation_id, ?12), iif(?11 IS NULL, released, 0), iif(?13, ?14, destination),"
     " iif(?15, ?16, headers), iif(?17, ?18, payload), stream, type, event, created_at,"
     " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME)

@@ -165,14 +165,14 @@ _Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
 #define AT_NOW NOW("$1")
 
 /* least(): COUNTER_MAX; one damaged number must not stop the cycle. */
-#define NEW_ATTEMPTS "CASE WHEN v.sets & 4 <> 0 THEN 0 WHEN v.sets & 1 <> 0 THEN v.attempts ELSE b.attempts END"
-#define NEW_FAILURES "CASE WHEN v.sets & 4 <> 0 THEN 0 ELSE least(b.failures, 1000000000) + (v.sets & 2 <> 0)::int END"
-#define NEW_STATUS "b.status | v.bits"
-#define NEW_REASON "CASE WHEN v.sets & 8 <> 0 THEN v.reason ELSE b.failure_reason END"
-#define NEW_CODE "CASE WHEN v.sets & 8 <> 0 THEN v.code ELSE b.code END"
-#define NEW_ERROR "CASE WHEN v.sets & 1024 <> 0 THEN v.error ELSE b.error END"
-#define NEW_FAILED_AT "CASE WHEN v.sets & 16 <> 0 THEN " AT_NOW " ELSE b.failed_at END"
-#define NEW_STORY "CASE WHEN v.sets & 512 <> 0 THEN v.story ELSE b.story END"
+#define NEW_attempts "CASE WHEN v.sets & 4 <> 0 THEN 0 WHEN v.sets & 1 <> 0 THEN v.attempts ELSE b.attempts END"
+#define NEW_failures "CASE WHEN v.sets & 4 <> 0 THEN 0 ELSE least(b.failures, 1000000000) + (v.sets & 2 <> 0)::int END"
+#define NEW_status "b.status | v.bits"
+#define NEW_failure_reason "CASE WHEN v.sets & 8 <> 0 THEN v.reason ELSE b.failure_reason END"
+#define NEW_code "CASE WHEN v.sets & 8 <> 0 THEN v.code ELSE b.code END"
+#define NEW_error "CASE WHEN v.sets & 1024 <> 0 THEN v.error ELSE b.error END"
+#define NEW_failed_at "CASE WHEN v.sets & 16 <> 0 THEN " AT_NOW " ELSE b.failed_at END"
+#define NEW_story "CASE WHEN v.sets & 512 <> 0 THEN v.story ELSE b.story END"
 #define NEW_DUE                                                                                             \
     "CASE WHEN v.sets & 4096 <> 0 THEN v.due_us WHEN v.sets & 32 = 0 OR (v.sets & 64 <> 0 AND " PARKED ") THEN b.due_at"                            \
     " WHEN v.delay = 9223372036854775807 THEN 'infinity'"                                                      \
@@ -190,11 +190,10 @@ _Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
 
 static const char UPDATE_ROWS[] =
     CHANGES FREE_LOCKED
-    ", done AS (UPDATE {box} b SET status = " NEW_STATUS ", attempts = " NEW_ATTEMPTS ", failures = " NEW_FAILURES
-    ", failure_reason = " NEW_REASON ", code = " NEW_CODE ", error = " NEW_ERROR ", failed_at = " NEW_FAILED_AT
+    ", done AS (UPDATE {box} b SET attempts = " NEW_attempts OUTCOME_COLUMNS(FATE_SET)
     ", due_at = " NEW_DUE ", held_by = CASE WHEN v.sets & 128 <> 0 THEN v.held_by ELSE b.held_by END"
     ", held_for = CASE WHEN v.sets & 128 <> 0 THEN v.held_for ELSE b.held_for END, parked_by = " NEW_PARKED_BY
-    ", released = b.released OR v.sets & 256 <> 0, story = " NEW_STORY
+    ", released = b.released OR v.sets & 256 <> 0"
     " FROM free v WHERE " SAME_ROW " AND " HOLDS " RETURNING v.ord)" ANSWERS("done");
 
 static const char DELETE_GUARDED[] =
@@ -206,12 +205,12 @@ static const char DELETE_GUARDED[] =
 #define ENDED(free)                                                                                         \
     CHANGES free ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS                   \
     " RETURNING v.ord, v.endpoint AS ended_at, v.cause, v.limit_reached, v.rule, v.fingerprint, v.note, "      \
-    NEW_STATUS " AS new_status, " NEW_ATTEMPTS " AS new_attempts, " NEW_FAILURES " AS new_failures, "          \
-    NEW_REASON " AS new_reason, " NEW_CODE " AS new_code, " NEW_ERROR " AS new_error, "                        \
-    NEW_FAILED_AT " AS new_failed_at, " NEW_STORY " AS new_story, b.*)"
-#define ENDED_COLUMNS MESSAGE_MOVED("", COLUMN_NAME) ", status, attempts, failures, failure_reason, code, error, failed_at, story, endpoint"
-#define ENDED_VALUES MESSAGE_MOVED("g.", COLUMN_OF_G) ", g.new_status, g.new_attempts, g.new_failures, g.new_reason, g.new_code,"  \
-    " g.new_error, g.new_failed_at, g.new_story, coalesce(g.ended_at, g.destination)"
+    NEW_attempts " AS new_attempts" OUTCOME_COLUMNS(OUTCOME_RETURNED) ", b.*)"
+#define OUTCOME_RETURNED(kind, column, ...) ", " NEW_##column " AS new_" #column
+#define ENDED_COLUMNS MESSAGE_MOVED("", COLUMN_NAME) ", attempts" OUTCOME_COLUMNS(FATE_NAME) ", endpoint"
+#define OUTCOME_OF_G(kind, column, ...) ", g.new_" #column
+#define ENDED_VALUES                                                                                        \
+    MESSAGE_MOVED("g.", COLUMN_OF_G) ", g.new_attempts" OUTCOME_COLUMNS(OUTCOME_OF_G) ", coalesce(g.ended_at, g.destination)"
 
 #define KEEP_ROWS(free, answers)                                                                            \
     ENDED(free) ", kept AS (INSERT INTO {schema}.done (box, " ENDED_COLUMNS ", done_at, keep_until)"           \
