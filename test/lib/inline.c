@@ -421,7 +421,7 @@ TEST(a_message_that_fails_while_others_of_its_type_are_delivered_inline_is_blame
     place_init(&p);
     snprintf(config, sizeof config,
              "store: \"%s\"\nendpoints:\n"
-             "  orders: {url: \"handler:orders\", mode: inline, breaker: off, retry: {failures: 2},\n"
+             "  orders: {url: \"handler:orders\", mode: inline, breaker: off, retry: {failures: 2, blame: evidence},\n"
              "    rules: [{name: r, when: {reason: rejected}, then: [{retry_now: 1, call: good}, park]}]}\n",
              p.url);
     receiver.engine = pr_engine_new(config, &error);
