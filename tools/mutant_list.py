@@ -188,6 +188,8 @@ MUTANTS = [
      ("src/store/people/warn.c", "    else\n        return rc;\n", "")),
     ("people: an import takes a letter of a box that is not there", "operators export_and_import",
      ("src/store/people/import.c", "        if (box_is_known(s, l->box))\n", "        if (box_is_known(s, l->box) || s->box_count > 0)\n")),
+    ("people: what a person discards is not in the ledger", "store sqlite person_discards",
+     ("src/store/people/order.c", "p->changes[i].fate == FATE_GONE)\n            p->ended", "p->changes[i].fate == FATE_BACK)\n            p->ended")),
     ("edit forgets tracestate", "store sqlite edit",
      ("src/core/columns.h", "    X(traceparent, \"traceparent\", EXTENSION, PR_TRACE_MAX)                                                             \\\n    X(tracestate, \"tracestate\", EXTENSION, PR_TRACE_MAX)\n",
       "    X(traceparent, \"traceparent\", EXTENSION, PR_TRACE_MAX)\n"),
