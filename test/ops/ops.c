@@ -14,6 +14,7 @@
 #include "ops/replay/replay.h"
 #include "ops/api/route.h"
 #include "ops/watch/watch.h"
+#include "store/sql.h"
 
 static const char *const hosts[] = { "relay.example" };
 
@@ -375,23 +376,34 @@ TEST(a_filter_discards_letters_of_the_future_too) /* B86 */
 
 /* A store on which a letter dies whenever an order has been carried out. */
 static struct graveyard *deadly;
+static struct sql_ops deadly_sql;
+static bool deadly_order;
 
-static int admin_and_then_one_dies(void *self, const struct admin *admin, struct admin_reply *ret_reply,
-                                   struct pr_error *reterr)
+static int begin_deadly(void *self, bool write, struct sql *sql)
+{
+    int rc = store_sqlite.sql->begin(self, write, sql);
+    sql->ops = &deadly_sql;
+    deadly_order = write;
+    return rc;
+}
+
+static void end_and_then_one_dies(struct sql *sql)
 {
     static const struct pr_message late = { .type = { "t", 1 }, .destination = { "x", 1 } };
-    int rc = store_sqlite.admin(self, admin, ret_reply, reterr);
-    struct store store = { .ops = &store_sqlite, .self = self };
+    struct store store = { .ops = &store_sqlite, .self = sql->store };
+    struct pr_error error;
+    struct admin_reply reply;
     pr_id id;
-    CHECK_OK(store_enqueue(&store, PR_STR("outbox"), &late, 1, 1000, &id, NULL, reterr), reterr);
+    store_sqlite.sql->end(sql);
+    if (!deadly_order)
+        return;
+    CHECK_OK(store_enqueue(&store, PR_STR("outbox"), &late, 1, 1000, &id, NULL, &error), &error);
     const struct admin kill = { .kind = ADMIN_DEAD_ADD,
                                 .filter = { .state = -1, .ids = &id, .id_count = 1 },
                                 .why = PR_STR("w") };
-    struct admin_reply reply;
-    CHECK_OK(store_admin(&store, &kill, &reply, reterr), reterr);
+    CHECK_OK(store_admin(&store, &kill, &reply, &error), &error);
     CHECK_EQ(reply.changed, 1);
     deadly->ids[deadly->late++] = id;
-    return rc;
 }
 
 TEST(a_filter_discards_in_steps_and_not_what_dies_meanwhile) /* B86 */
@@ -412,7 +424,10 @@ TEST(a_filter_discards_in_steps_and_not_what_dies_meanwhile) /* B86 */
     CHECK_EQ(reply.changed, LETTERS - 1);
 
     struct store_ops ops = store_sqlite;
-    ops.admin = admin_and_then_one_dies;
+    deadly_sql = *ops.sql;
+    deadly_sql.begin = begin_deadly;
+    deadly_sql.end = end_and_then_one_dies;
+    ops.sql = &deadly_sql;
     struct store store = { .ops = &ops, .self = g.store.self };
     deadly = &g;
     const struct admin discard = { .kind = ADMIN_DEAD_DISCARD, .filter = { .state = -1, .type = PR_STR("t") } };
