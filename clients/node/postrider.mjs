@@ -149,7 +149,7 @@ const glob = (pattern) =>
   new RegExp(`^${pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
 
 /**
- * Claims messages from a daemon (an endpoint with url: pull:) and hands them to handlers. A handler that returns has completed
+ * Claims messages from a daemon (an endpoint with url: "pull:") and hands them to handlers. A handler that returns has completed
  * its message; the messages it returns are stored in the same transaction. One that throws has failed it. Claims are
  * renewed while a handler runs. A message can come twice when a worker dies: use message.id where that matters.
  */
@@ -241,17 +241,28 @@ export class Worker {
   }
 
   async #handle(claim) {
-    const half = Math.max((new Date(claim.expires_at) - Date.now()) / 2, 50);
+    const third = Math.max((new Date(claim.expires_at) - Date.now()) / 3, 50);
     const renewal = setInterval(() => this.#ask("/v1/claims/renew", { claims: [{ token: claim.token }] })
-      .catch((trouble) => this.#log(`renew: ${trouble.message}`)), half);
+      .catch((trouble) => this.#log(`renew: ${trouble.message}`)), third);
     try {
       // Stopped before it began: nothing is counted.
       const [verb, more] = this.#stopped ? ["release", {}] : await this.#outcome(received(claim));
-      const answer = await this.#persist(`/v1/claims/${verb}`, { claims: [{ token: claim.token, ...more }] });
+      const answer = await this.#verdict(verb, { token: claim.token, ...more });
       const result = answer?.results[0].result ?? "unknown";
       if (result !== "ok") this.#log(`message ${claim.message.id}: ${verb} was not recorded (${result}); it may come again`);
     } finally {
       clearInterval(renewal);
+    }
+  }
+
+  async #verdict(verb, verdict) {
+    try {
+      return await this.#persist(`/v1/claims/${verb}`, { claims: [verdict] });
+    } catch (refused) {
+      if (!(refused instanceof Refused)) throw refused;
+      // What the handler returned cannot be stored: that is its failure.
+      const error = refused.message.replace(/[^\x20-\x7e]/g, "?").slice(0, 500);
+      return this.#persist("/v1/claims/fail", { claims: [{ token: verdict.token, reason: "handler_exception", error }] });
     }
   }
 

@@ -258,8 +258,8 @@ class _Claims:
         with self.lock:
             for c in claims:
                 expires = datetime.fromisoformat(c["expires_at"].replace("Z", "+00:00")).timestamp()
-                half = max((expires - wall) / 2, 0.05)
-                self.renew_at[c["token"]] = (now + half, half)
+                third = max((expires - wall) / 3, 0.05)
+                self.renew_at[c["token"]] = (now + third, third)
 
     def remove(self, tokens: Iterable[str]) -> None:
         with self.lock:
@@ -279,7 +279,7 @@ Handler = Callable[[Received], Optional[Iterable[Message]]]
 
 
 class Worker:
-    """Claims messages from a daemon (an endpoint with url: pull:) and hands them to handlers.
+    """Claims messages from a daemon (an endpoint with url: "pull:") and hands them to handlers.
 
     A handler that returns has completed its message; the messages it returns are stored in the same transaction. One that
     raises Fail, or anything else, has failed it: Postrider retries, or makes it a dead letter. Claims are renewed while a
@@ -377,6 +377,9 @@ class Worker:
             verdict.update(more)
         try:
             answer = self._persist("/v1/claims/" + verb, {"claims": [verdict]}, patient=True)
+        except RuntimeError as refused:  # what the handler returned cannot be stored: that is its failure
+            verb, verdict = "fail", {"token": claim["token"], "reason": "handler_exception", "error": ascii(str(refused))[:500]}
+            answer = self._persist("/v1/claims/fail", {"claims": [verdict]}, patient=True)
         finally:
             self._claims.remove([claim["token"]])
         result = answer["results"][0]["result"] if answer is not None else "unknown"

@@ -352,6 +352,7 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us)
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
     if (rt->state == RUNTIME_RUNNING) {
         rc = relay_stop(rt->relay, timeout_us);
+        pull_interrupt(rt->pull);
         struct works w = { rt->config, rt->store, rt->relay, NULL };
         struct works old = swap_works(rt, w, RUNTIME_STOPPED);
         stop_front(rt, old.front);

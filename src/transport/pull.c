@@ -21,6 +21,7 @@
 
 /* Those who ask for little and often find what came meanwhile; then it goes back, and others may have it. */
 #define OFFER_US PR_MILLISECONDS(100)
+#define GONE_LOOK_US PR_MILLISECONDS(500) /* how long somebody who has gone may keep messages from others */
 
 struct claim {
     struct list_node node;     /* offered, claimed or ended of its shelf */
@@ -50,6 +51,7 @@ struct pull_shelf {
 struct pull {
     pthread_mutex_t lock; /* over all of it */
     pthread_cond_t moved; /* something was offered, answered, or detached */
+    bool stopping;        /* nobody waits any more */
     struct list shelves;  /* never freed before the end: a box that stops may start again */
     struct map claims;    /* by number */
     uint64_t tag;         /* of this process, in its tokens */
@@ -245,11 +247,19 @@ static void shelf_return_all(struct pull_shelf *s, const void *owner)
     }
 }
 
-void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box)
+void pull_interrupt(struct pull *p)
+{
+    pull_lock(p);
+    p->stopping = true;
+    pthread_cond_broadcast(&p->moved);
+    pull_unlock(p);
+}
+
+void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd)
 {
     pull_lock(p);
     struct pull_shelf *s = shelf_of(p, endpoint, box);
-    if (s != NULL) {
+    if (s != NULL && s->wake_fd == wake_fd) {
         s->attached = false;
         s->wake_fd = -1;
         shelf_return_all(s, NULL);
@@ -271,6 +281,11 @@ size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box)
 
 /* ---- Claiming ------------------------------------------------------------------------------- */
 
+static bool is_gone(const struct pull_request *r)
+{
+    return r->is_gone != NULL && r->is_gone(r->is_gone_arg);
+}
+
 /* NULL: the fault says why. */
 static struct pull_shelf *shelf_for(struct pull *p, const struct pull_request *r, struct pr_error *reterr)
 {
@@ -288,11 +303,11 @@ static struct pull_shelf *shelf_for(struct pull *p, const struct pull_request *r
         found = s;
     }
     if (found == NULL && r->endpoint.size > 0)
-        error_set(reterr, PR_ENOTFOUND, "no endpoint \"%.*s\" with url: pull: is used by box %.*s",
-                  SLICE_ARGS(r->endpoint), SLICE_ARGS(r->box));
+        error_set(reterr, PR_ENOTFOUND, "box %.*s has no endpoint \"%.*s\" with url: \"pull:\"", SLICE_ARGS(r->box),
+                  SLICE_ARGS(r->endpoint));
     else if (found == NULL)
         error_set(reterr, PR_ENOTFOUND,
-                  "nothing can be claimed from box %.*s: it needs an endpoint with url: pull:, and a route to it",
+                  "nothing can be claimed from box %.*s: it needs an endpoint with url: \"pull:\", and a route to it",
                   SLICE_ARGS(r->box));
     return found;
 }
@@ -328,12 +343,13 @@ static bool claim_begin(struct pull_shelf *s, struct claim *c, int64_t now)
 static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, void *arg)
 {
     int64_t now = now_us();
-    size_t count = 0;
+    size_t count = 0, bytes = 0;
     list_foreach(node, &s->offered) {
         struct claim *c = LIST_ENTRY(node, struct claim, node);
         char token[PULL_TOKEN_SIZE];
-        if (count == max)
+        if (count == max || bytes >= PULL_BYTES)
             break;
+        bytes += message_bytes(c->delivery->message);
         if (!delivery_may_start(c->delivery, now)) {
             claim_return(c); /* the lease is about to end */
             continue;
@@ -352,6 +368,13 @@ static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, vo
     return count;
 }
 
+/* With the lock: until something could be claimed, the time is over, or nobody is there to have it. */
+static void shelf_wait(struct pull_shelf *s, const struct pull_request *r, int64_t until_us)
+{
+    while (list_is_empty(&s->offered) && s->attached && !s->pull->stopping && now_us() < until_us && !is_gone(r))
+        pull_wait(s->pull, min64(until_us, time_add(now_us(), GONE_LOOK_US)));
+}
+
 int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg, struct pr_error *reterr)
 {
     int64_t until_us = time_add(now_us(), max64(request->wait_us, OFFER_US)); /* a cycle must have the time to come */
@@ -363,8 +386,10 @@ int pull_take(struct pull *p, const struct pull_request *request, pull_visit vis
         s->demand += max;
         s->surplus_us = 0;
         ring(s->wake_fd);
-        while (shelf_claim(s, max, visit, arg) == 0 && s->attached && now_us() < until_us)
-            pull_wait(p, until_us);
+        do
+            shelf_wait(s, request, until_us);
+        while (!is_gone(request) && shelf_claim(s, max, visit, arg) == 0 && s->attached && !p->stopping &&
+               now_us() < until_us);
         s->demand -= max;
         if (s->offered_count > s->demand) {
             s->surplus_us = now_us();
@@ -475,7 +500,7 @@ int pull_end(struct pull *p, struct pull_verdict *verdicts, size_t count, int64_
         w->told[i].waiting = w;
         fits = end_one(p, &verdicts[i], &w->told[i]) && fits;
     }
-    while (w->pending > 0 && now_us() < until_us)
+    while (w->pending > 0 && !p->stopping && now_us() < until_us)
         pull_wait(p, until_us);
     for (size_t i = 0; i < count; i++)
         w->told[i].verdict = NULL;

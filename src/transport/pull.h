@@ -18,6 +18,7 @@
 #include "core/delivery.h"
 
 #define PULL_TOKEN_SIZE 64
+#define PULL_BYTES ((size_t)16 << 20) /* ... and their bytes, unless one alone has more: JSON can be six times as long */
 #define PULL_MAX 1000 /* messages in one claim, and claims in one verdict */
 
 struct pull;
@@ -32,8 +33,11 @@ void pull_free(struct pull *p); /* nobody uses it any more; NULL is fine */
  * pull_room() may have grown.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, int wake_fd,
                               struct pr_error *reterr);
-/* The box stops: what is claimed is abandoned, and nobody waits here any more. */
-void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box);
+/* The box loop with this wake_fd stops: what is claimed is abandoned, and nobody waits here any more.  One that another loop
+ * has attached meanwhile stays. */
+void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd);
+/* The process stops: whoever waits goes on at once. */
+void pull_interrupt(struct pull *p);
 /* How many may be out: what is claimed, and what claimers wait for. */
 size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box);
 
@@ -44,6 +48,9 @@ struct pull_request {
     pr_slice box;
     size_t max;      /* 1 .. PULL_MAX */
     int64_t wait_us; /* for the first message */
+    /* Has whoever asked gone?  Then it gets nothing: it could not say what became of it.  NULL: it cannot go. */
+    bool (*is_gone)(void *arg);
+    void *is_gone_arg;
 };
 /* Borrowed for the length of the call. */
 struct pull_claim {

@@ -240,6 +240,17 @@ def who_waits_gets_a_message_when_it_comes(d):
 
 
 @test
+def who_has_gone_gets_nothing(d):
+    gone = http.client.HTTPConnection("127.0.0.1", d.port, timeout=DEADLINE_SECONDS)
+    gone.request("POST", "/v1/claims", json.dumps({"wait": "50s"}), {"X-Postrider": "1", "Content-Type": "application/json"})
+    time.sleep(0.2)  # it waits there; if it does not yet, that is fine, too
+    gone.close()
+    ident = d.send()
+    c = d.claim_one(wait="20s")
+    assert c["message"]["id"] == ident and c["attempt"] == 1 and d.end("complete", c) == ["ok"], c
+
+
+@test
 def nothing_is_handed_out_that_nobody_asked_for(d):  # B44
     idents = [d.send() for _ in range(5)]
     c = d.claim_one(max=1)

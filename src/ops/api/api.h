@@ -30,6 +30,7 @@ struct api {
     enum role role;
     pr_slice who; /* for the audit */
     struct runtime *rt;
+    int fd; /* the client's connection; -1: none */
     struct metrics *metrics;
     struct replays *replays;
     struct paces *paces;

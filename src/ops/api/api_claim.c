@@ -1,5 +1,7 @@
 /* /v1/claims: workers of any language come for messages, and say what became of each. */
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "base/slice.h"
@@ -14,6 +16,8 @@
 #define WAIT_MAX_US PR_SECONDS(60)
 #define COMMIT_WAIT_US PR_SECONDS(30) /* then the answer is "pending" */
 #define EFFECTS_MAX 1000              /* messages that one claim may send */
+#define CLAIMERS_MAX 24   /* that wait at once: others need a place, too, those who end claims first of all */
+#define STATUS_MAX 0x7fff /* bits that a worker may set */
 
 static int64_t now_us(void)
 {
@@ -40,6 +44,14 @@ static void claim_json(void *arg, const struct pull_claim *claim)
     json_end_object(&x->w);
 }
 
+/* It has closed its end: whatever it got would wait for nobody. */
+static bool is_gone(void *arg)
+{
+    const struct api *x = arg;
+    char byte;
+    return x->fd >= 0 && recv(x->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /* A member of the body, or of a claim in it.  False: answered. */
 static bool span_of(struct api *x, const char *name, const json_t *value, int64_t max_us, int64_t *ret_us)
 {
@@ -47,15 +59,19 @@ static bool span_of(struct api *x, const char *name, const json_t *value, int64_
     if (value == NULL ||
         (text != NULL && duration_parse(slice_from(text), ret_us) == PR_OK && *ret_us >= 0 && *ret_us <= max_us))
         return true;
-    api_error(x, 400, "invalid", "use 500ms, 20s or 5m", "%s: not a duration of at most %d s", name,
+    api_error(x, 400, "invalid", "use a duration such as 500ms or 20s", "%s: not a duration of at most %d s", name,
               (int)(max_us / PR_SECONDS(1)));
     return false;
 }
 
+static atomic_uint claimers;
+
 void api_claims(struct api *x)
 {
     const json_t *max = json_object_get(x->json, "max");
-    struct pull_request request = { .box = slice_from(body_text(x, "box")), .max = 1 };
+    struct pull_request request = {
+        .box = slice_from(body_text(x, "box")), .max = 1, .is_gone = is_gone, .is_gone_arg = x
+    };
     struct pr_error error;
     if (!body_endpoint(x, &request.endpoint) ||
         !span_of(x, "wait", json_object_get(x->json, "wait"), WAIT_MAX_US, &request.wait_us))
@@ -66,10 +82,17 @@ void api_claims(struct api *x)
     }
     request.max = max != NULL ? (size_t)json_integer_value(max) : request.max;
     request.box = request.box.size > 0 ? request.box : PR_STR("inbox");
+    if (atomic_fetch_add(&claimers, 1) >= CLAIMERS_MAX) {
+        atomic_fetch_sub(&claimers, 1);
+        api_error(x, 503, "too_many", "try again in a second, or ask for more messages at once: max",
+                  "%d workers are waiting already", CLAIMERS_MAX);
+        return;
+    }
     json_begin_object(&x->w);
     json_key(&x->w, "claims");
     json_begin_array(&x->w);
     int rc = pull_take(runtime_pull(x->rt), &request, claim_json, x, &error);
+    atomic_fetch_sub(&claimers, 1);
     json_end_array(&x->w);
     json_end_object(&x->w);
     if (rc < 0) {
@@ -198,7 +221,12 @@ static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outco
         return false;
     if (outcome == SEND_ABANDONED && text_of(claim, "error") != NULL)
         v->result.error = strdup(text_of(claim, "error"));
-    v->result.bits = (int)json_integer_value(json_object_get(claim, "status")) & ~PR_STATUS_FAILED;
+    json_int_t status = json_integer_value(json_object_get(claim, "status"));
+    if (status < 0 || status > STATUS_MAX) {
+        api_error(x, 400, "invalid", "", "status: must be 0 to %d", STATUS_MAX);
+        return false;
+    }
+    v->result.bits = (int)status;
     if (json_object_get(claim, "effects") == NULL)
         return true;
     if (outcome == SEND_OK)

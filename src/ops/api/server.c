@@ -229,6 +229,7 @@ static void begin(struct server *s, struct request *r, struct MHD_Connection *co
     const char *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE), *who = header(connection, "X-Postrider-User");
     api_init(x);
     x->rt = s->rt;
+    x->fd = fd_of(connection);
     x->metrics = s->metrics;
     x->replays = s->replays;
     x->paces = s->paces;

@@ -54,7 +54,7 @@ static const struct option limits_options[] = {
     { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.", FIELD(config, in_flight_bytes_max),
       .min = MIB(1), .max = MIB(65536) },
     { "waiting", OPTION_COUNT, "100000",
-      "Messages that a box can hold before sources stop reading from brokers and files into it; they go on when it "
+      "Messages that a box can hold before sources stop reading from brokers into it; they go on when it "
       "holds fewer. Messages are never refused because of it.",
       FIELD(config, waiting_max), .min = 1, .max = 100000000 },
 };
@@ -397,7 +397,7 @@ static const struct option source_options[] = {
       FIELD(source_config, urls[SOURCE_AMQP]) },
     { "kafka", OPTION_TEXT, "", "A topic of Kafka, read in a group: `kafka://host1,host2/orders?group=postrider`.",
       FIELD(source_config, urls[SOURCE_KAFKA]) },
-    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers and files: `inbox`.",
+    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers: `inbox`.",
       FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",
       FIELD(source_config, wal.slot) },
@@ -430,7 +430,7 @@ static const struct option source_options[] = {
 };
 const struct option_section option_source = {
     "sources",
-    "A list: tables whose rows are moved into a box, the server's log, brokers and files. The keys from `id` to "
+    "A list: tables whose rows are moved into a box, the server's log, brokers. The keys from `id` to "
     "`order` name the "
     "columns that hold the parts of a message.\n"
     "A text can have alternatives: `type: header:event-type|kind|=unknown` is the member `event-type` of the\n"

@@ -327,7 +327,8 @@ static void box_loop_detach(struct box_loop *d, const struct setting *next)
 {
     for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
         if (is_asked(d, i) && (next == NULL || !next->endpoints[i].asked))
-            pull_detach(d->options.pull, d->options.setting->endpoints[i].name, slice_from(box_loop_name(d)));
+            pull_detach(d->options.pull, d->options.setting->endpoints[i].name, slice_from(box_loop_name(d)),
+                        d->wake_fd);
 }
 
 static void box_loop_set_room(struct box_loop *d)

@@ -179,6 +179,12 @@ static int copy(struct intake *in, const struct pr_message *m, struct pr_message
     return PR_OK;
 }
 
+/* Can a column of text hold it? */
+static bool is_text(pr_slice s)
+{
+    return utf8_valid(s) && (s.size == 0 || memchr(s.data, '\0', s.size) == NULL) && s.size <= PR_NAME_MAX;
+}
+
 /* S3.  Where it came from is its source; its headers are kept as far as they are text. */
 static int bury(struct intake *in, const struct received *r, const char *why, struct pr_error *reterr)
 {
@@ -187,7 +193,7 @@ static int bury(struct intake *in, const struct received *r, const char *why, st
     const pr_slice box = slice_from(in->source->config->box), error = slice_from(why), none = PR_STR("");
     int64_t now_us = store_time(in->source->store);
     struct pr_message m = { .source = name_of(in),
-                            .content_type = utf8_valid(r->content_type) ? r->content_type : none,
+                            .content_type = is_text(r->content_type) ? r->content_type : none,
                             .payload = r->body,
                             .created_us = now_us,
                             .seq = 1,

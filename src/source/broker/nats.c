@@ -343,7 +343,7 @@ static pr_slice sequence_of(pr_slice reply)
 /* "Name: value\r\n" behind the first line. */
 static int take_headers(struct jet *j, pr_slice head, struct received *m)
 {
-    struct decode_header *headers = arena_alloc_array(&j->scratch, head.size / 4 + 1, sizeof(*headers));
+    struct decode_header *headers = arena_alloc_array(&j->scratch, head.size / 3 + 1, sizeof(*headers));
     pr_slice line = { NULL, 0 };
     size_t used = inbox_line(head, &line);
     m->headers = headers;
@@ -351,8 +351,8 @@ static int take_headers(struct jet *j, pr_slice head, struct received *m)
         head = (pr_slice){ head.data + used, head.size - used };
         used = inbox_line(head, &line);
         const char *colon = used > 0 && line.size > 0 ? memchr(line.data, ':', line.size) : NULL;
-        if (colon == NULL)
-            continue;
+        if (colon == NULL || colon == line.data)
+            continue; /* no name: no header, and the room is for those of three bytes and more */
         pr_slice name = { line.data, (size_t)(colon - line.data) };
         pr_slice value = slice_trim((pr_slice){ colon + 1, line.size - name.size - 1 });
         if (name.size == 12 && strncasecmp(name.data, "Content-Type", 12) == 0)

@@ -264,8 +264,10 @@ static int take_entries(struct redis *r, struct intake *in, const struct redis_v
             continue;
         if (entry->shape != REDIS_LIST || entry->count < 2 || entry->list[0].shape != REDIS_TEXT)
             return talk_fault(&r->talk, reterr, "an entry that is none");
-        if (r->ack_count == r->ack_capacity) /* it sends more than we asked for: they stay pending */
+        if (r->ack_count == r->ack_capacity || intake_is_full(in)) { /* the others stay pending, and are read next */
+            r->has_pending = true;
             break;
+        }
         rc = note_ack(r, entry->list[0].text, reterr);
         if (rc == PR_OK && entry->list[1].shape == REDIS_LIST)
             rc = take_fields(r, in, entry->list[0].text, &entry->list[1], reterr);
@@ -326,7 +328,7 @@ static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_e
     int rc = r->is_up ? PR_OK : connect_now(r, wake_fd, reterr);
     if (rc == PR_OK && r->has_pending) {
         rc = read_group(r, in, false, wake_fd, reterr);
-        r->has_pending = r->ack_count > 0;
+        r->has_pending = r->has_pending && r->ack_count > 0;
     }
     if (rc == PR_OK && r->ack_count == 0 && (r->claimed_us == 0 || now_us - r->claimed_us >= r->claim_us / 2)) {
         rc = claim(r, in, wake_fd, reterr);

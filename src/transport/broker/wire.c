@@ -30,8 +30,8 @@ static const char *tls_text(void)
 
 static int file_fault(const struct endpoint_config *config, const char *param, pr_slice file, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "%s: the file of %s, %.*s: %s", endpoint_title(config).text, param, SLICE_ARGS(file),
-                     tls_text());
+    return error_set(reterr, PR_ECONFIG, "%s: the file of %s, %.*s: %s", endpoint_title(config).text, param,
+                     SLICE_ARGS(file), tls_text());
 }
 
 static int tls_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
@@ -87,18 +87,25 @@ static bool tls_failed(struct wire *w, const char *otherwise)
     return failed_by(w, "tls", text);
 }
 
-static bool tls_start(struct wire *w)
+/* Whose certificate it must be. */
+static bool tls_name(struct wire *w)
 {
     unsigned char address[16];
-    bool is_address = inet_pton(AF_INET, w->host, address) == 1 || inet_pton(AF_INET6, w->host, address) == 1;
+    if (inet_pton(AF_INET, w->host, address) == 1 || inet_pton(AF_INET6, w->host, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(w->session), w->host) == 1;
+    /* SSL_set_tlsext_host_name() without its cast, of which compilers warn; the name is only read. */
+    void *name = (void *)(uintptr_t)w->host;
+    return SSL_set1_host(w->session, w->host) == 1 &&
+           SSL_ctrl(w->session, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
+}
+
+static bool tls_start(struct wire *w)
+{
     ERR_clear_error();
     w->session = SSL_new(w->tls);
     if (w->session == NULL || SSL_set_fd(w->session, w->fd) != 1)
         return failed(w, "no memory for TLS");
-    bool named = is_address
-                     ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(w->session), w->host) == 1
-                     : SSL_set1_host(w->session, w->host) == 1 && SSL_set_tlsext_host_name(w->session, w->host) == 1;
-    if (!named)
+    if (!tls_name(w))
         return failed(w, "its name cannot be verified");
     SSL_set_connect_state(w->session);
     w->state = WIRE_GREETING;
