@@ -287,6 +287,26 @@ TEST(a_full_box_stops_the_reading_until_it_has_room)
     world_fini(&w);
 }
 
+/* Together they are more than a batch may have: what is over it is read with the next. */
+TEST(many_large_messages_all_arrive)
+{
+    enum { COUNT = 150, SIZE = 45000 };
+    static char body[SIZE];
+    memset(body, '1', sizeof(body));
+    world_init(&w);
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct post p = numbered(i);
+        p.body = (pr_slice){ body, sizeof(body) };
+        publish(&p);
+    }
+    world_run(&w, PLENTY);
+    const struct query_reply *rows = world_rows(&w, COUNT);
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_EQ(rows->listed[i].m.payload.size, SIZE);
+    check_acknowledged();
+    world_fini(&w);
+}
+
 TEST(a_stream_keeps_its_order_over_many_batches)
 {
     enum { COUNT = 1000 };
