@@ -558,6 +558,54 @@ TEST(kafka_makes_a_broken_producer_anew)
     world_fini(&w);
 }
 
+/* The only partition goes by another number than 0.  The library counts one partition, gives the message to
+ * number 0, of which it knows nothing, and never speaks of it again. */
+TEST(kafka_gives_up_what_the_library_forgot) /* B206 */
+{
+    static const char one_partition[] = { 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0 }; /* not internal, 1 of them, no error, 0 */
+    char from[32], to[32];
+    struct tcp_proxy *proxy = proxy_start();
+    prepare(tcp_proxy_port(proxy), "");
+    size_t name = (size_t)snprintf(from, sizeof(from), "t%u", topic_number), size = name + sizeof(one_partition);
+    memcpy(from + name, one_partition, sizeof(one_partition));
+    memcpy(to, from, size);
+    to[size - 1] = 7;
+    tcp_proxy_rewrite(proxy, from, to, size);
+    w.config.timeout_us = WORLD_SOON_US;
+    world_open(&w);
+    int64_t begin_us = world_now();
+    size_t i = send_one("");
+    check_failed(i, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, "", "in time");
+    CHECK(w.results[i].unsent);
+    CHECK(world_now() - begin_us < WORLD_WAIT_US / 2); /* its own deadline is later */
+    check_truth(false);
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+/* The library still has the first one, and who has nothing out does not poll until it lets go. */
+TEST(kafka_takes_more_when_all_it_has_were_given_up)
+{
+    struct tcp_proxy *proxy = proxy_start();
+    prepare(tcp_proxy_port(proxy), "");
+    w.config.concurrency = 1;
+    world_open(&w);
+    send_until_ok();
+    tcp_proxy_hold(proxy, true);
+    size_t first = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.deliveries[first].deadline_us = world_now() + WORLD_SOON_US;
+    world_run(&w);
+    CHECK_EQ(w.results[first].outcome, SEND_UNKNOWN);
+    size_t second = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    CHECK_EQ(world_submit(&w), 1);
+    tcp_proxy_hold(proxy, false);
+    world_collect(&w);
+    CHECK_EQ(w.results[second].outcome, SEND_OK);
+    check_truth(true);
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
 TEST(kafka_does_not_hammer_a_cluster_that_is_away)
 {
     struct tcp_proxy *proxy = proxy_start();

@@ -16,6 +16,7 @@
 #define WIRES_MAX 64
 #define TICK_MS 5
 #define REWRITE_MAX 32
+#define REWRITINGS_MAX 2
 
 struct wire {
     int client, server;
@@ -30,8 +31,11 @@ struct tcp_proxy {
     _Atomic uint64_t connections, answer_bytes, question_bytes;
     struct wire wires[WIRES_MAX];
     size_t count;
-    char from[REWRITE_MAX], to[REWRITE_MAX];
-    size_t rewrite_size;
+    struct rewriting {
+        char from[REWRITE_MAX], to[REWRITE_MAX];
+        size_t size;
+    } rewritings[REWRITINGS_MAX];
+    size_t rewriting_count;
 };
 
 static struct sockaddr_in loopback(unsigned port)
@@ -81,10 +85,12 @@ static bool send_all(int fd, const char *data, size_t size)
 
 static void rewrite(const struct tcp_proxy *p, char *data, size_t size)
 {
-    char *found = data;
-    while (p->rewrite_size > 0 &&
-           (found = memmem(found, size - (size_t)(found - data), p->from, p->rewrite_size)) != NULL)
-        memcpy(found, p->to, p->rewrite_size);
+    for (size_t i = 0; i < p->rewriting_count; i++) {
+        const struct rewriting *r = &p->rewritings[i];
+        char *found = data;
+        while ((found = memmem(found, size - (size_t)(found - data), r->from, r->size)) != NULL)
+            memcpy(found, r->to, r->size);
+    }
 }
 
 /* False: the wire is to be cut. */
@@ -172,10 +178,12 @@ unsigned tcp_proxy_port(const struct tcp_proxy *p)
 
 void tcp_proxy_rewrite(struct tcp_proxy *p, const void *from, const void *to, size_t size)
 {
-    CHECK(size <= REWRITE_MAX);
-    memcpy(p->from, from, size);
-    memcpy(p->to, to, size);
-    p->rewrite_size = size;
+    CHECK(size > 0 && size <= REWRITE_MAX);
+    CHECK(p->rewriting_count < REWRITINGS_MAX);
+    struct rewriting *r = &p->rewritings[p->rewriting_count++];
+    memcpy(r->from, from, size);
+    memcpy(r->to, to, size);
+    r->size = size;
 }
 
 void tcp_proxy_cut_after(struct tcp_proxy *p, size_t answer_bytes)

@@ -13,7 +13,7 @@ void tcp_proxy_stop(struct tcp_proxy *p);
 unsigned tcp_proxy_port(const struct tcp_proxy *p);
 
 /* Every answer that has these bytes gets the others instead: a server that tells its own address shall tell
- * ours.  Before the first connection. */
+ * ours.  Before the first connection; up to two of them. */
 void tcp_proxy_rewrite(struct tcp_proxy *p, const void *from, const void *to, size_t size);
 /* The connection is cut after so many more bytes of answers have passed, once; SIZE_MAX: never. */
 void tcp_proxy_cut_after(struct tcp_proxy *p, size_t answer_bytes);

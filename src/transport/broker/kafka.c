@@ -13,7 +13,9 @@
  *   K3  What shall not go out any more is taken out of the library's queue, which can only be emptied as a
  *       whole: those that are still good wait again.  What is in flight then is on the wire.
  *   K4  While no broker can be reached the library would keep everything.  We give it KAFKA_DOUBT_US to come
- *       back and send again what was in flight, without duplicates; then all fails, for a second at once. */
+ *       back and send again what was in flight, without duplicates; then all fails, for a second at once.
+ *   K5  The library does not look after all that it has: a message for a partition that the brokers count but do
+ *       not list outlives its timeout there.  After KAFKA_GRACE_US it is treated as at its deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -36,6 +38,7 @@
 
 #define KAFKA_DOUBT_US PR_MILLISECONDS(1800) /* an attempt at once, one after a second, and its handshakes */
 #define KAFKA_LOOK_US PR_MILLISECONDS(50)    /* in doubt: how often to look whether a broker is there */
+#define KAFKA_GRACE_US PR_SECONDS(3)         /* the library looks every second for what is late */
 #define KAFKA_TOPIC_MAX 4096                 /* brokers take 249; they say so themselves */
 #define KAFKA_WHY_SIZE 512
 
@@ -46,6 +49,7 @@ enum kafka_purge { PURGE_AGAIN, PURGE_RETURN, PURGE_FAIL };
 
 struct kafka_slot {
     const struct delivery *delivery; /* NULL: free, or it has its result */
+    int64_t deadline_us;             /* the delivery's, or before: K5 */
     bool used;
     bool in_flight; /* it was no longer in the library's queue when that was emptied */
     struct kafka_slot *next_free;
@@ -77,6 +81,7 @@ struct kafka {
     struct delivery_queue waiting;
     struct kafka_slot *slots, *first_free;
     size_t capacity, slots_used;
+    size_t given_up;  /* of the used: they have their result */
     int64_t check_us; /* no slot is late before */
     bool held;        /* the library's queue was emptied: nothing more until something in flight is answered */
     struct result_ring done;
@@ -137,8 +142,10 @@ static struct kafka_slot *slot_take(struct kafka *k, const struct delivery *d)
     ASSERT(!slot->used);
     k->first_free = slot->next_free;
     k->slots_used++;
-    *slot = (struct kafka_slot){ .delivery = d, .used = true };
-    k->check_us = min64(k->check_us, min64(d->deadline_us, d->start_before_us));
+    int64_t timeout_us = time_add(k->config->timeout_us, KAFKA_GRACE_US);
+    int64_t deadline_us = min64(d->deadline_us, time_add(clock_mono_us(k->clock), timeout_us));
+    *slot = (struct kafka_slot){ .delivery = d, .deadline_us = deadline_us, .used = true };
+    k->check_us = min64(k->check_us, min64(deadline_us, d->start_before_us));
     return slot;
 }
 
@@ -146,21 +153,30 @@ static const struct delivery *slot_free(struct kafka *k, struct kafka_slot *slot
 {
     const struct delivery *d = slot->delivery;
     ASSERT(slot->used);
+    k->given_up -= d == NULL;
     *slot = (struct kafka_slot){ .next_free = k->first_free };
     k->first_free = slot;
     k->slots_used--;
     return d;
 }
 
+/* It may be on the wire.  K1: the slot stays. */
+static void slot_give_up(struct kafka *k, struct kafka_slot *slot)
+{
+    add_late(k, slot->delivery, SEND_UNKNOWN);
+    slot->delivery = NULL;
+    k->given_up++;
+}
+
 /* ---- What the library tells ------------------------------------------------------------------------------- */
 
-static void take_purged(struct kafka *k, const struct delivery *d, enum kafka_purge purge)
+static void take_purged(struct kafka *k, const struct delivery *d, enum kafka_purge purge, int64_t deadline_us)
 {
     if (purge == PURGE_RETURN)
         result_returned(result_ring_add(&k->done), d->token);
     else if (purge == PURGE_FAIL)
         add_why(k, d, SEND_FAILED);
-    else if (clock_mono_us(k->clock) >= d->deadline_us)
+    else if (clock_mono_us(k->clock) >= deadline_us)
         add_late(k, d, SEND_FAILED);
     else
         ASSERT(delivery_queue_push(&k->waiting, &d, 1) == 1);
@@ -183,7 +199,9 @@ static void take_report(struct kafka *k, const rd_kafka_message_t *report, enum 
 {
     bool possibly = rd_kafka_message_status(report) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
     bool purged = report->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || report->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
-    const struct delivery *d = slot_free(k, report->_private);
+    struct kafka_slot *slot = report->_private;
+    int64_t deadline_us = slot->deadline_us;
+    const struct delivery *d = slot_free(k, slot);
     if (!purged)
         k->held = false;
     if (report->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -198,7 +216,7 @@ static void take_report(struct kafka *k, const rd_kafka_message_t *report, enum 
     else if (purged && possibly)
         add_why(k, d, SEND_UNKNOWN);
     else if (purged)
-        take_purged(k, d, purge == PURGE_AGAIN && has_broken(k) ? PURGE_FAIL : purge);
+        take_purged(k, d, purge == PURGE_AGAIN && has_broken(k) ? PURGE_FAIL : purge, deadline_us);
     else
         add_failed(k, d, possibly ? SEND_UNKNOWN : SEND_FAILED, report->err); /* K2 */
 }
@@ -482,8 +500,7 @@ static int64_t slot_late_us(const struct kafka_slot *slot)
 {
     if (slot->delivery == NULL)
         return PR_NEVER;
-    return slot->in_flight ? slot->delivery->deadline_us
-                           : min64(slot->delivery->deadline_us, slot->delivery->start_before_us);
+    return slot->in_flight ? slot->deadline_us : min64(slot->deadline_us, slot->delivery->start_before_us);
 }
 
 static void kafka_expire(struct kafka *k, int64_t now_us)
@@ -500,10 +517,8 @@ static void kafka_expire(struct kafka *k, int64_t now_us)
     k->check_us = PR_NEVER;
     for (size_t i = 0; i < k->capacity; i++) {
         struct kafka_slot *slot = &k->slots[i];
-        if (slot->delivery != NULL && now_us >= slot->delivery->deadline_us) {
-            add_late(k, slot->delivery, SEND_UNKNOWN);
-            slot->delivery = NULL;
-        }
+        if (slot->delivery != NULL && now_us >= slot->deadline_us)
+            slot_give_up(k, slot);
         k->check_us = min64(k->check_us, slot_late_us(slot));
     }
 }
@@ -578,7 +593,8 @@ static void kafka_close(void *self)
 static size_t kafka_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct kafka *k = self;
-    size_t used = k->waiting.count + k->slots_used + k->done.count; /* one that was given up may count twice */
+    /* Without those that were given up: who has nothing out does not poll, and so would never hear of them. */
+    size_t used = k->waiting.count + k->slots_used - k->given_up + k->done.count;
     return delivery_queue_push(&k->waiting, list, min_size(count, k->capacity - min_size(used, k->capacity)));
 }
 
