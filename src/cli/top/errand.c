@@ -118,7 +118,7 @@ static void say_message(struct errand *e, struct cli *cli, FILE *out)
         e->rc = why_print(cli, &reply, &reply.listed[i], out, &e->error);
     }
     if (reply.listed_count == 0)
-        fprintf(out, "It no longer exists: it ended longer ago than the setting ended: covers.\n");
+        fprintf(out, "It no longer exists: it ended longer ago than `ended` (default 24h) keeps.\n");
 }
 
 static const struct view_endpoint *find_endpoint(const struct errand *e)

@@ -53,7 +53,7 @@ const char *ended_words(struct arena *arena, const struct listed *l, int64_t now
 const char *ended_missing_words(struct arena *arena, const struct query_reply *reply)
 {
     if (reply->ended_from_us == 0)
-        return "it was never stored, or it ended longer ago than the setting ended: covers";
+        return "it was never stored, or it ended longer ago than `ended` (default 24h) keeps";
     return arena_printf(
                arena,
                "it was never stored, or it ended before %s: this id has no time of its own (it is not a UUIDv7), "
