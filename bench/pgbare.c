@@ -312,14 +312,18 @@ double pgbare_drain_rate(PGconn *pg, size_t count)
     return (double)done / seconds;
 }
 
-void pgbare_drain_while(PGconn *pg, const atomic_bool *wanted)
+double pgbare_drain_while(PGconn *pg, const atomic_bool *wanted)
 {
     static struct drainer d;
+    size_t count = 0, read = 1;
     drain_begin(&d, pg);
-    while (atomic_load(wanted) && drain_batch(&d) > 0)
-        ;
+    double begin = seconds_now();
+    while (atomic_load(wanted) && read > 0)
+        count += read = drain_batch(&d);
+    double seconds = seconds_now() - begin;
     drain_batch(&d); /* what was read last is deleted, too */
     PQexitPipelineMode(pg);
+    return (double)count / seconds;
 }
 
 /* ---- A queue as it is often written -------------------------------------------------------------- */

@@ -38,8 +38,8 @@ double pgbare_send_rate(PGconn *pg, size_t count, size_t batch);
 /* What a relay cannot do without: read 64 lanes by key, delete what the last read returned, insert one
  * receipt; one transaction, one round trip.  Messages a second. */
 double pgbare_drain_rate(PGconn *pg, size_t count);
-/* The same, as long as it is wanted and there are messages. */
-void pgbare_drain_while(PGconn *pg, const atomic_bool *wanted);
+/* The same, as long as it is wanted and there are messages.  Messages a second. */
+double pgbare_drain_while(PGconn *pg, const atomic_bool *wanted);
 
 /* ---- A queue as it is often written -------------------------------------------------------------- */
 

@@ -265,8 +265,6 @@ struct cycle_reply {
                              * is read again, by its id.  Of the receipt only what was carried over is written */
     uint64_t lanes_owned;
     uint64_t lanes_asked; /* owned lanes that somebody else should have: give them when idle */
-    int64_t drawn;        /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
-                             * send are not in the way of a cycle (see policy/courtesy.h) */
 
     int *answers; /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED */
     int *

@@ -59,28 +59,6 @@ STORE_TEST(while_there_is_a_backlog_most_cycles_are_one_round_trip) /* B11 */
     end_of_wire(s, proxy);
 }
 
-/* The next cycle that looks, among as many as may follow each other without. */
-static int64_t drain_to_a_look(struct drain *d)
-{
-    for (int i = 0; i < CAREFUL_EVERY; i++) {
-        drain_on(d);
-        if (d->w->reply->drawn > 0)
-            return d->w->reply->drawn;
-    }
-    check_fail(__FILE__, __LINE__, "nobody has looked");
-}
-
-STORE_TEST(a_cycle_that_looks_tells_how_many_places_were_drawn_also_behind_a_backlog)
-{
-    struct drain d = drain_begin(s, 4 * CAREFUL_EVERY * AT_ONCE);
-    int64_t before = drain_to_a_look(&d);
-    CHECK(before >= 4 * CAREFUL_EVERY * AT_ONCE);
-    CHECK_EQ(drain_to_a_look(&d), before); /* what we do ourselves draws none */
-    for (int i = 0; i < 3; i++)
-        SEND(s, "outbox");
-    CHECK_EQ(drain_to_a_look(&d), before + 3);
-}
-
 /* What the server is told to delete is not where it was, or not there at all. */
 STORE_TEST(a_plain_cycle_that_misses_a_row_begins_anew_and_finds_the_others_by_their_keys) /* B11 */
 {

@@ -11,7 +11,6 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "core/reason.h"
-#include "policy/courtesy.h"
 #include "runtime/effects.h"
 #include "runtime/threads/transport_thread.h"
 #include "runtime/threads/inline_results.h"
@@ -63,9 +62,6 @@ struct box_loop {
     struct pr_error trouble;
     int64_t trouble_delay_us, trouble_until_us;
     int64_t hand_out_after_us;
-    struct courtesy courtesy;
-    bool backlog;           /* the latest look for new messages left some */
-    int64_t cycle_after_us; /* others first: no cycle before, unless we are to stop */
     int64_t viewed_us;
     enum stop_phase phase;
     int64_t give_up_us, deadline_us; /* of the stop */
@@ -275,24 +271,6 @@ static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fau
     engine_cycle_failed(d->engine, now, fault->code);
 }
 
-/* What is out, and what comes back, goes on meanwhile. */
-static void box_loop_be_courteous(struct box_loop *d, const struct cycle *cycle, const struct cycle_reply *reply,
-                                  int64_t took_us)
-{
-    int64_t now = now_us();
-    if (cycle->fresh_rows > 0)
-        d->backlog = !reply->fresh_end;
-    const struct courtesy_cycle was = {
-        .took_us = took_us, .drawn = reply->drawn, .ended = (int64_t)cycle->verdict_count, .backlog = d->backlog
-    };
-    d->cycle_after_us = time_add(now, courtesy_rest(&d->courtesy, now, &was));
-}
-
-static int64_t box_loop_cycle_after_us(const struct box_loop *d)
-{
-    return d->phase == STOP_NOT ? max64(d->trouble_until_us, d->cycle_after_us) : d->trouble_until_us;
-}
-
 /* ---- Endpoints whose receivers ask for messages --------------------------------------------- */
 
 static bool is_asked(const struct box_loop *d, size_t endpoint)
@@ -347,7 +325,7 @@ static void box_loop_cycle(struct box_loop *d)
     struct pr_error fault = { 0 };
     int64_t asked = now_us();
     box_loop_set_room(d);
-    if (asked < box_loop_cycle_after_us(d) || !engine_plan(d->engine, asked, d->changed, &cycle))
+    if (asked < d->trouble_until_us || !engine_plan(d->engine, asked, d->changed, &cycle))
         return;
     FAILPOINT("runtime.before_cycle");
     int rc = store_cycle(&d->session, cycle, &reply, &fault);
@@ -357,11 +335,9 @@ static void box_loop_cycle(struct box_loop *d)
         return;
     }
     FAILPOINT("runtime.after_cycle");
-    int64_t took_us = now_us() - asked;
-    histogram_add(&d->cycles, took_us);
+    histogram_add(&d->cycles, now_us() - asked);
     box_loop_note(d, cycle, reply);
     box_loop_log_pauses(d, cycle);
-    box_loop_be_courteous(d, cycle, reply, took_us);
     engine_absorb(d->engine, asked, now_us(), reply);
     box_loop_well(d);
     d->joined = true;
@@ -649,22 +625,9 @@ static void box_loop_publish(struct box_loop *d, int64_t now)
     monitor_unlock(d->options.monitor);
 }
 
-/* Between two cycles, for the others' sake: it is not the time to look what is new. */
-static bool box_loop_rest_courteously(struct box_loop *d, int64_t now)
-{
-    if (d->phase != STOP_NOT || now >= d->cycle_after_us)
-        return false;
-    if (now - d->viewed_us >= VIEW_EVERY_US)
-        box_loop_publish(d, now);
-    wake_wait(d->wake_fd, time_sub(d->cycle_after_us, now));
-    return true;
-}
-
 static void box_loop_rest(struct box_loop *d)
 {
     int64_t now = now_us();
-    if (box_loop_rest_courteously(d, now))
-        return;
     int64_t next_us = engine_next_us(d->engine, now);
     next_us = d->trouble.code != PR_OK ? d->trouble_until_us : max64(next_us, d->hand_out_after_us);
     if (d->phase != STOP_NOT)

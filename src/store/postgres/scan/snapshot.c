@@ -126,7 +126,6 @@ int pg_snapshot_take(struct cycle_run *run)
         return error_set(run->reterr, rc, "no memory for a snapshot");
     session->seen_last = last;
     session->seen_file = file;
-    session->reply.drawn = last;
     session->round++;
     run->has_snapshot = rc == PR_OK;
     return rc;
