@@ -1,4 +1,4 @@
-/* The bell: a sender NOTIFYs while somebody sleeps, and only then. */
+/* The bell: senders NOTIFY while few messages come and somebody waits for them, and only then. */
 #include <pthread.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "store/suite_postgres.h"
 
 #define LOOK_US PR_SECONDS(60) /* between looks: whoever is woken earlier was rung up */
+#define RATE_SPAN_US 100000    /* as cycle/wait.c has it */
 #define SOON_US PR_SECONDS(20) /* a busy machine is slow; a look is slower */
 
 static int64_t real_us(void)
@@ -88,7 +89,30 @@ STORE_TEST(a_sender_who_knows_nothing_of_us_wakes_who_sleeps)
     CHECK_EQ(sleeper.rc, 1);
     CHECK(sleeper.took_us < SOON_US);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 1);
-    CHECK_EQ(guards(pg), 0); /* who is awake needs no bell */
+    PQfinish(pg);
+}
+
+/* It takes no look to be rung up again: whoever waits for the next message heard of the last one by the bell. */
+STORE_TEST(while_few_messages_come_each_of_them_rings)
+{
+    struct sleeper sleeper;
+    PGconn *pg = suite_pg_connect();
+    needs_bell(pg);
+    look_rarely(s);
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    sleeper_start(&sleeper, w, pg);
+    for (int i = 0; i < 3; i++) {
+        suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+        pthread_join(sleeper.thread, NULL);
+        CHECK_EQ(sleeper.rc, 1);
+        CHECK(sleeper.took_us < SOON_US);
+        CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 1);
+        CHECK_EQ(guards(pg), 1); /* so who sends now, before anybody waits again, rings, too */
+        sleeper_start(&sleeper, w, pg);
+    }
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    pthread_join(sleeper.thread, NULL);
     PQfinish(pg);
 }
 
@@ -143,13 +167,20 @@ STORE_TEST(nobody_is_rung_up_on_a_busy_path)
         CYCLE(w, .fresh_rows = 10);
     }
     CHECK_EQ(rings(listener), 0);
+    usleep(RATE_SPAN_US);
+    CYCLE(w, .fresh_rows = 10); /* none for a while */
     sleeper_start(&sleeper, w, pg);
     suite_pg_do(pg, "INSERT INTO %s.ledger (type) VALUES ('t')"); /* of another box: no bell at all */
-    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 100000)");
     pthread_join(sleeper.thread, NULL);
+    CHECK_EQ(rings(listener), 1);
+    usleep(RATE_SPAN_US);
+    while (!CYCLE(w, .fresh_rows = 50000)->fresh_end)
+        ;
+    CHECK_EQ(guards(pg), 0); /* many have come, though none is left */
     for (int i = 0; i < 50; i++)
         suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
-    CHECK_EQ(rings(listener), 1);
+    CHECK_EQ(rings(listener), 0);
     PQfinish(pg);
     PQfinish(listener);
 }

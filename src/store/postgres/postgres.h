@@ -145,6 +145,9 @@ struct pg_session {
     bool told_fresh;          /* that there may be new rows: once, until they were looked for */
     int64_t wait_us;          /* between looks */
     int64_t looked_us;        /* the latest one, or the latest cycle */
+    int64_t rate_us;          /* when it was last asked how many messages come ... */
+    int64_t rate_last;        /* ... and seen_last of then */
+    bool many_come;           /* so senders should not ring */
     int event_fd;             /* -1: none */
     uint64_t listens, guards; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
 
@@ -277,6 +280,7 @@ extern const char PG_ENDPOINTS[];
 void pg_wait_open(struct pg_session *session);
 void pg_wait_close(struct pg_session *session);
 void pg_wait_remember(struct cycle_run *run);
+void pg_wait_after_cycle(struct pg_session *session);
 int pg_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */

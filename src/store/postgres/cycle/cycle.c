@@ -26,7 +26,6 @@
 #define REPLY_BLOCK_BYTES 65536
 #define TRIES_MAX 5     /* of a transaction that lost against another */
 #define PLAIN_MAX 8     /* in a row: then there is another round, and a lease is renewed */
-#define PLAIN_FIRST 2   /* ... when a backlog begins: whether others send is to be known soon (policy/courtesy.h) */
 #define STOPPED "22P02" /* a plain cycle's deletion says: not all is as you think */
 
 static bool cycle_changes(const struct cycle *c)
@@ -191,7 +190,7 @@ static void plain_count(struct cycle_run *run)
     if (!more)
         session->one_batch_left = 0;
     else if (!run->one_batch)
-        session->one_batch_left = session->had_more ? PLAIN_MAX : PLAIN_FIRST;
+        session->one_batch_left = PLAIN_MAX;
     session->had_more = more;
 }
 
@@ -257,6 +256,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
     if (rc == PR_OK) {
         session_remember(session, &run);
         tell_history(&run);
+        pg_wait_after_cycle(session);
         session->wary = run.any_busy;
         session->births_barred = false;
         plain_count(&run);

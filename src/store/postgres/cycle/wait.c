@@ -1,9 +1,11 @@
 /* Wake-ups: somebody in this process says so, a look at the server does, or a sender NOTIFYs.
  *
- * A waiting session looks: often while something happens, and a few times a second when nothing
- * does.  NOTIFY takes a lock of the whole database in a sender's commit; so senders do it only
- * while somebody sleeps.  Whoever sleeps holds the advisory lock of the box (one of them is enough:
- * all of them listen); a sender that finds it taken rings, and otherwise shares it until it has
+ * While few messages come, senders ring (NOTIFY), and each is read at once.  NOTIFY takes a lock of the whole database in
+ * a sender's commit; so where many messages come, or a backlog waits anyway, nobody rings: a waiting session looks, often
+ * while something happens, and a few times a second when nothing does.
+ *
+ * Whoever is to be rung up holds the advisory lock of the box (one of them is enough: all of them listen), also
+ * during its cycles; a sender that finds it taken rings, and otherwise shares it until it has
  * committed (the trigger in 017_text_box.sql).  So who has got the lock and then looks has missed nobody,
  * and who does not get it looks on.  Behind a pooler there are only looks; so there are where the server allows
  * two-phase commit (max_prepared_transactions), since a transaction that has rung cannot be prepared.
@@ -18,6 +20,8 @@
 #include "store/postgres/postgres.h"
 
 #define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
+#define RING_PER_S_MAX 1000                 /* messages: with more, a NOTIFY costs senders more than looks cost us */
+#define RATE_SPAN_US PR_MILLISECONDS(100)   /* that a rate is taken over */
 #define BELL_POLL_US PR_SECONDS(1)          /* while the server's log wakes us: for what it does not tell */
 #define BELL_AGAIN_US PR_MILLISECONDS(2)
 
@@ -29,6 +33,11 @@ static const char LOOK[] = "SELECT (SELECT CASE WHEN is_called THEN last_value E
                                      " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE "
                                      "pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot())),"
                                      " (SELECT pg_relation_filenode(tableoid)::bigint FROM {box_seq})";
+
+static int64_t real_us(void)
+{
+    return clock_mono_us(clock_system());
+}
 
 void pg_wait_open(struct pg_session *session)
 {
@@ -60,6 +69,11 @@ static bool is_listening(const struct pg_session *session)
     return link_is_up(session->link) && session->listens == session->link->generation;
 }
 
+static bool is_guarding(const struct pg_session *session)
+{
+    return link_is_up(session->link) && session->guards == session->link->generation;
+}
+
 static bool guard_do(struct pg_session *session, const char *sql)
 {
     char name[BELL_SIZE];
@@ -77,7 +91,7 @@ static bool guard_do(struct pg_session *session, const char *sql)
 static void guard_take(struct pg_session *session)
 {
     struct link *link = session->link;
-    if (!link_is_up(link) || link->pooled || !link->rings || session->told_fresh || session->guards == link->generation)
+    if (!link_is_up(link) || link->pooled || !link->rings || session->told_fresh || is_guarding(session))
         return; /* told already: more of them would be told for nothing */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;
@@ -90,9 +104,28 @@ static void guard_take(struct pg_session *session)
 /* Awake: nobody needs to ring.  When the connection is gone, so is the lock. */
 static void guard_leave(struct pg_session *session)
 {
-    if (link_is_up(session->link) && session->guards == session->link->generation)
+    if (is_guarding(session))
         (void)guard_do(session, "SELECT pg_advisory_unlock" GUARD);
     session->guards = 0;
+}
+
+/* How many messages come, by the places drawn since the last time. */
+static void rate_remember(struct pg_session *session)
+{
+    int64_t now_us = real_us(), span_us = now_us - session->rate_us;
+    if (span_us < RATE_SPAN_US)
+        return;
+    session->many_come =
+        session->rate_us != 0 && (session->seen_last - session->rate_last) * PR_SECONDS(1) / span_us > RING_PER_S_MAX;
+    session->rate_us = now_us;
+    session->rate_last = session->seen_last;
+}
+
+void pg_wait_after_cycle(struct pg_session *session)
+{
+    rate_remember(session);
+    if (session->told_fresh || session->many_come)
+        guard_leave(session);
 }
 
 /* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
@@ -116,11 +149,6 @@ static bool bell_rang(struct pg_session *session)
 }
 
 /* ---- Looks ------------------------------------------------------------------------------------- */
-
-static int64_t real_us(void)
-{
-    return clock_mono_us(clock_system());
-}
 
 void pg_wait_remember(struct cycle_run *run)
 {
@@ -200,7 +228,8 @@ static int64_t idle_us(struct postgres_store *store)
 /* How long until the next look?  Not each wait begins with one: the cycle before it has just looked. */
 static int64_t look_in_us(const struct pg_session *session)
 {
-    return max64(0, session->looked_us + session->wait_us - real_us());
+    int64_t every_us = is_guarding(session) ? max64(session->wait_us, idle_us(session->store)) : session->wait_us;
+    return max64(0, session->looked_us + every_us - real_us());
 }
 
 /* Is it time to look, and is there something? */
@@ -223,7 +252,7 @@ static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeou
     if (doze(session, wake_fd, 0))
         return 1;
     for (;;) {
-        if (session->wait_us >= ASLEEP_AFTER_US && atomic_load(&session->store->bells) == 0)
+        if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) && atomic_load(&session->store->bells) == 0)
             guard_take(session); /* and then look */
         if (!link_is_up(session->link) || has_news(session))
             break;
@@ -240,7 +269,8 @@ static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeou
     return 1;
 }
 
-/* Who has slept for as long as it wanted goes on sleeping soon: it keeps the lock. */
+/* Who has slept for as long as it wanted goes on sleeping soon: it keeps the lock.  So does who was woken while few messages
+ * come: the next one rings, too. */
 int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
@@ -248,7 +278,7 @@ int pg_wait(void *self, int wake_fd, int64_t timeout_us)
     int rc = wait_for_news(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
     if (rc == 0 && purges)
         rc = 1;
-    if (rc != 0)
+    if (rc != 0 && session->many_come)
         guard_leave(session);
     return rc;
 }
