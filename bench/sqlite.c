@@ -83,9 +83,32 @@ static double single_rate(sqlite3 *db, size_t count)
     return (double)count / (seconds_now() - begin);
 }
 
+/* The same through a handle that keeps its statement. */
+static double prepared_rate(sqlite3 *db, size_t count)
+{
+    struct pr_message batch[BENCH_BATCH];
+    struct pr_sqlite_sender *sender;
+    struct pr_error error;
+    if (pr_sqlite_sender_new(db, NULL, &sender, &error) < 0)
+        die("%s", error.text);
+    double begin = seconds_now();
+    for (size_t done = 0; done < count; done += BENCH_BATCH) {
+        make_batch(batch);
+        bare_run(db, "BEGIN IMMEDIATE");
+        for (size_t i = 0; i < BENCH_BATCH; i++)
+            if (pr_sqlite_sender_send(sender, &batch[i], NULL, &error) < 0)
+                die("%s", error.text);
+        bare_run(db, "COMMIT");
+    }
+    double rate = (double)count / (seconds_now() - begin);
+    pr_sqlite_sender_free(sender);
+    return rate;
+}
+
 static void measure_sending(const struct bench *b)
 {
     double bare[BENCH_ROUNDS_MAX], sender[BENCH_ROUNDS_MAX], unit[BENCH_ROUNDS_MAX], single[BENCH_ROUNDS_MAX];
+    double prepared[BENCH_ROUNDS_MAX];
     size_t rounds = b->rounds * 5, count = b->messages / 50;
     struct pr_error error;
     struct pr_sender *sending;
@@ -104,8 +127,9 @@ static void measure_sending(const struct bench *b)
         sender[i] = sender_rate(sending, count);
         unit[i] = unit_rate(unit_db, count);
         single[i] = single_rate(unit_db, min_size(count, 2 * BENCH_BATCH));
-        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, rounds,
-                 bare[i], sender[i], unit[i], single[i]);
+        prepared[i] = prepared_rate(unit_db, count);
+        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s, prepared %.0f/s",
+                 i + 1, rounds, bare[i], sender[i], unit[i], single[i], prepared[i]);
     }
     pr_sender_close(sending);
     bare_close(insert_db);
@@ -118,6 +142,7 @@ static void measure_sending(const struct bench *b)
     report_turns("send_many", sender, bare, rounds, "messages/s", BOUND_AT_LEAST, SEND_AT_LEAST);
     report_turns("send_unit", unit, bare, rounds, "messages/s", BOUND_NONE, 0);
     report_turns("send_in_transaction", single, bare, rounds, "messages/s", BOUND_NONE, 0);
+    report_turns("send_prepared", prepared, bare, rounds, "messages/s", BOUND_AT_LEAST, SEND_AT_LEAST);
 }
 
 /* ---- Draining -------------------------------------------------------------------------- */

@@ -12,6 +12,10 @@
 /* The name, or "outbox" for NULL.  Fault PR_EINVAL: that is no name of a box. */
 PR_MUST_CHECK int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr);
 
+/* A checked copy, with an id. */
+PR_MUST_CHECK int lib_message(const struct pr_message *message, struct pr_message *ret_message,
+                              struct pr_error *reterr);
+
 /* For an argument that must be there. */
 int lib_missing(const char *argument, struct pr_error *reterr);
 

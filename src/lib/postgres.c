@@ -14,14 +14,12 @@ PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr
                           struct pr_error *reterr)
 {
     int answer;
-    if (conn == NULL || message == NULL)
-        return lib_missing(conn == NULL ? "conn" : "message", reterr);
-    int rc = message_check(message, LIB_PAYLOAD_MAX, reterr);
+    struct pr_message m;
+    if (conn == NULL)
+        return lib_missing("conn", reterr);
+    int rc = lib_message(message, &m, reterr);
     if (rc < 0)
         return rc;
-    struct pr_message m = *message;
-    if (pr_id_is_zero(m.id))
-        pr_id_new(&m.id);
     rc = pg_send_many(conn, slice_from(box != NULL ? box : LIB_BOX_DEFAULT), &m, 1, &answer, reterr);
     if (rc < 0)
         return rc;
@@ -33,6 +31,47 @@ PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr
 PR_API int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id, struct pr_error *reterr)
 {
     return pr_send_pg_box(conn, NULL, message, ret_id, reterr);
+}
+
+struct pr_pg_sender {
+    struct pg_sender sender;
+};
+
+PR_API int pr_pg_sender_new(struct pg_conn *conn, const char *box, struct pr_pg_sender **ret_sender,
+                            struct pr_error *reterr)
+{
+    if (conn == NULL || ret_sender == NULL)
+        return lib_missing(conn == NULL ? "conn" : "ret_sender", reterr);
+    pr_slice name = slice_from(box != NULL ? box : LIB_BOX_DEFAULT);
+    if (name.size > 2 * BOX_NAME_MAX + 1)
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(name));
+    struct pr_pg_sender *sender = malloc(sizeof(*sender));
+    if (sender == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a sender");
+    pg_sender_init(&sender->sender, conn, name);
+    *ret_sender = sender;
+    return PR_OK;
+}
+
+PR_API void pr_pg_sender_free(struct pr_pg_sender *sender)
+{
+    if (sender != NULL)
+        pg_sender_fini(&sender->sender);
+    free(sender);
+}
+
+PR_API int pr_pg_sender_send(struct pr_pg_sender *sender, const struct pr_message *message, pr_id *ret_id,
+                             struct pr_error *reterr)
+{
+    struct pr_message m;
+    if (sender == NULL)
+        return lib_missing("sender", reterr);
+    int rc = lib_message(message, &m, reterr);
+    if (rc == PR_OK)
+        rc = pg_sender_send(&sender->sender, &m, reterr);
+    if (rc >= 0 && ret_id != NULL)
+        *ret_id = m.id;
+    return rc;
 }
 
 static int store_some(void *conn, pr_slice box, const struct pr_message *messages, size_t count,

@@ -28,3 +28,26 @@ PR_API int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct p
     (void)conn;
     return not_built_in(reterr);
 }
+
+PR_API int pr_pg_sender_new(struct pg_conn *conn, const char *box, struct pr_pg_sender **ret_sender,
+                            struct pr_error *reterr)
+{
+    (void)conn;
+    (void)box;
+    (void)ret_sender;
+    return not_built_in(reterr);
+}
+
+PR_API void pr_pg_sender_free(struct pr_pg_sender *sender)
+{
+    (void)sender; /* there is none */
+}
+
+PR_API int pr_pg_sender_send(struct pr_pg_sender *sender, const struct pr_message *message, pr_id *ret_id,
+                             struct pr_error *reterr)
+{
+    (void)sender;
+    (void)message;
+    (void)ret_id;
+    return not_built_in(reterr);
+}

@@ -1,9 +1,10 @@
-#include "store/sqlite/send.h"
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/message.h"
 #include "lib/lib.h"
+#include "store/sqlite/send.h"
 #include "store/store.h"
 
 int lib_missing(const char *argument, struct pr_error *reterr)
@@ -21,21 +22,31 @@ int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
     return PR_OK;
 }
 
+int lib_message(const struct pr_message *message, struct pr_message *ret_message, struct pr_error *reterr)
+{
+    if (message == NULL)
+        return lib_missing("message", reterr);
+    int rc = message_check(message, LIB_PAYLOAD_MAX, reterr);
+    if (rc < 0)
+        return rc;
+    *ret_message = *message;
+    if (pr_id_is_zero(message->id))
+        pr_id_new(&ret_message->id);
+    return PR_OK;
+}
+
 PR_API int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct pr_message *message, pr_id *ret_id,
                               struct pr_error *reterr)
 {
     pr_slice name;
-    if (db == NULL || message == NULL)
-        return lib_missing(db == NULL ? "db" : "message", reterr);
+    struct pr_message m;
+    if (db == NULL)
+        return lib_missing("db", reterr);
     int rc = lib_box(box, &name, reterr);
     if (rc == PR_OK)
-        rc = message_check(message, LIB_PAYLOAD_MAX, reterr);
-    if (rc < 0)
-        return rc;
-    struct pr_message m = *message;
-    if (pr_id_is_zero(m.id))
-        pr_id_new(&m.id);
-    rc = sqlite_send(db, name, &m, reterr);
+        rc = lib_message(message, &m, reterr);
+    if (rc == PR_OK)
+        rc = sqlite_send(db, name, &m, reterr);
     if (rc >= 0 && ret_id != NULL)
         *ret_id = m.id;
     return rc;
@@ -44,6 +55,51 @@ PR_API int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct 
 PR_API int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message, pr_id *ret_id, struct pr_error *reterr)
 {
     return pr_send_sqlite_box(db, NULL, message, ret_id, reterr);
+}
+
+struct pr_sqlite_sender {
+    struct sqlite_sender sender;
+};
+
+PR_API int pr_sqlite_sender_new(struct sqlite3 *db, const char *box, struct pr_sqlite_sender **ret_sender,
+                                struct pr_error *reterr)
+{
+    pr_slice name;
+    if (db == NULL || ret_sender == NULL)
+        return lib_missing(db == NULL ? "db" : "ret_sender", reterr);
+    int rc = lib_box(box, &name, reterr);
+    if (rc < 0)
+        return rc;
+    struct pr_sqlite_sender *sender = calloc(1, sizeof(*sender));
+    if (sender == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a sender");
+    rc = sqlite_sender_init(&sender->sender, db, name, reterr);
+    if (rc < 0)
+        free(sender);
+    else
+        *ret_sender = sender;
+    return rc;
+}
+
+PR_API void pr_sqlite_sender_free(struct pr_sqlite_sender *sender)
+{
+    if (sender != NULL)
+        sqlite_sender_fini(&sender->sender);
+    free(sender);
+}
+
+PR_API int pr_sqlite_sender_send(struct pr_sqlite_sender *sender, const struct pr_message *message, pr_id *ret_id,
+                                 struct pr_error *reterr)
+{
+    struct pr_message m;
+    if (sender == NULL)
+        return lib_missing("sender", reterr);
+    int rc = lib_message(message, &m, reterr);
+    if (rc == PR_OK)
+        rc = sqlite_sender_send(&sender->sender, &m, reterr);
+    if (rc >= 0 && ret_id != NULL)
+        *ret_id = m.id;
+    return rc;
 }
 
 PR_API int pr_store_init(const char *store_url, struct pr_error *reterr)

@@ -91,6 +91,42 @@ TEST(same_id_again_is_a_duplicate)
     place_fini(&p);
 }
 
+TEST(a_handle_sends_in_whatever_transaction_is_open) /* B1 */
+{
+    struct place p;
+    struct pr_error error;
+    struct pr_sqlite_sender *sender;
+    pr_id id = { { 0 } };
+    place_init(&p);
+    sqlite3 *db = place_open(&p);
+    struct pr_message m = { .type = PR_STR("order.placed"), .payload = PR_STR("p") };
+
+    CHECK_OK(pr_sqlite_sender_new(db, NULL, &sender, &error), &error);
+    for (int i = 0; i < 4; i++) {
+        run(db, "BEGIN");
+        CHECK_OK(pr_sqlite_sender_send(sender, &m, &id, &error), &error);
+        run(db, i % 2 == 0 ? "COMMIT" : "ROLLBACK");
+    }
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 2);
+    pr_id_new(&m.id);
+    CHECK_OK(pr_sqlite_sender_send(sender, &m, NULL, &error), &error);
+    CHECK_EQ(pr_sqlite_sender_send(sender, &m, NULL, &error), PR_DUPLICATE);
+    CHECK_EQ(pr_sqlite_sender_send(sender, &(struct pr_message){ .payload = PR_STR("p") }, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_sqlite_sender_send(sender, NULL, NULL, &error), PR_EINVAL);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 3);
+    run(db, "CREATE TABLE mine (x)"); /* the schema has changed under it */
+    m.id = (pr_id){ { 0 } };
+    CHECK_OK(pr_sqlite_sender_send(sender, &m, NULL, &error), &error);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 4);
+    pr_sqlite_sender_free(sender);
+    pr_sqlite_sender_free(NULL);
+    CHECK_EQ(pr_sqlite_sender_new(db, "nobox", &sender, &error), PR_ESCHEMA);
+    CHECK_EQ(pr_sqlite_sender_new(db, "no box", &sender, &error), PR_EINVAL);
+    CHECK_EQ(pr_sqlite_sender_new(NULL, NULL, &sender, &error), PR_EINVAL);
+    CHECK_EQ(sqlite3_close(db), SQLITE_OK); /* no statement is left */
+    place_fini(&p);
+}
+
 TEST(wrong_messages_are_refused_and_named)
 {
     const struct {

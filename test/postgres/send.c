@@ -88,6 +88,59 @@ TEST(the_same_id_again_is_a_duplicate) /* B2 */
     end();
 }
 
+static long long prepared_count(void)
+{
+    PGresult *result = PQexec(pg, "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'postrider_sender%'");
+    long long count = atoll(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return count;
+}
+
+TEST(a_handle_keeps_its_statement_and_sends_in_whatever_transaction_is_open) /* B1, B2 */
+{
+    struct pr_error error;
+    struct pr_pg_sender *sender;
+    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("p") };
+    begin();
+    CHECK_OK(pr_pg_sender_new(pg, box, &sender, &error), &error);
+    for (int i = 0; i < 8; i++) {
+        run("BEGIN");
+        CHECK_OK(pr_pg_sender_send(sender, &m, NULL, &error), &error);
+        run(i % 2 == 0 ? "COMMIT" : "ROLLBACK");
+    }
+    CHECK_EQ(count_rows(), 4);
+    CHECK_EQ(prepared_count(), 1);
+    pr_id_new(&m.id);
+    CHECK_EQ(pr_pg_sender_send(sender, &m, NULL, &error), PR_OK);
+    CHECK_EQ(pr_pg_sender_send(sender, &m, NULL, &error), PR_DUPLICATE);
+    CHECK_EQ(pr_pg_sender_send(sender, &(struct pr_message){ .payload = PR_STR("p") }, NULL, &error), PR_EINVAL);
+    CHECK_EQ(count_rows(), 5);
+    pr_pg_sender_free(sender);
+    CHECK_EQ(prepared_count(), 0);
+    end();
+}
+
+TEST(a_handle_survives_a_reset_and_a_discard)
+{
+    struct pr_error error;
+    struct pr_pg_sender *sender;
+    struct pr_message m = { .type = PR_STR("t") };
+    begin();
+    CHECK_OK(pr_pg_sender_new(pg, box, &sender, &error), &error);
+    CHECK_OK(pr_pg_sender_send(sender, &m, NULL, &error), &error);
+    PQreset(pg);
+    CHECK_OK(pr_pg_sender_send(sender, &m, NULL, &error), &error);
+    run("DISCARD ALL");
+    CHECK(pr_pg_sender_send(sender, &m, NULL, &error) < 0);
+    CHECK_OK(pr_pg_sender_send(sender, &m, NULL, &error), &error);
+    CHECK_EQ(count_rows(), 3);
+    pr_pg_sender_free(sender);
+    CHECK_OK(pr_pg_sender_new(pg, "nowhere.outbox", &sender, &error), &error);
+    CHECK_EQ(pr_pg_sender_send(sender, &m, NULL, &error), PR_ESCHEMA);
+    pr_pg_sender_free(sender);
+    end();
+}
+
 TEST(a_plain_insert_of_the_same_id_gets_the_databases_own_error) /* B2 */
 {
     char sql[256];

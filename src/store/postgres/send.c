@@ -1,6 +1,8 @@
 /* Storing messages through somebody else's connection; see send.h. */
 #include "store/postgres/send.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "store/postgres/message.h"
 
 #define SCHEMA_DEFAULT "postrider"
+#define NO_SUCH_STATEMENT "26000"
 
 /* "box" or "schema.box". */
 static int names_split(pr_slice box, pr_slice *ret_schema, pr_slice *ret_box, struct pr_error *reterr)
@@ -22,51 +25,132 @@ static int names_split(pr_slice box, pr_slice *ret_schema, pr_slice *ret_box, st
     return PR_OK;
 }
 
-static int send_run(PGconn *pg, const char *sql, const struct args *a, const struct pr_message *messages, size_t count,
-                    int *answers, struct pr_error *reterr)
+static int send_fault(PGconn *pg, const PGresult *result, char state[SQL_STATE_SIZE], struct pr_error *reterr)
+{
+    return PQstatus(pg) == CONNECTION_OK ? fault_of_result(result, NULL, state, reterr)
+                                         : fault_of_connection(pg, NULL, reterr);
+}
+
+static int connection_check(const PGconn *pg, struct pr_error *reterr)
+{
+    if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF || PQtransactionStatus(pg) == PQTRANS_ACTIVE)
+        return error_set(reterr, PR_EINVAL,
+                         "the connection is busy: finish the pipeline or the running statement first");
+    if (PQtransactionStatus(pg) == PQTRANS_INERROR)
+        return error_set(reterr, PR_EINVAL, "the transaction has already failed: roll it back");
+    return PR_OK;
+}
+
+/* The INSERT for a box; free() it.  NULL: *ret_fault. */
+static char *insert_text(PGconn *pg, pr_slice name, int *ret_fault, struct pr_error *reterr)
+{
+    pr_slice schema, box;
+    char table[BOX_NAME_MAX + 1];
+    int rc = names_split(name, &schema, &box, reterr);
+    if (rc == PR_OK)
+        rc = pg_send_table(pg, schema, box, table, reterr);
+    char *sql = rc == PR_OK ? pg_sql_expand(PG_MESSAGE_INSERT, schema, box, slice_from(table)) : NULL;
+    if (rc == PR_OK && sql == NULL)
+        rc = error_set(reterr, PR_ENOMEM, "no memory for a statement");
+    *ret_fault = rc;
+    return sql;
+}
+
+/* Prepared for the types of these arguments, unless it was before, by the same process of the server. */
+static int sender_prepare(struct pg_sender *s, const struct args *a, struct pr_error *reterr)
 {
     char state[SQL_STATE_SIZE];
-    int rc = PR_OK;
-    PGresult *result = PQexecParams(pg, sql, a->count, a->types, a->values, a->lengths, a->formats, 1);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK)
-        rc = PQstatus(pg) == CONNECTION_OK ? fault_of_result(result, NULL, state, reterr)
-                                           : fault_of_connection(pg, NULL, reterr);
-    else if (answers != NULL)
-        batch_answers(result, messages, count, answers);
+    int rc;
+    if (s->prepared_by == PQbackendPID(s->pg))
+        return PR_OK;
+    char *sql = insert_text(s->pg, slice_from(s->box), &rc, reterr);
+    if (sql == NULL)
+        return rc;
+    PGresult *result = PQprepare(s->pg, s->statement, sql, a->count, a->types);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        rc = send_fault(s->pg, result, state, reterr);
+    else
+        s->prepared_by = PQbackendPID(s->pg);
     PQclear(result);
+    free(sql);
+    return rc;
+}
+
+/* With a sender its prepared statement, else the text. */
+static int send_run(PGconn *pg, struct pg_sender *s, const char *sql, const struct args *a,
+                    const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
+{
+    char state[SQL_STATE_SIZE] = "";
+    int rc = PR_OK;
+    PGresult *result = s != NULL ? PQexecPrepared(pg, s->statement, a->count, a->values, a->lengths, a->formats, 1)
+                                 : PQexecParams(pg, sql, a->count, a->types, a->values, a->lengths, a->formats, 1);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        rc = send_fault(pg, result, state, reterr);
+        if (s != NULL && strcmp(state, NO_SUCH_STATEMENT) == 0)
+            s->prepared_by = 0; /* somebody said DISCARD ALL: the next one is prepared again */
+    } else if (answers != NULL) {
+        batch_answers(result, messages, count, answers);
+    }
+    PQclear(result);
+    return rc;
+}
+
+static int send_batch(PGconn *pg, struct pg_sender *s, const char *sql, const struct pr_message *messages, size_t count,
+                      int *answers, struct pr_error *reterr)
+{
+    struct batch batch;
+    struct args args;
+    batch_init(&batch);
+    batch_begin(&batch, pg);
+    for (size_t i = 0; i < count; i++)
+        batch_add(&batch, &messages[i]);
+    batch_args(&batch, 0, &args);
+    int rc = args.failed == PR_OK
+                 ? PR_OK
+                 : error_set(reterr, args.failed, "%zu messages are more than PostgreSQL accepts at once", count);
+    if (rc == PR_OK && s != NULL)
+        rc = sender_prepare(s, &args, reterr);
+    if (rc == PR_OK)
+        rc = send_run(pg, s, sql, &args, messages, count, answers, reterr);
+    batch_fini(&batch);
     return rc;
 }
 
 int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *messages, size_t count, int *answers,
                  struct pr_error *reterr)
 {
-    pr_slice schema, box;
-    struct batch batch;
-    struct args args;
-    if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF || PQtransactionStatus(pg) == PQTRANS_ACTIVE)
-        return error_set(reterr, PR_EINVAL,
-                         "the connection is busy: finish the pipeline or the running statement first");
-    if (PQtransactionStatus(pg) == PQTRANS_INERROR)
-        return error_set(reterr, PR_EINVAL, "the transaction has already failed: roll it back");
-    int rc = names_split(name, &schema, &box, reterr);
-    if (rc != PR_OK)
-        return rc;
-    char table[BOX_NAME_MAX + 1];
-    rc = pg_send_table(pg, schema, box, table, reterr);
-    if (rc != PR_OK)
-        return rc;
-    char *sql = pg_sql_expand(PG_MESSAGE_INSERT, schema, box, slice_from(table));
-    if (sql == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a statement");
-    batch_init(&batch);
-    batch_begin(&batch, pg);
-    for (size_t i = 0; i < count; i++)
-        batch_add(&batch, &messages[i]);
-    batch_args(&batch, 0, &args);
-    rc = args.failed == PR_OK
-             ? send_run(pg, sql, &args, messages, count, answers, reterr)
-             : error_set(reterr, args.failed, "%zu messages are more than PostgreSQL accepts at once", count);
-    batch_fini(&batch);
+    int rc = connection_check(pg, reterr);
+    char *sql = rc == PR_OK ? insert_text(pg, name, &rc, reterr) : NULL;
+    if (rc == PR_OK)
+        rc = send_batch(pg, NULL, sql, messages, count, answers, reterr);
     free(sql);
     return rc;
+}
+
+void pg_sender_init(struct pg_sender *s, struct pg_conn *pg, pr_slice box)
+{
+    static atomic_uint counter;
+    *s = (struct pg_sender){ .pg = pg };
+    snprintf(s->box, sizeof(s->box), "%.*s", SLICE_ARGS(box));
+    snprintf(s->statement, sizeof(s->statement), "postrider_sender_%u", atomic_fetch_add(&counter, 1));
+}
+
+/* Where a transaction has failed nothing can be said to the server; the statement goes with the connection. */
+void pg_sender_fini(struct pg_sender *s)
+{
+    char sql[PG_SENDER_NAME_SIZE + 20];
+    PGTransactionStatusType status = PQtransactionStatus(s->pg);
+    if (s->prepared_by != PQbackendPID(s->pg) || PQpipelineStatus(s->pg) != PQ_PIPELINE_OFF ||
+        (status != PQTRANS_IDLE && status != PQTRANS_INTRANS))
+        return;
+    snprintf(sql, sizeof(sql), "DEALLOCATE %s", s->statement);
+    PQclear(PQexec(s->pg, sql));
+}
+
+int pg_sender_send(struct pg_sender *s, const struct pr_message *message, struct pr_error *reterr)
+{
+    int answer, rc = connection_check(s->pg, reterr);
+    if (rc == PR_OK)
+        rc = send_batch(s->pg, s, NULL, message, 1, &answer, reterr);
+    return rc == PR_OK ? answer : rc;
 }

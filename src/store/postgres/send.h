@@ -14,6 +14,21 @@ struct pg_conn; /* libpq's PGconn */
 PR_MUST_CHECK int pg_send_many(struct pg_conn *pg, pr_slice box, const struct pr_message *messages, size_t count,
                                int *answers, struct pr_error *reterr);
 
+/* One box on a connection, with its statement prepared.  The fields are its own. */
+#define PG_SENDER_NAME_SIZE 40
+struct pg_sender {
+    struct pg_conn *pg;
+    char box[2 * BOX_NAME_MAX + 2]; /* "outbox" or "schema.outbox" */
+    char statement[PG_SENDER_NAME_SIZE];
+    int prepared_by; /* process of the server that has it; 0: none */
+};
+
+/* box is copied; its name is checked when something is sent. */
+void pg_sender_init(struct pg_sender *s, struct pg_conn *pg, pr_slice box);
+void pg_sender_fini(struct pg_sender *s);
+/* As pg_send_many() of one: PR_OK, PR_DUPLICATE or a fault. */
+PR_MUST_CHECK int pg_sender_send(struct pg_sender *s, const struct pr_message *message, struct pr_error *reterr);
+
 /* The table of a box, from the server or as it said before. */
 PR_MUST_CHECK int pg_send_table(struct pg_conn *pg, pr_slice schema, pr_slice box, char ret_table[BOX_NAME_MAX + 1],
                                 struct pr_error *reterr);

@@ -97,33 +97,45 @@ static int send_passed_over(sqlite3 *db, pr_slice box, const struct pr_message *
     return rc;
 }
 
-/* Outcome PR_DUPLICATE. */
-static int send_one(sqlite3 *db, sqlite3_stmt *statement, pr_slice box, const struct pr_message *message,
-                    int64_t now_us, struct pr_error *reterr)
+int sqlite_sender_init(struct sqlite_sender *s, sqlite3 *db, pr_slice box, struct pr_error *reterr)
 {
-    int rc = send_step(statement, message, now_us);
+    *s = (struct sqlite_sender){ .db = db };
+    int rc = send_prepare(db, MESSAGE_INSERT, box, &s->insert, reterr);
+    if (rc == PR_OK)
+        memcpy(s->box, box.data, box.size); /* it has been checked by then */
+    return rc;
+}
+
+void sqlite_sender_fini(struct sqlite_sender *s)
+{
+    sqlite3_finalize(s->insert);
+    *s = (struct sqlite_sender){ 0 };
+}
+
+int sqlite_sender_send(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
+{
+    /* Where a machine does not know the time, the box's check would refuse it. */
+    int64_t now_us = max64(clock_wall_us(clock_system()), TIME_MIN_US);
+    int rc = send_step(s->insert, message, now_us);
     if (rc != SQLITE_DONE)
-        rc = sqlite_fault(db, rc, path_of(db), reterr);
+        rc = sqlite_fault(s->db, rc, path_of(s->db), reterr);
     else
-        rc = sqlite3_changes(db) > 0 ? PR_OK : send_passed_over(db, box, message, now_us, reterr);
-    sqlite3_reset(statement);
+        rc = sqlite3_changes(s->db) > 0 ? PR_OK : send_passed_over(s->db, slice_from(s->box), message, now_us, reterr);
+    sqlite3_reset(s->insert);
     return rc;
 }
 
 int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                      struct pr_error *reterr)
 {
-    sqlite3_stmt *statement = NULL;
-    /* Where a machine does not know the time, the box's check would refuse it. */
-    int64_t now_us = max64(clock_wall_us(clock_system()), TIME_MIN_US);
-    int rc = send_prepare(db, MESSAGE_INSERT, box, &statement, reterr);
-
+    struct sqlite_sender sender;
+    int rc = sqlite_sender_init(&sender, db, box, reterr);
     for (size_t i = 0; i < count && rc >= PR_OK; i++) {
-        rc = send_one(db, statement, box, &messages[i], now_us, reterr);
+        rc = sqlite_sender_send(&sender, &messages[i], reterr);
         if (rc >= PR_OK && answers != NULL)
             answers[i] = rc;
     }
-    sqlite3_finalize(statement);
+    sqlite_sender_fini(&sender);
     return rc < 0 ? rc : PR_OK;
 }
 
