@@ -10,8 +10,8 @@
  *
  * CHECKs jump out of the test (cmocka): use them on the test's own thread only.
  */
-#ifndef CHECK_H
-#define CHECK_H
+#ifndef TEST_CHECK_H
+#define TEST_CHECK_H
 
 #include <postrider.h>
 

@@ -5,8 +5,8 @@
  * three, alone with four.  So the guilty one reaches its limit alone, and its innocent
  * neighbours finish.  A process can have an engine for each box; all of them share one company,
  * since they share one death. */
-#ifndef ENGINE_COMPANY_H
-#define ENGINE_COMPANY_H
+#ifndef ENGINE_SUSPECT_LIMIT_H
+#define ENGINE_SUSPECT_LIMIT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

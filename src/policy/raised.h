@@ -8,8 +8,8 @@
  * Templates (stream and payload of a raise): {id} {type} {stream} {endpoint} {box} {reason} {code}
  * {error} {failures} {attempts} {rule} {at} stand for the failed message's; other braces are
  * themselves.  In a payload they are escaped as inside a JSON string. */
-#ifndef POLICY_AFTERMATH_H
-#define POLICY_AFTERMATH_H
+#ifndef POLICY_RAISED_H
+#define POLICY_RAISED_H
 
 #include "core/delivery.h"
 #include "policy/policy.h"

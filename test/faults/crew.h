@@ -1,7 +1,7 @@
 /* crew.h - processes of a test: start them, kill them, wait for what they do.  See program.h for
  * what they are, checker.c for who judges them. */
-#ifndef FAULTS_CREW_H
-#define FAULTS_CREW_H
+#ifndef TEST_FAULTS_CREW_H
+#define TEST_FAULTS_CREW_H
 
 #include <signal.h>
 #include <stdio.h>

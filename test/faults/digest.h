@@ -1,6 +1,6 @@
 /* digest.h - FNV-1a: enough to see that bytes are the same ones, and nobody else's code. */
-#ifndef FAULTS_DIGEST_H
-#define FAULTS_DIGEST_H
+#ifndef TEST_FAULTS_DIGEST_H
+#define TEST_FAULTS_DIGEST_H
 
 #include <stddef.h>
 #include <stdint.h>

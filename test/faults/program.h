@@ -16,8 +16,8 @@
  *
  * Environment: FAULTS_AFTER=n: the worker sends itself the signal FAULTS_SIGNAL (a number) in its
  * n-th call.  FAULTS_VFS=1: see vfs.c. */
-#ifndef FAULTS_PROGRAM_H
-#define FAULTS_PROGRAM_H
+#ifndef TEST_FAULTS_PROGRAM_H
+#define TEST_FAULTS_PROGRAM_H
 
 #include <stdbool.h>
 #include <stdint.h>

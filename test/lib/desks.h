@@ -1,6 +1,6 @@
 /* desks.h - an engine with two endpoints, orders and alerts, whose handlers fail as often as they are told. */
-#ifndef TEST_DESKS_H
-#define TEST_DESKS_H
+#ifndef TEST_LIB_DESKS_H
+#define TEST_LIB_DESKS_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* place.h - a store of a test's own: a directory with an SQLite file in it. */
-#ifndef TEST_PLACE_H
-#define TEST_PLACE_H
+#ifndef TEST_LIB_PLACE_H
+#define TEST_LIB_PLACE_H
 
 #include <postrider.h>
 #include <sqlite3.h>

@@ -1,6 +1,6 @@
 /* check.h - findings for people's eyes. */
-#ifndef CLI_CHECK_H
-#define CLI_CHECK_H
+#ifndef CLI_COMMAND_CHECK_H
+#define CLI_COMMAND_CHECK_H
 
 #include "cli/cli.h"
 #include "ops/watch/check.h"

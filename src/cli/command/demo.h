@@ -5,8 +5,8 @@
  *   demo_screen.c  the picture
  *
  * The relay tells what it does in lines on a pipe; what is true in the end is in the store. */
-#ifndef CLI_DEMO_H
-#define CLI_DEMO_H
+#ifndef CLI_COMMAND_DEMO_H
+#define CLI_COMMAND_DEMO_H
 
 #include "base/random.h"
 #include "cli/cli.h"

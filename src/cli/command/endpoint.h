@@ -1,6 +1,6 @@
 /* endpoint.h - how an endpoint stands, for people's eyes. */
-#ifndef CLI_ENDPOINT_H
-#define CLI_ENDPOINT_H
+#ifndef CLI_COMMAND_ENDPOINT_H
+#define CLI_COMMAND_ENDPOINT_H
 
 #include "cli/command/check.h"
 #include "cli/output/table.h"

@@ -1,6 +1,6 @@
 /* message.h - a message as people see it. */
-#ifndef CLI_MESSAGE_H
-#define CLI_MESSAGE_H
+#ifndef CLI_COMMAND_MESSAGE_H
+#define CLI_COMMAND_MESSAGE_H
 
 #include "cli/cli.h"
 #include "ops/message.h"

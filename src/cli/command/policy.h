@@ -1,6 +1,6 @@
 /* policy.h - what the policy commands share. */
-#ifndef CLI_POLICY_H
-#define CLI_POLICY_H
+#ifndef CLI_COMMAND_POLICY_H
+#define CLI_COMMAND_POLICY_H
 
 #include "base/json.h"
 #include "cli/cli.h"

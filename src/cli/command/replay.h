@@ -1,6 +1,6 @@
 /* replay.h - many dead letters go back: in steps, not too fast, and a few of them first. */
-#ifndef CLI_REPLAY_H
-#define CLI_REPLAY_H
+#ifndef CLI_COMMAND_REPLAY_H
+#define CLI_COMMAND_REPLAY_H
 
 #include "cli/cli.h"
 

@@ -1,6 +1,6 @@
 /* send.h - headers and payload of the command line, for those who make messages. */
-#ifndef CLI_SEND_H
-#define CLI_SEND_H
+#ifndef CLI_COMMAND_SEND_H
+#define CLI_COMMAND_SEND_H
 
 #include "cli/cli.h"
 

@@ -1,6 +1,6 @@
 /* why.h - the story of a message in words. */
-#ifndef CLI_WHY_H
-#define CLI_WHY_H
+#ifndef CLI_COMMAND_WHY_H
+#define CLI_COMMAND_WHY_H
 
 #include "cli/cli.h"
 

@@ -1,7 +1,7 @@
 /* grid.h - rows and columns inside a screen.  When there is not enough room, the least important columns are
  * left out, so that those that stay can be read. */
-#ifndef CLI_GRID_H
-#define CLI_GRID_H
+#ifndef CLI_OUTPUT_GRID_H
+#define CLI_OUTPUT_GRID_H
 
 #include "cli/top/screen.h"
 

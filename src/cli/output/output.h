@@ -1,7 +1,7 @@
 /* output.h - stdout, as a shell's pipes want it: a full pipe that does not block is waited for, and a reader who has seen
  * enough ("| head -1") is no failure.  What went wrong first is remembered: errno says something else by then. */
-#ifndef CLI_OUTPUT_H
-#define CLI_OUTPUT_H
+#ifndef CLI_OUTPUT_OUTPUT_H
+#define CLI_OUTPUT_OUTPUT_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* table.h - columns for people, and texts that are safe to put on a terminal. */
-#ifndef CLI_TABLE_H
-#define CLI_TABLE_H
+#ifndef CLI_OUTPUT_TABLE_H
+#define CLI_OUTPUT_TABLE_H
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  *
  * A store may take its time, and a person who presses a key must not wait for it; so a thread does it, one
  * errand at a time.  While it runs the errand is the thread's; before and after it is the caller's. */
-#ifndef CLI_ERRAND_H
-#define CLI_ERRAND_H
+#ifndef CLI_TOP_ERRAND_H
+#define CLI_TOP_ERRAND_H
 
 #include "cli/cli.h"
 #include "cli/top/top.h"

@@ -3,8 +3,8 @@
  *
  * Texts of others are made harmless here, and nowhere else: a cell never holds a control character, half a
  * character, or one that turns the direction of writing. */
-#ifndef CLI_SCREEN_H
-#define CLI_SCREEN_H
+#ifndef CLI_TOP_SCREEN_H
+#define CLI_TOP_SCREEN_H
 
 #include "base/buf.h"
 #include "cli/output/table.h"

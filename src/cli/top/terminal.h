@@ -2,8 +2,8 @@
  *
  * Whatever happens it is given back as it was: at close, when the program is stopped or ended by a signal,
  * and when it crashes.  There is one at a time. */
-#ifndef CLI_TERMINAL_H
-#define CLI_TERMINAL_H
+#ifndef CLI_TOP_TERMINAL_H
+#define CLI_TOP_TERMINAL_H
 
 #include "cli/top/screen.h"
 

@@ -1,8 +1,8 @@
 /* top.h - the live view: facts (view.h) and a person's hands (struct ui) become a picture (screen.h).
  *
  * Everything here but top.c is pure: keys and facts come in, a picture and options go out. */
-#ifndef CLI_TOP_H
-#define CLI_TOP_H
+#ifndef CLI_TOP_TOP_H
+#define CLI_TOP_TOP_H
 
 #include "cli/top/screen.h"
 #include "cli/top/view.h"

@@ -1,6 +1,6 @@
 /* top_draw.h - what the parts of the picture share. */
-#ifndef CLI_TOP_DRAW_H
-#define CLI_TOP_DRAW_H
+#ifndef CLI_TOP_TOP_DRAW_H
+#define CLI_TOP_TOP_DRAW_H
 
 #include "cli/output/grid.h"
 #include "cli/top/top.h"

@@ -2,8 +2,8 @@
  *
  * Every list is a page with the worst first, and says whether there is more.  Rates come from the difference
  * to an earlier view. */
-#ifndef CLI_VIEW_H
-#define CLI_VIEW_H
+#ifndef CLI_TOP_VIEW_H
+#define CLI_TOP_VIEW_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,6 +1,6 @@
 /* api.h - one request and its answer, without HTTP: what the functions of the route table work with. */
-#ifndef OPS_API_H
-#define OPS_API_H
+#ifndef OPS_API_API_H
+#define OPS_API_API_H
 
 #include <jansson.h>
 

@@ -8,8 +8,8 @@
  *             can send none of these without being allowed to first, and nobody is.
  *   Tokens    when there are any: Authorization: Bearer TOKEN.  Without tokens everybody who gets here is an
  *             operator; the configuration lets nobody but this machine get here then. */
-#ifndef OPS_GUARD_H
-#define OPS_GUARD_H
+#ifndef OPS_API_AUTHZ_H
+#define OPS_API_AUTHZ_H
 
 #include <postrider.h>
 

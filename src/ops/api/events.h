@@ -2,8 +2,8 @@
  *
  * A client that falls behind by more than the feed holds is told so in a comment line and sent away: it has missed
  * something, and should look at the state anew. */
-#ifndef OPS_EVENTS_H
-#define OPS_EVENTS_H
+#ifndef OPS_API_EVENTS_H
+#define OPS_API_EVENTS_H
 
 #include <stdatomic.h>
 #include <sys/types.h>

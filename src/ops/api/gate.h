@@ -11,8 +11,8 @@
  *   table     when it is full the oldest connection of the address that has most is closed.
  *
  * A connection carries one request: nothing behind it can be taken for another. */
-#ifndef OPS_GATE_H
-#define OPS_GATE_H
+#ifndef OPS_API_GATE_H
+#define OPS_API_GATE_H
 
 #include <postrider.h>
 #include <sys/socket.h>

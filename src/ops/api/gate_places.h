@@ -1,6 +1,6 @@
 /* gate_places.h - the places of the gate: who has one, until when.  Pure; the gate locks. */
-#ifndef OPS_GATE_PLACES_H
-#define OPS_GATE_PLACES_H
+#ifndef OPS_API_GATE_PLACES_H
+#define OPS_API_GATE_PLACES_H
 
 #include <postrider.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 /* front.h - what stands around a runtime: HTTP where it listens, and the watchdogs where they raise messages. */
-#ifndef OPS_FRONT_H
-#define OPS_FRONT_H
+#ifndef OPS_API_HTTP_FRONT_H
+#define OPS_API_HTTP_FRONT_H
 
 #include "runtime/runtime.h"
 

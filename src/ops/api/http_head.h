@@ -3,8 +3,8 @@
  * The library takes more than it should: line feeds alone, two lengths, a length beside Transfer-Encoding, no Host.  A
  * proxy before us may read the same bytes in another way, and then a request hides in the body of another.  Whatever
  * two readers could understand differently is refused here. */
-#ifndef OPS_HTTP_HEAD_H
-#define OPS_HTTP_HEAD_H
+#ifndef OPS_API_HTTP_HEAD_H
+#define OPS_API_HTTP_HEAD_H
 
 #include <postrider.h>
 

@@ -1,6 +1,6 @@
 /* query.h - the part of a URL behind '?', and filters in it or in a JSON body. */
-#ifndef OPS_QUERY_H
-#define OPS_QUERY_H
+#ifndef OPS_API_QUERY_H
+#define OPS_API_QUERY_H
 
 #include "base/arena.h"
 #include "base/units.h"

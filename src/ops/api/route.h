@@ -1,7 +1,7 @@
 /* route.h - the table of everything that can be asked: the server finds its functions here, and the OpenAPI
  * document is written from it. */
-#ifndef OPS_ROUTE_H
-#define OPS_ROUTE_H
+#ifndef OPS_API_ROUTE_H
+#define OPS_API_ROUTE_H
 
 #include "ops/api/authz.h"
 

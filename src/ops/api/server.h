@@ -3,8 +3,8 @@
  * A thread per connection (a question to the store may take a while, and must not hold up the others), few
  * connections, short timeouts, a limit on every size.  Whether a connection gets a thread decides gate.h, what may come
  * in guard.h, what it is route.h. */
-#ifndef OPS_SERVER_H
-#define OPS_SERVER_H
+#ifndef OPS_API_SERVER_H
+#define OPS_API_SERVER_H
 
 #include "runtime/runtime.h"
 

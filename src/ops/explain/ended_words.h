@@ -1,6 +1,6 @@
 /* ended_words.h - what the ledger tells of a message that has ended (B89), in the words of people. */
-#ifndef OPS_ENDED_WORDS_H
-#define OPS_ENDED_WORDS_H
+#ifndef OPS_EXPLAIN_ENDED_WORDS_H
+#define OPS_EXPLAIN_ENDED_WORDS_H
 
 #include "store/store.h"
 

@@ -1,7 +1,7 @@
 /* message_why.h - where a message is, what it waits for, what happens to it next and when, and which commands would change
  * that (B200): the same for the command and the API.  From the store; the configuration adds what its endpoint will do. */
-#ifndef OPS_OUTLOOK_H
-#define OPS_OUTLOOK_H
+#ifndef OPS_EXPLAIN_MESSAGE_WHY_H
+#define OPS_EXPLAIN_MESSAGE_WHY_H
 
 #include "base/json.h"
 #include "runtime/config/config.h"

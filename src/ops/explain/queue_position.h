@@ -1,7 +1,7 @@
 /* turn.h - what a message that is ready waits for, as far as the store and the configuration know it.  Whether a rate is
  * used up only the instance knows that sends. */
-#ifndef OPS_TURN_H
-#define OPS_TURN_H
+#ifndef OPS_EXPLAIN_QUEUE_POSITION_H
+#define OPS_EXPLAIN_QUEUE_POSITION_H
 
 #include "runtime/config/config.h"
 #include "store/store.h"

@@ -1,6 +1,6 @@
 /* Messages that only a route sends to a paused endpoint.  The store counts without the routes, and takes them for ready. */
-#ifndef OPS_ROUTED_H
-#define OPS_ROUTED_H
+#ifndef OPS_EXPLAIN_ROUTED_H
+#define OPS_EXPLAIN_ROUTED_H
 
 #include "runtime/config/config.h"
 #include "store/store.h"

@@ -1,6 +1,6 @@
 /* words.h - spans, times, counts and decisions in the words of people, and texts that are safe to show to them. */
-#ifndef OPS_WORDS_H
-#define OPS_WORDS_H
+#ifndef OPS_EXPLAIN_WORDS_H
+#define OPS_EXPLAIN_WORDS_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,6 +1,6 @@
 /* pace.h - how fast endpoints take messages, by two looks at the totals in the store: so all instances are in it. */
-#ifndef OPS_PACE_H
-#define OPS_PACE_H
+#ifndef OPS_REPLAY_PACE_H
+#define OPS_REPLAY_PACE_H
 
 #include "base/json.h"
 #include "store/store.h"

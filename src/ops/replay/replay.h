@@ -5,8 +5,8 @@
  *
  * What was replayed is no dead letter any more, so the same replay, begun anew, goes on where another one ended.  What
  * dies again while it runs is not meant: it would go round for ever. */
-#ifndef OPS_REPLAY_H
-#define OPS_REPLAY_H
+#ifndef OPS_REPLAY_REPLAY_H
+#define OPS_REPLAY_REPLAY_H
 
 #include "store/store.h"
 

@@ -4,8 +4,8 @@
  * restart forgets them, not what they did (the audit has each step), and the same replay begun anew goes on.
  *
  * Threads: all functions but new and free may be called from any. */
-#ifndef OPS_REPLAYS_H
-#define OPS_REPLAYS_H
+#ifndef OPS_REPLAY_REPLAYS_H
+#define OPS_REPLAY_REPLAYS_H
 
 #include "base/json.h"
 #include "ops/replay/replay.h"

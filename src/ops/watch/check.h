@@ -1,6 +1,6 @@
 /* check.h - findings about the store and the installation: what is so, and what to do about it. */
-#ifndef OPS_CHECK_H
-#define OPS_CHECK_H
+#ifndef OPS_WATCH_CHECK_H
+#define OPS_WATCH_CHECK_H
 
 #include "base/json.h"
 #include "runtime/config/config.h"

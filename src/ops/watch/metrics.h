@@ -3,8 +3,8 @@
  * Counters and histograms are this process's own, from its start or its last reload on.  Gauges of boxes are the
  * store's, so all instances tell the same: counts are exact up to 10,000, and asked for once in METRICS_FRESH_US
  * however often somebody scrapes; postrider_counts_age_seconds says how old they are. */
-#ifndef OPS_METRICS_H
-#define OPS_METRICS_H
+#ifndef OPS_WATCH_METRICS_H
+#define OPS_WATCH_METRICS_H
 
 #include "base/buf.h"
 #include "runtime/runtime.h"

@@ -1,6 +1,6 @@
 /* watch.h - watchdogs: what looks fine from outside, and is not.  Each is a warning with advice. */
-#ifndef OPS_WATCH_H
-#define OPS_WATCH_H
+#ifndef OPS_WATCH_WATCH_H
+#define OPS_WATCH_WATCH_H
 
 #include "ops/status.h"
 

@@ -3,8 +3,8 @@
  * Whoever sees a warning first tells the store, which remembers it for all instances and over restarts: so each is raised
  * once, and again only when it was over for watch.calm: to remember it and to raise it is one transaction.  What was raised carries the header that rules know
  * (policy/raised.h), so it raises nothing itself. */
-#ifndef OPS_SENTRY_H
-#define OPS_SENTRY_H
+#ifndef OPS_WATCH_WATCHDOG_H
+#define OPS_WATCH_WATCHDOG_H
 
 #include "runtime/runtime.h"
 

@@ -1,6 +1,6 @@
 /* address.h - where the front listens: "127.0.0.1:8026", "[::1]:0", "localhost:8026", "unix:/run/postrider.sock". */
-#ifndef RUNTIME_ADDRESS_H
-#define RUNTIME_ADDRESS_H
+#ifndef RUNTIME_CONFIG_ADDRESS_H
+#define RUNTIME_CONFIG_ADDRESS_H
 
 #include <netinet/in.h>
 #include <postrider.h>

@@ -6,8 +6,8 @@
  *
  * Memory: everything a struct config points to lives as long as it does, and never changes.
  * Threads: read it from as many as you like. */
-#ifndef RUNTIME_CONFIG_H
-#define RUNTIME_CONFIG_H
+#ifndef RUNTIME_CONFIG_CONFIG_H
+#define RUNTIME_CONFIG_CONFIG_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -2,8 +2,8 @@
  *
  * Only what a configuration needs: maps with text keys, lists, scalars; one document; no
  * anchors, aliases or tags (so a small file cannot become a large tree). */
-#ifndef RUNTIME_CONFIG_NODE_H
-#define RUNTIME_CONFIG_NODE_H
+#ifndef RUNTIME_CONFIG_CONFIG_NODE_H
+#define RUNTIME_CONFIG_CONFIG_NODE_H
 
 #include "base/arena.h"
 

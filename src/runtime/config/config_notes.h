@@ -1,6 +1,6 @@
 /* config_notes.h - where each value of a configuration came from. */
-#ifndef RUNTIME_CONFIG_NOTES_H
-#define RUNTIME_CONFIG_NOTES_H
+#ifndef RUNTIME_CONFIG_CONFIG_NOTES_H
+#define RUNTIME_CONFIG_CONFIG_NOTES_H
 
 #include "base/map.h"
 #include "runtime/config/config_node.h"

@@ -1,7 +1,7 @@
 /* config_options.h - the option tables: each option once, with its type, default, bounds, place
  * in the structs of config.h, and the sentence that documents it. */
-#ifndef RUNTIME_CONFIG_OPTIONS_H
-#define RUNTIME_CONFIG_OPTIONS_H
+#ifndef RUNTIME_CONFIG_CONFIG_OPTIONS_H
+#define RUNTIME_CONFIG_CONFIG_OPTIONS_H
 
 #include "runtime/config/config.h"
 

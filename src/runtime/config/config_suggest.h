@@ -1,6 +1,6 @@
 /* config_suggest.h - "did you mean": the nearest of the words that would have been right. */
-#ifndef RUNTIME_CONFIG_SUGGEST_H
-#define RUNTIME_CONFIG_SUGGEST_H
+#ifndef RUNTIME_CONFIG_CONFIG_SUGGEST_H
+#define RUNTIME_CONFIG_CONFIG_SUGGEST_H
 
 #include <postrider.h>
 

@@ -1,8 +1,8 @@
 /* config_variables.h - variables of the environment that are meant for the configuration: POSTRIDER_LIMITS__PAYLOAD.
  *
  * One that nobody asked for is a mistake, and would be one that nobody notices. */
-#ifndef RUNTIME_CONFIG_VARIABLES_H
-#define RUNTIME_CONFIG_VARIABLES_H
+#ifndef RUNTIME_CONFIG_CONFIG_VARIABLES_H
+#define RUNTIME_CONFIG_CONFIG_VARIABLES_H
 
 #include "base/arena.h"
 #include "runtime/config/config_suggest.h"

@@ -1,7 +1,7 @@
 /* setting.h - from the configuration and the registered handlers to what engines and transports
  * want to know: the endpoints with one numbering for all boxes, the routes, the overrides. */
-#ifndef RUNTIME_SETTING_H
-#define RUNTIME_SETTING_H
+#ifndef RUNTIME_CONFIG_SETTING_H
+#define RUNTIME_CONFIG_SETTING_H
 
 #include "base/arena.h"
 #include "engine/engine.h"

@@ -3,8 +3,8 @@
  * The loop: hear results, let the engine plan a cycle, make it, hand out what may go, rest
  * until something happens.  Only this thread touches the engine; what others want to know is
  * published as a struct box_loop_view under the relay's monitor. */
-#ifndef RUNTIME_DESK_H
-#define RUNTIME_DESK_H
+#ifndef RUNTIME_THREADS_BOX_LOOP_H
+#define RUNTIME_THREADS_BOX_LOOP_H
 
 #include "engine/engine.h"
 #include "runtime/feed.h"

@@ -3,8 +3,8 @@
  * A broker's client library, a driver or a handler in C can crash.  Then there is no time for more than one line, which is
  * written by nothing but write(): which endpoint's thread it was, and that what was out there counts as handed out.  After
  * the line the signal does what it always does: the process ends, with a core where cores are kept. */
-#ifndef RUNTIME_CRASH_H
-#define RUNTIME_CRASH_H
+#ifndef RUNTIME_THREADS_CRASH_H
+#define RUNTIME_THREADS_CRASH_H
 
 #include <postrider.h>
 

@@ -2,8 +2,8 @@
  *
  * Many put, one takes.  Successes in a row become one entry, so that a fast sender does not fill
  * the list; when it is full the rest is counted, and only the breaker does not hear of it. */
-#ifndef RUNTIME_NEWS_H
-#define RUNTIME_NEWS_H
+#ifndef RUNTIME_THREADS_INLINE_RESULTS_H
+#define RUNTIME_THREADS_INLINE_RESULTS_H
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* results.h - what became of deliveries, on its way from the transport threads to their box.
  *
  * Many put, one takes; whole lists move under one lock. */
-#ifndef RUNTIME_RESULTS_H
-#define RUNTIME_RESULTS_H
+#ifndef RUNTIME_THREADS_RESULTS_H
+#define RUNTIME_THREADS_RESULTS_H
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* source_thread.h - the sources of a configuration at work: a thread for each. */
-#ifndef RUNTIME_SOURCE_THREAD_H
-#define RUNTIME_SOURCE_THREAD_H
+#ifndef RUNTIME_THREADS_SOURCE_THREAD_H
+#define RUNTIME_THREADS_SOURCE_THREAD_H
 
 #include "runtime/config/config.h"
 #include "source/source.h"

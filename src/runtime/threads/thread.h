@@ -1,6 +1,6 @@
 /* thread.h - a thread of ours, and what wakes it. */
-#ifndef RUNTIME_THREAD_H
-#define RUNTIME_THREAD_H
+#ifndef RUNTIME_THREADS_THREAD_H
+#define RUNTIME_THREADS_THREAD_H
 
 #include <postrider.h>
 #include <pthread.h>

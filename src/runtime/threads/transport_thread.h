@@ -8,8 +8,8 @@
  *   C1  Nothing is submitted after its start_before_us: it is RETURNED; nor when it waited here too long.
  *   C2  What is recalled and was not submitted is RETURNED.
  *   C3  A delivery is not touched any more once its result was put. */
-#ifndef RUNTIME_COURIER_H
-#define RUNTIME_COURIER_H
+#ifndef RUNTIME_THREADS_TRANSPORT_THREAD_H
+#define RUNTIME_THREADS_TRANSPORT_THREAD_H
 
 #include "core/delivery.h"
 #include "runtime/threads/results.h"

@@ -1,7 +1,7 @@
 /* amqp_properties.h - what AMQP 0-9-1 says about a message, read from bytes that nobody has checked.  Tables in tables are
  * left out: nothing here follows them, however deep they go. */
-#ifndef SOURCE_AMQP_PROPERTIES_H
-#define SOURCE_AMQP_PROPERTIES_H
+#ifndef SOURCE_BROKER_AMQP_PROPERTIES_H
+#define SOURCE_BROKER_AMQP_PROPERTIES_H
 
 #include "base/arena.h"
 #include "source/decode.h"

@@ -5,8 +5,8 @@
  *          '---- pause <------'---- connection <----'          what is not acknowledged comes again
  *
  * A box that holds more than limits.waiting is left alone: the connection is closed until there is room. */
-#ifndef SOURCE_BROKER_H
-#define SOURCE_BROKER_H
+#ifndef SOURCE_BROKER_BROKER_H
+#define SOURCE_BROKER_BROKER_H
 
 #include "source/broker/intake.h"
 #include "transport/broker/broker_url.h"

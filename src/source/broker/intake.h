@@ -6,8 +6,8 @@
  * Who it is, so that it is stored once however often it comes (S2): a UUID is the id.  Another id becomes a UUID of the
  * CloudEvents source (else the name of our source) and the id, which stays readable in the header ce-id.  A message
  * without an id has one of its position, where the broker has positions; else a new one. */
-#ifndef SOURCE_INTAKE_H
-#define SOURCE_INTAKE_H
+#ifndef SOURCE_BROKER_INTAKE_H
+#define SOURCE_BROKER_INTAKE_H
 
 #include "source/decode.h"
 #include "source/source.h"

@@ -1,6 +1,6 @@
 /* redis_value.h - an answer of RESP, the protocol of Redis, of any shape: what XREADGROUP is answered with is lists in lists. */
-#ifndef SOURCE_REDIS_VALUE_H
-#define SOURCE_REDIS_VALUE_H
+#ifndef SOURCE_BROKER_REDIS_VALUE_H
+#define SOURCE_BROKER_REDIS_VALUE_H
 
 #include <sys/types.h>
 

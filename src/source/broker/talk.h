@@ -1,7 +1,7 @@
 /* talk.h - a conversation with a broker on one connection, for sources that write their own bytes: say something, wait for
  * what the other side says, until a deadline or until somebody wakes us.  The wire is the transports' own. */
-#ifndef SOURCE_TALK_H
-#define SOURCE_TALK_H
+#ifndef SOURCE_BROKER_TALK_H
+#define SOURCE_BROKER_TALK_H
 
 #include "base/buf.h"
 #include "transport/broker/wire.h"

@@ -10,8 +10,8 @@
  *     type                          a column
  *     header:event-type|=unknown    a member of the JSON headers, or else this text
  */
-#ifndef SOURCE_ADOPTION_H
-#define SOURCE_ADOPTION_H
+#ifndef SOURCE_TABLE_ADOPTION_H
+#define SOURCE_TABLE_ADOPTION_H
 
 #include "base/arena.h"
 

@@ -13,8 +13,8 @@
  * One mover at a time works a table (an advisory lock for the transaction), so that two do not bring
  * a stream out of order.  Anybody who may connect can take that lock, too; who keeps it is told by name.  Rows that
  * others have locked are left for the next look. */
-#ifndef SOURCE_TABLE_H
-#define SOURCE_TABLE_H
+#ifndef SOURCE_TABLE_TABLE_H
+#define SOURCE_TABLE_TABLE_H
 
 #include "source/bury.h"
 #include "source/source.h"

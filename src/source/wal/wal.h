@@ -9,8 +9,8 @@
  * is confirmed when it is stored in its box, in one transaction with the place in the log up to
  * which all are stored.  What happens to it then is the engine's affair, so the slot never waits for
  * a message that fails. */
-#ifndef SOURCE_WAL_H
-#define SOURCE_WAL_H
+#ifndef SOURCE_WAL_WAL_H
+#define SOURCE_WAL_WAL_H
 
 #include "base/arena.h"
 

@@ -3,8 +3,8 @@
  *   wal_wire.c   the protocol: bytes and events     wal_link.c   a replication connection
  *   wal_slot.c   publication and slot               wal_look.c   ... how they are doing
  *   wal_keep.c   letters on their way into boxes    wal.c        the loop */
-#ifndef SOURCE_WAL_INSIDE_H
-#define SOURCE_WAL_INSIDE_H
+#ifndef SOURCE_WAL_WAL_INSIDE_H
+#define SOURCE_WAL_WAL_INSIDE_H
 
 #include "source/bury.h"
 #include "source/source.h"

@@ -6,8 +6,8 @@
  * A frame is what the server sends in copy mode: a piece of the log, or a sign of life.  The piece
  * holds one event of pgoutput.  Events of a transaction come together, between BEGIN and COMMIT, in
  * the order of commits; what was rolled back never comes. */
-#ifndef SOURCE_WAL_WIRE_H
-#define SOURCE_WAL_WIRE_H
+#ifndef SOURCE_WAL_WAL_WIRE_H
+#define SOURCE_WAL_WAL_WIRE_H
 
 #include <postrider.h>
 

@@ -4,8 +4,8 @@
  *
  * A url "memory:" opens a store of its own; "memory:NAME" one that all who use the NAME in
  * this process share, and that lives as long as somebody has it open. */
-#ifndef STORE_MEMORY_H
-#define STORE_MEMORY_H
+#ifndef STORE_MEMORY_MEMORY_H
+#define STORE_MEMORY_MEMORY_H
 
 #include "base/buf.h"
 #include "store/store.h"

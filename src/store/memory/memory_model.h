@@ -11,8 +11,8 @@
  *
  * Changes are made in two steps: all memory is taken first, then nothing can fail.  So a
  * cycle or an operator's action lands whole or not at all. */
-#ifndef STORE_MEMORY_MODEL_H
-#define STORE_MEMORY_MODEL_H
+#ifndef STORE_MEMORY_MEMORY_MODEL_H
+#define STORE_MEMORY_MEMORY_MODEL_H
 
 #include <pthread.h>
 

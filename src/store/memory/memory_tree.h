@@ -1,7 +1,7 @@
 /* An ordered index: a treap of nodes that live inside the rows.  Its shape depends on the keys
  * only (priorities are hashes of them), so every run of a seed is the same. */
-#ifndef STORE_MEMORY_TREE_H
-#define STORE_MEMORY_TREE_H
+#ifndef STORE_MEMORY_MEMORY_TREE_H
+#define STORE_MEMORY_MEMORY_TREE_H
 
 #include <postrider.h>
 

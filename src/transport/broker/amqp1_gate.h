@@ -2,8 +2,8 @@
  *
  * Proton asserts where a frame comes too early, keeps sessions and links that nobody asked for, and follows values in values as
  * deep as they go.  So it gets whole frames only, which have passed here. */
-#ifndef TRANSPORT_AMQP1_GATE_H
-#define TRANSPORT_AMQP1_GATE_H
+#ifndef TRANSPORT_BROKER_AMQP1_GATE_H
+#define TRANSPORT_BROKER_AMQP1_GATE_H
 
 #include <sys/types.h>
 

@@ -1,6 +1,6 @@
 /* amqp1_message.h - a message in the encoding of AMQP 1.0, as the CloudEvents binding wants it. */
-#ifndef TRANSPORT_AMQP1_MESSAGE_H
-#define TRANSPORT_AMQP1_MESSAGE_H
+#ifndef TRANSPORT_BROKER_AMQP1_MESSAGE_H
+#define TRANSPORT_BROKER_AMQP1_MESSAGE_H
 
 #include "base/arena.h"
 #include "base/buf.h"

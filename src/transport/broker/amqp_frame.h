@@ -1,6 +1,6 @@
 /* amqp_frame.h - frames of AMQP 0-9-1, appended to a buffer; librabbitmq writes what stands in them. */
-#ifndef TRANSPORT_AMQP_FRAME_H
-#define TRANSPORT_AMQP_FRAME_H
+#ifndef TRANSPORT_BROKER_AMQP_FRAME_H
+#define TRANSPORT_BROKER_AMQP_FRAME_H
 
 #include <amqp.h>
 #include <amqp_framing.h>

@@ -1,6 +1,6 @@
 /* amqp_greeting.h - how a connection of AMQP 0-9-1 begins: who we are, and what we agree on. */
-#ifndef TRANSPORT_AMQP_GREETING_H
-#define TRANSPORT_AMQP_GREETING_H
+#ifndef TRANSPORT_BROKER_AMQP_GREETING_H
+#define TRANSPORT_BROKER_AMQP_GREETING_H
 
 #include "transport/broker/amqp_frame.h"
 #include "transport/broker/broker_url.h"

@@ -4,8 +4,8 @@
  *
  * Every part is percent-decoded, except that placeholders such as {type} stay for template.h.
  * Faults name what is wrong and never repeat the url: it may hold a password. */
-#ifndef TRANSPORT_BROKER_URL_H
-#define TRANSPORT_BROKER_URL_H
+#ifndef TRANSPORT_BROKER_BROKER_URL_H
+#define TRANSPORT_BROKER_BROKER_URL_H
 
 #include "base/arena.h"
 #include "transport/transport.h"

@@ -5,8 +5,8 @@
  *        ... look at inbox_bytes() from `used` on, until an answer is not whole ...
  *        inbox_drop(&in, used);
  *    } */
-#ifndef TRANSPORT_INBOX_H
-#define TRANSPORT_INBOX_H
+#ifndef TRANSPORT_BROKER_INBOX_H
+#define TRANSPORT_BROKER_INBOX_H
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* kafka_settings.h - from an endpoint's url to a configured librdkafka, and from its errors to our reasons. */
-#ifndef TRANSPORT_KAFKA_SETTINGS_H
-#define TRANSPORT_KAFKA_SETTINGS_H
+#ifndef TRANSPORT_BROKER_KAFKA_SETTINGS_H
+#define TRANSPORT_BROKER_KAFKA_SETTINGS_H
 
 #include <librdkafka/rdkafka.h>
 

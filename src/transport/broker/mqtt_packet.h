@@ -1,7 +1,7 @@
 /* mqtt_packet.h - packets of MQTT 5, as a client needs them that publishes, or that subscribes once: written to a buffer, and
  * read from bytes that nobody has checked yet. */
-#ifndef TRANSPORT_MQTT_PACKET_H
-#define TRANSPORT_MQTT_PACKET_H
+#ifndef TRANSPORT_BROKER_MQTT_PACKET_H
+#define TRANSPORT_BROKER_MQTT_PACKET_H
 
 #include <sys/types.h>
 

@@ -1,6 +1,6 @@
 /* mqtt_reason.h - the reason codes of MQTT 5, and ours. */
-#ifndef TRANSPORT_MQTT_REASON_H
-#define TRANSPORT_MQTT_REASON_H
+#ifndef TRANSPORT_BROKER_MQTT_REASON_H
+#define TRANSPORT_BROKER_MQTT_REASON_H
 
 #include "core/reason.h"
 

@@ -1,6 +1,6 @@
 /* nats_answer.h - one thing that a server of NATS says: a line, and for a message what follows it. */
-#ifndef TRANSPORT_NATS_ANSWER_H
-#define TRANSPORT_NATS_ANSWER_H
+#ifndef TRANSPORT_BROKER_NATS_ANSWER_H
+#define TRANSPORT_BROKER_NATS_ANSWER_H
 
 #include <sys/types.h>
 

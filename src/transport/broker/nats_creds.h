@@ -1,6 +1,6 @@
 /* nats_creds.h - a file of credentials: a JWT that says who we are, and the seed of a key that proves it. */
-#ifndef TRANSPORT_NATS_CREDS_H
-#define TRANSPORT_NATS_CREDS_H
+#ifndef TRANSPORT_BROKER_NATS_CREDS_H
+#define TRANSPORT_BROKER_NATS_CREDS_H
 
 #include "base/buf.h"
 

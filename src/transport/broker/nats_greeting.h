@@ -1,6 +1,6 @@
 /* nats_greeting.h - how a connection to NATS begins: the server's INFO, and our CONNECT. */
-#ifndef TRANSPORT_NATS_GREETING_H
-#define TRANSPORT_NATS_GREETING_H
+#ifndef TRANSPORT_BROKER_NATS_GREETING_H
+#define TRANSPORT_BROKER_NATS_GREETING_H
 
 #include "base/buf.h"
 #include "transport/broker/broker_url.h"

@@ -1,6 +1,6 @@
 /* nats_message.h - the headers of a message on NATS. */
-#ifndef TRANSPORT_NATS_MESSAGE_H
-#define TRANSPORT_NATS_MESSAGE_H
+#ifndef TRANSPORT_BROKER_NATS_MESSAGE_H
+#define TRANSPORT_BROKER_NATS_MESSAGE_H
 
 #include "base/arena.h"
 #include "base/buf.h"

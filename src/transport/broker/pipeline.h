@@ -9,8 +9,8 @@
  *   L2  A message of which not every byte was written does not arrive: it failed.  One that was written whole
  *       and not answered may have arrived: UNKNOWN.
  *   L3  A delivery that was given up at its deadline keeps its place: its answer may still come. */
-#ifndef TRANSPORT_PIPELINE_H
-#define TRANSPORT_PIPELINE_H
+#ifndef TRANSPORT_BROKER_PIPELINE_H
+#define TRANSPORT_BROKER_PIPELINE_H
 
 #include "base/buf.h"
 #include "transport/delivery.h"

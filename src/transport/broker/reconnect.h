@@ -1,7 +1,7 @@
 /* reconnect.h - when a transport may try to connect: at once after a connection that worked was lost,
  * then at most once a second, so that nobody is hammered who is coming back. */
-#ifndef TRANSPORT_RECONNECT_H
-#define TRANSPORT_RECONNECT_H
+#ifndef TRANSPORT_BROKER_RECONNECT_H
+#define TRANSPORT_BROKER_RECONNECT_H
 
 #include <postrider.h>
 

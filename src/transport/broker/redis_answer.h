@@ -1,7 +1,7 @@
 /* redis_answer.h - one answer of RESP, the protocol of Redis: a line or a string, which is all that AUTH, SELECT and
  * XADD are answered with. */
-#ifndef TRANSPORT_REDIS_ANSWER_H
-#define TRANSPORT_REDIS_ANSWER_H
+#ifndef TRANSPORT_BROKER_REDIS_ANSWER_H
+#define TRANSPORT_BROKER_REDIS_ANSWER_H
 
 #include <sys/types.h>
 

@@ -4,8 +4,8 @@
  *
  * What is the same for all of them is here: when to connect, to give up, to wait, to poll; what a protocol says on
  * its wire is behind session_ops. */
-#ifndef TRANSPORT_SESSION_H
-#define TRANSPORT_SESSION_H
+#ifndef TRANSPORT_BROKER_SESSION_H
+#define TRANSPORT_BROKER_SESSION_H
 
 #include "transport/broker/broker_url.h"
 #include "transport/broker/pipeline.h"

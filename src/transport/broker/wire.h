@@ -2,8 +2,8 @@
  *
  * The other side's certificate is always verified: against the system's authorities, or those in the file
  * that the endpoint's ca, or ca= in its url, names. */
-#ifndef TRANSPORT_WIRE_H
-#define TRANSPORT_WIRE_H
+#ifndef TRANSPORT_BROKER_WIRE_H
+#define TRANSPORT_BROKER_WIRE_H
 
 #include <sys/types.h>
 

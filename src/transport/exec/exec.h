@@ -6,8 +6,8 @@
  *   exec_child.c   a program that runs: its beginning, its end, and what it says
  *   exec_answer.c  exit code, signal or line -> result
  */
-#ifndef TRANSPORT_EXEC_H
-#define TRANSPORT_EXEC_H
+#ifndef TRANSPORT_EXEC_EXEC_H
+#define TRANSPORT_EXEC_EXEC_H
 
 #include <signal.h>
 #include <sys/types.h>

@@ -4,8 +4,8 @@
  * cloud metadata, the admin port next door, a printer.  So the address is judged, after it
  * was resolved, by whoever opens the socket.  Public addresses are fine, all others only
  * when the endpoint's allow_networks has them. */
-#ifndef TRANSPORT_NETGUARD_H
-#define TRANSPORT_NETGUARD_H
+#ifndef TRANSPORT_HTTP_EGRESS_FILTER_H
+#define TRANSPORT_HTTP_EGRESS_FILTER_H
 
 #include <sys/socket.h>
 

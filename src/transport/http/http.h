@@ -5,8 +5,8 @@
  *   http_request.c  message -> url, headers, body
  *   http_reply.c    what came back -> result
  */
-#ifndef TRANSPORT_HTTP_H
-#define TRANSPORT_HTTP_H
+#ifndef TRANSPORT_HTTP_HTTP_H
+#define TRANSPORT_HTTP_HTTP_H
 
 #include <curl/curl.h>
 

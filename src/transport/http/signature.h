@@ -3,8 +3,8 @@
  *   webhook-signature = "v1," base64(HMAC-SHA256(key, id "." timestamp "." body)), one for each key
  *
  * While keys are changed there are several: the receiver is content with one that it knows. */
-#ifndef TRANSPORT_SIGNATURE_H
-#define TRANSPORT_SIGNATURE_H
+#ifndef TRANSPORT_HTTP_SIGNATURE_H
+#define TRANSPORT_HTTP_SIGNATURE_H
 
 #include <openssl/evp.h>
 

@@ -22,8 +22,8 @@
  * Whatever uses the link next settles it first; except a batch that is told to go behind it (link_go_behind).
  *
  * Threads: one at a time. */
-#ifndef STORE_POSTGRES_LINK_H
-#define STORE_POSTGRES_LINK_H
+#ifndef STORE_POSTGRES_LINK_LINK_H
+#define STORE_POSTGRES_LINK_LINK_H
 
 #include <libpq-fe.h>
 

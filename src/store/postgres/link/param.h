@@ -2,8 +2,8 @@
  *
  * Times are Unix microseconds here and microseconds since 2000 on the wire; PR_NEVER is
  * infinity, and 0 is NULL. */
-#ifndef STORE_POSTGRES_PARAM_H
-#define STORE_POSTGRES_PARAM_H
+#ifndef STORE_POSTGRES_LINK_PARAM_H
+#define STORE_POSTGRES_LINK_PARAM_H
 
 #include <libpq-fe.h>
 
