@@ -50,7 +50,7 @@ void world_compare_breakers(struct world *w, struct instance *in, const struct c
     size_t count;
 
     if (!w->scenario->check || cycle->leave || (cycle->breaker_count == 0 && w->cycles % LOOK_EVERY != 0) ||
-        !engine_breakers_told(in->engine))
+        !engine_breakers_are_stored(in->engine))
         return;
     count = engine_breakers(in->engine, views, COMPARED_MAX);
     if (count > COMPARED_MAX)
@@ -59,7 +59,7 @@ void world_compare_breakers(struct world *w, struct instance *in, const struct c
     if (store_query(&w->store, &query, &arena, &reply, NULL) != PR_OK)
         w->broken = "the store cannot be asked";
     else if (!are_same(&reply, in, cycle, views, has_lanes ? count : 0))
-        world_note(w, (struct event){ .kind = EVENT_UNTOLD,
+        world_note(w, (struct event){ .kind = EVENT_UNREPORTED,
                                       .instance = (uint8_t)in->index,
                                       .session = in->session_number,
                                       .message = MESSAGE_NONE,

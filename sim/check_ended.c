@@ -34,31 +34,31 @@ void ended_by_person(struct checker *c, uint32_t message)
 }
 
 /* Without a hand-out the attempts before it are told, which operators may have set back. */
-static bool is_told(const struct shadow_end *end, const struct event *e)
+static bool is_reported(const struct shadow_end *end, const struct event *e)
 {
-    return !end->told && (int)end->as == e->what && (end->attempt == 0 || end->attempt == e->number);
+    return !end->reported && (int)end->as == e->what && (end->attempt == 0 || end->attempt == e->number);
 }
 
-static void check_told(struct checker *c, const struct event *e)
+static void check_reported(struct checker *c, const struct event *e)
 {
     struct shadow_end *end = c->messages[e->message].ends;
-    while (end != NULL && !is_told(end, e))
+    while (end != NULL && !is_reported(end, e))
         end = end->next;
     if (end == NULL)
         breach_set(c, "I28", "the ledger says that m%u was %s at attempt %d, and it was not", e->message,
                    as_words(e->what), e->number);
     else
-        end->told = true;
+        end->reported = true;
 }
 
 void check_ended(struct checker *c, const struct event *e)
 {
     if (e->message != MESSAGE_NONE) {
-        check_told(c, e);
+        check_reported(c, e);
         return;
     }
     for (uint32_t i = 0; i < c->message_count; i++) /* all of it was told */
         for (const struct shadow_end *end = c->messages[i].ends; end != NULL; end = end->next)
-            if (!end->told)
+            if (!end->reported)
                 breach_set(c, "I28", "m%u was %s, and the ledger does not say so", i, as_words((int)end->as));
 }

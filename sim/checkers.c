@@ -365,7 +365,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_ADMIN_END: on_admin_end(c, e); break;
     case EVENT_CLOCK: on_clock(c, e); break;
     case EVENT_WINDOW: on_window(c, e); break;
-    case EVENT_UNTOLD:
+    case EVENT_UNREPORTED:
         breach_set(c, "I29", "%d breakers are stored that are not as the %lld in the engine", e->number,
                    (long long)e->value);
         break;

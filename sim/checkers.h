@@ -109,7 +109,7 @@ struct shadow_end {
     struct shadow_end *next;
     enum ended_as as;
     int attempt; /* 0: it was not handed out */
-    bool told;
+    bool reported;
 };
 
 struct shadow_message {

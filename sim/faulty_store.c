@@ -143,7 +143,7 @@ static void witness_pauses(struct world *w, const struct cycle *cycle, const str
 static int16_t told_lost(pr_slice story)
 {
     int lines, lost = story_count_lost(story, &lines);
-    return (int16_t)STORY_TOLD(lines, lost);
+    return (int16_t)STORY_KEPT(lines, lost);
 }
 
 static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle, size_t count)

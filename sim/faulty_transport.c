@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 
-struct flight {
+struct faulty_send {
     struct instance *in;
     uint64_t life;
     const struct delivery *delivery; /* the engine's, until the answer */
@@ -117,7 +117,8 @@ static void draw_fate(struct world *w, const struct parcel *p, const struct deli
 
 /* ---- The way ------------------------------------------------------------------------------- */
 
-static void flight_note(struct world *w, const struct flight *f, enum event_kind kind, uint16_t what, uint64_t extra)
+static void faulty_send_note(struct world *w, const struct faulty_send *f, enum event_kind kind, uint16_t what,
+                             uint64_t extra)
 {
     world_note(w, (struct event){ .kind = (uint8_t)kind,
                                   .instance = (uint8_t)f->in->index,
@@ -140,9 +141,9 @@ static struct send_effect *make_effect(const struct parcel *effect)
     return block;
 }
 
-static void flight_answer(struct world *w, void *arg)
+static void faulty_send_answer(struct world *w, void *arg)
 {
-    struct flight *f = arg;
+    struct faulty_send *f = arg;
     f->answered = true;
     f->in->taken[f->endpoint]--;
     struct delivery_result result = { .token = f->token,
@@ -181,9 +182,9 @@ static void flight_answer(struct world *w, void *arg)
     instance_wake(f->in, w->mono_us);
 }
 
-static void flight_arrive(struct world *w, void *arg)
+static void faulty_send_arrive(struct world *w, void *arg)
 {
-    struct flight *f = arg;
+    struct faulty_send *f = arg;
     bool alive = f->in->life == f->life;
     if (!alive && f->fate.arrive_us > 0 && random_chance(&w->dice[DIE_ARRIVALS], 0.5))
         return; /* it was not on the wire yet */
@@ -191,35 +192,35 @@ static void flight_arrive(struct world *w, void *arg)
     uint64_t digest = alive && !f->answered ? message_digest(f->delivery->message) : f->digest;
     f->parcel->arrivals++;
     w->arrivals++;
-    flight_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
+    faulty_send_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
     if (f->fate.twice) {
-        flight_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
+        faulty_send_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
         f->parcel->arrivals++;
     }
 }
 
-static void flight_crash(struct world *w, void *arg)
+static void faulty_send_crash(struct world *w, void *arg)
 {
-    struct flight *f = arg;
+    struct faulty_send *f = arg;
     f->parcel->crashes++;
     instance_crash(w, f->in);
 }
 
-static void flight_start(struct world *w, void *arg)
+static void faulty_send_start(struct world *w, void *arg)
 {
-    struct flight *f = arg;
+    struct faulty_send *f = arg;
     const struct delivery *d = f->delivery;
     int64_t now_us = instance_now(f->in), left_us = d->deadline_us - now_us;
 
     if (now_us > d->start_before_us || f->in->stopping || f->recalls != f->in->recalls[f->endpoint]) {
         f->fate = (struct fate){ .outcome = SEND_RETURNED };
-        flight_answer(w, f);
+        faulty_send_answer(w, f);
         return;
     }
     if (left_us <= 0) { /* it waited too long in the transport: it was never sent */
         fail_with(&f->fate, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, false);
-        flight_note(w, f, EVENT_START, (uint16_t)f->endpoint, message_digest(d->message));
-        flight_answer(w, f);
+        faulty_send_note(w, f, EVENT_START, (uint16_t)f->endpoint, message_digest(d->message));
+        faulty_send_answer(w, f);
         return;
     }
     if (f->fate.answer_us > left_us) { /* the transport gives up: nobody knows whether it arrived */
@@ -230,17 +231,17 @@ static void flight_start(struct world *w, void *arg)
     f->digest = message_digest(d->message);
     f->parcel->starts++;
     w->starts++;
-    flight_note(w, f, EVENT_START, (uint16_t)f->endpoint, f->digest);
+    faulty_send_note(w, f, EVENT_START, (uint16_t)f->endpoint, f->digest);
     if (f->fate.crash)
-        world_at(w, w->mono_us + random_between(&w->dice[DIE_POISON], 0, 1000), flight_crash, f, f->in);
+        world_at(w, w->mono_us + random_between(&w->dice[DIE_POISON], 0, 1000), faulty_send_crash, f, f->in);
     if (f->fate.arrives)
-        world_at(w, w->mono_us + f->fate.arrive_us, flight_arrive, f, NULL);
-    world_at(w, w->mono_us + f->fate.answer_us, flight_answer, f, f->in);
+        world_at(w, w->mono_us + f->fate.arrive_us, faulty_send_arrive, f, NULL);
+    world_at(w, w->mono_us + f->fate.answer_us, faulty_send_answer, f, f->in);
 }
 
 void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoint, const struct delivery *d)
 {
-    struct flight *f = arena_zalloc(&w->arena, sizeof(*f));
+    struct faulty_send *f = arena_zalloc(&w->arena, sizeof(*f));
     ASSERT(f != NULL);
     struct parcel *p = world_find(w, d->message->id);
     if (p == NULL) {
@@ -248,20 +249,20 @@ void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoin
         return;
     }
     in->taken[endpoint]++;
-    *f = (struct flight){ .in = in,
-                          .life = in->life,
-                          .delivery = d,
-                          .token = d->token,
-                          .parcel = p,
-                          .endpoint = endpoint,
-                          .destination = world_destination(w, d->message->destination),
-                          .number = d->attempt,
-                          .session = in->session_number,
-                          .taken_us = w->mono_us,
-                          .recalls = in->recalls[endpoint] };
+    *f = (struct faulty_send){ .in = in,
+                               .life = in->life,
+                               .delivery = d,
+                               .token = d->token,
+                               .parcel = p,
+                               .endpoint = endpoint,
+                               .destination = world_destination(w, d->message->destination),
+                               .number = d->attempt,
+                               .session = in->session_number,
+                               .taken_us = w->mono_us,
+                               .recalls = in->recalls[endpoint] };
     draw_fate(w, p, d, endpoint, &f->fate);
     if (f->fate.start_us > 0)
-        world_at(w, w->mono_us + f->fate.start_us, flight_start, f, in);
+        world_at(w, w->mono_us + f->fate.start_us, faulty_send_start, f, in);
     else
-        flight_start(w, f);
+        faulty_send_start(w, f);
 }

@@ -48,7 +48,7 @@
     X(OUTAGE, "an endpoint went down or came up")           /* up,     -,        -     */                              \
     X(HEAL, "from here on no faults")                       /*                         */                              \
     X(WINDOW, "an engine holds more than ever before")      /* -,      count,    bytes, extra: streams + heads */      \
-    X(UNTOLD, "the stored breakers are not its own")        /* -,      stored,   its own */                            \
+    X(UNREPORTED, "the stored breakers are not its own")    /* -,      stored,   its own */                            \
     X(UNDRAINED, "it should be gone by now")                /* state                   */                              \
     X(EFFECT, "an effect came to the store")                /* kind, expected, count; destination: key */              \
     X(KEPT, "what effects have left in the store")          /* kind, -, how many; destination: key */                  \
@@ -76,7 +76,7 @@ enum event_kind {
 };
 
 /* `answer` of EVENT_READ: the lines of a story, and how many of them tell of a hand-out without an outcome. */
-#define STORY_TOLD(lines, lost) ((lines) << 8 | (lost))
+#define STORY_KEPT(lines, lost) ((lines) << 8 | (lost))
 
 struct event {
     int64_t at_us;   /* monotonic */

@@ -54,13 +54,13 @@ struct shown {
     const struct listed *row;
 };
 
-struct view {
+struct operator_view {
     struct arena arena;
     struct shown **first; /* of each message */
 };
 
 /* In the order in which a question for the id would find them: the box, dead letters, done. */
-static void view_init(struct world *w, pr_slice stream, struct view *v)
+static void view_init(struct world *w, pr_slice stream, struct operator_view *v)
 {
     const struct query queries[] = {
         { .kind = QUERY_MESSAGES, .filter = { .state = STATE_DONE, .stream = stream, .limit = SHOWN_MAX } },
@@ -86,7 +86,7 @@ static void view_init(struct world *w, pr_slice stream, struct view *v)
     }
 }
 
-static void view_show(struct world *w, const struct view *v, const struct parcel *p)
+static void view_show(struct world *w, const struct operator_view *v, const struct parcel *p)
 {
     for (const struct shown *one = v->first[p->index]; one != NULL; one = one->next)
         note_seen(w, p, one->row);
@@ -95,7 +95,7 @@ static void view_show(struct world *w, const struct view *v, const struct parcel
 
 void world_show_all(struct world *w)
 {
-    struct view v;
+    struct operator_view v;
     view_init(w, (pr_slice){ NULL, 0 }, &v);
     for (uint32_t i = 0; i < w->parcel_count; i++) {
         if (!w->parcels[i]->stored)
@@ -137,7 +137,7 @@ enum share { SHARE_ALL, SHARE_ODD, SHARE_EVEN };
 /* The messages of a stream: all of them, or every other one. */
 static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream, enum share share)
 {
-    struct view v;
+    struct operator_view v;
     size_t count = 0, met = 0;
     struct arena arena;
     struct admin admin = { .kind = kind,

@@ -105,18 +105,18 @@ static void outage(struct world *w, struct random *r)
 }
 
 struct plague {
-    void (*strike)(struct world *w, struct random *r);
+    void (*cause)(struct world *w, struct random *r);
     int64_t every_us;
     enum die die;
 };
 
-static void strike(struct world *w, void *arg)
+static void cause(struct world *w, void *arg)
 {
     struct plague *p = arg;
     if (w->healed)
         return;
-    p->strike(w, &w->dice[p->die]);
-    world_at(w, w->mono_us + wait_us(&w->dice[p->die], p->every_us), strike, p, NULL);
+    p->cause(w, &w->dice[p->die]);
+    world_at(w, w->mono_us + wait_us(&w->dice[p->die], p->every_us), cause, p, NULL);
 }
 
 void faults_begin(struct world *w)
@@ -133,7 +133,7 @@ void faults_begin(struct world *w)
     ASSERT(kept != NULL);
     for (size_t i = 0; i < ARRAY_LENGTH(plagues); i++)
         if (kept[i].every_us > 0)
-            world_at(w, w->mono_us + wait_us(&w->dice[kept[i].die], kept[i].every_us), strike, &kept[i], NULL);
+            world_at(w, w->mono_us + wait_us(&w->dice[kept[i].die], kept[i].every_us), cause, &kept[i], NULL);
     supervise(w, NULL);
 }
 

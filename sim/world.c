@@ -46,13 +46,13 @@ void world_note(struct world *w, struct event event)
 
 void world_at(struct world *w, int64_t at_us, world_fn fn, void *arg, struct instance *owner)
 {
-    struct happening *h = w->free_happenings;
+    struct sim_event *h = w->free_happenings;
     if (h != NULL)
         w->free_happenings = h->next_free;
     else
         h = arena_alloc(&w->arena, sizeof(*h));
     ASSERT(h != NULL);
-    *h = (struct happening){ .fn = fn, .arg = arg, .owner = owner, .life = owner != NULL ? owner->life : 0 };
+    *h = (struct sim_event){ .fn = fn, .arg = arg, .owner = owner, .life = owner != NULL ? owner->life : 0 };
     int rc = heap_insert(&w->calendar, &h->node, max64(at_us, w->mono_us));
     ASSERT(rc == PR_OK);
 }
@@ -62,7 +62,7 @@ bool world_next(struct world *w, int64_t until_us)
     struct heap_node *node = heap_min(&w->calendar);
     if (node == NULL || node->key > until_us || w->broken != NULL)
         return false;
-    struct happening *h = HEAP_ENTRY(node, struct happening, node);
+    struct sim_event *h = HEAP_ENTRY(node, struct sim_event, node);
     heap_remove(&w->calendar, node);
     w->mono_us = node->key;
     w->happened++;

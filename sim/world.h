@@ -36,13 +36,13 @@ typedef void (*world_fn)(struct world *w, void *arg);
 
 /* Something that will happen.  When it has an owner it happens to that start of that instance:
  * it waits while the instance is frozen, and never comes when it died. */
-struct happening {
+struct sim_event {
     struct heap_node node;
     world_fn fn;
     void *arg;
     struct instance *owner;
     uint64_t life;
-    struct happening *next_free;
+    struct sim_event *next_free;
 };
 
 enum instance_state { INSTANCE_DOWN, INSTANCE_UP };
@@ -132,7 +132,7 @@ struct world {
     int64_t wall_offset_us; /* jumps */
     struct clock clock;
     struct heap calendar;
-    struct happening *free_happenings;
+    struct sim_event *free_happenings;
     uint64_t happened;
 
     struct store store;

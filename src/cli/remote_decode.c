@@ -11,13 +11,13 @@
 
 #include <jansson.h>
 
-struct decoder {
+struct reply_decoder {
     struct arena *arena;
     int64_t now_us;
     struct query_reply *reply;
 };
 
-static pr_slice text_of(const struct decoder *d, const json_t *object, const char *key)
+static pr_slice text_of(const struct reply_decoder *d, const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     pr_slice text = { json_string_value(value), json_string_length(value) };
@@ -46,7 +46,7 @@ static int64_t time_of(const json_t *object, const char *key, int64_t otherwise)
 }
 
 /* JSON inside a message, as the store keeps it. */
-static pr_slice json_in(const struct decoder *d, const json_t *object, const char *key)
+static pr_slice json_in(const struct reply_decoder *d, const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     char *text = value != NULL ? json_dumps(value, JSON_COMPACT) : NULL;
@@ -62,7 +62,7 @@ static pr_slice json_in(const struct decoder *d, const json_t *object, const cha
 
 /* ---- Rows ---- */
 
-static void add_breaker(struct decoder *d, const json_t *o, size_t max)
+static void add_breaker(struct reply_decoder *d, const json_t *o, size_t max)
 {
     if (!json_is_object(o) || d->reply->breaker_count == max)
         return;
@@ -71,7 +71,7 @@ static void add_breaker(struct decoder *d, const json_t *o, size_t max)
     reply_parse(o, REPLY_BREAKER, d->arena, b);
 }
 
-static void decode_box(struct decoder *d, const json_t *o, void *row)
+static void decode_box(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct box_counts *b = row;
     double age = json_number_value(json_object_get(o, "oldest_age_seconds"));
@@ -80,7 +80,7 @@ static void decode_box(struct decoder *d, const json_t *o, void *row)
     b->oldest_us = age > 0 && age < 1e9 ? d->now_us - (int64_t)(age * 1e6) : 0;
 }
 
-static void decode_endpoint(struct decoder *d, const json_t *o, void *row)
+static void decode_endpoint(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct endpoint_state *e = row;
     const char *state = json_string_value(json_object_get(o, "state"));
@@ -94,12 +94,12 @@ static void decode_endpoint(struct decoder *d, const json_t *o, void *row)
     e->why = paused ? text_of(d, o, "why") : (pr_slice){ NULL, 0 };
 }
 
-static void decode_instance(struct decoder *d, const json_t *o, void *row)
+static void decode_instance(struct reply_decoder *d, const json_t *o, void *row)
 {
     reply_parse(o, REPLY_INSTANCE, d->arena, row);
 }
 
-static void decode_group(struct decoder *d, const json_t *o, void *row)
+static void decode_group(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct dead_group *g = row;
     bool exact = !json_is_false(json_object_get(o, "count_exact"));
@@ -110,7 +110,7 @@ static void decode_group(struct decoder *d, const json_t *o, void *row)
     g->count += !exact && g->count == COUNT_EXACT_MAX; /* then it says that there are more */
 }
 
-static void decode_stream(struct decoder *d, const json_t *o, void *row)
+static void decode_stream(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct stream_info *s = row;
 
@@ -119,7 +119,7 @@ static void decode_stream(struct decoder *d, const json_t *o, void *row)
         s->due_us = PR_NEVER; /* nothing goes on by itself */
 }
 
-static void decode_message(struct decoder *d, const json_t *o, void *row)
+static void decode_message(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct listed *l = row;
 
@@ -136,7 +136,7 @@ static void decode_message(struct decoder *d, const json_t *o, void *row)
 }
 
 /* What the ledger told of it. */
-static void decode_end(struct decoder *d, const json_t *o, struct listed *l)
+static void decode_end(struct reply_decoder *d, const json_t *o, struct listed *l)
 {
     pr_slice by = text_of(d, o, "by");
 
@@ -151,7 +151,7 @@ static void decode_end(struct decoder *d, const json_t *o, struct listed *l)
 }
 
 /* One for each endpoint that it goes to, with what it waits for. */
-static void decode_delivery(struct decoder *d, const json_t *o, void *row)
+static void decode_delivery(struct reply_decoder *d, const json_t *o, void *row)
 {
     size_t count = (size_t)((struct listed *)row - d->reply->listed) + 1;
 
@@ -163,9 +163,9 @@ static void decode_delivery(struct decoder *d, const json_t *o, void *row)
 /* ---- The whole ---- */
 
 /* A list of an answer: its name, and where it goes in the reply. */
-struct shape {
+struct list_shape {
     const char *list;
-    void (*decode)(struct decoder *d, const json_t *object, void *row);
+    void (*decode)(struct reply_decoder *d, const json_t *object, void *row);
     size_t size, rows, count;
 };
 #define SHAPE(list, decode, type, rows, count)                                                                         \
@@ -174,7 +174,7 @@ struct shape {
     }
 #define LISTED(list, decode) SHAPE(list, decode, listed, listed, listed_count)
 
-static const struct shape shapes[] = {
+static const struct list_shape shapes[] = {
     [QUERY_MESSAGES] = LISTED("messages", decode_message),
     [QUERY_DEAD] = LISTED("messages", decode_message),
     [QUERY_ID] = LISTED("deliveries", decode_delivery),
@@ -186,7 +186,7 @@ static const struct shape shapes[] = {
 };
 
 /* Zeroed rows for what was asked for; NULL: no memory. */
-static char *make_rows(struct decoder *d, const struct shape *shape, size_t count)
+static char *make_rows(struct reply_decoder *d, const struct list_shape *shape, size_t count)
 {
     struct query_reply *r = d->reply;
     char *rows = arena_alloc_array(d->arena, count, shape->size);
@@ -202,7 +202,7 @@ static char *make_rows(struct decoder *d, const struct shape *shape, size_t coun
 }
 
 /* Those of all endpoints, behind each other. */
-static bool decode_breakers(struct decoder *d, const json_t *endpoints)
+static bool decode_breakers(struct reply_decoder *d, const json_t *endpoints)
 {
     const json_t *endpoint, *breaker;
     size_t i, k, count = 0;
@@ -224,8 +224,8 @@ int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, st
                                  .cut = json_is_true(json_object_get(answer, "cut")),
                                  .looked = count_of(answer, "looked_at"),
                                  .ended_from_us = time_of(answer, "searched_from", 0) };
-    struct decoder d = { arena, now_us, &reply };
-    const struct shape *shape = &shapes[kind];
+    struct reply_decoder d = { arena, now_us, &reply };
+    const struct list_shape *shape = &shapes[kind];
     const json_t *list = json_object_get(answer, shape->list), *row;
     size_t i;
 

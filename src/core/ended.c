@@ -70,7 +70,7 @@ struct ended *ended_of_cycle(const struct cycle *c, const int *answers, struct a
 
 /* ---- Grouping ------------------------------------------------------------------------------------ */
 
-struct grouping {
+struct ended_grouping {
     struct arena *arena;
     struct ended_entry *entries;
     size_t count, capacity; /* few, as a rule: the list grows */
@@ -86,7 +86,7 @@ static bool is_of(const struct ended_entry *entry, const struct ended *e, int64_
 
 #define NO_ENTRY SIZE_MAX
 
-static bool entries_grow(struct grouping *g)
+static bool entries_grow(struct ended_grouping *g)
 {
     size_t capacity = g->capacity > 0 ? 2 * g->capacity : 8;
     struct ended_entry *entries = arena_alloc_array(g->arena, capacity, sizeof(entries[0]));
@@ -100,7 +100,7 @@ static bool entries_grow(struct grouping *g)
 }
 
 /* The entry of e; nearly always that of its predecessor.  NO_ENTRY: no memory. */
-static size_t entry_find(struct grouping *g, const struct ended *e, size_t predecessor)
+static size_t entry_find(struct ended_grouping *g, const struct ended *e, size_t predecessor)
 {
     const int64_t bucket = ended_bucket(e->id);
     if (g->count > 0 && is_of(&g->entries[predecessor], e, bucket))
@@ -120,7 +120,7 @@ static size_t entry_find(struct grouping *g, const struct ended *e, size_t prede
 
 struct ended_entry *ended_group(const struct ended *list, size_t count, struct arena *arena, size_t *ret_count)
 {
-    struct grouping g = { .arena = arena, .room = 16 };
+    struct ended_grouping g = { .arena = arena, .room = 16 };
     while (g.room < 2 * count)
         g.room *= 2;
     g.table = arena_alloc_array(arena, g.room, sizeof(g.table[0]));

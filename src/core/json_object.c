@@ -7,19 +7,19 @@
 
 #define JSON_NESTING_MAX 64 /* headers that are deeper are somebody's mistake; of others somebody else may judge */
 
-struct cursor {
+struct json_cursor {
     const char *at, *end;
 };
 
-static bool skip_value(struct cursor *c, int depth);
+static bool skip_value(struct json_cursor *c, int depth);
 
-static void skip_space(struct cursor *c)
+static void skip_space(struct json_cursor *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
         c->at++;
 }
 
-static bool skip_char(struct cursor *c, char wanted)
+static bool skip_char(struct json_cursor *c, char wanted)
 {
     if (c->at == c->end || *c->at != wanted)
         return false;
@@ -27,7 +27,7 @@ static bool skip_char(struct cursor *c, char wanted)
     return true;
 }
 
-static bool skip_hex4(struct cursor *c)
+static bool skip_hex4(struct json_cursor *c)
 {
     if (c->end - c->at < 4)
         return false;
@@ -38,7 +38,7 @@ static bool skip_hex4(struct cursor *c)
     return true;
 }
 
-static bool skip_string(struct cursor *c)
+static bool skip_string(struct json_cursor *c)
 {
     if (!skip_char(c, '"'))
         return false;
@@ -59,7 +59,7 @@ static bool skip_string(struct cursor *c)
     return false;
 }
 
-static size_t skip_digits(struct cursor *c)
+static size_t skip_digits(struct json_cursor *c)
 {
     const char *from = c->at;
     while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
@@ -67,7 +67,7 @@ static size_t skip_digits(struct cursor *c)
     return (size_t)(c->at - from);
 }
 
-static bool skip_number(struct cursor *c)
+static bool skip_number(struct json_cursor *c)
 {
     skip_char(c, '-');
     bool zero = c->at < c->end && *c->at == '0';
@@ -85,7 +85,7 @@ static bool skip_number(struct cursor *c)
     return true;
 }
 
-static bool skip_word(struct cursor *c, const char *word)
+static bool skip_word(struct json_cursor *c, const char *word)
 {
     size_t size = strlen(word);
     if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
@@ -95,7 +95,7 @@ static bool skip_word(struct cursor *c, const char *word)
 }
 
 /* An object or an array: the members of an object have a name in front. */
-static bool skip_members(struct cursor *c, int depth, char close, bool named)
+static bool skip_members(struct json_cursor *c, int depth, char close, bool named)
 {
     c->at++;
     skip_space(c);
@@ -119,7 +119,7 @@ static bool skip_members(struct cursor *c, int depth, char close, bool named)
     }
 }
 
-static bool skip_value(struct cursor *c, int depth)
+static bool skip_value(struct json_cursor *c, int depth)
 {
     bool ok;
 
@@ -143,7 +143,7 @@ static bool skip_value(struct cursor *c, int depth)
 
 bool slice_is_json(pr_slice text)
 {
-    struct cursor c = { text.data, text.data + text.size };
+    struct json_cursor c = { text.data, text.data + text.size };
     return skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
 }
 
@@ -151,14 +151,14 @@ bool slice_is_json_object(pr_slice text)
 {
     if (text.size == 0 || (text.size == 2 && memcmp(text.data, "{}", 2) == 0))
         return true;
-    struct cursor c = { text.data, text.data + text.size };
+    struct json_cursor c = { text.data, text.data + text.size };
     skip_space(&c);
     return c.at < c.end && *c.at == '{' && slice_is_json(text);
 }
 
 /* ---- Members ---------------------------------------------------------------------------------- */
 
-static pr_slice cut_value(struct cursor *c)
+static pr_slice cut_value(struct json_cursor *c)
 {
     skip_space(c);
     const char *from = c->at, *to;
@@ -173,7 +173,7 @@ int json_object_walk(pr_slice text, json_member member, void *arg)
 {
     if (text.size == 0 || !slice_is_json_object(text))
         return PR_EINVAL;
-    struct cursor c = { text.data, text.data + text.size };
+    struct json_cursor c = { text.data, text.data + text.size };
     int rc = PR_OK;
     skip_space(&c);
     c.at++;

@@ -29,7 +29,7 @@ enum field_kind {
 #define AT(member) offsetof(struct pr_message, member)
 
 /*    plain             CloudEvents       kind                        NULL: not in this form */
-static const struct field {
+static const struct letter_field {
     const char *plain, *cloud;
     enum field_kind kind;
     size_t offset;
@@ -104,7 +104,7 @@ static int read_base64(struct letter *l, pr_slice key, pr_slice value)
     return rc;
 }
 
-static int read_field(struct letter *l, const struct field *f, pr_slice key, pr_slice value)
+static int read_field(struct letter *l, const struct letter_field *f, pr_slice key, pr_slice value)
 {
     char *place = (char *)l->m + f->offset;
     pr_slice version;

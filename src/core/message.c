@@ -15,7 +15,7 @@
     X(headers, PR_HEADERS_MAX, false)                                                                                  \
     X(payload, PR_PAYLOAD_MAX, false)
 
-static const struct field {
+static const struct message_field {
     const char *name;
     size_t offset, max;
     bool text;
@@ -30,7 +30,7 @@ static const struct field {
     /* clang-format on */
 };
 
-static const pr_slice *field_get(const struct pr_message *m, const struct field *f)
+static const pr_slice *field_get(const struct pr_message *m, const struct message_field *f)
 {
     return (const pr_slice *)(const void *)((const char *)m + f->offset);
 }

@@ -263,7 +263,7 @@ void engine_forget(struct engine *e)
     orphans_forget(e);
     pauses_drop(e);
     reports_anew(e);
-    evidence_untold(e);
+    evidence_store_again(e);
     effects_free(e->plan.effects);
     effects_free(e->plan.planned_effects);
     e->plan.effects = e->plan.planned_effects = NULL;

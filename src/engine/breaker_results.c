@@ -152,21 +152,21 @@ void breakers_returned(struct engine *e, struct endpoint *ep, const struct item 
     limits_unlock(ep->limits);
 }
 
-void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us)
+void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *result, int64_t now_us)
 {
-    struct endpoint_breaker *type = breakers_are_per_type(ep) ? endpoint_breaker_get(e, ep, news->type) : NULL;
-    struct failure f = { .reason = news->reason, .retry_after_us = news->retry_after_us };
-    bool of_type = news->failed > 0 && breakers_are_per_type(ep) && news->fault != FAULT_ENDPOINT, opened;
+    struct endpoint_breaker *type = breakers_are_per_type(ep) ? endpoint_breaker_get(e, ep, result->type) : NULL;
+    struct failure f = { .reason = result->reason, .retry_after_us = result->retry_after_us };
+    bool of_type = result->failed > 0 && breakers_are_per_type(ep) && result->fault != FAULT_ENDPOINT, opened;
 
     limits_lock(ep->limits);
-    if (news->failed > 0 && !of_type)
-        (void)whole_failed(e, ep, type, &f, news->message, news->weight, now_us, &opened);
+    if (result->failed > 0 && !of_type)
+        (void)whole_failed(e, ep, type, &f, result->message, result->weight, now_us, &opened);
     else
-        shared_succeeded(e, &ep->gate, news->message, now_us);
+        shared_succeeded(e, &ep->gate, result->message, now_us);
     if (of_type && type != NULL)
-        (void)shared_failed(e, type, &f, news->message, news->weight, now_us, &opened);
-    else if (news->failed == 0 && type != NULL)
-        shared_succeeded(e, type, news->message, now_us);
+        (void)shared_failed(e, type, &f, result->message, result->weight, now_us, &opened);
+    else if (result->failed == 0 && type != NULL)
+        shared_succeeded(e, type, result->message, now_us);
     limits_unlock(ep->limits);
     if (type != NULL)
         endpoint_breaker_release(type);

@@ -2,7 +2,7 @@
  *
  * Endpoints take turns, and so do the streams of an endpoint.  Messages that were in flight
  * when an instance died are suspects: nobody knows which of them did it, so they go out in
- * shrinking company until the guilty one stands alone. */
+ * ever smaller groups until the guilty one stands alone. */
 #include "engine/internal.h"
 
 #define PACE_AHEAD 2                       /* cycles: one may take longer than the last */
@@ -239,25 +239,25 @@ static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us
     }
 }
 
-/* Take the candidate out of its queue, and announce it or judge it.  0: went on; 1: it must wait
- * for the company to shrink, and so must everybody behind it. */
-static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
+/* Take the candidate out of its queue, and announce it or judge it.  False: it must wait
+ * until other suspects have finished, and so must everybody behind it. */
+static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
 {
     struct stream *s = item->stream;
     bool unsendable = is_unsendable(e, item, now_us);
 
     if (item->outdated) {
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
-        return 0;
+        return true;
     }
     if (!unsendable && !(limits_suspect_may_enter(e->limits, suspicion(&item->m)) &&
                          suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);
-        return 1;
+        return false;
     }
     if (!unsendable && !breakers_start(e, ep, item, now_us)) {
         limits_suspect_leave(e->limits, suspicion(&item->m)); /* another engine was quicker */
-        return 0;
+        return true;
     }
     ep->loose_next = s != NULL;
     item->number = item->m.attempts + 1;
@@ -268,10 +268,10 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
     }
     if (unsendable) {
         judge_unsendable(e, item, now_us);
-        return 0;
+        return true;
     }
     item_move(e, item, PLACE_CHOSEN);
-    return 0;
+    return true;
 }
 
 void choose(struct engine *e, int64_t now_us)
@@ -286,7 +286,7 @@ void choose(struct engine *e, int64_t now_us)
         if (item == NULL) {
             idle++;
         } else {
-            if (choose_one(e, ep, item, now_us) != 0)
+            if (!choose_one(e, ep, item, now_us))
                 return; /* stay with this endpoint: the suspect is the first to go */
             idle = 0;
             chosen++;

@@ -151,7 +151,7 @@ struct engine_inline_result {
     int64_t retry_after_us;
 };
 enum breaker_weight failure_weight(const struct policy *policy, const struct failure *f);
-void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *news);
+void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *result);
 
 /* When to call engine_plan or engine_take again, with nothing else happening. */
 int64_t engine_next_us(struct engine *e, int64_t now_us);
@@ -196,7 +196,7 @@ struct breaker_view {
 };
 size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t max);
 /* Has the store been told of all changes of breakers (or is it being told)? */
-bool engine_breakers_told(const struct engine *e);
+bool engine_breakers_are_stored(const struct engine *e);
 uint64_t engine_lanes(const struct engine *e);
 /* The instance as it is known to the store now (a new one after each lost lease). */
 pr_id engine_instance(const struct engine *e);

@@ -11,15 +11,15 @@
 #include "engine/internal.h"
 
 #define EVIDENCE_TYPES_MAX 1024 /* of one endpoint */
-#define EVIDENCE_TELL_US PR_MINUTES(1)
+#define EVIDENCE_STORED_US PR_MINUTES(1)
 #define EVIDENCE_QUESTIONS_MAX 64 /* in one cycle; who is not asked about is tried once more */
-#define EVIDENCE_TOLD_MAX 256     /* in one cycle; others are told with their next message */
+#define EVIDENCE_STORED_MAX 256   /* in one cycle; others are told with their next message */
 
 struct proof {
     struct map_node node; /* endpoint->proofs */
     pr_slice type;        /* its bytes are behind the struct; empty: of all types without one */
     int64_t delivered_us; /* store time; 0: not that we know */
-    int64_t told_us;      /* our time, when the store was told of it; 0: never */
+    int64_t stored_us;    /* our time, when the store was told of it; 0: never */
     bool asked;           /* in the cycle being made */
     bool heard;           /* delivered by somebody else of this process, and the store was not told of it */
 };
@@ -94,9 +94,9 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
         p->delivered_us = e->plan.repeated_from_us != 0 ? e->plan.repeated_from_us : store_now(e, now_us);
 }
 
-static bool was_told_lately(const struct proof *p, int64_t now_us)
+static bool was_stored_lately(const struct proof *p, int64_t now_us)
 {
-    return p->told_us != 0 && now_us - p->told_us < EVIDENCE_TELL_US;
+    return p->stored_us != 0 && now_us - p->stored_us < EVIDENCE_STORED_US;
 }
 
 /* true: the store should be told at once, as it keeps the time when it is. */
@@ -107,7 +107,7 @@ bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t n
     if (p == NULL)
         return false;
     p->delivered_us = max64(p->delivered_us, at_us);
-    if (was_told_lately(p, now_us))
+    if (was_stored_lately(p, now_us))
         return false;
     p->heard = ep->heard_evidence = true;
     return true;
@@ -122,7 +122,7 @@ static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, 
 
 /* What is told in one cycle. */
 struct telling {
-    struct evidence *list; /* EVIDENCE_TOLD_MAX; NULL: none yet */
+    struct evidence *list; /* EVIDENCE_STORED_MAX; NULL: none yet */
     size_t count;
 };
 
@@ -130,10 +130,10 @@ struct telling {
 static bool tell_proof(struct engine *e, const struct endpoint *ep, struct proof *p, struct telling *t, int64_t now_us)
 {
     if (t->list == NULL)
-        t->list = arena_alloc(&e->plan.arena, EVIDENCE_TOLD_MAX * sizeof(t->list[0]));
-    if (t->list == NULL || t->count == EVIDENCE_TOLD_MAX)
+        t->list = arena_alloc(&e->plan.arena, EVIDENCE_STORED_MAX * sizeof(t->list[0]));
+    if (t->list == NULL || t->count == EVIDENCE_STORED_MAX)
         return false;
-    p->told_us = now_us;
+    p->stored_us = now_us;
     p->heard = false;
     t->list[t->count++] = evidence_of(e, ep, p);
     return true;
@@ -162,7 +162,7 @@ static void plan_telling(struct engine *e, int64_t now_us)
         bool done = item->verdict.kind == VERDICT_COMPLETE && blames_by_evidence(item->endpoint);
         struct proof *p = done ? proof_get(item->endpoint, item->m.type) : NULL;
 
-        if (p != NULL && !was_told_lately(p, now_us) && !tell_proof(e, item->endpoint, p, &t, now_us))
+        if (p != NULL && !was_stored_lately(p, now_us) && !tell_proof(e, item->endpoint, p, &t, now_us))
             break;
     }
     for (size_t i = 0; i < e->endpoint_count; i++)
@@ -219,13 +219,13 @@ void evidence_absorb(struct engine *e, const struct cycle_reply *r)
 }
 
 /* What the lost cycles told may not have arrived. */
-void evidence_untold(struct engine *e)
+void evidence_store_again(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++)
         map_foreach(node, &e->endpoints[i].proofs) {
             struct proof *p = MAP_ENTRY(node, struct proof, node);
 
             p->asked = false;
-            p->told_us = 0;
+            p->stored_us = 0;
         }
 }

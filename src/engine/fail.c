@@ -75,8 +75,8 @@ void item_add_effects(struct engine *e, struct item *item, struct send_effect *e
     effects_append(item->place == PLACE_JUDGED ? &item->effects : &e->plan.effects, effects);
 }
 
-static void do_beside(struct engine *e, struct item *item, const struct failure_case *c, struct consequences *follows,
-                      int64_t now_us)
+static void do_side_actions(struct engine *e, struct item *item, const struct failure_case *c,
+                            struct consequences *follows, int64_t now_us)
 {
     for (size_t i = 0; i < follows->pause_count; i++)
         endpoint_pause(e, item->endpoint, follows->pauses[i].for_us, follows->pauses[i].by, c->failure.error, now_us);
@@ -93,7 +93,7 @@ static void follow(struct engine *e, struct item *item, const struct failure_cas
         put_back(e, item);
     else
         judge(e, item, &v, step_name(follows->decision.step), failure_next_us(c, follows), now_us);
-    do_beside(e, item, c, follows, now_us);
+    do_side_actions(e, item, c, follows, now_us);
 }
 
 /* What is counted plainly ends by its count, so one message alone opens no breaker.  Otherwise only what is the
@@ -161,5 +161,5 @@ void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t 
 
     c.failure.error = error;
     poison_decide(&c, &follows);
-    do_beside(e, item, &c, &follows, now_us);
+    do_side_actions(e, item, &c, &follows, now_us);
 }

@@ -23,5 +23,5 @@ void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct 
     if (n->asked)
         breakers_heard(e, ep, n, now_us);
     bool at_once = n->asked && n->sent > 0 && evidence_heard(ep, n->type, n->at_us, now_us);
-    e->plan.inline_results_at_us = min64(e->plan.inline_results_at_us, at_once ? now_us : now_us + NEWS_US);
+    e->plan.inline_results_at_us = min64(e->plan.inline_results_at_us, at_once ? now_us : now_us + INLINE_RESULTS_US);
 }

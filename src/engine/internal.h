@@ -5,7 +5,7 @@
  *   gap.c             gaps: rows that were met and are not in memory, and reading them again
  *   route.c           where a row goes
  *   receipt.c         what was announced to the store before it was sent
- *   choose.c          which rows go out next, and in what company
+ *   choose.c          which rows go out next, and how many at once
  *   limits.c          what all engines of a process may do together: rates, concurrency, breakers, the window
  *   breakers.c        the breakers of an endpoint: who waits for them
  *   breaker_results.c ... and what they are asked and learn
@@ -49,7 +49,7 @@
 #define OPENING_ROWS 1000      /* heads and held keys per cycle */
 #define RETRY_MIN_US PR_MILLISECONDS(5) /* after a store fault: from here, doubled, */
 #define RETRY_MAX_US PR_SECONDS(1)      /* ... to here */
-#define NEWS_US PR_SECONDS(1)           /* what others sent is stored within this time */
+#define INLINE_RESULTS_US PR_SECONDS(1) /* what others sent is stored within this time */
 #define SWEEP_ROW_US 100                /* a due pass that dropped n rows is not repeated for n of these */
 
 /* Where an item is.  Each has its list; item_move() is the only one that writes it. */
@@ -93,7 +93,7 @@ struct item {
     struct item **children;      /* SPLIT: owned array, child i for destination i, NULL: not kept */
     pr_slice *destinations, *holders;
     size_t child_count;
-    int *answer; /* the worker's; borrowed until the verdict is committed */
+    int *answer;                            /* the worker's; borrowed until the verdict is committed */
     void (*settled)(void *arg, int answer); /* see struct delivery_result; NULL: nobody is to be told */
     void *settled_arg;
 };
@@ -299,7 +299,7 @@ struct window {
     struct list receipts;
     size_t receipt_count;
     size_t next_endpoint; /* round robin */
-    bool suspect_waits;   /* a suspect of ours waits for the company to shrink */
+    bool suspect_waits;   /* a suspect of ours waits for others to finish */
 };
 
 /* What of the store was read, and what is to be read next: the fresh scan, the due pass, streams that wake up, gaps and
@@ -385,10 +385,11 @@ struct item *item_find_row(const struct engine *e, uint64_t row,
 int item_set_row(struct engine *e, struct item *item, uint64_t row);
 struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: stale */
 uint64_t item_token(const struct item *item);
-void item_wait(struct engine *e, struct item *item, bool at_back);   /* into its stream or the loose ones */
+void item_wait(struct engine *e, struct item *item, bool at_back); /* into its stream or the loose ones */
 void item_return(struct engine *e, struct item *item, bool at_back);
-void item_tell(struct item *item, int answer); /* whoever said how it ended, if anybody wants to know */ /* hand back, uncounted */
-void item_return_unsent(struct engine *e, struct item *item);        /* it was out, and nothing of it was sent */
+void item_tell(struct item *item, int answer);
+    /* whoever said how it ended, if anybody wants to know */ /* hand back, uncounted */
+void item_return_unsent(struct engine *e, struct item *item); /* it was out, and nothing of it was sent */
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep,
                         int64_t now_us);     /* paused, or its breaker is open */
 size_t window_limit(const struct engine *e); /* rows that it may hold now */
@@ -493,7 +494,7 @@ struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item 
                                          enum fault fault); /* who counts such a failure */
 void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
 void breakers_returned(struct engine *e, struct endpoint *ep, const struct item *item);
-void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us);
+void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *result, int64_t now_us);
 int64_t breakers_next_us(const struct endpoint *ep);
 enum breaker_state breakers_state(const struct endpoint *ep);
 void endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep, struct shared_breaker *shared);
@@ -530,7 +531,7 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
 bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us);
 void evidence_plan(struct engine *e, int64_t now_us);
 void evidence_absorb(struct engine *e, const struct cycle_reply *r);
-void evidence_untold(struct engine *e);
+void evidence_store_again(struct engine *e);
 void evidence_fini(struct endpoint *ep);
 
 /* pause.c */

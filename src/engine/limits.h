@@ -92,7 +92,7 @@ struct limits {
     struct endpoint_limits *endpoints;
     size_t endpoint_room;
     struct suspect_limit suspects;
-    _Atomic bool suspects_wait; /* somebody was refused for its company */
+    _Atomic bool suspects_wait; /* somebody was refused: too many are out */
     struct list members;
     /* The window: each engine has its least for itself, and what is over it comes from the rest. */
     size_t least_count, least_bytes;

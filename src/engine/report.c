@@ -181,7 +181,7 @@ size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t 
     return count;
 }
 
-bool engine_breakers_told(const struct engine *e)
+bool engine_breakers_are_stored(const struct engine *e)
 {
     return list_is_empty(&e->plan.reports);
 }

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/util.h"
 
-/* A snapshot that several lanes share: usually all of them read in the same round. */
-struct kept {
+/* A snapshot that several lanes share: usually all of them read by the same one. */
+struct kept_snapshot {
     unsigned refs;
     struct snapshot s;
     uint64_t xip[];
@@ -17,10 +17,10 @@ struct kept {
 struct scan_lane {
     bool started;
     int64_t position;
-    int64_t floor;      /* as of saved; may be above position while there is a backlog */
-    struct kept *saved; /* NULL: nothing was read yet */
+    int64_t floor;               /* as of saved; may be above position while there is a backlog */
+    struct kept_snapshot *saved; /* NULL: nothing was read yet */
     struct {
-        struct kept *upto; /* NULL: no late pass is cut */
+        struct kept_snapshot *upto; /* NULL: no late pass is cut */
         int64_t cursor;
         int64_t floor;
     } pass;
@@ -33,10 +33,10 @@ struct aside {
 
 struct scan {
     struct scan_limits limits;
-    struct kept *now; /* of this round; NULL: there was none */
+    struct kept_snapshot *now; /* the latest; NULL: there was none */
     int64_t last;
-    int64_t floor;          /* as of now */
-    struct kept *candidate; /* becomes the floor when those that ran in it have ended */
+    int64_t floor;                   /* as of now */
+    struct kept_snapshot *candidate; /* becomes the floor when those that ran in it have ended */
     int64_t candidate_last;
     struct scan_lane lanes[LANE_COUNT];
     size_t aside_count;
@@ -65,9 +65,9 @@ bool scan_visible(const struct snapshot *snapshot, uint64_t xid)
     return xid < snapshot->xmax && !xid_is_among(snapshot->xip, snapshot->xip_count, xid);
 }
 
-static struct kept *kept_new(const struct snapshot *snapshot)
+static struct kept_snapshot *kept_new(const struct snapshot *snapshot)
 {
-    struct kept *kept = calloc(1, sizeof(*kept) + snapshot->xip_count * sizeof(kept->xip[0]));
+    struct kept_snapshot *kept = calloc(1, sizeof(*kept) + snapshot->xip_count * sizeof(kept->xip[0]));
     if (kept == NULL)
         return NULL;
     kept->refs = 1;
@@ -79,7 +79,7 @@ static struct kept *kept_new(const struct snapshot *snapshot)
 }
 
 /* Point *place at kept (or nothing), and drop what it held. */
-static void kept_set(struct kept **place, struct kept *kept)
+static void kept_set(struct kept_snapshot **place, struct kept_snapshot *kept)
 {
     if (kept != NULL)
         kept->refs++;
@@ -186,7 +186,7 @@ static bool scan_set_aside(struct scan *scan, size_t waited_for)
 }
 
 /* S2: the candidate's last value becomes the floor when nobody is waited for; then this
- * round is the next candidate, and may be the floor at once. */
+ * snapshot is the next candidate, and may be the floor at once. */
 static void scan_raise_floor(struct scan *scan)
 {
     while (scan->candidate != NULL) {
@@ -195,8 +195,8 @@ static void scan_raise_floor(struct scan *scan)
         if (waited_for > 0 && !(is_long && scan_set_aside(scan, waited_for)))
             return;
         scan->floor = scan->candidate_last;
-        bool was_this_round = scan->candidate == scan->now;
-        kept_set(&scan->candidate, was_this_round ? NULL : scan->now);
+        bool was_this_snapshot = scan->candidate == scan->now;
+        kept_set(&scan->candidate, was_this_snapshot ? NULL : scan->now);
         scan->candidate_last = scan->last;
     }
 }
@@ -223,10 +223,10 @@ bool scan_goes_back(const struct scan *scan, int64_t last, const struct snapshot
     return last < scan->last || (scan->now != NULL && snapshot->xmax < scan->now->s.xmax);
 }
 
-int scan_round(struct scan *scan, int64_t last, const struct snapshot *snapshot)
+int scan_snapshot(struct scan *scan, int64_t last, const struct snapshot *snapshot)
 {
     ASSERT(last >= 0);
-    struct kept *now = kept_new(snapshot);
+    struct kept_snapshot *now = kept_new(snapshot);
     if (now == NULL)
         return PR_ENOMEM;
     if (scan_goes_back(scan, last, snapshot))
@@ -247,7 +247,7 @@ int scan_round(struct scan *scan, int64_t last, const struct snapshot *snapshot)
 
 /* Has anything that ran in the old snapshot ended?  Else nothing can have appeared at or
  * below the position (S3). */
-static bool scan_has_ended_since(const struct scan *scan, const struct kept *old)
+static bool scan_has_ended_since(const struct scan *scan, const struct kept_snapshot *old)
 {
     for (size_t i = 0; i < old->s.xip_count; i++)
         if (scan_visible(&scan->now->s, old->xip[i]))
@@ -257,7 +257,7 @@ static bool scan_has_ended_since(const struct scan *scan, const struct kept *old
 
 /* From where to look for late rows: from the floor, or deeper when somebody who was set aside
  * has ended since (S4). */
-static int64_t scan_late_from(const struct scan *scan, int64_t floor, const struct kept *seen)
+static int64_t scan_late_from(const struct scan *scan, int64_t floor, const struct kept_snapshot *seen)
 {
     for (size_t i = 0; i < scan->aside_count; i++) {
         uint64_t xid = scan->aside[i].xid;
@@ -271,7 +271,7 @@ size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret
 {
     ASSERT(scan_is_started(scan, lane) && scan->now != NULL);
     const struct scan_lane *l = &scan->lanes[lane];
-    const struct kept *seen = l->saved;
+    const struct kept_snapshot *seen = l->saved;
     int64_t floor = l->floor;
     size_t count = 0;
 
@@ -297,7 +297,7 @@ size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret
 }
 
 /* All up to the position was read as of this snapshot (S3). */
-static void lane_save(struct scan_lane *l, struct kept *upto, int64_t floor)
+static void lane_save(struct scan_lane *l, struct kept_snapshot *upto, int64_t floor)
 {
     kept_set(&l->saved, upto);
     l->floor = floor;

@@ -4,7 +4,7 @@
  * Waiting for the slowest open transaction loses nothing, and stops everything.  This module
  * does neither.  It is pure: the store feeds it what it saw, and is told what to read.
  *
- *     each round:    read the sequence's last value, THEN take a snapshot;  scan_round()
+ *     each snapshot: read the sequence's last value, THEN take a snapshot;  scan_snapshot()
  *     each lane:     scan_ranges() says what to read, in this order, up to any limit;
  *                    scan_done() says how far it came
  *
@@ -65,7 +65,7 @@ enum scan_range_kind {
 
 /* Rows with from <= seq < to, in seq order, visible in upto and not visible in unseen.  A
  * statement that runs in a later snapshot than upto must leave out what upto cannot see.
- * The snapshots are borrowed until the next scan_round() or scan_done(). */
+ * The snapshots are borrowed until the next scan_snapshot() or scan_done(). */
 struct scan_range {
     enum scan_range_kind kind;
     int64_t from, to;
@@ -88,21 +88,28 @@ void scan_stop(struct scan *scan, unsigned lane);  /* also when it does not run 
 bool scan_is_started(const struct scan *scan, unsigned lane);
 void scan_forget(struct scan *scan); /* the server is another one (S5) */
 
-/* A new round: last was read before snapshot was taken; last is 0 or more.  The snapshot is
+/* A new snapshot: last was read before snapshot was taken; last is 0 or more.  The snapshot is
  * copied.  Fault PR_ENOMEM: nothing changed. */
-PR_MUST_CHECK int scan_round(struct scan *scan, int64_t last, const struct snapshot *snapshot);
+PR_MUST_CHECK int scan_snapshot(struct scan *scan, int64_t last, const struct snapshot *snapshot);
 
-/* Is the server another one than in the last round (S5)?  Then the round begins with scan_forget(). */
+/* Is the server another one than at the last snapshot (S5)?  Then the snapshot begins with scan_forget(). */
 bool scan_goes_back(const struct scan *scan, int64_t last, const struct snapshot *snapshot);
 
 /* What to read next in a started lane: 1 to SCAN_RANGES_MAX ranges, to be read in order.
- * There must have been a round. */
+ * There must have been a snapshot. */
 size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret[SCAN_RANGES_MAX]);
 
-/* What became of them, in the same round: `whole` ranges were read to their ends; of the one
+/* What became of them, of the same snapshot: `whole` ranges were read to their ends; of the one
  * behind them (of the last, when all were) last_seq was the last row taken, SCAN_BEGIN: none.
  * To be called when the rows are in good hands: until then the same is asked for again. */
 void scan_done(struct scan *scan, unsigned lane, size_t whole, int64_t last_seq);
+
+/* What a store keeps for scan_done() until the reply has surely arrived. */
+struct scan_pending {
+    bool set;
+    size_t whole;
+    int64_t last_seq;
+};
 
 /* At or below it all was read, and nothing new can appear (S2, S3); of those that were set aside (S4)
  * some may. */

@@ -1,9 +1,9 @@
-/* Company: who may be out at the same time.
+/* Suspect limit: who may be out at the same time.
  *
  * When a process dies, every message that was out is a suspect, and nobody knows which one did
- * it.  Suspects go out in shrinking company: 64 at once with two unexplained hand-outs, 8 with
+ * it.  Suspects go out together in shrinking numbers: 64 at once with two unexplained hand-outs, 8 with
  * three, alone with four.  So the guilty one reaches its limit alone, and its innocent
- * neighbours finish.  A process can have an engine for each box; all of them share one company,
+ * neighbours finish.  A process can have an engine for each box; all of them share one limit,
  * since they share one death. */
 #ifndef ENGINE_SUSPECT_LIMIT_H
 #define ENGINE_SUSPECT_LIMIT_H
@@ -16,7 +16,7 @@
 
 struct suspect_limit {
     _Atomic uint64_t out;     /* how many are out, and how many of them at levels 2, 3 and 4 */
-    _Atomic unsigned waiting; /* engines with a suspect that waits for the company to shrink */
+    _Atomic unsigned waiting; /* engines with a suspect that waits for others to finish */
 };
 
 /* One more goes out; false: not now. */

@@ -29,7 +29,7 @@
 
 #define ANSWER_PENDING (-1000) /* the engine has the verdict, the store not yet */
 
-struct claim {
+struct worker_claim {
     struct map_node node; /* by number */
     uint64_t number;      /* the caller's name for it */
     uint64_t token;       /* the engine's name for it; the message is the engine's, too */
@@ -65,25 +65,25 @@ static uint64_t number_hash(uint64_t number)
     return number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static struct claim *claim_find(const struct pr_worker *w, uint64_t number)
+static struct worker_claim *claim_find(const struct pr_worker *w, uint64_t number)
 {
     for (struct map_node *n = map_first(&w->claims, number_hash(number)); n != NULL; n = map_next_same(n)) {
-        struct claim *c = MAP_ENTRY(n, struct claim, node);
+        struct worker_claim *c = MAP_ENTRY(n, struct worker_claim, node);
         if (c->number == number)
             return c;
     }
     return NULL;
 }
 
-static void claim_free(struct pr_worker *w, struct claim *c)
+static void claim_free(struct pr_worker *w, struct worker_claim *c)
 {
     map_remove(&w->claims, &c->node);
     free(c);
 }
 
-static struct claim *claim_new(struct pr_worker *w, uint64_t token)
+static struct worker_claim *claim_new(struct pr_worker *w, uint64_t token)
 {
-    struct claim *c = calloc(1, sizeof *c);
+    struct worker_claim *c = calloc(1, sizeof *c);
     if (c == NULL)
         return NULL;
     c->number = w->first + w->issued;
@@ -110,7 +110,7 @@ static void hand_back(struct pr_worker *w, uint64_t token)
 static void claims_hand_back(struct pr_worker *w)
 {
     map_foreach(node, &w->claims) {
-        struct claim *c = MAP_ENTRY(node, struct claim, node);
+        struct worker_claim *c = MAP_ENTRY(node, struct worker_claim, node);
         if (!c->judged)
             hand_back(w, c->token);
         c->judged = true;
@@ -120,7 +120,7 @@ static void claims_hand_back(struct pr_worker *w)
 static void claims_forget(struct pr_worker *w)
 {
     map_foreach(node, &w->claims)
-        claim_free(w, MAP_ENTRY(node, struct claim, node));
+        claim_free(w, MAP_ENTRY(node, struct worker_claim, node));
 }
 
 /* ---- Open and close ------------------------------------------------------------------------- */
@@ -222,14 +222,16 @@ PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_wor
     return PR_OK;
 }
 
-/* One cycle, when the engine wants one now.  1: made; 0: nothing to do; or a fault. */
+enum worker_step { WORKER_IDLE = 0, WORKER_MADE_CYCLE = 1 };
+
+/* One cycle, when the engine wants one now; or a fault. */
 static int worker_step(struct pr_worker *w, struct pr_error *reterr)
 {
     const struct cycle *cycle;
     const struct cycle_reply *reply;
     int64_t asked = now_us();
     if (!engine_plan(w->engine, asked, w->changed, &cycle))
-        return 0;
+        return WORKER_IDLE;
     int rc = store_cycle(&w->session, cycle, &reply, reterr);
     if (rc < 0) {
         engine_cycle_failed(w->engine, now_us(), rc);
@@ -238,7 +240,7 @@ static int worker_step(struct pr_worker *w, struct pr_error *reterr)
     }
     w->changed = false;
     engine_absorb(w->engine, asked, now_us(), reply);
-    return 1;
+    return WORKER_MADE_CYCLE;
 }
 
 static void worker_leave(struct pr_worker *w)
@@ -292,7 +294,7 @@ static int check_verdict(const struct pr_verdict *v, size_t index, struct pr_err
 /* The engine keeps the verdict, and writes the answer when it is committed. */
 static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct pr_error *reterr)
 {
-    struct claim *c = claim_find(w, verdict->claim);
+    struct worker_claim *c = claim_find(w, verdict->claim);
     if (c == NULL || c->judged) /* not ours any more; or said before, in a call that failed */
         return PR_OK;
     struct pr_verdict v = *verdict;
@@ -319,7 +321,7 @@ static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct p
 static bool is_answered(const struct pr_worker *w, const struct pr_verdict *verdicts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct claim *c = claim_find(w, verdicts[i].claim);
+        const struct worker_claim *c = claim_find(w, verdicts[i].claim);
         if (c != NULL && c->judged && c->answer == ANSWER_PENDING)
             return false;
     }
@@ -330,7 +332,7 @@ static bool is_answered(const struct pr_worker *w, const struct pr_verdict *verd
 static void answer(struct pr_worker *w, const struct pr_verdict *verdicts, size_t count, int *answers)
 {
     for (size_t i = 0; i < count; i++) {
-        struct claim *c = claim_find(w, verdicts[i].claim);
+        struct worker_claim *c = claim_find(w, verdicts[i].claim);
         if (answers != NULL)
             answers[i] = c != NULL ? c->answer : was_handed_out(w, verdicts[i].claim) ? PR_STALE : PR_UNKNOWN;
         if (c != NULL)
@@ -344,7 +346,7 @@ static size_t take(struct pr_worker *w, struct pr_claimed *ret_claimed, size_t m
     size_t got = 0, count;
     while ((count = engine_take(w->engine, now_us(), 0, list, min_size(max - got, WORKER_TAKE_MAX))) > 0) {
         for (size_t i = 0; i < count; i++) {
-            const struct claim *c = claim_new(w, list[i]->token);
+            const struct worker_claim *c = claim_new(w, list[i]->token);
             if (c == NULL) {
                 hand_back(w, list[i]->token);
                 continue;
@@ -359,7 +361,7 @@ static size_t take(struct pr_worker *w, struct pr_claimed *ret_claimed, size_t m
 static void untake(struct pr_worker *w, const struct pr_claimed *claimed, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct claim *c = claim_find(w, claimed[i].claim);
+        struct worker_claim *c = claim_find(w, claimed[i].claim);
         hand_back(w, c->token);
         claim_free(w, c);
     }
@@ -373,7 +375,7 @@ static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t v
     bool answered;
     int rc;
     map_foreach(node, &w->claims)
-        open += !MAP_ENTRY(node, struct claim, node)->judged;
+        open += !MAP_ENTRY(node, struct worker_claim, node)->judged;
     /* The engine announces no more to the store than the caller can have, so that nothing
      * counts as handed out that was not. */
     w->endpoint.concurrency = (unsigned)min_size(max_size(open + max, 1), WORKER_WINDOW);
@@ -382,9 +384,9 @@ static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t v
         if (rc >= 0 && got < max)
             got += take(w, ret_claimed + got, max - got);
         answered = is_answered(w, verdicts, verdict_count);
-    } while (rc > 0 && (got < max || !answered));
+    } while (rc == WORKER_MADE_CYCLE && (got < max || !answered));
 
-    if (rc == 0 && !answered)
+    if (rc == WORKER_IDLE && !answered)
         rc = error_set(reterr, PR_EBUSY,
                        "the store did not accept the previous verdicts; call again with the same ones");
     if (rc < 0)
@@ -432,6 +434,6 @@ PR_API void pr_worker_wait(struct pr_worker *worker, int64_t timeout_us)
         return;
     int64_t now = now_us();
     int64_t left_us = min64(timeout_us, time_sub(engine_next_us(worker->engine, now), now));
-    if (left_us > 0 && store_wait(&worker->session, -1, left_us) > 0)
+    if (left_us > 0 && store_wait(&worker->session, -1, left_us) == WAIT_LOOK_AGAIN)
         worker->changed = true;
 }

@@ -183,9 +183,9 @@ static bool is_failing_lately(const struct endpoint_state *e, int64_t now_us)
     return e->failed_in_row >= ENDPOINT_FAILING_MIN && now_us - e->last_failed_us < FAILING_LATELY_US;
 }
 
-struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e)
+struct endpoint_standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e)
 {
-    struct standing s = { .state = "ok" };
+    struct endpoint_standing s = { .state = "ok" };
     size_t count = 0;
 
     for (size_t i = 0; i < reply->breaker_count; i++) {
@@ -207,12 +207,12 @@ struct standing endpoint_standing(const struct query_reply *reply, const struct 
     return s;
 }
 
-static bool is_paused(const struct standing *s)
+static bool is_paused(const struct endpoint_standing *s)
 {
     return s->state[0] == 'p';
 }
 
-const char *standing_why(struct arena *arena, const struct standing *s, const struct endpoint_state *e)
+const char *standing_why(struct arena *arena, const struct endpoint_standing *s, const struct endpoint_state *e)
 {
     pr_slice text = { "", 0 };
 
@@ -233,7 +233,7 @@ const char *standing_why(struct arena *arena, const struct standing *s, const st
 void standing_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
                    const struct endpoint_state *e)
 {
-    struct standing s = endpoint_standing(reply, e);
+    struct endpoint_standing s = endpoint_standing(reply, e);
 
     json_key(w, "state");
     json_cstr(w, s.state);
@@ -258,7 +258,7 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
 
 /* ---- Checks ---- */
 
-static void check_breaker(struct checks *checks, const struct standing *s, const struct endpoint_state *e,
+static void check_breaker(struct checks *checks, const struct endpoint_standing *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
     const char *next = !is_open(s->breaker, now_us) ? "the next message is a probe"
@@ -276,7 +276,7 @@ static void check_breaker(struct checks *checks, const struct standing *s, const
         standing_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
-static void check_failing(struct checks *checks, const struct standing *s, const struct endpoint_state *e,
+static void check_failing(struct checks *checks, const struct endpoint_standing *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
     checks_warn(
@@ -292,7 +292,7 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
 
     for (size_t i = 0; i < reply->endpoint_count; i++) {
         const struct endpoint_state *e = &reply->endpoints[i];
-        struct standing s = endpoint_standing(reply, e);
+        struct endpoint_standing s = endpoint_standing(reply, e);
 
         if (is_paused(&s))
             checks_add(checks, "paused", CHECK_WARN, "%.*s: paused by %.*s%s%.300s. To send again: postrider resume %s",

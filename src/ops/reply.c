@@ -194,7 +194,7 @@ static const struct member dead_members[] = {
     /* clang-format on */
 };
 
-static const struct shape {
+static const struct reply_members {
     const struct member *members;
     size_t count;
 } shapes[] = {

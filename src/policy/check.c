@@ -25,7 +25,7 @@ const char *finding_kind_name(enum finding_kind kind)
 
 /* ---- Points ------------------------------------------------------------------------------------ */
 
-struct values {
+struct point_values {
     int64_t list[VALUES_MAX];
     size_t count;
 };
@@ -37,7 +37,7 @@ struct point {
     const struct matcher *texts[MATCH_FAILURES + 1]; /* what the rule in question asks of each text */
 };
 
-static void values_add(struct values *v, int64_t value, int64_t min, int64_t max)
+static void values_add(struct point_values *v, int64_t value, int64_t min, int64_t max)
 {
     if (value < min || value > max)
         return;
@@ -49,7 +49,8 @@ static void values_add(struct values *v, int64_t value, int64_t min, int64_t max
 }
 
 /* One value on each side of every end of a range of this kind. */
-static void values_collect(struct values *v, const struct matcher *m, enum matcher_kind kind, int64_t min, int64_t max)
+static void values_collect(struct point_values *v, const struct matcher *m, enum matcher_kind kind, int64_t min,
+                           int64_t max)
 {
     if (m->kind == kind) {
         values_add(v, m->min, min, max);
@@ -178,7 +179,7 @@ static void try_point(const struct chain *c, size_t index, const struct point *p
     v->taker = by;
 }
 
-static void try_values(const struct chain *c, size_t index, struct point *p, const struct values v[3],
+static void try_values(const struct chain *c, size_t index, struct point *p, const struct point_values v[3],
                        struct verdict_on_rule *ret)
 {
     for (size_t i = 0; i < v[0].count; i++) {
@@ -201,7 +202,7 @@ static void try_rule(const struct chain *c, size_t index, struct verdict_on_rule
 #undef X
     };
     struct point p = { .endpoint = c->endpoint };
-    struct values v[3] = { 0 };
+    struct point_values v[3] = { 0 };
 
     values_add(&v[0], 1, 1, INT_MAX);
     values_add(&v[0], FAILURES_MANY, 1, INT_MAX);

@@ -107,7 +107,7 @@ static void add_pause(struct consequences *ret, int64_t for_us, pr_slice by)
     ret->pauses[ret->pause_count++].by = by;
 }
 
-static void add_beside(const struct failure_case *c, const struct rule_step *s, struct consequences *ret)
+static void add_side_action(const struct failure_case *c, const struct rule_step *s, struct consequences *ret)
 {
     pr_slice rule = ret->decision.rule;
 
@@ -149,9 +149,9 @@ void failure_decide(const struct failure_case *c, struct consequences *ret)
     }
     move_dead(c, ret);
     for (size_t i = 0; i < called.asked_count; i++)
-        add_beside(c, called.asked[i], ret);
+        add_side_action(c, called.asked[i], ret);
     if (d->by != NULL)
-        add_beside(c, d->by, ret);
+        add_side_action(c, d->by, ret);
     effects_append(&ret->effects, called.effects);
 }
 
@@ -160,7 +160,7 @@ void poison_decide(const struct failure_case *c, struct consequences *ret)
     *ret = (struct consequences){ 0 };
     policy_decide(c->policy, &c->failure, c->draw, &ret->decision);
     if (ret->decision.by != NULL)
-        add_beside(c, ret->decision.by, ret);
+        add_side_action(c, ret->decision.by, ret);
 }
 
 /* ---- The verdict -------------------------------------------------------------------------------------- */

@@ -137,13 +137,13 @@ static void fail_now(struct delivery_result *ret, int reason, const char *text)
     *ret = (struct delivery_result){ .outcome = SEND_FAILED, .reason = reason, .error = strdup(text), .unsent = true };
 }
 
-static void tell(const struct inline_send *e, struct engine_inline_result news)
+static void tell(const struct inline_send *e, struct engine_inline_result result)
 {
-    news.endpoint = (unsigned)e->endpoint;
-    news.type = e->m.type;
-    news.at_us = store_time(e->in->options.store);
-    news.message = hash_bytes(0, &e->m.id, sizeof e->m.id) | 1;
-    e->in->options.tell(e->in->options.tell_arg, e->box, &news);
+    result.endpoint = (unsigned)e->endpoint;
+    result.type = e->m.type;
+    result.at_us = store_time(e->in->options.store);
+    result.message = hash_bytes(0, &e->m.id, sizeof e->m.id) | 1;
+    e->in->options.tell(e->in->options.tell_arg, e->box, &result);
 }
 
 static void carry(struct inline_transport *lane, const struct endpoint_config *config, const struct delivery *delivery,
@@ -300,7 +300,7 @@ static void pause_endpoint(struct inline_send *e, int64_t for_us, pr_slice by, p
                  LOG_STR("error", error.text));
 }
 
-static void do_beside(struct inline_send *e, struct inline_failure *f)
+static void do_side_actions(struct inline_send *e, struct inline_failure *f)
 {
     for (size_t i = 0; i < f->follows.pause_count; i++)
         pause_endpoint(e, f->follows.pauses[i].for_us, f->follows.pauses[i].by, f->of.failure.error);
@@ -371,7 +371,7 @@ static int run_failed(struct inline_send *e, const struct delivery_result *resul
     drop_made(e);
     decide(e, result, &f);
     tell_failure(e, &f);
-    do_beside(e, &f);
+    do_side_actions(e, &f);
     if (f.verdict.kind != VERDICT_RETURN) /* that puts it back, uncounted */
         note_failure(e, &f);
     *ret_again =

@@ -23,7 +23,7 @@ struct inliner_options { /* everything is borrowed until free */
     bool (*is_closed)(void *arg, size_t endpoint);
     void *is_closed_arg;
     /* What became of a send, for the breaker and the stored totals. */
-    void (*tell)(void *arg, pr_slice box, const struct engine_inline_result *news);
+    void (*tell)(void *arg, pr_slice box, const struct engine_inline_result *result);
     void *tell_arg;
 };
 

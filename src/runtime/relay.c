@@ -148,12 +148,12 @@ static bool endpoint_is_closed(void *arg, size_t endpoint)
     return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
 }
 
-static void tell_box_loop(void *arg, pr_slice box, const struct engine_inline_result *news)
+static void tell_box_loop(void *arg, pr_slice box, const struct engine_inline_result *result)
 {
     struct relay *r = arg;
     for (size_t i = 0; i < r->box_loop_count; i++)
         if (slice_eq(slice_from(box_loop_name(r->box_loops[i])), box))
-            box_loop_tell(r->box_loops[i], news);
+            box_loop_tell(r->box_loops[i], result);
 }
 
 static int relay_make_inliner(struct relay *r, struct pr_error *reterr)

@@ -34,7 +34,7 @@ void bury_args(struct bury *bury, int64_t now_us, struct args *ret);
     " dead AS (INSERT INTO {schema}.dead_letter (box, xid, seq, lane, " BATCH_COLUMNS("", COLUMN_NAME) ", created_at,"   \
     " status, attempts, failures, failure_reason, error, failed_at, story, released, endpoint, cause, limit_reached,"   \
     " rule, fingerprint, note, died_at) SELECT {box_name}, pg_current_xact_id(), nextval('{box_seq}'),"                  \
-    " (CASE WHEN v.stream <> '' THEN hashtext(v.stream) ELSE uuid_hash(v.id) END & 63)::smallint, " BATCH_PLAIN("v.") ", "
+    " (CASE WHEN v.stream <> '' THEN hashtext(v.stream) ELSE uuid_hash(v.id) END & 63)::smallint, " BATCH_ROW("v.") ", "
 #define BURY_REASON "5"
 #define BURY_REST                                                                                                      \
     SENDER_TEXTS(COLUMN_OF_V) ", coalesce(v.created_at, " NOW("$1") "), 32769, 0, 1, " BURY_REASON ", v.error, "         \

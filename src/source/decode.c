@@ -51,7 +51,7 @@ bool media_type_is(pr_slice content_type, const char *media_type)
 
 /* ---- Attributes, wherever they came from -------------------------------------------------- */
 
-struct decoder {
+struct event_decoder {
     const struct decode_input *in;
     struct arena *arena;
     int64_t now_us;
@@ -64,12 +64,12 @@ struct decoder {
     bool has_headers;
 };
 
-static pr_slice keep(const struct decoder *d, pr_slice text)
+static pr_slice keep(const struct event_decoder *d, pr_slice text)
 {
     return slice_dup(d->arena, text);
 }
 
-static int take_time(struct decoder *d, pr_slice name, pr_slice value, int64_t *ret)
+static int take_time(struct event_decoder *d, pr_slice name, pr_slice value, int64_t *ret)
 {
     if (time_or_span(value, 1, d->now_us, ret))
         return PR_OK;
@@ -77,7 +77,7 @@ static int take_time(struct decoder *d, pr_slice name, pr_slice value, int64_t *
                      SLICE_ARGS(name), SLICE_ARGS(value));
 }
 
-static void extension(struct decoder *d, pr_slice name, pr_slice value)
+static void extension(struct event_decoder *d, pr_slice name, pr_slice value)
 {
     json_key_slice(&d->w, name);
     json_slice(&d->w, value);
@@ -85,7 +85,7 @@ static void extension(struct decoder *d, pr_slice name, pr_slice value)
 }
 
 /* Names of CloudEvents attributes, in lower case. */
-static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
+static int take_attribute(struct event_decoder *d, pr_slice name, pr_slice value)
 {
     const struct {
         const char *name;
@@ -125,7 +125,7 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
 }
 
 /* After all attributes: what must be there, and headers. */
-static int finish_event(struct decoder *d)
+static int finish_event(struct event_decoder *d)
 {
     struct pr_message *m = d->m;
     if (!d->versioned)
@@ -142,7 +142,7 @@ static int finish_event(struct decoder *d)
     return PR_OK;
 }
 
-static int finish_headers(struct decoder *d)
+static int finish_headers(struct event_decoder *d)
 {
     json_end_object(&d->w);
     if (!d->has_headers)
@@ -155,7 +155,7 @@ static int finish_headers(struct decoder *d)
                : error_set(d->reterr, PR_ETOOBIG, "too many extensions");
 }
 
-static void decoder_begin(struct decoder *d, struct pr_message *m)
+static void decoder_begin(struct event_decoder *d, struct pr_message *m)
 {
     *m = (struct pr_message){ .due_us = 0 };
     d->m = m;
@@ -168,7 +168,7 @@ static void decoder_begin(struct decoder *d, struct pr_message *m)
 
 /* ---- Data ------------------------------------------------------------------------------------- */
 
-static int take_base64(struct decoder *d, const json_t *value)
+static int take_base64(struct event_decoder *d, const json_t *value)
 {
     struct buf bytes;
     pr_slice text = { json_string_value(value), json_string_length(value) };
@@ -183,7 +183,7 @@ static int take_base64(struct decoder *d, const json_t *value)
 }
 
 /* A JSON value is the payload as it is written; its text when the content type is not JSON. */
-static int take_data(struct decoder *d, const json_t *value)
+static int take_data(struct event_decoder *d, const json_t *value)
 {
     if (json_is_string(value) && !cloudevent_type_is_json(cloudevent_content_type(d->m))) {
         d->m->payload = keep(d, (pr_slice){ json_string_value(value), json_string_length(value) });
@@ -214,7 +214,7 @@ static bool is_media_type(pr_slice text)
 }
 
 /* As the specification has it: who sends something else has made a mistake that is seen best at once. */
-static int take_event_attribute(struct decoder *d, pr_slice name, pr_slice value)
+static int take_event_attribute(struct event_decoder *d, pr_slice name, pr_slice value)
 {
     int64_t at_us;
     if (!is_attribute_name(name))
@@ -241,7 +241,7 @@ static bool is_core(const char *name)
 }
 
 /* An attribute of the structured form is a text, a number or a truth; as text it is the same. */
-static int take_member(struct decoder *d, const char *key, const json_t *value)
+static int take_member(struct event_decoder *d, const char *key, const json_t *value)
 {
     pr_slice name = slice_from(key);
     if (json_is_null(value))
@@ -260,7 +260,7 @@ static int take_member(struct decoder *d, const char *key, const json_t *value)
     return error_set(d->reterr, PR_EINVAL, "%.60s: an attribute must be a string, an integer or a boolean", key);
 }
 
-static int structured(struct decoder *d, const json_t *event, struct pr_message *m)
+static int structured(struct event_decoder *d, const json_t *event, struct pr_message *m)
 {
     const char *key;
     json_t *value;
@@ -304,7 +304,7 @@ static bool attribute_of(const struct decode_input *in, pr_slice header, char re
     return is_attribute_name(slice_from(ret)) || !in->is_foreign;
 }
 
-static int take_header(struct decoder *d, const struct decode_header *h)
+static int take_header(struct event_decoder *d, const struct decode_header *h)
 {
     char name[ATTRIBUTE_NAME_MAX];
     pr_slice value = h->value;
@@ -331,7 +331,7 @@ static bool came_before(const struct decode_input *in, size_t index)
     return false;
 }
 
-static int binary(struct decoder *d, struct pr_message *m)
+static int binary(struct event_decoder *d, struct pr_message *m)
 {
     const struct decode_input *in = d->in;
     decoder_begin(d, m);
@@ -349,7 +349,7 @@ static int binary(struct decoder *d, struct pr_message *m)
 
 /* ---- Plain JSON ---------------------------------------------------------------------------------- */
 
-static int take_headers(struct decoder *d, const json_t *value)
+static int take_headers(struct event_decoder *d, const json_t *value)
 {
     if (!json_is_object(value))
         return error_set(d->reterr, PR_EINVAL, "headers: must be an object");
@@ -360,7 +360,7 @@ static int take_headers(struct decoder *d, const json_t *value)
 }
 
 /* The faults name the member as its sender wrote it. */
-static int take_plain_text(struct decoder *d, const char *key, pr_slice value, pr_slice *text, int64_t *time_us)
+static int take_plain_text(struct event_decoder *d, const char *key, pr_slice value, pr_slice *text, int64_t *time_us)
 {
     if (time_us != NULL)
         return take_time(d, slice_from(key), value, time_us);
@@ -372,7 +372,7 @@ static int take_plain_text(struct decoder *d, const char *key, pr_slice value, p
     return text->data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the message");
 }
 
-static int take_plain(struct decoder *d, const char *key, const json_t *value)
+static int take_plain(struct event_decoder *d, const char *key, const json_t *value)
 {
     struct pr_message *m = d->m;
     const struct {
@@ -406,7 +406,7 @@ static int take_plain(struct decoder *d, const char *key, const json_t *value)
                      key);
 }
 
-static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
+static int plain(struct event_decoder *d, const json_t *object, struct pr_message *m)
 {
     const char *key;
     json_t *value;
@@ -436,9 +436,9 @@ static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
 
 /* ---- The whole ------------------------------------------------------------------------------------- */
 
-typedef int (*decode_one)(struct decoder *d, const json_t *value, struct pr_message *m);
+typedef int (*decode_one)(struct event_decoder *d, const json_t *value, struct pr_message *m);
 
-static int list(struct decoder *d, const json_t *root, decode_one one, struct pr_message **ret, size_t *ret_count)
+static int list(struct event_decoder *d, const json_t *root, decode_one one, struct pr_message **ret, size_t *ret_count)
 {
     size_t count = json_is_array(root) ? json_array_size(root) : 1;
     if (count == 0)
@@ -460,7 +460,7 @@ static int list(struct decoder *d, const json_t *root, decode_one one, struct pr
     return PR_OK;
 }
 
-static int by_json(struct decoder *d, const struct decode_input *in, decode_one one, bool array,
+static int by_json(struct event_decoder *d, const struct decode_input *in, decode_one one, bool array,
                    struct pr_message **ret, size_t *ret_count)
 {
     if (!json_is_shallow(in->body))
@@ -488,7 +488,7 @@ bool decode_is_event(const struct decode_input *in)
     return false;
 }
 
-static int decode(struct decoder *d, const struct decode_input *in, struct pr_message **ret, size_t *ret_count)
+static int decode(struct event_decoder *d, const struct decode_input *in, struct pr_message **ret, size_t *ret_count)
 {
     if (media_type_is(in->content_type, CLOUDEVENTS_BATCH_MEDIA_TYPE))
         return by_json(d, in, structured, true, ret, ret_count);
@@ -508,7 +508,7 @@ static int decode(struct decoder *d, const struct decode_input *in, struct pr_me
 
 int decode_event(const struct decode_input *in, struct arena *arena, struct pr_message *ret, struct pr_error *reterr)
 {
-    struct decoder d = { .in = in, .arena = arena, .now_us = in->now_us, .reterr = reterr };
+    struct event_decoder d = { .in = in, .arena = arena, .now_us = in->now_us, .reterr = reterr };
     buf_init(&d.headers, PR_HEADERS_MAX);
     int rc = binary(&d, ret);
     buf_fini(&d.headers);
@@ -518,7 +518,7 @@ int decode_event(const struct decode_input *in, struct arena *arena, struct pr_m
 int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret, size_t *ret_count,
                     struct pr_error *reterr)
 {
-    struct decoder d = { .in = in, .arena = arena, .now_us = in->now_us, .reterr = reterr };
+    struct event_decoder d = { .in = in, .arena = arena, .now_us = in->now_us, .reterr = reterr };
     buf_init(&d.headers, PR_HEADERS_MAX);
     int rc = decode(&d, in, ret, ret_count);
     buf_fini(&d.headers);
@@ -528,7 +528,7 @@ int decode_messages(const struct decode_input *in, struct arena *arena, struct p
 int decode_plain(const struct json_t *object, int64_t now_us, struct arena *arena, struct pr_message *ret,
                  struct pr_error *reterr)
 {
-    struct decoder d = { .arena = arena, .now_us = now_us, .reterr = reterr };
+    struct event_decoder d = { .arena = arena, .now_us = now_us, .reterr = reterr };
     buf_init(&d.headers, PR_HEADERS_MAX);
     int rc = plain(&d, object, ret);
     buf_fini(&d.headers);

@@ -127,15 +127,15 @@ bool source_trouble(struct source *s, const struct pr_error *trouble)
     ASSERT(pthread_mutex_lock(&s->lock) == 0);
     const struct pr_error *before = &s->status.trouble;
     /* The text of most has a row or a process in it that changes; what is wrong with the configuration does not. */
-    bool is_news = before->code != trouble->code ||
-                   (trouble->code == PR_ECONFIG && strcmp(before->text, trouble->text) != 0) ||
-                   now_us - s->logged_us >= REPEAT_US;
-    if (is_news)
+    bool has_changed = before->code != trouble->code ||
+                       (trouble->code == PR_ECONFIG && strcmp(before->text, trouble->text) != 0) ||
+                       now_us - s->logged_us >= REPEAT_US;
+    if (has_changed)
         s->logged_us = now_us;
     s->status.trouble = *trouble;
     s->status.state = SOURCE_FAILING;
     ASSERT(pthread_mutex_unlock(&s->lock) == 0);
-    return is_news;
+    return has_changed;
 }
 
 bool source_fine(struct source *s)
@@ -151,10 +151,10 @@ bool source_fine(struct source *s)
 bool source_hold(struct source *s, bool is_held)
 {
     ASSERT(pthread_mutex_lock(&s->lock) == 0);
-    bool is_news = s->status.is_held != is_held;
+    bool has_changed = s->status.is_held != is_held;
     s->status.is_held = is_held;
     ASSERT(pthread_mutex_unlock(&s->lock) == 0);
-    return is_news;
+    return has_changed;
 }
 
 bool source_rest(int wake_fd, int64_t us)

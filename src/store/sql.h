@@ -103,6 +103,9 @@ struct rows {
     bool has_scratch;
 };
 
+/* Of a statement that runs: is there another row? */
+enum step_outcome { STEP_DONE = 0, STEP_ROW = 1 };
+
 /* What is changed at once: rows of one box, or dead letters. */
 struct sql_changes {
     const pr_slice *boxes; /* of each */
@@ -131,7 +134,7 @@ struct sql_ops {
     /* text: one of the program (found by its address), or, made, put together from parts. */
     int (*run)(struct sql *sql, const char *text, bool made, pr_slice box, const struct value *values, size_t count,
                struct rows *ret);
-    int (*step)(struct rows *rows); /* 1: a row is there; 0: no more; or a fault */
+    int (*step)(struct rows *rows); /* enum step_outcome, or a fault */
     void (*rows_end)(struct rows *rows);
     bool (*is_null)(const struct rows *rows, int column);
     int64_t (*number)(const struct rows *rows, int column); /* also of a truth; NULL: 0 */
@@ -178,7 +181,7 @@ PR_MUST_CHECK int sql_do(struct sql *sql, enum sql_statement statement, pr_slice
 PR_MUST_CHECK int sql_number(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
                              size_t count, int64_t *ret);
 
-/* 1: a row is there; 0: no more; or a fault. */
+/* enum step_outcome, or a fault. */
 PR_MUST_CHECK static inline int rows_step(struct rows *rows)
 {
     return rows->sql->ops->step(rows);
@@ -205,13 +208,13 @@ static inline bool row_is_null(const struct rows *rows, int column)
 {
     return rows->sql->ops->is_null(rows, column);
 }
-/* The message that the row begins with; other columns come from rows_behind() on. */
+/* The message that the row begins with; other columns come from rows_after_message() on. */
 PR_MUST_CHECK static inline int row_message(struct rows *rows, struct pr_message *ret, unsigned *ret_lane,
                                             const char **ret_bad)
 {
     return rows->sql->ops->message(rows, ret, ret_lane, ret_bad);
 }
-static inline int rows_behind(const struct rows *rows)
+static inline int rows_after_message(const struct rows *rows)
 {
     return rows->sql->ops->message_columns;
 }

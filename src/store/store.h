@@ -190,10 +190,10 @@ struct stream_info {
     pr_id head;
     enum state head_state;
     int64_t head_seq;
-    uint64_t head_row;   /* in its box, where the store has use for it */
-    bool head_yields;    /* parked, and the others go on without it */
-    bool head_held;      /* it came back, and is held in its stream itself */
-    bool told_elsewhere; /* with the endpoint of those that are held behind it */
+    uint64_t head_row;        /* in its box, where the store has use for it */
+    bool head_yields;         /* parked, and the others go on without it */
+    bool head_held;           /* it came back, and is held in its stream itself */
+    bool is_listed_elsewhere; /* with the endpoint of those that are held behind it */
     int attempts, failures, reason;
     pr_slice code, error;
     int64_t since_us; /* the head was parked; its latest failure; died; or, where nothing failed, created */
@@ -361,6 +361,9 @@ enum store_can {
     STORE_CAN_PROCESSES = 8,   /* several processes can open it */
 };
 
+/* Of a wait: is there something to look at? */
+enum wait_outcome { WAIT_TIMEOUT = 0, WAIT_LOOK_AGAIN = 1 };
+
 struct store; /* embeds nothing: each kind has its own struct behind it */
 
 struct store_ops {
@@ -393,7 +396,7 @@ struct store_ops {
     int (*cycle)(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
                  struct pr_error *reterr);
     /* Until something may have changed in the store, wake_fd is readable (it is not read here), or the
-     * timeout is over (by real time).  1: look again, 0: timeout.  May wake for nothing. */
+     * timeout is over (by real time).  Returns enum wait_outcome.  May wake for nothing. */
     int (*wait)(void *session, int wake_fd, int64_t timeout_us);
 
     /* Where the store is no database (sql): the questions that it answers, and the orders that it carries out. */

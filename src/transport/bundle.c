@@ -6,7 +6,7 @@ void bundle_init(struct bundle *b, const uint64_t *streams, size_t count)
 {
     ASSERT(count > 0 && count <= BUNDLE_MAX);
     b->count = count;
-    b->judged_count = b->told_count = 0;
+    b->judged_count = b->reported_count = 0;
     for (size_t i = 0; i < count; i++) {
         b->streams[i] = streams[i];
         b->ends[i] = BUNDLE_WAITS;
@@ -97,9 +97,9 @@ void bundle_stop(struct bundle *b)
 
 bool bundle_tell(struct bundle *b, size_t *ret_place, enum bundle_end *ret_end)
 {
-    if (b->told_count == b->judged_count)
+    if (b->reported_count == b->judged_count)
         return false;
-    *ret_place = b->judged[b->told_count++];
+    *ret_place = b->judged[b->reported_count++];
     *ret_end = (enum bundle_end)b->ends[*ret_place];
     return true;
 }

@@ -35,7 +35,7 @@ struct bundle {
     uint64_t streams[BUNDLE_MAX]; /* a hash; 0: no order */
     uint8_t ends[BUNDLE_MAX];     /* enum bundle_end */
     uint16_t judged[BUNDLE_MAX];  /* those with an end, in the order of their ends */
-    size_t judged_count, told_count;
+    size_t judged_count, reported_count;
     struct bundle_part left[BUNDLE_PARTS_MAX]; /* to be sent, the next one last */
     size_t left_count;
 };

@@ -33,7 +33,7 @@
 #define HANDLER_GRACE_MIN_US PR_SECONDS(1)
 #define HANDLER_EXIT_CODE 70 /* EX_SOFTWARE: the supervisor starts us again */
 
-struct job {
+struct handler_job {
     struct list_node node;
     const struct delivery *delivery;
     int64_t taken_us;
@@ -47,7 +47,7 @@ struct job {
 struct handler {
     const struct endpoint_config *config;
     const struct clock *clock;
-    struct job *jobs;
+    struct handler_job *jobs;
     struct list free, waiting, running, done;
 
     pthread_mutex_t lock;
@@ -79,7 +79,7 @@ static int handler_check(const struct endpoint_config *config, struct pr_error *
 
 /* ---- Running ---------------------------------------------------------------------------- */
 
-static void finish(struct handler *h, struct job *job)
+static void finish(struct handler *h, struct handler_job *job)
 {
     uint64_t one = 1;
     if (list_is_empty(&h->done) && write(h->done_fd, &one, sizeof(one)) < 0)
@@ -88,7 +88,7 @@ static void finish(struct handler *h, struct job *job)
 }
 
 /* With the lock held; lets go of it while the handler runs. */
-static void run(struct handler *h, struct job *job)
+static void run(struct handler *h, struct handler_job *job)
 {
     const struct delivery *d = job->delivery;
     int64_t now_us = clock_mono_us(h->clock);
@@ -124,7 +124,7 @@ static void *worker_main(void *arg)
         if (node == NULL)
             pthread_cond_wait(&h->work, &h->lock);
         else
-            run(h, LIST_ENTRY(node, struct job, node));
+            run(h, LIST_ENTRY(node, struct handler_job, node));
     }
     pthread_mutex_unlock(&h->lock);
     return NULL;
@@ -137,7 +137,7 @@ static int64_t grace_us(const struct handler *h)
     return max64(h->config->timeout_us / 2, HANDLER_GRACE_MIN_US);
 }
 
-_Noreturn static void end_process(const struct handler *h, const struct job *job, int64_t late_us)
+_Noreturn static void end_process(const struct handler *h, const struct handler_job *job, int64_t late_us)
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(job->delivery->message->id, id);
@@ -155,7 +155,7 @@ _Noreturn static void end_process(const struct handler *h, const struct job *job
 
 /* When this job must be looked at again.  The grace time begins when we have seen that it is
  * late, not at the deadline: a machine that slept owes its handlers a chance. */
-static int64_t watch(struct handler *h, struct job *job, int64_t now_us)
+static int64_t watch(struct handler *h, struct handler_job *job, int64_t now_us)
 {
     if (now_us < job->deadline_us)
         return job->deadline_us;
@@ -191,7 +191,7 @@ static void *watchdog_main(void *arg)
         int64_t now_us = clock_mono_us(h->clock);
         h->watch_us = INT64_MAX;
         list_foreach(node, &h->running)
-            h->watch_us = min64(h->watch_us, watch(h, LIST_ENTRY(node, struct job, node), now_us));
+            h->watch_us = min64(h->watch_us, watch(h, LIST_ENTRY(node, struct handler_job, node), now_us));
         wait_for_watch(h, now_us);
     }
     pthread_mutex_unlock(&h->lock);
@@ -273,7 +273,7 @@ static void handler_close(void *self)
         if (h->has_watchdog)
             pthread_join(h->watchdog, NULL);
         list_foreach(node, &h->done)
-            delivery_result_fini(&LIST_ENTRY(node, struct job, node)->result);
+            delivery_result_fini(&LIST_ENTRY(node, struct handler_job, node)->result);
         pthread_cond_destroy(&h->watch);
         pthread_cond_destroy(&h->work);
         pthread_mutex_destroy(&h->lock);
@@ -294,7 +294,7 @@ static size_t handler_submit(void *self, const struct delivery *const *list, siz
 
     pthread_mutex_lock(&h->lock);
     while (taken < count && (node = list_pop_front(&h->free)) != NULL) {
-        struct job *job = LIST_ENTRY(node, struct job, node);
+        struct handler_job *job = LIST_ENTRY(node, struct handler_job, node);
         job->delivery = list[taken++];
         job->taken_us = now_us;
         atomic_store(&job->stop.cancelled, false);
@@ -313,7 +313,7 @@ static size_t take_done(struct handler *h, struct delivery_result *ret, size_t m
 
     pthread_mutex_lock(&h->lock);
     while (count < max && (node = list_pop_front(&h->done)) != NULL) {
-        ret[count++] = LIST_ENTRY(node, struct job, node)->result;
+        ret[count++] = LIST_ENTRY(node, struct handler_job, node)->result;
         list_push_back(&h->free, node);
     }
     if (list_is_empty(&h->done) && read(h->done_fd, &value, sizeof(value)) < 0)
@@ -338,12 +338,12 @@ static void handler_cancel(void *self)
 
     pthread_mutex_lock(&h->lock);
     while ((node = list_pop_front(&h->waiting)) != NULL) {
-        struct job *job = LIST_ENTRY(node, struct job, node);
+        struct handler_job *job = LIST_ENTRY(node, struct handler_job, node);
         result_returned(&job->result, job->delivery->token);
         finish(h, job);
     }
     list_foreach(running, &h->running)
-        atomic_store(&LIST_ENTRY(running, struct job, node)->stop.cancelled, true);
+        atomic_store(&LIST_ENTRY(running, struct handler_job, node)->stop.cancelled, true);
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -23,7 +23,7 @@
 #define OFFER_US PR_MILLISECONDS(100)
 #define GONE_LOOK_US PR_MILLISECONDS(500) /* how long somebody who has gone may keep messages from others */
 
-struct claim {
+struct open_claim {
     struct list_node node;     /* offered, claimed or ended of its shelf */
     struct map_node by_number; /* while it is claimed */
     struct pull_shelf *shelf;
@@ -62,10 +62,10 @@ struct pull {
 struct waiting {
     struct pull *pull;
     size_t refs, pending;
-    struct told {
+    struct pull_waiter {
         struct waiting *waiting;
         struct pull_verdict *verdict; /* NULL: nobody waits any more */
-    } told[];
+    } waiters[];
 };
 
 static int64_t now_us(void)
@@ -128,7 +128,7 @@ int pull_new(struct pull **ret, struct pr_error *reterr)
 static void claims_free(struct list *list)
 {
     list_foreach(node, list) {
-        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         delivery_result_fini(&c->result);
         free(c);
     }
@@ -208,7 +208,7 @@ int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, in
 }
 
 /* The result is set. */
-static void claim_end(struct claim *c, struct list *list)
+static void claim_end(struct open_claim *c, struct list *list)
 {
     struct pull_shelf *s = c->shelf;
     c->result.token = c->delivery->token;
@@ -225,13 +225,13 @@ static void claim_end(struct claim *c, struct list *list)
     list_push_back(&s->ended, &c->node);
 }
 
-static void claim_return(struct claim *c)
+static void claim_return(struct open_claim *c)
 {
     c->result = (struct delivery_result){ .outcome = SEND_RETURNED };
     claim_end(c, &c->shelf->offered);
 }
 
-static void claim_abandon(struct claim *c, const char *why)
+static void claim_abandon(struct open_claim *c, const char *why)
 {
     c->result = (struct delivery_result){ .outcome = SEND_ABANDONED, .error = strdup(why) };
     claim_end(c, &c->shelf->claimed);
@@ -241,7 +241,7 @@ static void claim_abandon(struct claim *c, const char *why)
 static void shelf_return_all(struct pull_shelf *s, const void *owner)
 {
     list_foreach(node, &s->offered) {
-        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         if (owner == NULL || c->owner == owner)
             claim_return(c);
     }
@@ -264,7 +264,7 @@ void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd)
         s->wake_fd = -1;
         shelf_return_all(s, NULL);
         list_foreach(node, &s->claimed)
-            claim_abandon(LIST_ENTRY(node, struct claim, node), "its instance stopped");
+            claim_abandon(LIST_ENTRY(node, struct open_claim, node), "its instance stopped");
         pthread_cond_broadcast(&p->moved);
     }
     pull_unlock(p);
@@ -312,14 +312,14 @@ static struct pull_shelf *shelf_for(struct pull *p, const struct pull_request *r
     return found;
 }
 
-static void token_write(const struct claim *c, char text[PULL_TOKEN_SIZE])
+static void token_write(const struct open_claim *c, char text[PULL_TOKEN_SIZE])
 {
     snprintf(text, PULL_TOKEN_SIZE, "%016" PRIx64 "-%016" PRIx64 "-%" PRIx64, c->shelf->pull->tag, c->secret,
              c->number);
 }
 
 /* The first that is offered.  False: no memory or no randomness, and it is returned. */
-static bool claim_begin(struct pull_shelf *s, struct claim *c, int64_t now)
+static bool claim_begin(struct pull_shelf *s, struct open_claim *c, int64_t now)
 {
     c->number = s->pull->last_number + 1;
     if (random_bytes_os(&c->secret, sizeof c->secret) < 0 ||
@@ -345,7 +345,7 @@ static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, vo
     int64_t now = now_us();
     size_t count = 0, bytes = 0;
     list_foreach(node, &s->offered) {
-        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         char token[PULL_TOKEN_SIZE];
         if (count == max || bytes >= PULL_BYTES)
             break;
@@ -415,7 +415,7 @@ static bool token_read(pr_slice text, uint64_t *ret_tag, uint64_t *ret_secret, u
 }
 
 /* The claim of a token; NULL: *ret_answer says what is wrong with it. */
-static struct claim *claim_of(const struct pull *p, pr_slice token, enum pull_answer *ret_answer)
+static struct open_claim *claim_of(const struct pull *p, pr_slice token, enum pull_answer *ret_answer)
 {
     uint64_t tag, secret, number;
     *ret_answer = PULL_UNKNOWN;
@@ -423,7 +423,7 @@ static struct claim *claim_of(const struct pull *p, pr_slice token, enum pull_an
         return NULL;
     *ret_answer = PULL_STALE;
     for (struct map_node *n = map_first(&p->claims, number); n != NULL; n = map_next_same(n)) {
-        struct claim *c = MAP_ENTRY(n, struct claim, by_number);
+        struct open_claim *c = MAP_ENTRY(n, struct open_claim, by_number);
         if (c->number == number && c->secret == secret)
             return now_us() < c->expires_us ? c : NULL;
     }
@@ -439,12 +439,12 @@ static void waiting_leave(struct waiting *w)
 /* The engine tells what became of a verdict. */
 static void on_settled(void *arg, int answer)
 {
-    struct told *told = arg;
-    struct waiting *w = told->waiting;
+    struct pull_waiter *waiter = arg;
+    struct waiting *w = waiter->waiting;
     struct pull *p = w->pull;
     pull_lock(p);
-    if (told->verdict != NULL)
-        told->verdict->answer = answer == PR_OK ? PULL_OK : PULL_STALE;
+    if (waiter->verdict != NULL)
+        waiter->verdict->answer = answer == PR_OK ? PULL_OK : PULL_STALE;
     w->pending--;
     if (w->pending == 0)
         pthread_cond_broadcast(&p->moved);
@@ -453,7 +453,7 @@ static void on_settled(void *arg, int answer)
 }
 
 /* False: no memory. */
-static bool add_effects(const struct claim *c, const struct pull_verdict *v, struct delivery_result *result)
+static bool add_effects(const struct open_claim *c, const struct pull_verdict *v, struct delivery_result *result)
 {
     struct send_effect **end = &result->effects;
     for (size_t i = 0; i < v->effect_count; i++, end = &(*end)->next)
@@ -462,9 +462,9 @@ static bool add_effects(const struct claim *c, const struct pull_verdict *v, str
     return true;
 }
 
-static bool end_one(struct pull *p, struct pull_verdict *v, struct told *told)
+static bool end_one(struct pull *p, struct pull_verdict *v, struct pull_waiter *waiter)
 {
-    struct claim *c = claim_of(p, v->token, &v->answer);
+    struct open_claim *c = claim_of(p, v->token, &v->answer);
     bool fits = c == NULL || add_effects(c, v, &v->result);
     if (c == NULL || !fits) {
         delivery_result_fini(&v->result);
@@ -472,19 +472,19 @@ static bool end_one(struct pull *p, struct pull_verdict *v, struct told *told)
         return fits;
     }
     v->answer = PULL_PENDING;
-    told->verdict = v;
-    told->waiting->pending++;
-    told->waiting->refs++;
+    waiter->verdict = v;
+    waiter->waiting->pending++;
+    waiter->waiting->refs++;
     c->result = v->result;
     c->result.settled = on_settled;
-    c->result.settled_arg = told;
+    c->result.settled_arg = waiter;
     claim_end(c, &c->shelf->claimed);
     return true;
 }
 
 int pull_end(struct pull *p, struct pull_verdict *verdicts, size_t count, int64_t wait_us, struct pr_error *reterr)
 {
-    struct waiting *w = calloc(1, sizeof *w + count * sizeof w->told[0]);
+    struct waiting *w = calloc(1, sizeof *w + count * sizeof w->waiters[0]);
     int64_t until_us = time_add(now_us(), wait_us);
     bool fits = w != NULL;
     for (size_t i = 0; !fits && i < count; i++) {
@@ -497,13 +497,13 @@ int pull_end(struct pull *p, struct pull_verdict *verdicts, size_t count, int64_
     w->refs = 1;
     pull_lock(p);
     for (size_t i = 0; i < count; i++) {
-        w->told[i].waiting = w;
-        fits = end_one(p, &verdicts[i], &w->told[i]) && fits;
+        w->waiters[i].waiting = w;
+        fits = end_one(p, &verdicts[i], &w->waiters[i]) && fits;
     }
     while (w->pending > 0 && !p->stopping && now_us() < until_us)
         pull_wait(p, until_us);
     for (size_t i = 0; i < count; i++)
-        w->told[i].verdict = NULL;
+        w->waiters[i].verdict = NULL;
     waiting_leave(w);
     pull_unlock(p);
     return fits ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the messages of %zu claims", count);
@@ -513,7 +513,7 @@ enum pull_answer pull_renew(struct pull *p, pr_slice token, int64_t span_us, int
 {
     enum pull_answer answer;
     pull_lock(p);
-    struct claim *c = claim_of(p, token, &answer);
+    struct open_claim *c = claim_of(p, token, &answer);
     if (c != NULL) {
         *ret_left_us = span_us > 0 ? span_us : c->span_us;
         c->expires_us = time_add(now_us(), *ret_left_us);
@@ -547,7 +547,7 @@ size_t pull_shelf_offer(struct pull_shelf *s, const void *owner, const struct de
 {
     size_t taken = 0;
     pull_lock(s->pull);
-    for (struct claim *c; taken < count && (c = calloc(1, sizeof *c)) != NULL; taken++) {
+    for (struct open_claim *c; taken < count && (c = calloc(1, sizeof *c)) != NULL; taken++) {
         c->shelf = s;
         c->owner = owner;
         c->delivery = list[taken];
@@ -577,7 +577,7 @@ static void shelf_expire(struct pull_shelf *s, int64_t now)
         return;
     s->expiring_us = INT64_MAX;
     list_foreach(node, &s->claimed) {
-        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         if (now >= c->expires_us)
             claim_abandon(c, "its claim expired without an outcome");
         else
@@ -593,7 +593,7 @@ static void shelf_return_surplus(struct pull_shelf *s, int64_t now)
     if (s->surplus_us == 0 || now < time_add(s->surplus_us, OFFER_US))
         return;
     while (s->offered_count > s->demand)
-        claim_return(LIST_ENTRY(list_last(&s->offered), struct claim, node));
+        claim_return(LIST_ENTRY(list_last(&s->offered), struct open_claim, node));
     s->surplus_us = 0;
 }
 
@@ -609,7 +609,7 @@ size_t pull_shelf_collect(struct pull_shelf *s, const void *owner, struct delive
     shelf_expire(s, now);
     shelf_return_surplus(s, now);
     list_foreach(node, &s->ended) {
-        struct claim *c = LIST_ENTRY(node, struct claim, node);
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         if (count == max)
             break;
         if (c->owner != owner)

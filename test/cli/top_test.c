@@ -18,7 +18,7 @@ static struct dead_group groups[4];
 static struct stream_info streams[4];
 static struct box_counts boxes[2];
 
-static struct view well(void)
+static struct top_view well(void)
 {
     endpoints[0] = (struct view_endpoint){
         .name = PR_STR("billing"), .state = VIEW_SENDS, .sent = 1204, .why = PR_STR(""), .rates = { true, 12.4, 0, 0 }
@@ -28,24 +28,24 @@ static struct view well(void)
     endpoints[1].rates.sent = 0;
     boxes[0] = (struct box_counts){ .name = PR_STR("inbox") };
     boxes[1] = (struct box_counts){ .name = PR_STR("outbox") };
-    return (struct view){ .now_us = NOW,
-                          .mono_us = 1,
-                          .boxes = boxes,
-                          .box_count = 2,
-                          .endpoints = endpoints,
-                          .endpoint_count = 2,
-                          .total_count = 2,
-                          .groups = groups,
-                          .streams = streams,
-                          .instance_count = 1,
-                          .backlog_exact = true,
-                          .dead_exact = true,
-                          .rates = { true, 12.4, 0, 0 } };
+    return (struct top_view){ .now_us = NOW,
+                              .mono_us = 1,
+                              .boxes = boxes,
+                              .box_count = 2,
+                              .endpoints = endpoints,
+                              .endpoint_count = 2,
+                              .total_count = 2,
+                              .groups = groups,
+                              .streams = streams,
+                              .instance_count = 1,
+                              .backlog_exact = true,
+                              .dead_exact = true,
+                              .rates = { true, 12.4, 0, 0 } };
 }
 
-static struct view troubled(void)
+static struct top_view troubled(void)
 {
-    struct view v = well();
+    struct top_view v = well();
 
     endpoints[0].state = VIEW_OPEN;
     endpoints[0].until_us = NOW + PR_SECONDS(12);
@@ -107,9 +107,9 @@ static struct view troubled(void)
 
 /* ---- Pictures ---- */
 
-static void draw(struct screen *s, const struct view *v, struct ui *ui, size_t width, size_t height)
+static void draw(struct screen *s, const struct top_view *v, struct ui *ui, size_t width, size_t height)
 {
-    const struct frame frame = { .view = v, .source = "sqlite:shop.db", .now_us = NOW };
+    const struct top_frame frame = { .view = v, .source = "sqlite:shop.db", .now_us = NOW };
 
     CHECK_EQ(setenv("TZ", "UTC", 1), 0);
     tzset();
@@ -130,8 +130,8 @@ static pr_slice row_text(const struct screen *s, size_t row, char *text, size_t 
 }
 
 /* Row by row; below the last expected row all is empty, but for the last line. */
-static void check_screen(const struct view *v, struct ui *ui, size_t width, size_t height, const char *const *expected,
-                         const char *last)
+static void check_screen(const struct top_view *v, struct ui *ui, size_t width, size_t height,
+                         const char *const *expected, const char *last)
 {
     char text[8192];
     bool ended = false;
@@ -166,7 +166,7 @@ TEST(a_picture_says_that_all_is_well)
         " no stream is blocked",
         NULL,
     };
-    struct view v = well();
+    struct top_view v = well();
     struct ui ui = { 0 };
 
     check_screen(&v, &ui, 80, 24, expected, HINTS);
@@ -196,7 +196,7 @@ TEST(a_picture_has_the_worst_first)
         " order-9               dead            1   3m 12s  timeout_exceeded",
         NULL,
     };
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { 0 };
 
     check_screen(&v, &ui, 80, 24, expected, HINTS);
@@ -213,7 +213,7 @@ TEST(a_small_terminal_shows_the_list_with_the_cursor)
         ">order-9                     1   3m 12s",
         NULL,
     };
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { .pane = PANE_STREAMS, .cursor[PANE_STREAMS] = 1 };
 
     check_screen(&v, &ui, 40, 10, expected, " p pause  r resume  t retry  enter open…");
@@ -251,7 +251,7 @@ TEST(a_large_terminal_shows_every_column)
         " order-9               billing       dead            1   3m 12s    never  timeout_exceeded",
         NULL,
     };
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { .pane = PANE_GROUPS };
 
     check_screen(&v, &ui, 200, 60, expected, HINTS);
@@ -274,7 +274,7 @@ TEST(without_endpoints_and_deliverers_it_says_what_to_do)
         " no stream is blocked",
         NULL,
     };
-    struct view v = well();
+    struct top_view v = well();
     struct ui ui = { 0 };
 
     v.endpoint_count = v.total_count = 0;
@@ -304,7 +304,7 @@ TEST(columns_stand_in_line_also_behind_wide_names)
         " no stream is blocked",
         NULL,
     };
-    struct view v = well();
+    struct top_view v = well();
     struct ui ui = { 0 };
 
     endpoints[2] = endpoints[1];
@@ -320,7 +320,7 @@ TEST(columns_stand_in_line_also_behind_wide_names)
 TEST(no_cell_ever_holds_a_control_character)
 {
     static char noise[600];
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { 0 };
 
     for (size_t i = 0; i < sizeof(noise); i++)
@@ -413,7 +413,7 @@ TEST(keys_come_as_bytes)
     }
 }
 
-static enum wish press(struct ui *ui, const struct view *v, const char *keys)
+static enum wish press(struct ui *ui, const struct top_view *v, const char *keys)
 {
     enum wish wish = WISH_NOTHING;
 
@@ -442,7 +442,7 @@ TEST(every_change_asks_first)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct view v = troubled();
+        struct top_view v = troubled();
         struct ui ui = { 0 };
 
         CHECK_EQ(press(&ui, &v, cases[i].keys), WISH_NOTHING);
@@ -464,7 +464,7 @@ TEST(every_change_asks_first)
 
 TEST(the_cursor_stays_on_its_row_and_an_order_on_its_target)
 {
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { 0 };
 
     (void)press(&ui, &v, "jp"); /* audit */
@@ -493,9 +493,9 @@ TEST(the_cursor_stays_on_its_row_and_an_order_on_its_target)
 
 TEST(a_filter_shows_rows_with_its_text)
 {
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { 0 };
-    struct rows rows;
+    struct pane_rows rows;
 
     (void)press(&ui, &v, "/ORDER-9\r");
     ui_rows(&ui, &v, PANE_STREAMS, &rows);
@@ -512,7 +512,7 @@ TEST(a_filter_shows_rows_with_its_text)
 
 TEST(keys_open_and_close)
 {
-    struct view v = troubled();
+    struct top_view v = troubled();
     struct ui ui = { 0 };
 
     CHECK_EQ(press(&ui, &v, "\r"), WISH_OPEN); /* an endpoint */
@@ -535,7 +535,7 @@ TEST(a_long_text_scrolls_to_its_end_and_no_further)
     static const char *const expected[] = {
         " postrider top  sqlite:shop.db 22:13:20", "", " three", " four", " five", NULL,
     };
-    struct view v = well();
+    struct top_view v = well();
     struct ui ui = { .mode = MODE_OPENED, .text = "one\ntwo\nthree\nfour\nfive\n" };
 
     (void)ui_key(&ui, &v, KEY_END, 10);
@@ -565,7 +565,7 @@ static void send(struct store *store, const char *to, pr_id *ret_id)
 static void check_view(struct store *store) /* B201 */
 {
     struct pr_error err;
-    struct view *v = view_new();
+    struct top_view *v = view_new();
     pr_id id;
     struct admin dead = { .kind = ADMIN_DEAD_ADD,
                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
@@ -653,7 +653,7 @@ TEST(rates_are_the_difference_between_two_views)
     char config[256];
     struct store store;
     struct pr_error err;
-    struct view *before = view_new(), *after = view_new();
+    struct top_view *before = view_new(), *after = view_new();
     pr_id id;
 
     store_new(f.url, &store);
@@ -685,7 +685,7 @@ TEST(of_a_thousand_endpoints_a_page_is_kept)
     enum { MANY = 1000 };
     struct pr_error err;
     struct store store;
-    struct view *v = view_new();
+    struct top_view *v = view_new();
     struct ui ui = { 0 };
     struct screen s;
     char text[512];

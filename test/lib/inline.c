@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "desks.h"
+#include "handlers.h"
 
 TEST(an_inline_endpoint_is_sent_to_before_the_call_returns)
 {
     struct place p;
-    struct desk orders = { 0 }, alerts = { 0 };
+    struct test_handler orders = { 0 }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts);
     begin(engine);
@@ -25,7 +25,7 @@ TEST(an_inline_endpoint_is_sent_to_before_the_call_returns)
 TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
 {
     struct place p;
-    struct desk orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    struct test_handler orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline, rules: [{then: {retry: [20ms]}}]", &orders, &alerts);
     begin(engine);
@@ -41,8 +41,10 @@ TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
 TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B30, B37, B51 */
 {
     struct place p;
-    struct desk orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE, .reached = PR_STATUS_EVENT_STORED },
-                alerts = { 0 };
+    struct test_handler orders = { .fail = 1,
+                                   .reason = PR_REASON_DEPENDENCY_FAILURE,
+                                   .reached = PR_STATUS_EVENT_STORED },
+                        alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts); /* again in five minutes */
     begin(engine);
@@ -51,7 +53,7 @@ TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B
         place_int(
             &p,
             "SELECT count(*) FROM outbox WHERE attempts = 1 AND failures = 1 AND failure_reason = 6 AND status = 32771"
-            " AND error = 'the desk said no' AND failed_at > 0 AND due_at >= failed_at + 300000000"
+            " AND error = 'the handler said no' AND failed_at > 0 AND due_at >= failed_at + 300000000"
             " AND story LIKE '%\"endpoint\":\"orders\"%\"step\":\"retry\"%'"),
         1);
     CHECK_EQ(send_message(engine, "orders", "s", PR_OK), PR_SENT_STORED);
@@ -65,7 +67,7 @@ TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B
 TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
 {
     struct place p;
-    struct desk orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct test_handler orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
         make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 2}, {retry: [10ms, 10ms]}, dead_letter]}]",
@@ -84,7 +86,7 @@ TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
 TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
 {
     struct place p;
-    struct desk orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct test_handler orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(
         &p, ", mode: inline, rules: [{name: r, then: [{retry_now: 1}, {pause: until_resumed}]}]", &orders, &alerts);
@@ -100,7 +102,7 @@ TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
 TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
 {
     struct place p;
-    struct desk orders = { .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct test_handler orders = { .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
         make(&p,
@@ -146,7 +148,7 @@ TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
 TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
 {
     struct place p;
-    struct desk orders = { 0 }, alerts = { 0 };
+    struct test_handler orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts);
@@ -168,7 +170,7 @@ TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
 TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
 {
     struct place p;
-    struct desk orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    struct test_handler orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p,
                                     ", mode: inline, max_payload: 100B, breaker: {after: 3, open: 1h, cap: 1h}, "
@@ -204,7 +206,7 @@ TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
 TEST(an_id_that_is_stored_is_a_duplicate_also_inline) /* B2 */
 {
     struct place p;
-    struct desk orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct test_handler orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     struct pr_error error;
     enum pr_sent sent;
     place_init(&p);
@@ -224,10 +226,10 @@ TEST(an_id_that_is_stored_is_a_duplicate_also_inline) /* B2 */
 
 /* ---- As the engine does it -------------------------------------------------------------------------------- */
 
-/* One message is sent inline, and one by the engine, since it is in the box.  Both fail as desk says. */
-static void fail_both_ways(struct place *p, const char *rules, struct desk *orders, enum pr_sent want_sent)
+/* One message is sent inline, and one by the engine, since it is in the box.  Both fail as the handler says. */
+static void fail_both_ways(struct place *p, const char *rules, struct test_handler *orders, enum pr_sent want_sent)
 {
-    struct desk alerts = { 0 };
+    struct test_handler alerts = { 0 };
     char more[1024];
     struct pr_error error;
     enum pr_sent sent;
@@ -255,7 +257,7 @@ static void fail_both_ways(struct place *p, const char *rules, struct desk *orde
 TEST(a_dead_letter_of_an_inline_send_is_like_the_engine_s) /* B30 */
 {
     struct place p;
-    struct desk orders = { .fail = 100, .reason = PR_REASON_REJECTED, .reached = PR_STATUS_EVENT_STORED };
+    struct test_handler orders = { .fail = 100, .reason = PR_REASON_REJECTED, .reached = PR_STATUS_EVENT_STORED };
     place_init(&p);
     fail_both_ways(&p, "rules: [{name: r, then: [{retry_now: 2}, dead_letter]}]", &orders, PR_SENT_DEAD);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE cause = 7 AND failure_reason = 10 AND"
@@ -271,7 +273,7 @@ TEST(a_dead_letter_of_an_inline_send_is_like_the_engine_s) /* B30 */
 TEST(what_an_inline_send_parks_is_like_the_engine_s) /* B62 */
 {
     struct place p;
-    struct desk orders = { .fail = 100, .reason = PR_REASON_REJECTED, .reached = PR_STATUS_EVENT_STORED };
+    struct test_handler orders = { .fail = 100, .reason = PR_REASON_REJECTED, .reached = PR_STATUS_EVENT_STORED };
     place_init(&p);
     fail_both_ways(&p, "rules: [{name: r, then: [{retry_now: 1}, park]}]", &orders, PR_SENT_STORED);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox WHERE due_at = 9223372036854775807"), 2);

@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "desks.h"
+#include "handlers.h"
 
 /* ---- Rules ------------------------------------------------------------------------------------- */
 
 TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
 {
     struct place p;
-    struct desk orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct test_handler orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
     struct pr_rule *rule = pr_rule_new("broker says no");
@@ -46,7 +46,7 @@ TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
 TEST(a_payload_over_the_limit_is_too_large_and_the_rules_are_asked) /* B9, B69 */
 {
     struct place p;
-    struct desk orders = { 0 }, alerts = { 0 };
+    struct test_handler orders = { 0 }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p,
                                     ", rules: [{name: large, when: {reason: message_too_large}, then: {dead_letter: "
@@ -73,7 +73,7 @@ TEST(a_payload_over_the_limit_is_too_large_and_the_rules_are_asked) /* B9, B69 *
 TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 {
     struct place p;
-    struct desk orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct test_handler orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
         make(&p, ", rules: [{name: mine, when: {reason: rejected}, then: park}]", &orders, &alerts);
@@ -90,7 +90,7 @@ TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 {
     struct place p;
-    struct desk orders = { 0 }, alerts = { 0 };
+    struct test_handler orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
@@ -153,7 +153,7 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 TEST(a_call_in_the_config_that_nobody_registered_is_refused_with_its_place)
 {
     struct place p;
-    struct desk orders = { 0 }, alerts = { 0 };
+    struct test_handler orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: {call: f}}]", &orders, &alerts);
@@ -190,7 +190,7 @@ static int decide(struct pr_context *context, const struct pr_failure *f, void *
 TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
 {
     struct place p;
-    struct desk orders = { .fail = 100, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
+    struct test_handler orders = { .fail = 100, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
     struct judge judge = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: [{call: f}, park]}]", &orders, &alerts);
@@ -210,7 +210,7 @@ TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
 TEST(a_function_that_fails_leaves_it_to_the_next_step_and_sends_nothing) /* B65 */
 {
     struct place p;
-    struct desk orders = { .fail = 1, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
+    struct test_handler orders = { .fail = 1, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
     struct judge judge = { .fails = true };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: [{call: f}, park]}]", &orders, &alerts);
@@ -229,7 +229,7 @@ TEST(a_function_that_fails_leaves_it_to_the_next_step_and_sends_nothing) /* B65 
 TEST(the_program_pauses_and_resumes_an_endpoint_also_over_a_restart) /* B63 */
 {
     struct place p;
-    struct desk orders = { 0 }, alerts = { 0 };
+    struct test_handler orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);

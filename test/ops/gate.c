@@ -80,7 +80,7 @@ TEST(a_head_that_two_readers_could_take_differently_is_wrong) /* B206 */
     CHECK_EQ(http_head_read(PR_BYTES("GET / HTTP/1.1\r\nHost: a\0b\r\n\r\n", 29), &head), HEAD_WRONG);
 }
 
-static struct peer peer_at(const char *text)
+static struct client_address peer_at(const char *text)
 {
     struct sockaddr_in v4 = { .sin_family = AF_INET };
     struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
@@ -93,8 +93,8 @@ static struct peer peer_at(const char *text)
 TEST(one_address_has_half_of_the_places_and_probes_have_their_own) /* B206 */
 {
     struct places p;
-    struct peer one = peer_at("192.0.2.1"), two = peer_at("192.0.2.2"), three = peer_at("2001:db8::1"),
-                same = peer_at("2001:db8::2");
+    struct client_address one = peer_at("192.0.2.1"), two = peer_at("192.0.2.2"), three = peer_at("2001:db8::1"),
+                          same = peer_at("2001:db8::2");
     enum pool live = pool_of(PR_STR("GET"), PR_STR("/health/live"), false),
               ready = pool_of(PR_STR("HEAD"), PR_STR("/health/ready"), false);
     int fd = 0;
@@ -126,7 +126,7 @@ TEST(a_socket_file_knows_no_addresses) /* B206 */
 {
     struct places p;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct peer peer = peer_from((const struct sockaddr *)&address);
+    struct client_address peer = peer_from((const struct sockaddr *)&address);
     int fd = 0;
     places_init(&p);
     while (places_take(&p, fd, POOL_ALL, &peer, 1))

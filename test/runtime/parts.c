@@ -187,7 +187,7 @@ TEST(setting_refuses_a_handler_that_nobody_registered)
     config_free(config);
 }
 
-/* ---- Couriers --------------------------------------------------------------------------------- */
+/* ---- Transport threads --------------------------------------------------------------------------- */
 
 #define DELIVERIES 1000
 
@@ -425,28 +425,28 @@ TEST(inline_results_count_everything_also_when_there_are_too_many)
     struct pr_error error;
     struct engine *engine = engine_new(&setting, &error);
     struct endpoint_view view;
-    struct inline_results news;
+    struct inline_results results;
     int wake_fd;
     CHECK(engine != NULL);
     CHECK_EQ(wake_open(&wake_fd, &error), PR_OK);
-    CHECK_EQ(inline_results_init(&news, 2, wake_fd), PR_OK);
-    for (uint64_t i = 0; i < 3 * NEWS_MAX; i++)
-        inline_results_put(&news, &(struct engine_inline_result){ .endpoint = 1, .sent = 1, .message = i + 1 });
-    CHECK_EQ(news.count, 1); /* successes in a row are one */
-    for (uint64_t i = 0; i < NEWS_MAX + 10; i++)
-        inline_results_put(&news, &(struct engine_inline_result){
-                                      .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
-    CHECK_EQ(news.count, NEWS_MAX);
-    inline_results_tell(&news, engine, 0);
-    CHECK_EQ(news.count, 0);
+    CHECK_EQ(inline_results_init(&results, 2, wake_fd), PR_OK);
+    for (uint64_t i = 0; i < 3 * INLINE_RESULTS_MAX; i++)
+        inline_results_put(&results, &(struct engine_inline_result){ .endpoint = 1, .sent = 1, .message = i + 1 });
+    CHECK_EQ(results.count, 1); /* successes in a row are one */
+    for (uint64_t i = 0; i < INLINE_RESULTS_MAX + 10; i++)
+        inline_results_put(&results, &(struct engine_inline_result){
+                                         .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
+    CHECK_EQ(results.count, INLINE_RESULTS_MAX);
+    inline_results_tell(&results, engine, 0);
+    CHECK_EQ(results.count, 0);
     engine_endpoint(engine, 1, &view);
-    CHECK_EQ(view.sent, 3 * NEWS_MAX);
-    CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
+    CHECK_EQ(view.sent, 3 * INLINE_RESULTS_MAX);
+    CHECK_EQ(view.failed, INLINE_RESULTS_MAX / 2 + 5);
     engine_endpoint(engine, 0, &view);
-    CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
-    inline_results_put(&news,
+    CHECK_EQ(view.failed, INLINE_RESULTS_MAX / 2 + 5);
+    inline_results_put(&results,
                        &(struct engine_inline_result){ .endpoint = 0, .type = PR_STR("t"), .failed = 1, .message = 1 });
-    inline_results_fini(&news); /* also with something in it */
+    inline_results_fini(&results); /* also with something in it */
     wake_close(wake_fd);
     engine_free(engine);
 }

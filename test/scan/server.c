@@ -177,7 +177,7 @@ void reader_round(struct reader *r, size_t limit, unsigned steps, double lose)
         if (r->mistake == MISTAKE_XMAX_FIRST)
             snapshot_cut(&snapshot, s->last_ended, next_xid);
     }
-    ASSERT(scan_round(r->scan, r->mistake == MISTAKE_LAST_TOO_HIGH ? last + 1 : last, &snapshot) == PR_OK);
+    ASSERT(scan_snapshot(r->scan, r->mistake == MISTAKE_LAST_TOO_HIGH ? last + 1 : last, &snapshot) == PR_OK);
     server_busy(s, steps);
     for (unsigned lane = 0; lane < SERVER_LANES; lane++)
         reader_lane(r, lane, limit, lose);

@@ -110,7 +110,7 @@ static void read_with(struct story *s, uint16_t session, uint32_t message, int a
                             .message = message,
                             .number = attempts,
                             .value = failures,
-                            .answer = (int16_t)STORY_TOLD(lost, lost),
+                            .answer = (int16_t)STORY_KEPT(lost, lost),
                             .extra = message + 1 });
 }
 
@@ -1222,7 +1222,7 @@ TEST(a_breaker_that_the_store_does_not_tell_as_it_is_is_found) /* I29 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
-    tell(&s, (struct event){ .kind = EVENT_UNTOLD, .message = MESSAGE_NONE, .number = 0, .value = 1 });
+    tell(&s, (struct event){ .kind = EVENT_UNREPORTED, .message = MESSAGE_NONE, .number = 0, .value = 1 });
     story_ends(&s, "I29", "0 breakers are stored");
 }
 

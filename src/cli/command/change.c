@@ -11,13 +11,13 @@
 #include "cli/command/replay.h"
 #include "ops/change.h"
 
-struct change {
+struct change_command {
     const char *command;
     enum admin_kind kind;
     const char *question, *done; /* "Retry %s?", "retried" */
 };
 
-static const struct change changes[] = {
+static const struct change_command changes[] = {
     { "retry", ADMIN_RETRY, "Retry", "retried" },
     { "release", ADMIN_RELEASE, "Release", "released" },
     { "park", ADMIN_PARK, "Park", "parked" },
@@ -27,7 +27,7 @@ static const struct change changes[] = {
     { "dead add", ADMIN_DEAD_ADD, "Make dead", "dead" },
 };
 
-static const struct change *find_change(const struct command *command)
+static const struct change_command *find_change(const struct command *command)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(changes); i++)
         if (strcmp(changes[i].command, command->name) == 0)
@@ -37,7 +37,7 @@ static const struct change *find_change(const struct command *command)
 }
 
 /* Which messages: ids, or for release a stream, or a filter. */
-static int target(struct cli *cli, const struct change *change, struct filter *ret_filter)
+static int target(struct cli *cli, const struct change_command *change, struct filter *ret_filter)
 {
     struct filter filter;
     pr_id *ids;
@@ -83,7 +83,7 @@ static int count(struct cli *cli, const struct admin *admin, uint64_t *ret_count
 }
 
 /* EXIT_DONE: go ahead. */
-static int confirm(struct cli *cli, const struct change *change, const struct admin *admin)
+static int confirm(struct cli *cli, const struct change_command *change, const struct admin *admin)
 {
     char answer[16];
     uint64_t n = 0;
@@ -106,7 +106,7 @@ static int confirm(struct cli *cli, const struct change *change, const struct ad
     return EXIT_FAILED;
 }
 
-static int report(const struct cli *cli, const struct change *change, const struct admin *admin,
+static int report(const struct cli *cli, const struct change_command *change, const struct admin *admin,
                   const struct admin_reply *r)
 {
     if (cli->json)
@@ -132,7 +132,7 @@ static int report(const struct cli *cli, const struct change *change, const stru
 
 int run_change(struct cli *cli)
 {
-    const struct change *change = find_change(cli->command);
+    const struct change_command *change = find_change(cli->command);
     struct admin admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
     struct admin_reply reply = { 0 };
     struct pr_error err;

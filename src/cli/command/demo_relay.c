@@ -20,7 +20,7 @@
 struct relay_demo {
     int fd;
     int64_t start_us;
-    uint64_t told; /* number of the last failure that was told */
+    uint64_t shown_number; /* of the last failure that was shown */
 };
 
 static void tell(const struct relay_demo *d, const char *format, ...) PR_PRINTF(2, 3);
@@ -134,9 +134,9 @@ static void tell_status(struct relay_demo *d, struct runtime *rt, struct arena *
     for (size_t i = status.failure_count; i > 0; i--) {
         const struct incident *f = &status.failures[i - 1];
 
-        if (f->number <= d->told)
+        if (f->number <= d->shown_number)
             continue;
-        d->told = f->number;
+        d->shown_number = f->number;
         tell_failure(d, f);
     }
 }

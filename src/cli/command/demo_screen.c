@@ -18,7 +18,7 @@
 #define BAR_CELLS 12   /* of waiting messages */
 #define FIXED_LINES 13 /* all but the three lists */
 
-struct screen {
+struct demo_screen {
     struct buf out;
     size_t width, height;
     size_t column; /* of the line that is begun */
@@ -61,9 +61,9 @@ void demo_screen_close(void)
 /* ---- Lines ---- */
 
 /* A line, cut to the terminal; a text without escapes. */
-static void line(struct screen *s, enum color color, const char *format, ...) PR_PRINTF(3, 4);
+static void line(struct demo_screen *s, enum color color, const char *format, ...) PR_PRINTF(3, 4);
 
-static void line(struct screen *s, enum color color, const char *format, ...)
+static void line(struct demo_screen *s, enum color color, const char *format, ...)
 {
     char text[512];
     struct buf clean;
@@ -85,9 +85,9 @@ static void line(struct screen *s, enum color color, const char *format, ...)
 }
 
 /* A word in its own colour inside a line that is begun and ended by the caller. */
-static void piece(struct screen *s, enum color color, const char *format, ...) PR_PRINTF(3, 4);
+static void piece(struct demo_screen *s, enum color color, const char *format, ...) PR_PRINTF(3, 4);
 
-static void piece(struct screen *s, enum color color, const char *format, ...)
+static void piece(struct demo_screen *s, enum color color, const char *format, ...)
 {
     char text[128];
     va_list args;
@@ -100,14 +100,14 @@ static void piece(struct screen *s, enum color color, const char *format, ...)
     buf_addf(&s->out, "%s%.*s%s", color_on(color, s->color), SLICE_ARGS(fits), color_off(color, s->color));
 }
 
-static void end_line(struct screen *s)
+static void end_line(struct demo_screen *s)
 {
     buf_add_cstr(&s->out, "\033[K\r\n");
     s->column = 0;
     s->lines++;
 }
 
-static void draw_head(struct screen *s, const struct demo *d)
+static void draw_head(struct demo_screen *s, const struct demo *d)
 {
     int64_t seconds = (d->now_us - d->start_us) / 1000000;
 
@@ -119,7 +119,7 @@ static void draw_head(struct screen *s, const struct demo *d)
     end_line(s);
 }
 
-static void draw_counts(struct screen *s, const struct demo *d)
+static void draw_counts(struct demo_screen *s, const struct demo *d)
 {
     const struct box_counts *c = &d->counts;
 
@@ -139,7 +139,7 @@ static void draw_counts(struct screen *s, const struct demo *d)
     end_line(s);
 }
 
-static void draw_endpoint(struct screen *s, const struct demo_endpoint *e)
+static void draw_endpoint(struct demo_screen *s, const struct demo_endpoint *e)
 {
     bool closed = strcmp(e->breaker, "closed") == 0;
     unsigned cells = (unsigned)min_size(e->waiting, BAR_CELLS);
@@ -160,8 +160,8 @@ static void draw_endpoint(struct screen *s, const struct demo_endpoint *e)
     end_line(s);
 }
 
-static void draw_list(struct screen *s, enum color color, const char *title, const struct demo_ring *ring, size_t rows,
-                      const char *nothing)
+static void draw_list(struct demo_screen *s, enum color color, const char *title, const struct demo_ring *ring,
+                      size_t rows, const char *nothing)
 {
     line(s, color, " %s", title);
     for (size_t i = 0; i < rows; i++) {
@@ -180,7 +180,9 @@ void demo_screen_draw(const struct demo *d)
 {
     struct winsize size;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
-    struct screen s = { .width = known ? size.ws_col : 80, .height = known ? size.ws_row : 24, .color = d->cli->color };
+    struct demo_screen s = { .width = known ? size.ws_col : 80,
+                             .height = known ? size.ws_row : 24,
+                             .color = d->cli->color };
     size_t rows = s.height > FIXED_LINES + 6 ? s.height - FIXED_LINES - 1 : 6; /* for the three lists */
 
     buf_init(&s.out, SCREEN_BYTES_MAX);

@@ -126,7 +126,7 @@ static pr_slice last_words(struct cli *cli, const struct endpoint_state *e, int6
 static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e,
                     bool rates)
 {
-    struct standing s = endpoint_standing(reply, &e->state);
+    struct endpoint_standing s = endpoint_standing(reply, &e->state);
 
     table_add(t, COLOR_NONE, e->name);
     if (e->config == NULL && s.until_us == 0)

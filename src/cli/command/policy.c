@@ -142,7 +142,7 @@ static void json_delay(struct json_writer *w, const char *key, const struct deci
         json_cstr(w, NULL);
 }
 
-static void json_beside(struct json_writer *w, const struct decision *d)
+static void json_side_actions(struct json_writer *w, const struct decision *d)
 {
     const struct rule_step *s = d->by;
 
@@ -179,7 +179,7 @@ void policy_json_decision(struct json_writer *w, const struct decision *d)
     json_key(w, "action");
     json_cstr(w, step_name(d->step));
     json_delay(w, "delay_seconds", d);
-    json_beside(w, d);
+    json_side_actions(w, d);
 }
 
 static void explain_json(const struct asked *a, const struct explanation *x)

@@ -23,7 +23,7 @@ struct pair {
     uint64_t count;
 };
 
-struct replay {
+struct policy_replay {
     struct cli *cli;
     struct filter filter; /* since_us: of failures */
     uint64_t messages, failures, same, changed, never;
@@ -66,7 +66,7 @@ static bool was_failure(const json_t *line, struct happened *ret)
     return false;
 }
 
-static void count_pair(struct replay *r, const char *before, const char *after)
+static void count_pair(struct policy_replay *r, const char *before, const char *after)
 {
     struct pair *p = NULL;
 
@@ -126,7 +126,7 @@ static void print_json(const struct listed *l, const struct happened *h, int fai
 }
 
 /* true: the new policy ends the message here. */
-static bool replay_failure(struct replay *r, const struct listed *l, const struct happened *h, int failure)
+static bool replay_failure(struct policy_replay *r, const struct listed *l, const struct happened *h, int failure)
 {
     const struct config_endpoint *endpoint = config_find_endpoint(r->cli->config, slice_from(h->endpoint));
     struct policy policy = { .global = r->cli->config->rules,
@@ -157,7 +157,7 @@ static bool replay_failure(struct replay *r, const struct listed *l, const struc
     return step_is_end(d.step);
 }
 
-static void replay_message(struct replay *r, const struct listed *l)
+static void replay_message(struct policy_replay *r, const struct listed *l)
 {
     json_t *story = l->m.story.size > 0 ? json_loadb(l->m.story.data, l->m.story.size, 0, NULL) : NULL;
     const json_t *line;
@@ -190,7 +190,7 @@ static void replay_message(struct replay *r, const struct listed *l)
 }
 
 /* state -1: those that wait. */
-static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_slice box)
+static int replay_pages(struct policy_replay *r, enum query_kind kind, int state, pr_slice box)
 {
     struct query query = { .kind = kind, .filter = r->filter };
     struct arena arena;
@@ -223,7 +223,7 @@ static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_sl
     return code;
 }
 
-static int replay_boxes(struct replay *r)
+static int replay_boxes(struct policy_replay *r)
 {
     struct query query = { .kind = QUERY_BOXES, .brief = true, .filter.state = -1 };
     struct query_reply boxes;
@@ -244,7 +244,7 @@ static int replay_boxes(struct replay *r)
     return code;
 }
 
-static void print_people(struct replay *r)
+static void print_people(struct policy_replay *r)
 {
     struct table t;
 
@@ -273,7 +273,7 @@ static void print_people(struct replay *r)
 
 int run_policy_replay(struct cli *cli)
 {
-    struct replay r = { .cli = cli };
+    struct policy_replay r = { .cli = cli };
     int code = cli_open_filtered(cli, &r.filter);
 
     if (code == EXIT_DONE)

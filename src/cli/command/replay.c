@@ -43,7 +43,7 @@ static void show_progress(struct cli *cli, const struct replay *r, uint64_t tota
             r->state == REPLAY_WATCH ? ": waiting for the canaries to arrive" : "");
 }
 
-static int read_wishes(struct cli *cli, struct replay *r)
+static int read_options(struct cli *cli, struct replay *r)
 {
     const char *rate = cli->flags.values[FLAG_RATE], *wait = cli->flags.values[FLAG_FOR];
     uint64_t canary = 0;
@@ -74,7 +74,7 @@ int replay_check(struct cli *cli)
 {
     struct replay options = { .canary = 0 };
 
-    return read_wishes(cli, &options);
+    return read_options(cli, &options);
 }
 
 int replay_run(struct cli *cli, const struct admin *admin, struct admin_reply *reply)
@@ -82,7 +82,7 @@ int replay_run(struct cli *cli, const struct admin *admin, struct admin_reply *r
     struct replay r = { .order = *admin, .canary_wait_us = REPLAY_CANARY_WAIT_US };
     struct pr_error err;
     bool shows = isatty(STDERR_FILENO) && !cli->json;
-    int code = read_wishes(cli, &r);
+    int code = read_options(cli, &r);
 
     if (code != EXIT_DONE)
         return code;

@@ -61,7 +61,7 @@ static void print_endpoints(struct cli *cli, const struct status *s)
     table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DIED|>IN-FLIGHT|WHY");
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        struct standing standing = endpoint_standing(&s->endpoints, e);
+        struct endpoint_standing standing = endpoint_standing(&s->endpoints, e);
 
         if (e->name.size > 0) {
             table_add(&t, COLOR_NONE, e->name);

@@ -60,7 +60,7 @@ int run_dead_export(struct cli *cli)
 
 /* ---- In ---- */
 
-struct batch {
+struct transfer_batch {
     struct cli *cli;
     struct arena arena; /* the texts of the letters */
     struct listed letters[IMPORT_MAX];
@@ -69,7 +69,7 @@ struct batch {
     uint64_t stored, duplicates, unknown, wrong;
 };
 
-static int batch_store(struct batch *b)
+static int batch_store(struct transfer_batch *b)
 {
     int answers[IMPORT_MAX];
     struct admin_reply reply;
@@ -110,7 +110,7 @@ static int batch_store(struct batch *b)
     return EXIT_DONE;
 }
 
-static int import_lines(struct batch *b, FILE *in, const char *name)
+static int import_lines(struct transfer_batch *b, FILE *in, const char *name)
 {
     char *line = NULL;
     size_t room = 0;
@@ -155,7 +155,7 @@ int run_dead_import(struct cli *cli)
         cli_say("cannot read %s: %s", cli->args[0], strerror(errno));
         return EXIT_FAILED;
     }
-    struct batch *b = calloc(1, sizeof(*b));
+    struct transfer_batch *b = calloc(1, sizeof(*b));
     ASSERT(b != NULL);
     b->cli = cli;
     arena_init(&b->arena, 65536);

@@ -19,13 +19,13 @@ struct errand {
     struct order order; /* ORDER */
     pr_id id;           /* OPEN: zero: the endpoint of that name */
     char name[ORDER_NAME_MAX + 1];
-    enum pane pane;            /* OPEN: where it was chosen */
-    const struct view *before; /* LOOK, OPEN: the latest view; may be NULL */
+    enum pane pane;                /* OPEN: where it was chosen */
+    const struct top_view *before; /* LOOK, OPEN: the latest view; may be NULL */
 
     /* What came of it: */
     int rc;
     struct pr_error error;
-    struct view *view;      /* LOOK: filled; the caller's */
+    struct top_view *view;  /* LOOK: filled; the caller's */
     char said[UI_TEXT_MAX]; /* ORDER: what was done */
     char *text;             /* OPEN: free() it */
 };

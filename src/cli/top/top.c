@@ -33,9 +33,9 @@ struct top {
     const char *source;          /* shown */
     int64_t every_us;
     struct ui ui;
-    struct view *view;  /* the latest facts */
-    struct view *base;  /* older ones, for rates when the latest are too fresh */
-    struct view *spare; /* for the next */
+    struct top_view *view;  /* the latest facts */
+    struct top_view *base;  /* older ones, for rates when the latest are too fresh */
+    struct top_view *spare; /* for the next */
     struct errand errand;
     struct order order; /* as it was confirmed */
     bool order_waits, open_waits;
@@ -128,7 +128,7 @@ static bool is_fresh(const struct top *t)
 
 static void prepare(struct top *t, enum errand_kind kind)
 {
-    const struct view *before = kind == ERRAND_LOOK && is_fresh(t) ? t->base : t->view;
+    const struct top_view *before = kind == ERRAND_LOOK && is_fresh(t) ? t->base : t->view;
 
     t->errand = (struct errand){ .kind = kind,
                                  .cli = t->cli,
@@ -223,7 +223,7 @@ static void see_slowness(struct top *t, const struct runner *runner)
 
 static int show(struct top *t, size_t *ret_page)
 {
-    struct frame frame = { .view = t->view, .source = t->source, .now_us = clock_wall_us(clock_system()) };
+    struct top_frame frame = { .view = t->view, .source = t->source, .now_us = clock_wall_us(clock_system()) };
     struct screen s;
     size_t width, height;
 
@@ -335,7 +335,7 @@ static size_t plain_width(void)
 
 static int print_plain(struct top *t)
 {
-    struct frame frame = {
+    struct top_frame frame = {
         .view = t->view, .source = t->source, .now_us = clock_wall_us(clock_system()), .plain = true
     };
     struct screen s;

@@ -78,31 +78,31 @@ struct ui {
 };
 
 /* Rows of a pane that pass the filter. */
-struct rows {
+struct pane_rows {
     size_t count;
     size_t index[VIEW_ROWS_MAX]; /* into the view's list */
 };
-void ui_rows(const struct ui *ui, const struct view *v, enum pane pane, struct rows *ret);
+void ui_rows(const struct ui *ui, const struct top_view *v, enum pane pane, struct pane_rows *ret);
 
 /* New facts: the cursors stay on what they were on. */
-void ui_settle(struct ui *ui, const struct view *v);
+void ui_settle(struct ui *ui, const struct top_view *v);
 /* A key.  page: rows that PgUp and PgDn move by. */
-enum wish ui_key(struct ui *ui, const struct view *v, int32_t key, size_t page);
+enum wish ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page);
 void ui_say(struct ui *ui, bool bad, const char *format, ...) PR_PRINTF(3, 4);
 
 /* ---- The picture ---- */
 
-struct frame {
-    const struct view *view; /* NULL: nothing is known yet */
-    const char *source;      /* where the facts come from; no secrets */
-    int64_t now_us;          /* wall clock of the person's machine */
-    bool plain;              /* for a file: no keys, everything that there is */
+struct top_frame {
+    const struct top_view *view; /* NULL: nothing is known yet */
+    const char *source;          /* where the facts come from; no secrets */
+    int64_t now_us;              /* wall clock of the person's machine */
+    bool plain;                  /* for a file: no keys, everything that there is */
 };
 
 /* ui->scroll is brought into range; nothing else is changed. */
-void top_draw(struct screen *s, const struct frame *frame, struct ui *ui);
+void top_draw(struct screen *s, const struct top_frame *frame, struct ui *ui);
 extern const char top_help[]; /* keys, and what is shown */
 /* Rows that a plain frame takes. */
-size_t top_plain_height(const struct view *v);
+size_t top_plain_height(const struct top_view *v);
 
 #endif

@@ -7,8 +7,8 @@
 
 struct drawing {
     struct screen *s;
-    const struct frame *frame;
-    const struct view *v; /* never NULL where lists are drawn */
+    const struct top_frame *frame;
+    const struct top_view *v; /* never NULL where lists are drawn */
     struct ui *ui;
     struct arena arena; /* of one picture */
 };
@@ -17,7 +17,7 @@ struct drawing {
 
 #define BOX_ROWS_MAX 4
 
-size_t boxes_shown(const struct view *v); /* those that something is in */
+size_t boxes_shown(const struct top_view *v); /* those that something is in */
 void draw_boxes(struct drawing *d, size_t row);
 /* Title and so many rows: the page that the cursor is on. */
 void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows);

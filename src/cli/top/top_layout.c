@@ -15,7 +15,7 @@
 #define GAPS ((size_t)PANE_COUNT + 1) /* empty lines: before each list, and at the end */
 
 /* Lines of the lists. */
-struct plan {
+struct layout_plan {
     bool gaps;    /* empty lines between the parts */
     size_t boxes; /* lines for boxes, with head; 0: none */
     bool shown[PANE_COUNT];
@@ -26,13 +26,13 @@ struct plan {
 
 static size_t pane_wish(const struct drawing *d, enum pane pane)
 {
-    struct rows rows;
+    struct pane_rows rows;
 
     ui_rows(d->ui, d->v, pane, &rows);
     return max_size(rows.count, 1); /* or the word that there are none */
 }
 
-static void give(struct drawing *d, struct plan *p, size_t lines)
+static void give(struct drawing *d, struct layout_plan *p, size_t lines)
 {
     size_t wish[PANE_COUNT];
 
@@ -51,11 +51,11 @@ static void give(struct drawing *d, struct plan *p, size_t lines)
 }
 
 /* lines: what is left below the numbers, without the last line. */
-static struct plan make_plan(struct drawing *d, size_t lines)
+static struct layout_plan make_plan(struct drawing *d, size_t lines)
 {
     const size_t least = PANE_COUNT * (1 + PANE_ROWS_MIN);
     size_t boxes = boxes_shown(d->v) > 0 ? 1 + boxes_shown(d->v) : 0;
-    struct plan p = { .gaps = lines >= least + GAPS, .shown = { true, true, true } };
+    struct layout_plan p = { .gaps = lines >= least + GAPS, .shown = { true, true, true } };
 
     if (lines >= least + GAPS + boxes + 1)
         p.boxes = boxes;
@@ -109,7 +109,7 @@ static const char *joined(struct drawing *d, const char *a, const char *b)
 
 static void draw_numbers(struct drawing *d, size_t row)
 {
-    const struct view *v = d->v;
+    const struct top_view *v = d->v;
     const struct view_rates *r = &v->rates;
     size_t at = 1;
 
@@ -178,7 +178,7 @@ static void draw_lists(struct drawing *d)
 
     row += draw_sentence(d, row, d->s->height >= ROOMY ? SENTENCE_LINES : 1);
     draw_numbers(d, row++);
-    struct plan p = make_plan(d, d->s->height > row + last ? d->s->height - row - last : 0);
+    struct layout_plan p = make_plan(d, d->s->height > row + last ? d->s->height - row - last : 0);
     row += p.gaps;
     if (p.boxes > 0) {
         draw_boxes(d, row);
@@ -192,7 +192,7 @@ static void draw_lists(struct drawing *d)
     }
 }
 
-void top_draw(struct screen *s, const struct frame *frame, struct ui *ui)
+void top_draw(struct screen *s, const struct top_frame *frame, struct ui *ui)
 {
     struct drawing d = { .s = s, .frame = frame, .v = frame->view, .ui = ui };
     enum mode mode = ui->mode == MODE_ASK ? ui->before : ui->mode;
@@ -213,7 +213,7 @@ void top_draw(struct screen *s, const struct frame *frame, struct ui *ui)
     arena_fini(&d.arena);
 }
 
-size_t top_plain_height(const struct view *v)
+size_t top_plain_height(const struct top_view *v)
 {
     size_t rows = max_size(v->endpoint_count, 1) + max_size(v->group_count, 1) + max_size(v->stream_count, 1);
 

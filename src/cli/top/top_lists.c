@@ -55,7 +55,7 @@ static bool box_has_something(const struct box_counts *b)
     return b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused + b->dead > 0;
 }
 
-size_t boxes_shown(const struct view *v)
+size_t boxes_shown(const struct top_view *v)
 {
     size_t count = 0;
 
@@ -219,7 +219,7 @@ void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows)
 {
     bool has_focus = d->ui->pane == pane && !d->frame->plain;
     size_t cursor = d->ui->cursor[pane], first = rows > 0 ? cursor / rows * rows : 0;
-    struct rows all;
+    struct pane_rows all;
     struct grid g;
 
     ui_rows(d->ui, d->v, pane, &all);

@@ -12,7 +12,7 @@
 
 /* ---- Rows ---- */
 
-static uint64_t row_hash(const struct view *v, enum pane pane, size_t i)
+static uint64_t row_hash(const struct top_view *v, enum pane pane, size_t i)
 {
     if (pane == PANE_ENDPOINTS)
         return hash_slice(1, v->endpoints[i].name) | 1;
@@ -22,7 +22,7 @@ static uint64_t row_hash(const struct view *v, enum pane pane, size_t i)
     return hash_slice(hash_slice(hash_slice(3, s->box), s->endpoint), s->stream) | 1;
 }
 
-static size_t pane_size(const struct view *v, enum pane pane)
+static size_t pane_size(const struct top_view *v, enum pane pane)
 {
     return pane == PANE_ENDPOINTS ? v->endpoint_count : pane == PANE_GROUPS ? v->group_count : v->stream_count;
 }
@@ -53,14 +53,14 @@ static bool stream_has(const struct stream_info *s, const char *part)
     return has(s->stream, part) || has(s->endpoint, part) || has(s->error, part);
 }
 
-static bool passes(const char *filter, const struct view *v, enum pane pane, size_t i)
+static bool passes(const char *filter, const struct top_view *v, enum pane pane, size_t i)
 {
     return pane == PANE_ENDPOINTS ? endpoint_has(&v->endpoints[i], filter)
            : pane == PANE_GROUPS  ? group_has(&v->groups[i], filter)
                                   : stream_has(&v->streams[i], filter);
 }
 
-void ui_rows(const struct ui *ui, const struct view *v, enum pane pane, struct rows *ret)
+void ui_rows(const struct ui *ui, const struct top_view *v, enum pane pane, struct pane_rows *ret)
 {
     ret->count = 0;
     for (size_t i = 0; v != NULL && i < min_size(pane_size(v, pane), VIEW_ROWS_MAX); i++)
@@ -68,10 +68,10 @@ void ui_rows(const struct ui *ui, const struct view *v, enum pane pane, struct r
             ret->index[ret->count++] = i;
 }
 
-void ui_settle(struct ui *ui, const struct view *v)
+void ui_settle(struct ui *ui, const struct top_view *v)
 {
     for (int pane = 0; pane < PANE_COUNT; pane++) {
-        struct rows rows;
+        struct pane_rows rows;
 
         ui_rows(ui, v, (enum pane)pane, &rows);
         for (size_t i = 0; i < rows.count && ui->chosen[pane] != 0; i++)
@@ -82,9 +82,9 @@ void ui_settle(struct ui *ui, const struct view *v)
 }
 
 /* False: there is nothing under the cursor. */
-static bool under_cursor(const struct ui *ui, const struct view *v, size_t *ret)
+static bool under_cursor(const struct ui *ui, const struct top_view *v, size_t *ret)
 {
-    struct rows rows;
+    struct pane_rows rows;
 
     ui_rows(ui, v, ui->pane, &rows);
     if (ui->cursor[ui->pane] >= rows.count)
@@ -94,7 +94,7 @@ static bool under_cursor(const struct ui *ui, const struct view *v, size_t *ret)
 }
 
 /* From here on the cursor stays with this row, wherever it goes. */
-static void choose(struct ui *ui, const struct view *v)
+static void choose(struct ui *ui, const struct top_view *v)
 {
     size_t i;
 
@@ -102,9 +102,9 @@ static void choose(struct ui *ui, const struct view *v)
         ui->chosen[ui->pane] = row_hash(v, ui->pane, i);
 }
 
-static void move_cursor(struct ui *ui, const struct view *v, int32_t key, size_t page)
+static void move_cursor(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
-    struct rows rows;
+    struct pane_rows rows;
     size_t *cursor = &ui->cursor[ui->pane];
 
     ui_rows(ui, v, ui->pane, &rows);
@@ -158,14 +158,14 @@ static void ask(struct ui *ui, const char *format, ...)
 
 /* ---- Orders ---- */
 
-static pr_slice endpoint_of(const struct ui *ui, const struct view *v, size_t i)
+static pr_slice endpoint_of(const struct ui *ui, const struct top_view *v, size_t i)
 {
     return ui->pane == PANE_ENDPOINTS ? v->endpoints[i].name
            : ui->pane == PANE_GROUPS  ? v->groups[i].endpoint
                                       : v->streams[i].endpoint;
 }
 
-static void begin_pause(struct ui *ui, const struct view *v, bool pause)
+static void begin_pause(struct ui *ui, const struct top_view *v, bool pause)
 {
     struct order order = { .kind = pause ? ORDER_PAUSE : ORDER_RESUME };
     size_t i;
@@ -213,7 +213,7 @@ static void retry_head(struct ui *ui, const struct stream_info *s)
         SLICE_ARGS(utf8_cut_bytes(s->stream, 200)));
 }
 
-static void begin_retry(struct ui *ui, const struct view *v)
+static void begin_retry(struct ui *ui, const struct top_view *v)
 {
     size_t i;
 
@@ -227,7 +227,7 @@ static void begin_retry(struct ui *ui, const struct view *v)
         retry_head(ui, &v->streams[i]);
 }
 
-static enum wish begin_open(struct ui *ui, const struct view *v)
+static enum wish begin_open(struct ui *ui, const struct top_view *v)
 {
     size_t i;
 
@@ -272,7 +272,7 @@ static void filter_add(struct ui *ui, int32_t key)
     }
 }
 
-static void key_in_filter(struct ui *ui, const struct view *v, int32_t key)
+static void key_in_filter(struct ui *ui, const struct top_view *v, int32_t key)
 {
     size_t size = strlen(ui->filter);
 
@@ -289,7 +289,7 @@ static void key_in_filter(struct ui *ui, const struct view *v, int32_t key)
 }
 
 /* In a text: help, or what was opened. */
-static enum wish key_in_text(struct ui *ui, const struct view *v, int32_t key, size_t page)
+static enum wish key_in_text(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     switch (key) {
     case KEY_UP: ui->scroll -= ui->scroll > 0; break;
@@ -316,7 +316,7 @@ static enum wish key_in_text(struct ui *ui, const struct view *v, int32_t key, s
     return WISH_NOTHING;
 }
 
-static enum wish key_in_lists(struct ui *ui, const struct view *v, int32_t key, size_t page)
+static enum wish key_in_lists(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     switch (key) {
     case 'q': return WISH_QUIT;
@@ -343,7 +343,7 @@ static enum wish key_in_lists(struct ui *ui, const struct view *v, int32_t key, 
     return WISH_NOTHING;
 }
 
-enum wish ui_key(struct ui *ui, const struct view *v, int32_t key, size_t page)
+enum wish ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     if (key == 0x03) /* Ctrl-C */
         return WISH_QUIT;

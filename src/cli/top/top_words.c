@@ -94,7 +94,7 @@ static void say_failing(struct drawing *d, struct sentence *s)
 
 static void say_streams(struct drawing *d, struct sentence *s)
 {
-    const struct view *v = d->v;
+    const struct top_view *v = d->v;
     uint64_t waiting = 0;
     bool exact = !v->streams_more;
 
@@ -110,7 +110,7 @@ static void say_streams(struct drawing *d, struct sentence *s)
 
 static void say_trouble(struct drawing *d, struct sentence *s)
 {
-    const struct view *v = d->v;
+    const struct top_view *v = d->v;
 
     if (v->backlog > 0 && v->instance_count == 0)
         say(s, COLOR_RED, "no instance is running: start postrider run");
@@ -127,7 +127,7 @@ static void say_trouble(struct drawing *d, struct sentence *s)
 
 static void say_well(struct drawing *d, struct sentence *s)
 {
-    const struct view *v = d->v;
+    const struct top_view *v = d->v;
     size_t sends = 0;
 
     for (size_t i = 0; i < v->endpoint_count; i++)

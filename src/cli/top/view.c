@@ -18,16 +18,16 @@ struct view_total {
     bool configured;
 };
 
-struct view *view_new(void)
+struct top_view *view_new(void)
 {
-    struct view *v = calloc(1, sizeof(*v));
+    struct top_view *v = calloc(1, sizeof(*v));
 
     if (v != NULL)
         arena_init(&v->arena, VIEW_BLOCK);
     return v;
 }
 
-void view_free(struct view *v)
+void view_free(struct top_view *v)
 {
     if (v == NULL)
         return;
@@ -47,7 +47,7 @@ static double rate(uint64_t now, uint64_t before, double seconds)
     return now > before ? (double)(now - before) / seconds : 0; /* less: the store was made anew */
 }
 
-static struct view_rates rates_of(const struct view *v, const struct view *before, const struct view_total *t)
+static struct view_rates rates_of(const struct top_view *v, const struct top_view *before, const struct view_total *t)
 {
     double seconds = before != NULL ? (double)(v->mono_us - before->mono_us) / 1e6 : 0;
     const struct view_total none = { .name = t->name }, *old = NULL;
@@ -71,7 +71,7 @@ static void add_rates(struct view_rates *sum, const struct view_rates *r)
 
 /* ---- Endpoints ---- */
 
-static enum view_state state_of(const struct standing *s, bool known)
+static enum view_state state_of(const struct endpoint_standing *s, bool known)
 {
     if (s->state[0] == 'p')
         return VIEW_PAUSED;
@@ -80,11 +80,11 @@ static enum view_state state_of(const struct standing *s, bool known)
     return known ? VIEW_SENDS : VIEW_UNUSED;
 }
 
-static struct view_endpoint endpoint_from(struct view *v, const struct query_reply *reply,
-                                          const struct view_total *total, const struct view *before)
+static struct view_endpoint endpoint_from(struct top_view *v, const struct query_reply *reply,
+                                          const struct view_total *total, const struct top_view *before)
 {
     const struct endpoint_state fresh = { .name = total->name }, *e = total->state != NULL ? total->state : &fresh;
-    struct standing s = endpoint_standing(reply, e);
+    struct endpoint_standing s = endpoint_standing(reply, e);
 
     return (struct view_endpoint){
         .name = e->name,
@@ -127,7 +127,7 @@ static void sort(void *rows, size_t count, size_t size, int (*order)(const void 
 }
 
 /* Those of the store and those of the configuration, each once. */
-static void list_totals(struct view *v, const struct query_reply *reply, const struct config *config)
+static void list_totals(struct top_view *v, const struct query_reply *reply, const struct config *config)
 {
     bool all = config == NULL || config->endpoint_count == 0;
     size_t stored = reply->endpoint_count;
@@ -151,8 +151,8 @@ static void list_totals(struct view *v, const struct query_reply *reply, const s
     sort(v->totals, v->total_count, sizeof(*v->totals), by_name);
 }
 
-static int take_endpoints(struct view *v, const struct query_reply *reply, const struct config *config,
-                          const struct view *before, struct pr_error *reterr)
+static int take_endpoints(struct top_view *v, const struct query_reply *reply, const struct config *config,
+                          const struct top_view *before, struct pr_error *reterr)
 {
     size_t room = reply->endpoint_count + (config != NULL ? config->endpoint_count : 0);
 
@@ -177,7 +177,7 @@ static int take_endpoints(struct view *v, const struct query_reply *reply, const
 
 /* ---- Boxes ---- */
 
-static void take_boxes(struct view *v, const struct query_reply *reply)
+static void take_boxes(struct top_view *v, const struct query_reply *reply)
 {
     v->boxes = reply->boxes;
     v->box_count = reply->box_count;
@@ -216,15 +216,15 @@ static size_t count_instances(const struct query_reply *reply)
 
 /* ---- All of it ---- */
 
-static void clear(struct view *v)
+static void clear(struct top_view *v)
 {
     struct arena arena = v->arena;
 
     arena_reset(&arena);
-    *v = (struct view){ .arena = arena };
+    *v = (struct top_view){ .arena = arena };
 }
 
-static int ask(struct view *v, struct store *store, const struct config *config, enum query_kind kind,
+static int ask(struct top_view *v, struct store *store, const struct config *config, enum query_kind kind,
                struct query_reply *ret, struct pr_error *reterr)
 {
     const struct config_routing routing = config_routing(config);
@@ -237,7 +237,7 @@ static int ask(struct view *v, struct store *store, const struct config *config,
     return store_query(store, &query, &v->arena, ret, reterr);
 }
 
-static int ask_all(struct view *v, struct store *store, const struct config *config, const struct view *before,
+static int ask_all(struct top_view *v, struct store *store, const struct config *config, const struct top_view *before,
                    struct pr_error *reterr)
 {
     struct query_reply boxes, endpoints, instances, groups, streams;
@@ -271,7 +271,7 @@ static int ask_all(struct view *v, struct store *store, const struct config *con
     return PR_OK;
 }
 
-int view_ask(struct view *v, struct store *store, const struct config *config, const struct view *before,
+int view_ask(struct top_view *v, struct store *store, const struct config *config, const struct top_view *before,
              int64_t mono_us, struct pr_error *reterr)
 {
     clear(v);

@@ -34,7 +34,7 @@ struct view_endpoint {
 
 struct view_total; /* of an endpoint, for the next view's rates */
 
-struct view {
+struct top_view {
     struct arena arena; /* everything below lives there */
     int64_t now_us;     /* by the store's clock */
     int64_t mono_us;    /* when it was asked */
@@ -62,16 +62,16 @@ struct view {
     size_t total_count;
 };
 
-struct view *view_new(void); /* NULL: no memory */
-void view_free(struct view *v);
+struct top_view *view_new(void); /* NULL: no memory */
+void view_free(struct top_view *v);
 
 /* Ask the store.  config: adds the endpoints that have not sent yet; NULL: the store knows them all.  before (may
  * be NULL) is for the rates.  After a fault (the store's) *v is empty. */
-PR_MUST_CHECK int view_ask(struct view *v, struct store *store, const struct config *config, const struct view *before,
-                           int64_t mono_us, struct pr_error *reterr);
+PR_MUST_CHECK int view_ask(struct top_view *v, struct store *store, const struct config *config,
+                           const struct top_view *before, int64_t mono_us, struct pr_error *reterr);
 
 /* The object of top --json. */
-void view_json(const struct view *v, struct buf *ret);
+void view_json(const struct top_view *v, struct buf *ret);
 
 /* ---- Numbers for people; into the arena ---- */
 

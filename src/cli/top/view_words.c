@@ -100,7 +100,7 @@ static void json_endpoint(struct json_writer *w, const struct view_endpoint *e)
     json_end_object(w);
 }
 
-static void json_lists(struct json_writer *w, const struct view *v)
+static void json_lists(struct json_writer *w, const struct top_view *v)
 {
     struct status boxes = { .boxes = { .boxes = v->boxes, .box_count = v->box_count, .now_us = v->now_us } };
 
@@ -122,7 +122,7 @@ static void json_lists(struct json_writer *w, const struct view *v)
     json_end_array(w);
 }
 
-void view_json(const struct view *v, struct buf *ret)
+void view_json(const struct top_view *v, struct buf *ret)
 {
     struct json_writer w;
 

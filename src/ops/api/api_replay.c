@@ -17,7 +17,7 @@ static void replay_json(struct api *x, pr_id id)
 }
 
 /* "rate": "100/s" or 100, "canary": 5, "canary_wait": "5m". */
-static int take_wishes(struct api *x, struct replay *r, struct pr_error *reterr)
+static int take_options(struct api *x, struct replay *r, struct pr_error *reterr)
 {
     const json_t *rate = json_object_get(x->json, "rate"), *canary = json_object_get(x->json, "canary");
     const char *wait = body_text(x, "canary_wait");
@@ -40,7 +40,7 @@ void api_replay_start(struct api *x, const struct admin *admin)
     struct replay wish = { .order = *admin, .canary_wait_us = REPLAY_CANARY_WAIT_US };
     struct pr_error error;
     pr_id id;
-    int rc = take_wishes(x, &wish, &error);
+    int rc = take_options(x, &wish, &error);
     if (rc == PR_OK && admin->filter.id_count > 0)
         rc = error_set(&error, PR_EINVAL, "rate and canary need a filter, not ids");
     if (rc == PR_OK && admin->filter.limit > 0)

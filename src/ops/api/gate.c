@@ -45,7 +45,7 @@ struct guest {
     int fd;
     unsigned generation; /* so that an event of the one before is known as such */
     unsigned looks;
-    struct peer peer;
+    struct client_address peer;
     enum pool pool; /* waits: that it may also use */
     int64_t since_us, deadline_us, request_us;
     struct sockaddr_storage address;

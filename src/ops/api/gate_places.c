@@ -19,9 +19,9 @@ static const struct {
     [POOL_METRICS] = { "/metrics", 2 },
 };
 
-struct peer peer_from(const struct sockaddr *address)
+struct client_address peer_from(const struct sockaddr *address)
 {
-    struct peer peer = { .known = false };
+    struct client_address peer = { .known = false };
     if (address->sa_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
         memcpy(peer.bytes + 12, &v4->sin_addr, 4);
@@ -35,7 +35,7 @@ struct peer peer_from(const struct sockaddr *address)
     return peer;
 }
 
-bool peer_same(const struct peer *a, const struct peer *b)
+bool peer_same(const struct client_address *a, const struct client_address *b)
 {
     return a->known == b->known && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
@@ -56,7 +56,7 @@ enum pool pool_of(pr_slice method, pr_slice path, bool has_body)
     return POOL_ALL;
 }
 
-static size_t count_peer(const struct places *p, const struct peer *peer)
+static size_t count_peer(const struct places *p, const struct client_address *peer)
 {
     size_t count = 0;
     for (size_t i = 0; i < GATE_PLACES_MAX; i++)
@@ -64,13 +64,13 @@ static size_t count_peer(const struct places *p, const struct peer *peer)
     return count;
 }
 
-static bool has_room(const struct places *p, enum pool pool, const struct peer *peer)
+static bool has_room(const struct places *p, enum pool pool, const struct client_address *peer)
 {
     return p->used[pool] < pools[pool].places &&
            (pool != POOL_ALL || !peer->known || count_peer(p, peer) < PLACES_PER_ADDRESS);
 }
 
-bool places_take(struct places *p, int fd, enum pool own, const struct peer *peer, int64_t deadline_us)
+bool places_take(struct places *p, int fd, enum pool own, const struct client_address *peer, int64_t deadline_us)
 {
     enum pool pool = has_room(p, POOL_ALL, peer) ? POOL_ALL : own;
     if (!has_room(p, pool, peer))

@@ -10,19 +10,19 @@
 #define PLACES_PER_ADDRESS 32 /* on a loopback address, or behind a proxy, everybody has the same one */
 
 /* Whom it comes from: an address, of IPv6 the network; all zero for a socket file, where nobody is told apart. */
-struct peer {
+struct client_address {
     unsigned char bytes[16];
     bool known;
 };
-struct peer peer_from(const struct sockaddr *address);
-bool peer_same(const struct peer *a, const struct peer *b);
+struct client_address peer_from(const struct sockaddr *address);
+bool peer_same(const struct client_address *a, const struct client_address *b);
 
 enum pool { POOL_ALL, POOL_LIVE, POOL_READY, POOL_METRICS, POOL_COUNT };
 
 struct place {
     int fd; /* -1: free */
     enum pool pool;
-    struct peer peer;
+    struct client_address peer;
     int64_t deadline_us;
 };
 struct places {
@@ -34,7 +34,7 @@ void places_init(struct places *p);
 /* The pool of its own that a request has beside POOL_ALL; POOL_ALL: none. */
 enum pool pool_of(pr_slice method, pr_slice path, bool has_body);
 /* False: there is none now. */
-bool places_take(struct places *p, int fd, enum pool own, const struct peer *peer, int64_t deadline_us);
+bool places_take(struct places *p, int fd, enum pool own, const struct client_address *peer, int64_t deadline_us);
 struct place *places_find(struct places *p, int fd); /* NULL: has none */
 void places_leave(struct places *p, int fd);         /* fine when it has none */
 

@@ -17,7 +17,7 @@
 #include "ops/explain/words.h"
 #include "policy/explain.h"
 
-#define OUTLOOK_TEXT_MAX (1u << 20) /* errors and notes are in it */
+#define WHY_TEXT_MAX (1u << 20) /* errors and notes are in it */
 
 /* What is known while sentences are made. */
 struct why_context {
@@ -46,7 +46,7 @@ static const char *ordinal(const struct why_context *v, int n)
     return ordinal_words(v->arena, n);
 }
 
-static const char *ahead(const struct why_context *v, int64_t us)
+static const char *in_time(const struct why_context *v, int64_t us)
 {
     return us > v->now_us
                ? arena_printf(v->arena, "in %s (%s)", span_words(v->arena, us - v->now_us), time_words(v->arena, us))
@@ -241,7 +241,7 @@ static void say_head(struct why_context *v)
         SAY(v, ", but endpoint %s is %s (%s)", clean(v, b->endpoint), breaker_state_word(b, v->now_us),
             clean(v, slice_from(breaker_words(v->arena, b))));
     if (head->state == STATE_RETRYING)
-        SAY(v, ": its next attempt is %s", ahead(v, head->m.due_us));
+        SAY(v, ": its next attempt is %s", in_time(v, head->m.due_us));
     SAY(v, ".\n");
     if (head->m.reason != PR_REASON_NONE)
         SAY(v, "That message failed with %s%s%s.\n", pr_reason_name(head->m.reason), head->m.error.size > 0 ? ": " : "",
@@ -387,10 +387,10 @@ static void say_where(struct why_context *v)
         break;
     case STATE_DELAYED:
         SAY(v, "It waits because its sender scheduled it for %s: %s.\n", time_words(v->arena, l->m.due_us),
-            ahead(v, l->m.due_us));
+            in_time(v, l->m.due_us));
         break;
     case STATE_RETRYING:
-        SAY(v, "It waits for its %s attempt, %s.\n", ordinal(v, l->m.attempts + 1), ahead(v, l->m.due_us));
+        SAY(v, "It waits for its %s attempt, %s.\n", ordinal(v, l->m.attempts + 1), in_time(v, l->m.due_us));
         if (v->o->breaker != NULL)
             say_open(v);
         break;
@@ -405,7 +405,7 @@ static void say_where(struct why_context *v)
         SAY(v, "It cannot be decoded: %s.\n", l->bad);
     if (l->m.expires_us != 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
         SAY(v, "It expires %s.\n",
-            l->m.expires_us > v->now_us ? ahead(v, l->m.expires_us) : "before its next attempt: its time is over");
+            l->m.expires_us > v->now_us ? in_time(v, l->m.expires_us) : "before its next attempt: its time is over");
 }
 
 /* ---- What comes next -------------------------------------------------------------------------- */
@@ -491,7 +491,7 @@ static void say_due(struct why_context *v)
         SAY(v, "It expires before it is due: it will not be sent.\n");
     else
         SAY(v, "Attempt %d%s%s, %s%s.\n", m->attempts + 1, v->o->endpoint.size > 0 ? " to " : "",
-            clean(v, v->o->endpoint), ahead(v, m->due_us),
+            clean(v, v->o->endpoint), in_time(v, m->due_us),
             v->workers > 0 ? "" : ", if an instance delivers from this box by then: start postrider run");
 }
 
@@ -507,7 +507,7 @@ static void say_probe(struct why_context *v)
         "A probe to %s, %s: this message or another one. When the probe is delivered, all continue in order;\n"
         "until then no attempt and no failure is counted.\n",
         clean(v, b->endpoint),
-        b->until_us > v->now_us ? ahead(v, b->until_us) : "as soon as there is something to send");
+        b->until_us > v->now_us ? in_time(v, b->until_us) : "as soon as there is something to send");
 }
 
 static void say_end_of_pause(struct why_context *v)
@@ -516,10 +516,10 @@ static void say_end_of_pause(struct why_context *v)
         v->o->next_us = v->pause->paused_until_us;
     SAY(v, "It continues when the endpoint is resumed%s%s; nothing is counted meanwhile.\n",
         v->pause != NULL && v->pause->paused_until_us != PR_NEVER ? ", which happens by itself " : "",
-        v->pause != NULL && v->pause->paused_until_us != PR_NEVER ? ahead(v, v->pause->paused_until_us) : "");
+        v->pause != NULL && v->pause->paused_until_us != PR_NEVER ? in_time(v, v->pause->paused_until_us) : "");
 }
 
-static void say_flight(struct why_context *v)
+static void say_in_flight(struct why_context *v)
 {
     SAY(v, "It is delivered, or the endpoint's rules decide about its failure");
     if (v->setting != NULL && v->setting->timeout_us > 0)
@@ -551,7 +551,7 @@ static void say_next(struct why_context *v)
     case STATE_DELAYED: say_due(v); break;
     case STATE_HELD: say_after_head(v); break;
     case STATE_PAUSED: say_end_of_pause(v); break;
-    case STATE_IN_FLIGHT: say_flight(v); break;
+    case STATE_IN_FLIGHT: say_in_flight(v); break;
     default:
         if (v->o->breaker != NULL)
             say_probe(v);
@@ -567,7 +567,7 @@ static void say_next(struct why_context *v)
 
 static void add(struct why_context *v, const char *command, const char *what, const char *target)
 {
-    ASSERT(v->o->command_count < OUTLOOK_COMMANDS_MAX);
+    ASSERT(v->o->command_count < WHY_COMMANDS_MAX);
     v->o->commands[v->o->command_count++] =
         (struct message_why_command){ arena_printf(v->arena, "postrider %s %s", command, target).data, what };
 }
@@ -633,7 +633,7 @@ int message_why_make(struct message_why *o, struct pr_error *reterr)
     int rc = look_around(&v, reterr);
     if (rc != PR_OK)
         return rc;
-    buf_init(&v.text, OUTLOOK_TEXT_MAX);
+    buf_init(&v.text, WHY_TEXT_MAX);
     say_where(&v);
     o->now = take_text(&v);
     say_next(&v);

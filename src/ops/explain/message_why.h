@@ -7,7 +7,7 @@
 #include "runtime/config/config.h"
 #include "store/store.h"
 
-#define OUTLOOK_COMMANDS_MAX 8
+#define WHY_COMMANDS_MAX 8
 
 struct message_why_command {
     const char *command; /* "postrider retry ID" */
@@ -29,7 +29,7 @@ struct message_why {
     const struct breaker_info *breaker; /* its endpoint does not send; NULL: it does */
     const char *now, *next;             /* sentences, each on a line of its own, fit for a terminal */
     int64_t next_us;                    /* when something happens by itself; 0: not known, or nothing does */
-    struct message_why_command commands[OUTLOOK_COMMANDS_MAX];
+    struct message_why_command commands[WHY_COMMANDS_MAX];
     size_t command_count;
 };
 

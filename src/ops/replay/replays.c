@@ -23,7 +23,7 @@ struct seen {
     char why[PR_ERROR_TEXT_SIZE]; /* why it failed; while it runs: what is in its way */
 };
 
-struct job {
+struct replay_job {
     pr_id id;
     struct arena arena;   /* of what its order points to */
     struct replay replay; /* the thread's, once it was started */
@@ -41,8 +41,8 @@ struct job {
 
 struct replays {
     struct runtime *rt;
-    struct monitor monitor;        /* guards all below, and is rung when something is to be done */
-    struct job *jobs[REPLAYS_MAX]; /* the oldest first */
+    struct monitor monitor;               /* guards all below, and is rung when something is to be done */
+    struct replay_job *jobs[REPLAYS_MAX]; /* the oldest first */
     size_t count;
     bool has_thread, leaving;
     pthread_t thread;
@@ -61,7 +61,7 @@ struct replays *replays_new(struct runtime *rt)
     return all;
 }
 
-static void job_free(struct job *job)
+static void job_free(struct replay_job *job)
 {
     if (job == NULL)
         return;
@@ -86,14 +86,14 @@ void replays_free(struct replays *all)
     free(all);
 }
 
-static bool is_under_way(const struct job *job)
+static bool is_under_way(const struct replay_job *job)
 {
     return !job->stopped && !job->failed && job->seen.state != REPLAY_DONE && job->seen.state != REPLAY_FAILED;
 }
 
 /* ---- The thread ------------------------------------------------------------------------------- */
 
-static void tell(struct replays *all, const struct job *job, uint64_t changed, int64_t now_us)
+static void tell(struct replays *all, const struct replay_job *job, uint64_t changed, int64_t now_us)
 {
     struct happening what = { .kind = HAPPENING_CHANGED, .at_us = now_us };
     char text[sizeof what.error];
@@ -106,7 +106,7 @@ static void tell(struct replays *all, const struct job *job, uint64_t changed, i
 }
 
 /* Without the lock.  *ret_now_us: store time, 0 when it is not known. */
-static int job_step(struct replays *all, struct job *job, int64_t *ret_next_us, int64_t *ret_now_us,
+static int job_step(struct replays *all, struct replay_job *job, int64_t *ret_next_us, int64_t *ret_now_us,
                     struct pr_error *reterr)
 {
     struct runtime_inside in;
@@ -133,7 +133,7 @@ static bool goes_away(int rc)
 }
 
 /* Locked when called and when it returns. */
-static void job_run(struct replays *all, struct job *job)
+static void job_run(struct replays *all, struct replay_job *job)
 {
     struct pr_error error = { 0 };
     int64_t next_us, now_us;
@@ -154,9 +154,9 @@ static void job_run(struct replays *all, struct job *job)
         job->ended_us = now_us;
 }
 
-static struct job *next_job(const struct replays *all)
+static struct replay_job *next_job(const struct replays *all)
 {
-    struct job *next = NULL;
+    struct replay_job *next = NULL;
     for (size_t i = 0; i < all->count; i++)
         if (is_under_way(all->jobs[i]) && (next == NULL || all->jobs[i]->next_us < next->next_us))
             next = all->jobs[i];
@@ -168,7 +168,7 @@ static void *replays_run(void *arg)
     struct replays *all = arg;
     monitor_lock(&all->monitor);
     while (!all->leaving) {
-        struct job *job = next_job(all);
+        struct replay_job *job = next_job(all);
         int64_t now_us = clock_mono_us(clock_system());
         if (job != NULL && job->next_us <= now_us)
             job_run(all, job);
@@ -182,7 +182,7 @@ static void *replays_run(void *arg)
 /* ---- Start, stop, resume ---------------------------------------------------------------------- */
 
 /* Everything that the order points to, into the job's own memory. */
-static int order_copy(struct job *job, struct pr_error *reterr)
+static int order_copy(struct replay_job *job, struct pr_error *reterr)
 {
     struct admin *o = &job->replay.order;
     pr_slice *const texts[] = { &o->by,          &o->why,           &o->filter.box,   &o->filter.endpoint,
@@ -200,9 +200,9 @@ static int order_copy(struct job *job, struct pr_error *reterr)
     return job->target.data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for a replay");
 }
 
-static int job_new(const struct replay *wish, struct store *store, struct job **ret, struct pr_error *reterr)
+static int job_new(const struct replay *wish, struct store *store, struct replay_job **ret, struct pr_error *reterr)
 {
-    struct job *job = calloc(1, sizeof *job);
+    struct replay_job *job = calloc(1, sizeof *job);
     if (job == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a replay");
     arena_init(&job->arena, 1024);
@@ -231,7 +231,7 @@ static int job_new(const struct replay *wish, struct store *store, struct job **
 static bool make_room(struct replays *all)
 {
     for (size_t i = 0; i < all->count && all->count == REPLAYS_MAX; i++) {
-        struct job *job = all->jobs[i];
+        struct replay_job *job = all->jobs[i];
         if (is_under_way(job) || job->busy)
             continue;
         all->count--;
@@ -244,7 +244,7 @@ static bool make_room(struct replays *all)
 int replays_start(struct replays *all, const struct replay *wish, struct store *store, pr_id *ret_id,
                   struct pr_error *reterr)
 {
-    struct job *job = NULL;
+    struct replay_job *job = NULL;
     int rc = job_new(wish, store, &job, reterr);
     if (rc < 0)
         return rc;
@@ -266,7 +266,7 @@ int replays_start(struct replays *all, const struct replay *wish, struct store *
     return rc;
 }
 
-static struct job *job_find(const struct replays *all, pr_id id)
+static struct replay_job *job_find(const struct replays *all, pr_id id)
 {
     for (size_t i = 0; i < all->count; i++)
         if (pr_id_equal(all->jobs[i]->id, id))
@@ -277,7 +277,7 @@ static struct job *job_find(const struct replays *all, pr_id id)
 int replays_stop(struct replays *all, pr_id id, int64_t now_us)
 {
     monitor_lock(&all->monitor);
-    struct job *job = job_find(all, id);
+    struct replay_job *job = job_find(all, id);
     int rc = job == NULL ? PR_UNKNOWN : !is_under_way(job) ? PR_STALE : PR_OK;
     if (rc == PR_OK) {
         job->stopped = true;
@@ -291,7 +291,7 @@ int replays_stop(struct replays *all, pr_id id, int64_t now_us)
 int replays_resume(struct replays *all, pr_id id)
 {
     monitor_lock(&all->monitor);
-    struct job *job = job_find(all, id);
+    struct replay_job *job = job_find(all, id);
     int rc = job == NULL ? PR_UNKNOWN : is_under_way(job) || job->seen.state == REPLAY_DONE ? PR_STALE : PR_OK;
     if (rc == PR_OK) {
         job->stopped = job->failed = false;
@@ -308,7 +308,7 @@ int replays_resume(struct replays *all, pr_id id)
 
 /* ---- For people ------------------------------------------------------------------------------- */
 
-static const char *state_word(const struct job *job)
+static const char *state_word(const struct replay_job *job)
 {
     return job->seen.state == REPLAY_DONE                    ? "done"
            : job->failed || job->seen.state == REPLAY_FAILED ? "failed"
@@ -323,7 +323,7 @@ static void count(struct json_writer *w, const char *key, uint64_t value)
     json_uint(w, value);
 }
 
-static void job_write(const struct job *job, struct json_writer *w)
+static void job_write(const struct replay_job *job, struct json_writer *w)
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(job->id, id);
@@ -350,7 +350,7 @@ static void job_write(const struct job *job, struct json_writer *w)
 int replays_write(struct replays *all, pr_id id, struct json_writer *w)
 {
     monitor_lock(&all->monitor);
-    const struct job *job = job_find(all, id);
+    const struct replay_job *job = job_find(all, id);
     if (job != NULL)
         job_write(job, w);
     monitor_unlock(&all->monitor);

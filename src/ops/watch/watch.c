@@ -10,7 +10,7 @@
 
 #define BLOCKED_AFTER_US PR_MINUTES(10)
 #define BLOCKED_LOOKED_MAX 50 /* streams, those with most behind their head first */
-#define BLOCKED_TOLD_MAX 3
+#define BLOCKED_NAMED_MAX 3
 #define UNREAD_LOOKED_MAX 100
 #define NEAR_DEFAULT 4 /* where no endpoint is configured: one before the usual limit */
 
@@ -192,7 +192,7 @@ static int64_t failing_us(const struct status *s, const struct stream_info *i)
 void watch_streams(struct status *s, const struct stream_info *streams, size_t count)
 {
     size_t told = 0;
-    for (size_t i = 0; i < count && told < BLOCKED_TOLD_MAX; i++) {
+    for (size_t i = 0; i < count && told < BLOCKED_NAMED_MAX; i++) {
         const struct stream_info *stream = &streams[i];
         const struct config_endpoint *e = config_find_endpoint(s->config, stream->endpoint);
         char id[PR_ID_TEXT_SIZE];

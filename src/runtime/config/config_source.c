@@ -32,13 +32,13 @@ int config_source_preset(struct config_reader *reader, struct source_config *sou
 
 /* ---- Columns and their values -------------------------------------------------------------- */
 
-struct values {
+struct adopt_values {
     struct adopt_value *list;
     size_t count, max;
 };
 
 static int add_value(const struct config_reader *reader, const struct node *column, const struct node *value,
-                     const char *path, struct values *values)
+                     const char *path, struct adopt_values *values)
 {
     if (value->kind != NODE_SCALAR)
         return config_fail(reader, value, "%s.%s: needs a single value", path, column->key);
@@ -53,7 +53,7 @@ static int add_value(const struct config_reader *reader, const struct node *colu
 static int read_map(struct config_reader *reader, const struct option *option, const struct node *map, bool lists,
                     void *target, const char *path)
 {
-    struct values values = { .max = (size_t)option->max };
+    struct adopt_values values = { .max = (size_t)option->max };
     int r = PR_OK;
 
     if (map->kind != NODE_MAP || map->count == 0)

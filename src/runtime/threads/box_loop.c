@@ -22,10 +22,10 @@
 #define VIEW_EVERY_US PR_MILLISECONDS(50)  /* while it is busy; when it rests always */
 #define TROUBLE_MIN_US PR_MILLISECONDS(10) /* doubled up to ... */
 #define TROUBLE_MAX_US PR_SECONDS(1)
-#define COURIER_AGAIN_US PR_SECONDS(1) /* after no thread could be started */
-#define STOP_RESERVE 8                 /* 1/8 of the time is for giving up what is still out */
-#define LOG_PER_SECOND 10              /* lines about single messages */
-#define STANDBY_US PR_SECONDS(2)       /* without lanes: nobody is about to give us some */
+#define THREAD_AGAIN_US PR_SECONDS(1) /* after no thread could be started */
+#define STOP_RESERVE 8                /* 1/8 of the time is for giving up what is still out */
+#define LOG_PER_SECOND 10             /* lines about single messages */
+#define STANDBY_US PR_SECONDS(2)      /* without lanes: nobody is about to give us some */
 #define QUERY_BLOCK 4096
 #define BREAKERS_SEARCHED_MAX 64 /* open ones that are searched for the reason to log */
 
@@ -41,7 +41,7 @@ struct box_loop {
     size_t retired_count, retired_room;
     struct results results;
     struct result_list heard; /* taken from results, memory in turn */
-    struct inline_results news;
+    struct inline_results inline_results;
     pthread_t thread;
     bool started;
     int wake_fd;
@@ -96,7 +96,7 @@ static void box_loop_settle(struct box_loop *d)
         delivery_result_fini(&d->heard.entries[i]);
     }
     d->heard.count = 0;
-    inline_results_tell(&d->news, d->engine, now);
+    inline_results_tell(&d->inline_results, d->engine, now);
 }
 
 /* ---- The cycle -------------------------------------------------------------------------- */
@@ -385,12 +385,12 @@ static void box_loop_hand_out(struct box_loop *d)
         while ((count = engine_take(d->engine, now, i, list, TAKE_MAX)) > 0) {
             if (box_loop_give(d, i, list, count, &fault))
                 continue;
-            log_emit(box_loop_log(d), LOG_ERROR, "courier_failed",
+            log_emit(box_loop_log(d), LOG_ERROR, "transport_thread_failed",
                      LOG_SLICE("endpoint", d->options.setting->endpoints[i].name), LOG_STR("error", fault.text));
             for (size_t k = 0; k < count; k++)
                 engine_result(d->engine, now,
                               &(struct delivery_result){ .token = list[k]->token, .outcome = SEND_RETURNED });
-            d->hand_out_after_us = time_add(now, COURIER_AGAIN_US);
+            d->hand_out_after_us = time_add(now, THREAD_AGAIN_US);
             return;
         }
     }
@@ -642,7 +642,7 @@ static void box_loop_rest(struct box_loop *d)
     int64_t rest_us = min64(time_sub(next_us, now), REST_MAX_US);
     if (d->trouble.code != PR_OK) /* a store that is ill is left alone meanwhile */
         wake_wait(d->wake_fd, rest_us);
-    else if (store_wait(&d->session, d->wake_fd, rest_us) > 0)
+    else if (store_wait(&d->session, d->wake_fd, rest_us) == WAIT_LOOK_AGAIN)
         d->changed = true;
 }
 
@@ -744,7 +744,7 @@ int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_b
                  ? wake_open(&d->wake_fd, reterr)
                  : error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
     results_init(&d->results, d->wake_fd);
-    if (rc == PR_OK && inline_results_init(&d->news, endpoint_count, d->wake_fd) != PR_OK)
+    if (rc == PR_OK && inline_results_init(&d->inline_results, endpoint_count, d->wake_fd) != PR_OK)
         rc = error_set(reterr, PR_ENOMEM, "out of memory for the box %s", options->box->name);
     if (rc == PR_OK)
         rc = box_loop_make_engine(d, reterr);
@@ -781,7 +781,7 @@ void box_loop_free(struct box_loop *d)
     free(d->retired);
     engine_free(d->engine); /* after the transport threads: they borrow its deliveries */
     results_fini(&d->results);
-    inline_results_fini(&d->news);
+    inline_results_fini(&d->inline_results);
     free(d->heard.entries); /* it is empty between two rounds */
     wake_close(d->wake_fd);
     free(d->transport_threads);
@@ -789,9 +789,9 @@ void box_loop_free(struct box_loop *d)
     free(d);
 }
 
-void box_loop_tell(struct box_loop *d, const struct engine_inline_result *news)
+void box_loop_tell(struct box_loop *d, const struct engine_inline_result *result)
 {
-    inline_results_put(&d->news, news);
+    inline_results_put(&d->inline_results, result);
 }
 
 void box_loop_look(struct box_loop *d, uint64_t number)

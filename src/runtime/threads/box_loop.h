@@ -64,7 +64,7 @@ void box_loop_stop(struct box_loop *d, int64_t deadline_us); /* finish or hand b
 void box_loop_retune(struct box_loop *d, const struct setting *setting);
 
 /* What was sent inline to an endpoint, from any thread. */
-void box_loop_tell(struct box_loop *d, const struct engine_inline_result *news);
+void box_loop_tell(struct box_loop *d, const struct engine_inline_result *result);
 
 /* The monitor must be held. */
 const struct box_loop_view *box_loop_view(const struct box_loop *d);

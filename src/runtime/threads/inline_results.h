@@ -1,4 +1,4 @@
-/* news.h - what was sent inline, on its way from the callers' threads to the engine of their box.
+/* inline_results.h - what was sent inline, on its way from the callers' threads to the engine of their box.
  *
  * Many put, one takes.  Successes in a row become one entry, so that a fast sender does not fill
  * the list; when it is full the rest is counted, and only the breaker does not hear of it. */
@@ -9,7 +9,7 @@
 
 #include "engine/engine.h"
 
-#define NEWS_MAX 4096
+#define INLINE_RESULTS_MAX 4096
 
 struct inline_results {
     pthread_mutex_t lock;
@@ -21,10 +21,10 @@ struct inline_results {
 };
 
 /* PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int inline_results_init(struct inline_results *news, size_t endpoint_count, int wake_fd);
-void inline_results_fini(struct inline_results *news);                                        /* safe on a zeroed one */
-void inline_results_put(struct inline_results *news, const struct engine_inline_result *one); /* copies the type */
+PR_MUST_CHECK int inline_results_init(struct inline_results *results, size_t endpoint_count, int wake_fd);
+void inline_results_fini(struct inline_results *results); /* safe on a zeroed one */
+void inline_results_put(struct inline_results *results, const struct engine_inline_result *one); /* copies the type */
 /* Tells the engine everything. */
-void inline_results_tell(struct inline_results *news, struct engine *engine, int64_t now_us);
+void inline_results_tell(struct inline_results *results, struct engine *engine, int64_t now_us);
 
 #endif

@@ -22,7 +22,7 @@
 #define RABBIT_TLS_PORT 5671
 #define RABBIT_BODY_MAX ((uint64_t)512 << 20)
 
-struct rabbit {
+struct amqp_source {
     struct broker *broker;
     struct talk talk;
     struct frame_reader *reader;
@@ -82,22 +82,22 @@ static pr_slice rabbit_address(const struct broker_url *url)
 /* ---- Frames --------------------------------------------------------------------------------------------- */
 
 /* The next frame but heartbeats; good until the next. */
-static enum talk_end next(struct rabbit *r, int wake_fd, int64_t deadline_us, struct frame *ret)
+static enum talk_end next(struct amqp_source *r, int wake_fd, int64_t deadline_us, struct amqp_frame *ret)
 {
     struct pr_error why = { 0 };
     for (;;) {
         pr_slice data = talk_heard(&r->talk);
         size_t before = data.size;
-        int rc = before > 0 ? frame_next(r->reader, &data, AMQP_CHANNEL, ret, &why) : 0;
+        int rc = before > 0 ? frame_next(r->reader, &data, AMQP_CHANNEL, ret, &why) : FRAME_PART;
         if (rc < 0) {
             snprintf(r->talk.why, sizeof(r->talk.why), "%s:%u: %.300s", r->talk.wire.host, r->talk.wire.port, why.text);
             talk_drop(&r->talk);
             return TALK_LOST;
         }
         r->talk.used += before - data.size; /* a frame may stand in them */
-        if (rc > 0 && ret->type != AMQP_FRAME_HEARTBEAT)
+        if (rc == FRAME_WHOLE && ret->type != AMQP_FRAME_HEARTBEAT)
             return TALK_BYTES;
-        if (rc > 0)
+        if (rc == FRAME_WHOLE)
             continue;
         talk_understood(&r->talk, 0);
         enum talk_end end = deadline_us > 0 ? talk_wait(&r->talk, wake_fd, deadline_us) : talk_look(&r->talk);
@@ -107,7 +107,7 @@ static enum talk_end next(struct rabbit *r, int wake_fd, int64_t deadline_us, st
 }
 
 /* connection.close and channel.close: code, text, ... */
-static int closed(struct rabbit *r, const struct frame *f, struct pr_error *reterr)
+static int closed(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
     struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
     unsigned code = (unsigned)amqp_take_number(&c, 2);
@@ -118,7 +118,7 @@ static int closed(struct rabbit *r, const struct frame *f, struct pr_error *rete
                                                                : "");
 }
 
-static int expect(struct rabbit *r, int wake_fd, amqp_method_number_t wanted, struct frame *ret,
+static int expect(struct amqp_source *r, int wake_fd, amqp_method_number_t wanted, struct amqp_frame *ret,
                   struct pr_error *reterr)
 {
     amqp_method_number_t method = 0;
@@ -134,7 +134,7 @@ static int expect(struct rabbit *r, int wake_fd, amqp_method_number_t wanted, st
 
 /* ---- The connection --------------------------------------------------------------------------------------- */
 
-static int tune(struct rabbit *r, const struct frame *f, struct pr_error *reterr)
+static int tune(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
     struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
     struct pr_error why = { 0 };
@@ -146,9 +146,9 @@ static int tune(struct rabbit *r, const struct frame *f, struct pr_error *reterr
     return PR_OK;
 }
 
-static int consume(struct rabbit *r, int wake_fd, struct pr_error *reterr)
+static int consume(struct amqp_source *r, int wake_fd, struct pr_error *reterr)
 {
-    struct frame f;
+    struct amqp_frame f;
     amqp_channel_open_t open = { .out_of_band = amqp_empty_bytes };
     amqp_basic_qos_t qos = { .prefetch_count = (uint16_t)min_size(r->broker->intake.capacity, UINT16_MAX) };
     amqp_basic_consume_t start = { .queue = frame_bytes(r->queue), .consumer_tag = amqp_cstring_bytes("postrider") };
@@ -164,9 +164,9 @@ static int consume(struct rabbit *r, int wake_fd, struct pr_error *reterr)
     return expect(r, wake_fd, AMQP_BASIC_CONSUME_OK_METHOD, &f, reterr);
 }
 
-static int greet(struct rabbit *r, int wake_fd, struct pr_error *reterr)
+static int greet(struct amqp_source *r, int wake_fd, struct pr_error *reterr)
 {
-    struct frame f;
+    struct amqp_frame f;
     frame_put_greeting(&r->talk.out);
     int rc = expect(r, wake_fd, AMQP_CONNECTION_START_METHOD, &f, reterr);
     if (rc != PR_OK)
@@ -182,7 +182,7 @@ static int greet(struct rabbit *r, int wake_fd, struct pr_error *reterr)
     return rc == PR_OK ? consume(r, wake_fd, reterr) : rc;
 }
 
-static int connect_now(struct rabbit *r, int wake_fd, struct pr_error *reterr)
+static int connect_now(struct amqp_source *r, int wake_fd, struct pr_error *reterr)
 {
     r->reader->size = 0;
     r->is_delivered = r->has_header = false;
@@ -195,7 +195,7 @@ static int connect_now(struct rabbit *r, int wake_fd, struct pr_error *reterr)
 
 static void rabbit_drop(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_source *r = self;
     amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS, .reply_text = amqp_cstring_bytes("closed") };
     if (r->is_up && talk_is_open(&r->talk)) { /* brokers complain in their log about clients that say nothing */
         frame_put_method(&r->talk.out, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
@@ -209,7 +209,7 @@ static void rabbit_drop(void *self)
 /* ---- Messages ------------------------------------------------------------------------------------------------ */
 
 /* basic.deliver: consumer, tag, again, exchange, key. */
-static int take_deliver(struct rabbit *r, const struct frame *f, struct pr_error *reterr)
+static int take_deliver(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
     struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
     arena_reset(&r->scratch);
@@ -224,7 +224,7 @@ static int take_deliver(struct rabbit *r, const struct frame *f, struct pr_error
     return c.bad || r->key.data == NULL ? talk_fault(&r->talk, reterr, "a basic.deliver that is too short") : PR_OK;
 }
 
-static int take_method(struct rabbit *r, const struct frame *f, struct pr_error *reterr)
+static int take_method(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
     amqp_method_number_t method = 0;
     if (!frame_method(f, &method))
@@ -244,7 +244,7 @@ static int take_method(struct rabbit *r, const struct frame *f, struct pr_error 
     return talk_fault(&r->talk, reterr, "a method that nobody asked for");
 }
 
-static int take_header(struct rabbit *r, const struct frame *f, struct pr_error *reterr)
+static int take_header(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
     pr_slice payload = slice_dup(&r->scratch, f->payload);
     int rc = payload.data != NULL ? amqp_properties_read(payload, &r->scratch, &r->properties) : PR_ENOMEM;
@@ -254,7 +254,7 @@ static int take_header(struct rabbit *r, const struct frame *f, struct pr_error 
     return PR_OK;
 }
 
-static int take_whole(struct rabbit *r, struct intake *in, struct pr_error *reterr)
+static int take_whole(struct amqp_source *r, struct intake *in, struct pr_error *reterr)
 {
     const struct amqp_properties *p = &r->properties;
     struct received m = { .prefix = "cloudEvents_",
@@ -272,7 +272,7 @@ static int take_whole(struct rabbit *r, struct intake *in, struct pr_error *rete
     return intake_add(in, &m, reterr);
 }
 
-static int take_frame(struct rabbit *r, struct intake *in, const struct frame *f, struct pr_error *reterr)
+static int take_frame(struct amqp_source *r, struct intake *in, const struct amqp_frame *f, struct pr_error *reterr)
 {
     int rc = PR_OK;
     if (f->type == AMQP_FRAME_METHOD)
@@ -288,7 +288,7 @@ static int take_frame(struct rabbit *r, struct intake *in, const struct frame *f
     return rc == PR_OK && r->body.size == r->properties.body_size ? take_whole(r, in, reterr) : rc;
 }
 
-static int keep_alive(struct rabbit *r, struct pr_error *reterr)
+static int keep_alive(struct amqp_source *r, struct pr_error *reterr)
 {
     int64_t now_us = clock_mono_us(clock_system()), beat_us = r->terms.heartbeat_us;
     if (beat_us > 0 && now_us - r->talk.heard_us > 2 * beat_us)
@@ -300,8 +300,8 @@ static int keep_alive(struct rabbit *r, struct pr_error *reterr)
 
 static int rabbit_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
-    struct rabbit *r = self;
-    struct frame f;
+    struct amqp_source *r = self;
+    struct amqp_frame f;
     int64_t until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US;
     int rc = r->is_up ? keep_alive(r, reterr) : connect_now(r, wake_fd, reterr);
     while (rc == PR_OK && !intake_is_full(in)) {
@@ -316,7 +316,7 @@ static int rabbit_receive(void *self, struct intake *in, int wake_fd, struct pr_
 
 static int rabbit_acknowledge(void *self, struct pr_error *reterr)
 {
-    struct rabbit *r = self;
+    struct amqp_source *r = self;
     amqp_basic_ack_t ack = { .delivery_tag = r->tag, .multiple = 1 };
     if (r->tag == 0) /* which would stand for all */
         return PR_OK;
@@ -329,7 +329,7 @@ static int rabbit_acknowledge(void *self, struct pr_error *reterr)
 
 static int rabbit_open(void *self, struct broker *broker, struct pr_error *reterr)
 {
-    struct rabbit *r = self;
+    struct amqp_source *r = self;
     r->broker = broker;
     r->queue = broker_url_param(&broker->url, "queue", "");
     r->vhost = broker->url.path.size > 0 ? broker->url.path : PR_STR("/");
@@ -343,7 +343,7 @@ static int rabbit_open(void *self, struct broker *broker, struct pr_error *reter
 
 static void rabbit_close(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_source *r = self;
     talk_fini(&r->talk);
     free(r->reader);
     if (r->broker == NULL)
@@ -354,7 +354,7 @@ static void rabbit_close(void *self)
 
 static const struct broker_ops rabbit_broker = {
     .kind = "amqp",
-    .size = sizeof(struct rabbit),
+    .size = sizeof(struct amqp_source),
     .parse = rabbit_parse,
     .address = rabbit_address,
     .open = rabbit_open,

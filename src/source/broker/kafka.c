@@ -26,7 +26,7 @@
 #define KAFKA_ASK_MS 2000
 #define KAFKA_SILENCES_MAX 2
 
-struct kafka {
+struct kafka_source {
     struct broker *broker;
     struct arena scratch; /* one message */
     rd_kafka_t *consumer; /* NULL: none */
@@ -68,7 +68,7 @@ static int failed(rd_kafka_resp_err_t error, const char *text, struct pr_error *
 /* A broker that is away is the library's affair, until all are. */
 static void on_error(rd_kafka_t *consumer, int error, const char *text, void *user)
 {
-    struct kafka *k = user;
+    struct kafka_source *k = user;
     char both[450];
     (void)consumer;
     if (error == RD_KAFKA_RESP_ERR__TRANSPORT) {
@@ -80,7 +80,7 @@ static void on_error(rd_kafka_t *consumer, int error, const char *text, void *us
     (void)failed((rd_kafka_resp_err_t)error, both, &k->why);
 }
 
-static int subscribe(struct kafka *k, struct pr_error *reterr)
+static int subscribe(struct kafka_source *k, struct pr_error *reterr)
 {
     rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(topics, k->broker->url.path.data, RD_KAFKA_PARTITION_UA);
@@ -89,7 +89,7 @@ static int subscribe(struct kafka *k, struct pr_error *reterr)
     return error == RD_KAFKA_RESP_ERR_NO_ERROR ? PR_OK : failed(error, NULL, reterr);
 }
 
-static int consumer_make(struct kafka *k, struct pr_error *reterr)
+static int consumer_make(struct kafka_source *k, struct pr_error *reterr)
 {
     static const uint64_t one = 1;
     const struct broker *b = k->broker;
@@ -114,7 +114,7 @@ static int consumer_make(struct kafka *k, struct pr_error *reterr)
 /* Leaves the group, so that others get our partitions at once. */
 static void kafka_drop(void *self)
 {
-    struct kafka *k = self;
+    struct kafka_source *k = self;
     if (k->consumer == NULL)
         return;
     rd_kafka_topic_partition_list_destroy(k->offsets);
@@ -131,14 +131,14 @@ static void kafka_drop(void *self)
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
 /* Only what has no id of its own needs it. */
-static int know_cluster(struct kafka *k, struct pr_error *reterr)
+static int know_cluster(struct kafka_source *k, struct pr_error *reterr)
 {
     if (k->cluster == NULL)
         k->cluster = rd_kafka_clusterid(k->consumer, KAFKA_CLUSTER_MS);
     return k->cluster != NULL ? PR_OK : error_set(reterr, PR_EIO, "the brokers do not tell which cluster they are");
 }
 
-static int take_headers(struct kafka *k, rd_kafka_message_t *record, struct received *m)
+static int take_headers(struct kafka_source *k, rd_kafka_message_t *record, struct received *m)
 {
     rd_kafka_headers_t *all = NULL;
     if (rd_kafka_message_headers(record, &all) != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -158,7 +158,7 @@ static int take_headers(struct kafka *k, rd_kafka_message_t *record, struct rece
     return headers != NULL ? PR_OK : PR_ENOMEM;
 }
 
-static int take_record(struct kafka *k, struct intake *in, rd_kafka_message_t *record, struct pr_error *reterr)
+static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_message_t *record, struct pr_error *reterr)
 {
     const char *topic = rd_kafka_topic_name(record->rkt);
     pr_slice key = { record->key, record->key_len };
@@ -190,7 +190,7 @@ static bool is_passing(rd_kafka_resp_err_t error)
 }
 
 /* All that are there. */
-static int take_ready(struct kafka *k, struct intake *in, struct pr_error *reterr)
+static int take_ready(struct kafka_source *k, struct intake *in, struct pr_error *reterr)
 {
     int rc = PR_OK;
     rd_kafka_message_t *record;
@@ -207,7 +207,7 @@ static int take_ready(struct kafka *k, struct intake *in, struct pr_error *reter
 }
 
 /* Nothing came for a while: is anybody there?  The library does not always say that all are gone.  One answer may be late. */
-static int ask_brokers(struct kafka *k, struct pr_error *reterr)
+static int ask_brokers(struct kafka_source *k, struct pr_error *reterr)
 {
     const struct rd_kafka_metadata *brokers = NULL;
     rd_kafka_resp_err_t error = rd_kafka_metadata(k->consumer, 0, NULL, &brokers, KAFKA_ASK_MS);
@@ -221,7 +221,7 @@ static int ask_brokers(struct kafka *k, struct pr_error *reterr)
 
 static int kafka_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
-    struct kafka *k = self;
+    struct kafka_source *k = self;
     int64_t until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US;
     bool is_new = k->consumer == NULL;
     int rc = is_new ? consumer_make(k, reterr) : PR_OK;
@@ -240,7 +240,7 @@ static int kafka_receive(void *self, struct intake *in, int wake_fd, struct pr_e
 
 static int kafka_acknowledge(void *self, struct pr_error *reterr)
 {
-    struct kafka *k = self;
+    struct kafka_source *k = self;
     if (k->offsets->cnt == 0)
         return PR_OK;
     rd_kafka_queue_t *answers = rd_kafka_queue_new(k->consumer);
@@ -262,7 +262,7 @@ static int kafka_acknowledge(void *self, struct pr_error *reterr)
 
 static int kafka_open(void *self, struct broker *broker, struct pr_error *reterr)
 {
-    struct kafka *k = self;
+    struct kafka_source *k = self;
     k->broker = broker;
     k->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     arena_init(&k->scratch, 4096);
@@ -275,7 +275,7 @@ static int kafka_open(void *self, struct broker *broker, struct pr_error *reterr
 
 static void kafka_close(void *self)
 {
-    struct kafka *k = self;
+    struct kafka_source *k = self;
     if (k->broker == NULL)
         return;
     kafka_drop(k);
@@ -286,7 +286,7 @@ static void kafka_close(void *self)
 
 static const struct broker_ops kafka_broker = {
     .kind = "kafka",
-    .size = sizeof(struct kafka),
+    .size = sizeof(struct kafka_source),
     .parse = kafka_parse,
     .address = kafka_address,
     .open = kafka_open,

@@ -25,7 +25,7 @@
 #define MQTT_KEEPALIVE_S 60
 #define MQTT_SUBSCRIPTION 1 /* the identifier of our one SUBSCRIBE */
 
-struct mqtt {
+struct mqtt_source {
     struct broker *broker;
     struct talk talk;
     struct arena scratch; /* one message */
@@ -90,7 +90,7 @@ static pr_slice mqtt_address(const struct broker_url *url)
 
 /* ---- The connection ------------------------------------------------------------------------------------- */
 
-static int refused(struct mqtt *q, int code, struct pr_error *reterr)
+static int refused(struct mqtt_source *q, int code, struct pr_error *reterr)
 {
     char text[MQTT_TEXT_SIZE];
     mqtt_reason_describe(mqtt_reason_find(code), code, text);
@@ -98,7 +98,7 @@ static int refused(struct mqtt *q, int code, struct pr_error *reterr)
 }
 
 /* The next packet; good until the next. */
-static enum talk_end next(struct mqtt *q, int wake_fd, int64_t deadline_us, struct mqtt_arrival *ret)
+static enum talk_end next(struct mqtt_source *q, int wake_fd, int64_t deadline_us, struct mqtt_arrival *ret)
 {
     struct pr_error why = { 0 };
     for (;;) {
@@ -120,7 +120,7 @@ static enum talk_end next(struct mqtt *q, int wake_fd, int64_t deadline_us, stru
 }
 
 /* The subscription follows at once: a session that is there begins to send without it. */
-static int connect_now(struct mqtt *q, int wake_fd, struct pr_error *reterr)
+static int connect_now(struct mqtt_source *q, int wake_fd, struct pr_error *reterr)
 {
     struct mqtt_arrival a;
     const struct mqtt_login login = { .client = q->client,
@@ -148,7 +148,7 @@ static int connect_now(struct mqtt *q, int wake_fd, struct pr_error *reterr)
 
 static void mqtt_drop(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_source *q = self;
     if (q->is_up && talk_is_open(&q->talk)) {
         mqtt_put_disconnect(&q->talk.out);
         talk_leave(&q->talk);
@@ -160,7 +160,7 @@ static void mqtt_drop(void *self)
 
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
-static int take_message(struct mqtt *q, struct intake *in, const struct mqtt_arrival *a, struct pr_error *reterr)
+static int take_message(struct mqtt_source *q, struct intake *in, const struct mqtt_arrival *a, struct pr_error *reterr)
 {
     pr_slice rest = a->properties, name, value;
     struct received m = { .prefix = "", .content_type = a->content_type, .body = a->body, .type = a->topic };
@@ -180,7 +180,7 @@ static int take_message(struct mqtt *q, struct intake *in, const struct mqtt_arr
     return intake_add(in, &m, reterr);
 }
 
-static int take_packet(struct mqtt *q, struct intake *in, const struct mqtt_arrival *a, struct pr_error *reterr)
+static int take_packet(struct mqtt_source *q, struct intake *in, const struct mqtt_arrival *a, struct pr_error *reterr)
 {
     switch (a->answer.kind) {
     case MQTT_PUBLISH: return take_message(q, in, a, reterr);
@@ -192,7 +192,7 @@ static int take_packet(struct mqtt *q, struct intake *in, const struct mqtt_arri
 }
 
 /* We say something in half of the time that was agreed on; a broker that is silent for two of them is gone. */
-static int keep_alive(struct mqtt *q, struct pr_error *reterr)
+static int keep_alive(struct mqtt_source *q, struct pr_error *reterr)
 {
     int64_t now_us = clock_mono_us(clock_system());
     if (now_us - q->talk.heard_us > 2 * q->keepalive_us)
@@ -204,7 +204,7 @@ static int keep_alive(struct mqtt *q, struct pr_error *reterr)
 
 static int mqtt_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
-    struct mqtt *q = self;
+    struct mqtt_source *q = self;
     struct mqtt_arrival a;
     int64_t until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US;
     int rc = q->is_up ? keep_alive(q, reterr) : connect_now(q, wake_fd, reterr);
@@ -219,7 +219,7 @@ static int mqtt_receive(void *self, struct intake *in, int wake_fd, struct pr_er
 
 static int mqtt_acknowledge(void *self, struct pr_error *reterr)
 {
-    struct mqtt *q = self;
+    struct mqtt_source *q = self;
     for (size_t i = 0; i < q->ack_count; i++)
         mqtt_put_puback(&q->talk.out, q->acks[i]);
     q->ack_count = 0;
@@ -237,7 +237,7 @@ static pr_slice default_client(struct broker *broker)
 
 static int mqtt_open(void *self, struct broker *broker, struct pr_error *reterr)
 {
-    struct mqtt *q = self;
+    struct mqtt_source *q = self;
     int64_t expiry_us = 0;
     q->broker = broker;
     q->filter = broker->url.path;
@@ -255,7 +255,7 @@ static int mqtt_open(void *self, struct broker *broker, struct pr_error *reterr)
 
 static void mqtt_close(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_source *q = self;
     talk_fini(&q->talk);
     if (q->broker != NULL)
         arena_fini(&q->scratch);
@@ -263,7 +263,7 @@ static void mqtt_close(void *self)
 
 static const struct broker_ops mqtt_broker = {
     .kind = "mqtt",
-    .size = sizeof(struct mqtt),
+    .size = sizeof(struct mqtt_source),
     .parse = mqtt_parse,
     .address = mqtt_address,
     .open = mqtt_open,

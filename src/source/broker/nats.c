@@ -32,7 +32,7 @@
 #define ACK_SUBJECT "$JS.ACK."
 #define JET_GRACE_US PR_SECONDS(5) /* a request that has expired is answered by then */
 
-struct jet {
+struct nats_source {
     struct broker *broker;
     struct talk talk;
     struct arena scratch; /* one message */
@@ -107,7 +107,7 @@ static pr_slice jet_address(const struct broker_url *url)
 
 /* ---- Words ---------------------------------------------------------------------------------------------- */
 
-static int refused(struct jet *j, pr_slice error, struct pr_error *reterr)
+static int refused(struct nats_source *j, pr_slice error, struct pr_error *reterr)
 {
     char text[256];
     snprintf(text, sizeof(text), "%.*s", (int)min_size(error.size, sizeof(text) - 1), error.data);
@@ -115,7 +115,7 @@ static int refused(struct jet *j, pr_slice error, struct pr_error *reterr)
 }
 
 /* The next thing that the server says, PINGs apart; good until the next.  TALK_TIMEOUT: it says nothing. */
-static enum talk_end next(struct jet *j, int wake_fd, int64_t deadline_us, struct nats_answer *ret)
+static enum talk_end next(struct nats_source *j, int wake_fd, int64_t deadline_us, struct nats_answer *ret)
 {
     struct pr_error why = { 0 };
     for (;;) {
@@ -139,7 +139,8 @@ static enum talk_end next(struct jet *j, int wake_fd, int64_t deadline_us, struc
     }
 }
 
-static int expect(struct jet *j, int wake_fd, enum nats_kind kind, struct nats_answer *ret, struct pr_error *reterr)
+static int expect(struct nats_source *j, int wake_fd, enum nats_kind kind, struct nats_answer *ret,
+                  struct pr_error *reterr)
 {
     int64_t until_us = clock_mono_us(clock_system()) + TALK_GREETING_US;
     for (;;) {
@@ -155,7 +156,7 @@ static int expect(struct jet *j, int wake_fd, enum nats_kind kind, struct nats_a
 
 /* ---- The consumer ----------------------------------------------------------------------------------------- */
 
-static void put_request(struct jet *j, const char *what, pr_slice body, const char *reply)
+static void put_request(struct nats_source *j, const char *what, pr_slice body, const char *reply)
 {
     buf_addf(&j->talk.out, "PUB $JS.API.CONSUMER.%s.%s.%s %s%s %zu\r\n", what, j->stream.data, j->consumer.data,
              j->inbox, reply, body.size);
@@ -164,7 +165,7 @@ static void put_request(struct jet *j, const char *what, pr_slice body, const ch
 }
 
 /* The server's answer, to be freed; NULL: it is none, and *reterr says why. */
-static json_t *request(struct jet *j, const char *what, pr_slice body, int wake_fd, struct pr_error *reterr)
+static json_t *request(struct nats_source *j, const char *what, pr_slice body, int wake_fd, struct pr_error *reterr)
 {
     struct nats_answer a;
     put_request(j, what, body, "api");
@@ -180,13 +181,13 @@ static json_t *request(struct jet *j, const char *what, pr_slice body, int wake_
     return tree;
 }
 
-static int refused_request(struct jet *j, const json_t *error, struct pr_error *reterr)
+static int refused_request(struct nats_source *j, const json_t *error, struct pr_error *reterr)
 {
     const char *text = json_string_value(json_object_get(error, "description"));
     return talk_fault(&j->talk, reterr, "%s: check stream and consumer in its url", text != NULL ? text : "refused");
 }
 
-static int make_consumer(struct jet *j, int wake_fd, struct pr_error *reterr)
+static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *reterr)
 {
     const struct broker_url *url = &j->broker->url;
     pr_slice subject = broker_url_param(url, "subject", "");
@@ -219,7 +220,7 @@ static int make_consumer(struct jet *j, int wake_fd, struct pr_error *reterr)
     return rc;
 }
 
-static int find_consumer(struct jet *j, int wake_fd, struct pr_error *reterr)
+static int find_consumer(struct nats_source *j, int wake_fd, struct pr_error *reterr)
 {
     json_t *tree = request(j, "INFO", PR_STR(""), wake_fd, reterr);
     const json_t *error = json_object_get(tree, "error"), *config = json_object_get(tree, "config");
@@ -240,7 +241,7 @@ static int find_consumer(struct jet *j, int wake_fd, struct pr_error *reterr)
 
 /* ---- The connection ---------------------------------------------------------------------------------------- */
 
-static int greet(struct jet *j, int wake_fd, struct pr_error *reterr)
+static int greet(struct nats_source *j, int wake_fd, struct pr_error *reterr)
 {
     struct nats_answer a;
     bool tls = j->talk.wire.tls != NULL;
@@ -263,7 +264,7 @@ static int greet(struct jet *j, int wake_fd, struct pr_error *reterr)
     return expect(j, wake_fd, NATS_PONG, &a, reterr);
 }
 
-static int connect_now(struct jet *j, int wake_fd, struct pr_error *reterr)
+static int connect_now(struct nats_source *j, int wake_fd, struct pr_error *reterr)
 {
     enum talk_end end = talk_connect(&j->talk, wake_fd);
     int rc = end == TALK_BYTES ? greet(j, wake_fd, reterr) : talk_ended(&j->talk, end, reterr);
@@ -275,7 +276,7 @@ static int connect_now(struct jet *j, int wake_fd, struct pr_error *reterr)
 }
 
 /* No more than were asked for are out, and no more than there is room for are asked for. */
-static bool note_ack(struct jet *j, pr_slice reply)
+static bool note_ack(struct nats_source *j, pr_slice reply)
 {
     if (j->ack_count == j->ack_capacity || (j->acked[j->ack_count] = slice_dup(&j->acks, reply)).data == NULL)
         return false;
@@ -285,7 +286,7 @@ static bool note_ack(struct jet *j, pr_slice reply)
 
 /* The last one first: a server that gets the last one back goes back by one, and so sends them in their order again.  The
  * other way round it may leave the first one lying until ack_wait is over (2.9 does). */
-static void put_verdicts(struct jet *j, const char *verdict)
+static void put_verdicts(struct nats_source *j, const char *verdict)
 {
     for (size_t i = j->ack_count; i-- > 0;)
         buf_addf(&j->talk.out, "PUB %s %zu\r\n%s\r\n", j->acked[i].data, strlen(verdict), verdict);
@@ -294,7 +295,7 @@ static void put_verdicts(struct jet *j, const char *verdict)
 }
 
 /* What was sent to us and is not acknowledged, also what is still on its way: when UNSUB is answered, nothing more comes. */
-static void give_back(struct jet *j)
+static void give_back(struct nats_source *j)
 {
     struct nats_answer a;
     int64_t until_us = clock_mono_us(clock_system()) + JET_LEAVE_US;
@@ -309,7 +310,7 @@ static void give_back(struct jet *j)
 
 static void jet_drop(void *self)
 {
-    struct jet *j = self;
+    struct nats_source *j = self;
     if (j->is_up && talk_is_open(&j->talk) && j->ack_count + j->asked > 0)
         give_back(j);
     talk_drop(&j->talk);
@@ -341,7 +342,7 @@ static pr_slice sequence_of(pr_slice reply)
 }
 
 /* "Name: value\r\n" behind the first line. */
-static int take_headers(struct jet *j, pr_slice head, struct received *m)
+static int take_headers(struct nats_source *j, pr_slice head, struct received *m)
 {
     struct decode_header *headers = arena_alloc_array(&j->scratch, head.size / 3 + 1, sizeof(*headers));
     pr_slice line = { NULL, 0 };
@@ -365,7 +366,7 @@ static int take_headers(struct jet *j, pr_slice head, struct received *m)
     return headers != NULL ? PR_OK : PR_ENOMEM;
 }
 
-static int take_message(struct jet *j, struct intake *in, const struct nats_answer *a, struct pr_error *reterr)
+static int take_message(struct nats_source *j, struct intake *in, const struct nats_answer *a, struct pr_error *reterr)
 {
     struct received m = { .prefix = "ce-",
                           .is_percent_encoded = true,
@@ -380,7 +381,7 @@ static int take_message(struct jet *j, struct intake *in, const struct nats_answ
 }
 
 /* A request ends with a status: 404 and 408 say that there are no more. */
-static int take_status(struct jet *j, const struct nats_answer *a, struct pr_error *reterr)
+static int take_status(struct nats_source *j, const struct nats_answer *a, struct pr_error *reterr)
 {
     char now[JET_INBOX_SIZE + 24];
     snprintf(now, sizeof(now), "%s%" PRIu64, j->inbox, j->requests);
@@ -395,7 +396,7 @@ static int take_status(struct jet *j, const struct nats_answer *a, struct pr_err
                       a->status == 503 ? "the consumer is gone" : line.data);
 }
 
-static void ask(struct jet *j, const struct intake *in)
+static void ask(struct nats_source *j, const struct intake *in)
 {
     char body[96], reply[24];
     j->asked = min_size(intake_room(in), j->ack_capacity);
@@ -405,7 +406,7 @@ static void ask(struct jet *j, const struct intake *in)
 }
 
 /* Those that are there; the first is waited for. */
-static int read_batch(struct jet *j, struct intake *in, int wake_fd, struct pr_error *reterr)
+static int read_batch(struct nats_source *j, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
     struct nats_answer a;
     int64_t until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US + JET_GRACE_US;
@@ -430,7 +431,7 @@ static int read_batch(struct jet *j, struct intake *in, int wake_fd, struct pr_e
 
 static int jet_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
-    struct jet *j = self;
+    struct nats_source *j = self;
     int rc = j->is_up ? PR_OK : connect_now(j, wake_fd, reterr);
     if (rc == PR_OK && j->asked == 0)
         ask(j, in);
@@ -439,7 +440,7 @@ static int jet_receive(void *self, struct intake *in, int wake_fd, struct pr_err
 
 static int jet_acknowledge(void *self, struct pr_error *reterr)
 {
-    struct jet *j = self;
+    struct nats_source *j = self;
     put_verdicts(j, "+ACK");
     return talk_say(&j->talk) ? PR_OK : error_set(reterr, PR_EIO, "%s", j->talk.why);
 }
@@ -447,7 +448,7 @@ static int jet_acknowledge(void *self, struct pr_error *reterr)
 /* ---- The source --------------------------------------------------------------------------------------------------- */
 
 /* A name that nobody guesses: who knows it could answer in the server's place. */
-static int make_inbox(struct jet *j, struct pr_error *reterr)
+static int make_inbox(struct nats_source *j, struct pr_error *reterr)
 {
     uint8_t random[16];
     size_t size = (size_t)snprintf(j->inbox, sizeof(j->inbox), "_INBOX.");
@@ -461,7 +462,7 @@ static int make_inbox(struct jet *j, struct pr_error *reterr)
 
 static int jet_open(void *self, struct broker *broker, struct pr_error *reterr)
 {
-    struct jet *j = self;
+    struct nats_source *j = self;
     j->broker = broker;
     j->stream = broker_url_param(&broker->url, "stream", "");
     j->consumer = broker_url_param(&broker->url, "consumer", "postrider");
@@ -481,7 +482,7 @@ static int jet_open(void *self, struct broker *broker, struct pr_error *reterr)
 
 static void jet_close(void *self)
 {
-    struct jet *j = self;
+    struct nats_source *j = self;
     talk_fini(&j->talk);
     if (j->broker == NULL)
         return;
@@ -491,7 +492,7 @@ static void jet_close(void *self)
 
 static const struct broker_ops jet_broker = {
     .kind = "nats",
-    .size = sizeof(struct jet),
+    .size = sizeof(struct nats_source),
     .parse = jet_parse,
     .address = jet_address,
     .open = jet_open,

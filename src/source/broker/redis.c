@@ -24,7 +24,7 @@
 #define CLAIM_MIN_US PR_SECONDS(1)
 #define CLAIM_MAX_US PR_SECONDS(86400)
 
-struct redis {
+struct redis_source {
     struct broker *broker;
     struct talk talk;
     struct arena answer; /* the last one */
@@ -97,7 +97,7 @@ static void add_text(struct buf *out, pr_slice text)
     buf_add_cstr(out, "\r\n");
 }
 
-static void add_command(struct redis *r, const pr_slice *words, size_t count)
+static void add_command(struct redis_source *r, const pr_slice *words, size_t count)
 {
     buf_addf(&r->talk.out, "*%zu\r\n", count);
     for (size_t i = 0; i < count; i++)
@@ -107,7 +107,8 @@ static void add_command(struct redis *r, const pr_slice *words, size_t count)
     add_command((r), (const pr_slice[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const pr_slice[]){ __VA_ARGS__ })))
 
 /* One answer; an error is one, too.  It is good until the next. */
-static int answer(struct redis *r, int wake_fd, int64_t deadline_us, struct redis_value *ret, struct pr_error *reterr)
+static int answer(struct redis_source *r, int wake_fd, int64_t deadline_us, struct redis_value *ret,
+                  struct pr_error *reterr)
 {
     struct pr_error why = { 0 };
     for (;;) {
@@ -131,7 +132,7 @@ static int64_t soon(void)
     return clock_mono_us(clock_system()) + TALK_GREETING_US;
 }
 
-static int refused(struct redis *r, pr_slice error, const char *advice, struct pr_error *reterr)
+static int refused(struct redis_source *r, pr_slice error, const char *advice, struct pr_error *reterr)
 {
     return talk_fault(&r->talk, reterr, "%.*s%s", (int)min_size(error.size, 200), error.data, advice);
 }
@@ -148,7 +149,7 @@ static const char *advice_of(pr_slice error)
 }
 
 /* The answer to a command that has no other use. */
-static int expect(struct redis *r, int wake_fd, const char *tolerated, struct pr_error *reterr)
+static int expect(struct redis_source *r, int wake_fd, const char *tolerated, struct pr_error *reterr)
 {
     struct redis_value v;
     int rc = answer(r, wake_fd, soon(), &v, reterr);
@@ -160,7 +161,7 @@ static int expect(struct redis *r, int wake_fd, const char *tolerated, struct pr
 
 /* ---- The connection ---------------------------------------------------------------------------------------- */
 
-static int connect_now(struct redis *r, int wake_fd, struct pr_error *reterr)
+static int connect_now(struct redis_source *r, int wake_fd, struct pr_error *reterr)
 {
     const struct broker_url *u = &r->broker->url;
     enum talk_end end = talk_connect(&r->talk, wake_fd);
@@ -189,7 +190,7 @@ static int connect_now(struct redis *r, int wake_fd, struct pr_error *reterr)
 
 static void redis_drop(void *self)
 {
-    struct redis *r = self;
+    struct redis_source *r = self;
     talk_drop(&r->talk);
     r->is_up = false;
     r->ack_count = 0;
@@ -198,7 +199,7 @@ static void redis_drop(void *self)
 
 /* ---- Entries ------------------------------------------------------------------------------------------------ */
 
-static int note_ack(struct redis *r, pr_slice id, struct pr_error *reterr)
+static int note_ack(struct redis_source *r, pr_slice id, struct pr_error *reterr)
 {
     ASSERT(r->ack_count < r->ack_capacity);
     r->acked[r->ack_count] = slice_dup(&r->acks, id);
@@ -206,7 +207,7 @@ static int note_ack(struct redis *r, pr_slice id, struct pr_error *reterr)
 }
 
 /* An entry without `data` is a record of its own: its fields as a JSON object. */
-static int write_fields(struct redis *r, const struct decode_header *fields, size_t count, pr_slice *ret)
+static int write_fields(struct redis_source *r, const struct decode_header *fields, size_t count, pr_slice *ret)
 {
     struct buf text;
     struct json_writer w;
@@ -224,7 +225,7 @@ static int write_fields(struct redis *r, const struct decode_header *fields, siz
     return good ? PR_OK : PR_ENOMEM;
 }
 
-static int take_fields(struct redis *r, struct intake *in, pr_slice id, const struct redis_value *fields,
+static int take_fields(struct redis_source *r, struct intake *in, pr_slice id, const struct redis_value *fields,
                        struct pr_error *reterr)
 {
     struct decode_header *headers = arena_alloc_array(&r->answer, fields->count / 2 + 1, sizeof(*headers));
@@ -255,7 +256,8 @@ static int take_fields(struct redis *r, struct intake *in, pr_slice id, const st
 }
 
 /* A list of [id, [field, value, ...]]; what was deleted while it was pending has no fields. */
-static int take_entries(struct redis *r, struct intake *in, const struct redis_value *entries, struct pr_error *reterr)
+static int take_entries(struct redis_source *r, struct intake *in, const struct redis_value *entries,
+                        struct pr_error *reterr)
 {
     int rc = PR_OK;
     for (size_t i = 0; rc == PR_OK && i < entries->count; i++) {
@@ -283,7 +285,7 @@ static pr_slice number(char text[24], int64_t value)
 }
 
 /* [[stream, entries]], or nothing. */
-static int read_group(struct redis *r, struct intake *in, bool is_new, int wake_fd, struct pr_error *reterr)
+static int read_group(struct redis_source *r, struct intake *in, bool is_new, int wake_fd, struct pr_error *reterr)
 {
     char count[24], block[24];
     struct redis_value v;
@@ -305,7 +307,7 @@ static int read_group(struct redis *r, struct intake *in, bool is_new, int wake_
 }
 
 /* [next, entries, deleted].  Redis before 6.2 has no such command: then nothing is taken over. */
-static int claim(struct redis *r, struct intake *in, int wake_fd, struct pr_error *reterr)
+static int claim(struct redis_source *r, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
     char count[24], idle[24];
     struct redis_value v;
@@ -323,7 +325,7 @@ static int claim(struct redis *r, struct intake *in, int wake_fd, struct pr_erro
 
 static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
-    struct redis *r = self;
+    struct redis_source *r = self;
     int64_t now_us = clock_mono_us(clock_system());
     int rc = r->is_up ? PR_OK : connect_now(r, wake_fd, reterr);
     if (rc == PR_OK && r->has_pending) {
@@ -341,7 +343,7 @@ static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_e
 
 static int redis_acknowledge(void *self, struct pr_error *reterr)
 {
-    struct redis *r = self;
+    struct redis_source *r = self;
     if (r->ack_count == 0)
         return PR_OK;
     buf_addf(&r->talk.out, "*%zu\r\n", r->ack_count + 3);
@@ -359,7 +361,7 @@ static int redis_acknowledge(void *self, struct pr_error *reterr)
 
 static int redis_open(void *self, struct broker *broker, struct pr_error *reterr)
 {
-    struct redis *r = self;
+    struct redis_source *r = self;
     r->broker = broker;
     r->stream = broker_url_param(&broker->url, "stream", "");
     r->group = broker_url_param(&broker->url, "group", "postrider");
@@ -376,7 +378,7 @@ static int redis_open(void *self, struct broker *broker, struct pr_error *reterr
 
 static void redis_close(void *self)
 {
-    struct redis *r = self;
+    struct redis_source *r = self;
     talk_fini(&r->talk);
     if (r->broker == NULL)
         return;
@@ -386,7 +388,7 @@ static void redis_close(void *self)
 
 static const struct broker_ops redis_broker = {
     .kind = "redis",
-    .size = sizeof(struct redis),
+    .size = sizeof(struct redis_source),
     .parse = redis_parse,
     .address = redis_address,
     .open = redis_open,

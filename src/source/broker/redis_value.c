@@ -8,7 +8,7 @@
 #define COUNT_MAX ((int64_t)1 << 20)  /* elements of a list: we never ask for so many */
 
 /* Its first line, and what that says. */
-struct head {
+struct value_head {
     enum redis_shape shape;
     pr_slice line;
     int64_t size; /* bytes of a text, elements of a list; -1: nothing */
@@ -16,7 +16,7 @@ struct head {
 };
 
 /* Bytes of the line with its end; 0: not whole. */
-static ssize_t read_head(pr_slice bytes, struct head *ret, struct pr_error *reterr)
+static ssize_t read_head(pr_slice bytes, struct value_head *ret, struct pr_error *reterr)
 {
     pr_slice line = { NULL, 0 };
     if (bytes.size == 0)
@@ -30,7 +30,7 @@ static ssize_t read_head(pr_slice bytes, struct head *ret, struct pr_error *rete
     size_t size = inbox_line(bytes, &line);
     if (size == 0)
         return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of over %d bytes", INBOX_SIZE);
-    *ret = (struct head){ .shape = shapes[kind - kinds], .line = { line.data + 1, line.size - 1 } };
+    *ret = (struct value_head){ .shape = shapes[kind - kinds], .line = { line.data + 1, line.size - 1 } };
     ret->is_sized = *kind == '$' || *kind == '*';
     if (!ret->is_sized)
         return (ssize_t)size;
@@ -45,7 +45,7 @@ static ssize_t read_head(pr_slice bytes, struct head *ret, struct pr_error *rete
 /* Without memory: is it whole?  So that a long one is not taken apart again with every piece that comes. */
 static ssize_t measure(pr_slice bytes, unsigned depth, struct pr_error *reterr)
 {
-    struct head head;
+    struct value_head head;
     ssize_t used = read_head(bytes, &head, reterr);
     if (used <= 0 || !head.is_sized || head.size < 0)
         return used;
@@ -71,7 +71,7 @@ static ssize_t measure(pr_slice bytes, unsigned depth, struct pr_error *reterr)
 /* It is whole and well-formed; NULL memory: PR_ENOMEM. */
 static ssize_t build(pr_slice bytes, struct arena *arena, struct redis_value *ret)
 {
-    struct head head;
+    struct value_head head;
     ssize_t used = read_head(bytes, &head, NULL);
     *ret = (struct redis_value){ .shape = head.shape, .text = head.line };
     if (!head.is_sized)

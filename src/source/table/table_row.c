@@ -21,7 +21,7 @@ void adopt_mapping_init(struct adopt_mapping *mapping, const struct adoption *ad
     }
 }
 
-struct reading {
+struct row_reading {
     const struct adopt_mapping *mapping;
     const struct adopt_sql *sql;
     const PGresult *result;
@@ -32,7 +32,7 @@ struct reading {
 };
 
 /* The column of the result where a part of a field is; -1: it is no column. */
-static int column_of(const struct reading *r, enum adopt_field field, size_t part)
+static int column_of(const struct row_reading *r, enum adopt_field field, size_t part)
 {
     for (size_t i = 0; i < r->sql->output_count; i++)
         if (r->sql->outputs[i].field == field && r->sql->outputs[i].part == part)
@@ -40,7 +40,7 @@ static int column_of(const struct reading *r, enum adopt_field field, size_t par
     return -1;
 }
 
-static pr_slice member_of(struct reading *r, pr_slice name)
+static pr_slice member_of(struct row_reading *r, pr_slice name)
 {
     const json_t *value = NULL;
     pr_slice key = slice_dup(r->arena, name), text = { NULL, 0 };
@@ -58,7 +58,7 @@ static pr_slice member_of(struct reading *r, pr_slice name)
 }
 
 /* The first alternative that is there. */
-static pr_slice text_of(struct reading *r, enum adopt_field field)
+static pr_slice text_of(struct row_reading *r, enum adopt_field field)
 {
     const struct adopt_parts *parts = &r->mapping->parts[field];
     for (size_t i = 0; i < parts->count; i++) {
@@ -74,7 +74,7 @@ static pr_slice text_of(struct reading *r, enum adopt_field field)
 }
 
 /* 0: none.  Numbers are milliseconds. */
-static int64_t time_of(const struct reading *r, enum adopt_field field)
+static int64_t time_of(const struct row_reading *r, enum adopt_field field)
 {
     int column = column_of(r, field, 0);
     if (column < 0 || field_is_null(r->result, r->row, column))
@@ -85,7 +85,7 @@ static int64_t time_of(const struct reading *r, enum adopt_field field)
     return ms > 0 ? time_mul(ms, 1000) : 0;
 }
 
-static pr_slice destination_of(struct reading *r)
+static pr_slice destination_of(struct row_reading *r)
 {
     const struct adoption *adoption = r->mapping->adoption;
     pr_slice name = text_of(r, ADOPT_DESTINATION);
@@ -95,7 +95,7 @@ static pr_slice destination_of(struct reading *r)
     return (pr_slice){ NULL, 0 };
 }
 
-static pr_slice type_of(struct reading *r)
+static pr_slice type_of(struct row_reading *r)
 {
     const struct adoption *adoption = r->mapping->adoption;
     pr_slice schema, table, type = text_of(r, ADOPT_TYPE);
@@ -108,7 +108,7 @@ static pr_slice type_of(struct reading *r)
     return end != NULL ? (pr_slice){ type.data, (size_t)(end - type.data) } : type;
 }
 
-static void id_of(struct reading *r, struct adopt_row *ret)
+static void id_of(struct row_reading *r, struct adopt_row *ret)
 {
     pr_slice schema, table;
     bool valid = adopt_table_split(r->mapping->adoption->table, &schema, &table);
@@ -130,7 +130,7 @@ static void id_of(struct reading *r, struct adopt_row *ret)
 
 /* What is no JSON object cannot be stored as headers: it is kept as a note.  So are headers over the
  * limit, of which only the beginning was read. */
-static void headers_of(struct reading *r, struct adopt_row *ret)
+static void headers_of(struct row_reading *r, struct adopt_row *ret)
 {
     pr_slice text = text_of(r, ADOPT_HEADERS);
     bool too_large = text.size > PR_HEADERS_MAX;
@@ -143,7 +143,7 @@ static void headers_of(struct reading *r, struct adopt_row *ret)
     r->headers = text.size > 0 ? json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
-static void times_of(const struct reading *r, struct adopt_row *ret)
+static void times_of(const struct row_reading *r, struct adopt_row *ret)
 {
     int64_t now_us = field_time(r->result, r->row, 3), created_us = time_of(r, ADOPT_CREATED),
             due_us = time_of(r, ADOPT_DUE);
@@ -155,7 +155,7 @@ static void times_of(const struct reading *r, struct adopt_row *ret)
 int adopt_row_read(const struct adopt_mapping *mapping, const struct adopt_sql *sql, const PGresult *result, int row,
                    struct arena *arena, struct adopt_row *ret, struct pr_error *reterr)
 {
-    struct reading r = { .mapping = mapping, .sql = sql, .result = result, .row = row, .arena = arena };
+    struct row_reading r = { .mapping = mapping, .sql = sql, .result = result, .row = row, .arena = arena };
     struct pr_error why;
     *ret = (struct adopt_row){ .table = field_i64(result, row, 0), .place = field_slice(result, row, 1) };
     if (field_bool(result, row, 2))

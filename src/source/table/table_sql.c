@@ -210,7 +210,7 @@ void adopt_select_args(const struct adoption *adoption, struct array *skipped, i
 /* The first parameters are those of a batch of messages (message.h), with an empty payload, and $1 is not used; then
  * come when each was created, and where its row is, which has the payload. */
 /* clang-format off */
-static const char INSERT_HEAD[] = MESSAGE_NEW_INTO BATCH_PLAIN("v.") ", ";
+static const char INSERT_HEAD[] = MESSAGE_NEW_INTO BATCH_ROW("v.") ", ";
 static const char INSERT_FROM[] =
     SENDER_TEXTS(COLUMN_OF_V) ", v.created_at FROM " BATCH_UNNEST ", {?}, {?}, {?}) WITH ORDINALITY AS v("
     BATCH_COLUMNS("", COLUMN_NAME) ", created_at, part, place, ord)";

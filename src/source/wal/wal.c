@@ -43,9 +43,9 @@ struct wal {
     bool rings;        /* ... and there were inserts in it */
     int64_t at_us;     /* ... and when it was committed */
     wal_place reached; /* behind the latest transaction */
-    wal_place confirmed, told;
-    bool pending;                         /* letters wait for their commit */
-    int64_t heard_us, told_us, looked_us; /* by the monotonic clock */
+    wal_place confirmed, reported;
+    bool pending;                             /* letters wait for their commit */
+    int64_t heard_us, reported_us, looked_us; /* by the monotonic clock */
 
     int64_t retry_us;
     enum wal_level lag_level;
@@ -81,7 +81,7 @@ static int hear(struct wal *w, struct pr_error *reterr)
 static int begin(struct wal *w, struct pr_error *reterr)
 {
     w->holds = w->inside = w->skips = w->rings = w->pending = false;
-    w->reached = w->confirmed = w->told = 0;
+    w->reached = w->confirmed = w->reported = 0;
     w->link.state[0] = '\0';
     int rc = link_ensure(w->sql, reterr);
     if (rc == PR_OK)
@@ -99,7 +99,7 @@ static int begin(struct wal *w, struct pr_error *reterr)
     link_forget(w->sql);
     if (rc != PR_OK)
         return rc;
-    w->heard_us = w->told_us = w->looked_us = now_us();
+    w->heard_us = w->reported_us = w->looked_us = now_us();
     w->retry_us = RETRY_FIRST_US;
     (void)source_fine(w->source);
     log_emit(w->store->log, LOG_INFO, "wal_reading", LOG_STR("slot", w->holds ? w->names.slot : w->own_slot),
@@ -113,8 +113,8 @@ static int begin(struct wal *w, struct pr_error *reterr)
 
 static int tell(struct wal *w, bool asks, struct pr_error *reterr)
 {
-    w->told = w->confirmed;
-    w->told_us = now_us();
+    w->reported = w->confirmed;
+    w->reported_us = now_us();
     return wal_link_tell(&w->link, w->confirmed, asks, reterr);
 }
 
@@ -127,7 +127,7 @@ static int settle(struct wal *w, struct pr_error *reterr)
         return rc;
     w->confirmed = w->reached > w->confirmed ? w->reached : w->confirmed;
     if (!stores)
-        return PR_OK; /* it can be told later */
+        return PR_OK; /* it can be reported later */
     w->pending = w->keep.careful = false;
     source_moved(w->source, &w->keep.kept);
     return tell(w, false, reterr);
@@ -201,8 +201,8 @@ static int keep_in_touch(struct wal *w, struct pr_error *reterr)
         return error_set(reterr, PR_ESTORE, "PostgreSQL: no data from the server for %d s",
                          (int)(SILENT_US / PR_SECONDS(1)));
     bool asks = silent_us >= ASK_US;
-    bool news = w->confirmed != w->told || now - w->told_us >= ASK_US;
-    return now - w->told_us >= TELL_US && (news || asks) ? tell(w, asks, reterr) : PR_OK;
+    bool is_due = w->confirmed != w->reported || now - w->reported_us >= ASK_US;
+    return now - w->reported_us >= TELL_US && (is_due || asks) ? tell(w, asks, reterr) : PR_OK;
 }
 
 /* Letters must not be lost: for them it is said again and again, and the slot stays. */
@@ -296,9 +296,9 @@ static void wal_run(void *self, int wake_fd)
     for (;;) {
         int rc = begin(w, &error);
         if (rc == PR_OK) {
-            atomic_fetch_add(&w->store->bells, 1);
+            atomic_fetch_add(&w->store->log_readers, 1);
             rc = stream(w, &error);
-            atomic_fetch_sub(&w->store->bells, 1);
+            atomic_fetch_sub(&w->store->log_readers, 1);
             pg_store_wake(w->store); /* whoever relied on it looks for himself now */
         }
         wal_keep_drop(&w->keep);

@@ -38,7 +38,7 @@ void box_touch(struct box *box)
 {
     box->generation++;
     list_foreach(node, &box->sessions) {
-        const struct session *session = LIST_ENTRY(node, struct session, node);
+        const struct memory_session *session = LIST_ENTRY(node, struct memory_session, node);
         if (session->event_fd >= 0)
             (void)eventfd_write(session->event_fd, 1); /* when it is full, it wakes anyway */
     }
@@ -47,14 +47,14 @@ void box_touch(struct box *box)
 static void box_free_rows(struct list *rows)
 {
     list_foreach(node, rows)
-        row_free(LIST_ENTRY(node, struct stored, order));
+        row_free(LIST_ENTRY(node, struct stored_row, order));
 }
 
 static void box_free(struct box *box)
 {
     ASSERT(list_is_empty(&box->sessions));
     list_foreach(node, &box->instances)
-        instance_bury(box, LIST_ENTRY(node, struct instance, node));
+        instance_bury(box, LIST_ENTRY(node, struct stored_instance, node));
     box_free_rows(&box->rows);
     box_free_rows(&box->dead);
     box_free_rows(&box->done);
@@ -107,7 +107,7 @@ static void memory_free(struct memory *memory)
     list_foreach(node, &memory->boxes)
         box_free(LIST_ENTRY(node, struct box, node));
     list_foreach(node, &memory->endpoints)
-        endpoint_free(LIST_ENTRY(node, struct endpoint, node));
+        endpoint_free(LIST_ENTRY(node, struct stored_endpoint, node));
     evidence_forget(memory);
     ended_forget(memory);
     list_foreach(node, &memory->notices)
@@ -232,7 +232,7 @@ static int memory_session_open(void *self, pr_slice name, void **ret_session, st
     pthread_mutex_lock(&memory->mutex);
     struct box *box = box_find(memory, name);
     struct scan *scan = box != NULL ? scan_new(NULL) : NULL;
-    struct session *session = scan != NULL ? calloc(1, sizeof(*session)) : NULL;
+    struct memory_session *session = scan != NULL ? calloc(1, sizeof(*session)) : NULL;
     if (session != NULL) {
         session->box = box;
         session->event_fd = -1;
@@ -255,7 +255,7 @@ static int memory_session_open(void *self, pr_slice name, void **ret_session, st
 
 static void memory_session_close(void *self)
 {
-    struct session *session = self;
+    struct memory_session *session = self;
     struct memory *memory = session->box->memory;
     pthread_mutex_lock(&memory->mutex);
     list_remove(&session->node);
@@ -268,7 +268,7 @@ static void memory_session_close(void *self)
 }
 
 /* Has anything changed since this session looked?  If not, its event_fd will tell. */
-static bool session_has_news(struct session *session)
+static bool session_has_changed(struct memory_session *session)
 {
     struct box *box = session->box;
     pthread_mutex_lock(&box->memory->mutex);
@@ -277,28 +277,28 @@ static bool session_has_news(struct session *session)
     eventfd_t ignored;
     if (session->event_fd >= 0)
         (void)eventfd_read(session->event_fd, &ignored); /* empty is fine, too */
-    bool news = session->generation != box->generation;
+    bool changed = session->generation != box->generation;
     session->generation = box->generation;
     pthread_mutex_unlock(&box->memory->mutex);
-    return news;
+    return changed;
 }
 
 static int memory_wait(void *self, int wake_fd, int64_t timeout_us)
 {
-    struct session *session = self;
-    if (session_has_news(session))
-        return 1;
+    struct memory_session *session = self;
+    if (session_has_changed(session))
+        return WAIT_LOOK_AGAIN;
     struct timespec timeout = { .tv_sec = timeout_us / PR_SECONDS(1), .tv_nsec = timeout_us % PR_SECONDS(1) * 1000 };
     struct pollfd fds[] = { { .fd = session->event_fd, .events = POLLIN }, { .fd = wake_fd, .events = POLLIN } };
     if (session->event_fd < 0)
-        return 1; /* no descriptor left: the caller looks again, too often */
+        return WAIT_LOOK_AGAIN; /* no descriptor left: the caller looks again, too often */
     int ready = ppoll(fds, ARRAY_LENGTH(fds), timeout_us == PR_NEVER ? NULL : &timeout, NULL);
-    return session_has_news(session) || ready != 0;
+    return session_has_changed(session) || ready != 0 ? WAIT_LOOK_AGAIN : WAIT_TIMEOUT;
 }
 
 /* ---- Checking --------------------------------------------------------------------------------- */
 
-static void row_check(struct stored *row)
+static void row_check(struct stored_row *row)
 {
     struct box *box = row->box;
     bool is_head = message_blocks_stream(&row->m) || row->m.due_us == PR_NEVER;
@@ -307,7 +307,7 @@ static void row_check(struct stored *row)
     ASSERT(row_find(box, row->row) == row);
     ASSERT(row->lane == lane_of(row->m.stream, row->m.id));
     ASSERT(row->m.attempts >= 0 && row->m.failures >= 0);
-    const struct stored *same = row_find_id(box, row->m.id, row->m.destination);
+    const struct stored_row *same = row_find_id(box, row->m.id, row->m.destination);
     ASSERT(same == row); /* M3 */
 }
 
@@ -315,22 +315,22 @@ static void box_check(struct box *box)
 {
     size_t rows = 0, placed = box->held.count;
     list_foreach(node, &box->rows) {
-        row_check(LIST_ENTRY(node, struct stored, order));
+        row_check(LIST_ENTRY(node, struct stored_row, order));
         rows++;
     }
     for (unsigned i = 0; i < LANE_COUNT; i++) {
-        const struct instance *owner = box->lanes[i].owner;
+        const struct stored_instance *owner = box->lanes[i].owner;
         placed += box->lanes[i].fresh.count + box->lanes[i].due.count;
         ASSERT(owner == NULL || (owner->lanes & lane_bit(i))); /* M4 */
     }
     list_foreach(node, &box->instances) {
-        const struct instance *instance = LIST_ENTRY(node, struct instance, node);
+        const struct stored_instance *instance = LIST_ENTRY(node, struct stored_instance, node);
         for (unsigned i = 0; i < LANE_COUNT; i++)
             ASSERT(!(instance->lanes & lane_bit(i)) || box->lanes[i].owner == instance); /* M4 */
     }
     ASSERT(placed == rows && map_count(&box->by_row) == rows + 1 && map_count(&box->by_id) == rows + 1);
     list_foreach(node, &box->dead)
-        ASSERT(LIST_ENTRY(node, struct stored, order)->after != NULL);
+        ASSERT(LIST_ENTRY(node, struct stored_row, order)->after != NULL);
 }
 
 void memory_check(struct store *store)

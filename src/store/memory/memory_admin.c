@@ -8,18 +8,18 @@
 #include "store/memory/memory_model.h"
 
 /* One row that is meant, with what its change will need. */
-struct target {
-    struct stored *row;
+struct order_target {
+    struct stored_row *row;
     bool refused;
     struct change change;
     struct change_memory memory;
-    struct stored *made;                 /* FATE_COPIED: what goes in its place */
+    struct stored_row *made;             /* FATE_COPIED: what goes in its place */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
     struct stored_ended *ended;          /* FATE_GONE */
 };
 
 struct targets {
-    struct target *list;
+    struct order_target *list;
     size_t count, capacity;
 };
 
@@ -37,27 +37,27 @@ static void targets_fini(struct targets *t)
     free(t->list);
 }
 
-static int targets_add(struct targets *t, struct stored *row)
+static int targets_add(struct targets *t, struct stored_row *row)
 {
     if (t->count == t->capacity) {
         size_t capacity = t->capacity > 0 ? 2 * t->capacity : 16;
-        struct target *list = realloc(t->list, capacity * sizeof(list[0]));
+        struct order_target *list = realloc(t->list, capacity * sizeof(list[0]));
         if (list == NULL)
             return PR_ENOMEM;
         t->list = list;
         t->capacity = capacity;
     }
-    t->list[t->count++] = (struct target){ .row = row };
+    t->list[t->count++] = (struct order_target){ .row = row };
     return PR_OK;
 }
 
 /* Is a failed or parked head of the same stream before it, on the same way?  Where it will go
  * is not known of a row without destination. */
-static bool is_behind_head(const struct stored *row)
+static bool is_behind_head(const struct stored_row *row)
 {
     const struct tree *heads = &row->box->lanes[row->lane].heads;
     for (struct tree_node *node = tree_first(heads); node != NULL; node = tree_next(node)) {
-        const struct stored *head = CONTAINER_OF(node, struct stored, head);
+        const struct stored_row *head = CONTAINER_OF(node, struct stored_row, head);
         bool same_way = head->m.destination.size == 0 || row->m.destination.size == 0 ||
                         slice_eq(head->m.destination, row->m.destination);
         if (head->m.seq < row->m.seq && same_way && slice_eq(head->m.stream, row->m.stream))
@@ -67,7 +67,7 @@ static bool is_behind_head(const struct stored *row)
 }
 
 /* By stream a release means the followers: what is held, and what has not been met yet. */
-static bool is_follower(const struct stored *row)
+static bool is_follower(const struct stored_row *row)
 {
     bool awaits = message_awaits_endpoint(&row->m);
     return (row->m.held_by.size > 0 && !awaits) || ((row->m.due_us == 0 || awaits) && is_behind_head(row));
@@ -75,11 +75,11 @@ static bool is_follower(const struct stored *row)
 
 static int compare_targets(const void *a, const void *b)
 {
-    const struct target *x = a, *y = b;
+    const struct order_target *x = a, *y = b;
     return x->row->row < y->row->row ? -1 : x->row->row > y->row->row;
 }
 
-static enum order_takes row_takes(const struct stored *row, const struct admin *admin)
+static enum order_takes row_takes(const struct stored_row *row, const struct admin *admin)
 {
     return order_takes(admin, &row->m, row->after != NULL ? row->after->edited_as : (pr_id){ { 0 } });
 }
@@ -90,7 +90,7 @@ static int targets_find_id(struct targets *t, const struct box *box, const struc
 {
     const struct filter *filter = &admin->filter;
     bool dead = action_of(admin->kind)->on_dead;
-    for (struct stored *row = row_next_of_id(box, dead, filter->ids[0], filter->after); row != NULL;
+    for (struct stored_row *row = row_next_of_id(box, dead, filter->ids[0], filter->after); row != NULL;
          row = row_next_of_id(box, dead, filter->ids[0], row->row))
         if (filter_matches(filter, row, row_state(memory, row, filter, now_us)) && targets_add(t, row) < 0)
             return PR_ENOMEM;
@@ -101,7 +101,7 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
 {
     const struct filter *filter = &admin->filter;
 
-    flights_mark(memory);
+    handed_out_mark(memory);
     list_foreach(box_node, &memory->boxes) {
         struct box *box = LIST_ENTRY(box_node, struct box, node);
         if (filter->id_count == 1) {
@@ -110,7 +110,7 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
             continue;
         }
         list_foreach(node, action_of(admin->kind)->on_dead ? &box->dead : &box->rows) {
-            struct stored *row = LIST_ENTRY(node, struct stored, order);
+            struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
             if (row->row <= filter->after || !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
                 continue;
             if ((order_is_by_stream(admin) && !is_follower(row)) || row_takes(row, admin) == ORDER_SKIPS)
@@ -139,10 +139,10 @@ static uint64_t ids_missing(const struct targets *t, const struct filter *filter
 /* ---- Taking the memory ---------------------------------------------------------------------- */
 
 /* The corrected message. */
-static int target_take_copy(struct target *target, const struct row_order *order, int64_t now_us)
+static int target_take_copy(struct order_target *target, const struct row_order *order, int64_t now_us)
 {
     char cause[PR_ID_TEXT_SIZE];
-    struct stored *row = target->row;
+    struct stored_row *row = target->row;
     struct pr_message m = message_edited(&row->m, order, cause);
     m.due_us = change_due_us(&target->change, &row->m, now_us);
     m.story = target->change.story;
@@ -158,9 +158,9 @@ static int target_take_copy(struct target *target, const struct row_order *order
     return PR_OK;
 }
 
-static int target_take_ended(struct target *target, const struct admin *admin, pr_slice endpoint, int64_t now_us)
+static int target_take_ended(struct order_target *target, const struct admin *admin, pr_slice endpoint, int64_t now_us)
 {
-    const struct stored *row = target->row;
+    const struct stored_row *row = target->row;
     const struct ended ended = { .id = row->m.id,
                                  .box = box_name(row->box),
                                  .endpoint = row->after != NULL ? row->after->endpoint : endpoint,
@@ -170,10 +170,10 @@ static int target_take_ended(struct target *target, const struct admin *admin, p
     return target->ended != NULL ? PR_OK : PR_ENOMEM;
 }
 
-static int target_take(struct target *target, const struct admin *admin, struct order_texts *texts, bool tell,
+static int target_take(struct order_target *target, const struct admin *admin, struct order_texts *texts, bool tell,
                        int64_t now_us)
 {
-    struct stored *row = target->row;
+    struct stored_row *row = target->row;
     const struct row_order order = order_of_admin(admin);
     pr_slice endpoint = filter_endpoint_of(&admin->filter, box_name(row->box), &row->m);
     int rc = change_of_order(&order, &row->m, row->row, endpoint, now_us, texts, &target->change);
@@ -204,9 +204,9 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
 
 /* ---- Changing ------------------------------------------------------------------------------- */
 
-static void target_copy(struct target *target, struct memory *memory)
+static void target_copy(struct order_target *target, struct memory *memory)
 {
-    struct stored *made = target->made;
+    struct stored_row *made = target->made;
     target->made = NULL;
     dead_set_edited(target->row, made->m.id);
     row_link(made);
@@ -217,7 +217,7 @@ static void target_copy(struct target *target, struct memory *memory)
     target->gone = NULL;
 }
 
-static void target_apply(struct target *target, struct memory *memory, int64_t now_us)
+static void target_apply(struct order_target *target, struct memory *memory, int64_t now_us)
 {
     change_apply(target->row, &target->change, &target->memory, now_us, 0, NULL);
     if (target->change.fate == FATE_COPIED)
@@ -235,7 +235,7 @@ static void target_apply(struct target *target, struct memory *memory, int64_t n
 /* ---- Actions on rows ------------------------------------------------------------------------ */
 
 /* B2: a dead letter whose id was sent anew stays dead. */
-static bool is_refused(const struct stored *row, const struct admin *admin)
+static bool is_refused(const struct stored_row *row, const struct admin *admin)
 {
     return row_takes(row, admin) == ORDER_REFUSES ||
            (admin->kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL);
@@ -263,7 +263,7 @@ static void targets_apply(struct targets *t, struct memory *memory, const struct
                           struct admin_reply *reply)
 {
     for (size_t i = 0; i < t->count; i++) {
-        struct target *target = &t->list[i];
+        struct order_target *target = &t->list[i];
         if (target->refused)
             continue;
         if (is_refused(target->row, admin)) { /* an equal one went back just now */
@@ -317,7 +317,7 @@ static int admin_endpoint(struct memory *memory, const struct admin *admin, stru
 {
     pr_slice name = admin->filter.endpoint, by = { NULL, 0 }, why = { NULL, 0 };
     bool pauses = admin->kind == ADMIN_PAUSE;
-    struct endpoint *endpoint = endpoint_find(memory, name), *added = NULL;
+    struct stored_endpoint *endpoint = endpoint_find(memory, name), *added = NULL;
     int64_t until_us = order_pause_us(admin, endpoint != NULL ? endpoint->paused_until_us : 0, now_us);
 
     reply->matched = endpoint != NULL || pauses;

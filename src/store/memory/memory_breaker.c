@@ -30,7 +30,7 @@ struct stored_breaker *breaker_new(const struct breaker_change *change, int64_t 
     return breaker;
 }
 
-static void breaker_forget(struct instance *instance, pr_slice endpoint, pr_slice type)
+static void breaker_forget(struct stored_instance *instance, pr_slice endpoint, pr_slice type)
 {
     list_foreach(node, &instance->breakers) {
         struct stored_breaker *breaker = LIST_ENTRY(node, struct stored_breaker, node);
@@ -42,7 +42,7 @@ static void breaker_forget(struct instance *instance, pr_slice endpoint, pr_slic
     }
 }
 
-void breaker_apply(struct instance *instance, const struct breaker_change *change, struct stored_breaker **open)
+void breaker_apply(struct stored_instance *instance, const struct breaker_change *change, struct stored_breaker **open)
 {
     breaker_forget(instance, change->endpoint, change->type);
     if (*open != NULL)
@@ -50,7 +50,7 @@ void breaker_apply(struct instance *instance, const struct breaker_change *chang
     *open = NULL;
 }
 
-void instance_forget_breakers(struct instance *instance)
+void instance_forget_breakers(struct stored_instance *instance)
 {
     for (struct list_node *node = list_pop_front(&instance->breakers); node != NULL;
          node = list_pop_front(&instance->breakers))
@@ -59,7 +59,7 @@ void instance_forget_breakers(struct instance *instance)
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-static size_t breakers_count(const struct instance *instance)
+static size_t breakers_count(const struct stored_instance *instance)
 {
     size_t count = 0;
     list_foreach(node, &instance->breakers)
@@ -68,12 +68,12 @@ static size_t breakers_count(const struct instance *instance)
 }
 
 /* Who has no lanes sends nothing, and nobody waits for it. */
-static bool instance_works(const struct box *box, const struct instance *instance)
+static bool instance_works(const struct box *box, const struct stored_instance *instance)
 {
     return instance->lanes != 0 && instance->lease_end > clock_mono_us(box->memory->clock);
 }
 
-static int breakers_copy_of(const struct box *box, const struct instance *instance, struct arena *arena,
+static int breakers_copy_of(const struct box *box, const struct stored_instance *instance, struct arena *arena,
                             struct breaker_info **at)
 {
     list_foreach(node, &instance->breakers) {
@@ -114,14 +114,14 @@ int breakers_copy(const struct memory *memory, struct arena *arena, struct break
     size_t count = 0;
     list_foreach(box_node, &memory->boxes)
         list_foreach(node, &LIST_ENTRY(box_node, struct box, node)->instances)
-            count += breakers_count(LIST_ENTRY(node, struct instance, node));
+            count += breakers_count(LIST_ENTRY(node, struct stored_instance, node));
     struct breaker_info *list = arena_alloc_array(arena, count, sizeof(list[0])), *at = list;
     if (list == NULL)
         return PR_ENOMEM;
     list_foreach(box_node, &memory->boxes) {
         const struct box *box = LIST_ENTRY(box_node, struct box, node);
         list_foreach(node, &box->instances) {
-            const struct instance *instance = LIST_ENTRY(node, struct instance, node);
+            const struct stored_instance *instance = LIST_ENTRY(node, struct stored_instance, node);
             if (instance_works(box, instance) && breakers_copy_of(box, instance, arena, &at) != PR_OK)
                 return PR_ENOMEM;
         }

@@ -40,7 +40,8 @@ static pr_slice part_holder(const struct change *c, size_t part, struct arena *a
 }
 
 /* One row per destination: the same message in another direction, with a new count. */
-static bool take_split(const struct stored *row, const struct change *c, struct arena *arena, struct change_memory *ret)
+static bool take_split(const struct stored_row *row, const struct change *c, struct arena *arena,
+                       struct change_memory *ret)
 {
     ret->rows = arena_alloc_array(arena, c->destination_count, sizeof(ret->rows[0]));
     if (ret->rows == NULL)
@@ -57,7 +58,7 @@ static bool take_split(const struct stored *row, const struct change *c, struct 
         if (m.held_by.data == NULL)
             return false;
         m.held_for = part_held_for(m.destination, m.held_by);
-        struct stored *part = ret->rows[ret->row_count] = row_new(row->box, &m);
+        struct stored_row *part = ret->rows[ret->row_count] = row_new(row->box, &m);
         if (part == NULL)
             return false;
         part->xid = row->xid;
@@ -66,7 +67,7 @@ static bool take_split(const struct stored *row, const struct change *c, struct 
 }
 
 /* The notes of a dead letter with one more. */
-static bool take_note(const struct stored *row, const struct change *c, struct change_memory *ret)
+static bool take_note(const struct stored_row *row, const struct change *c, struct change_memory *ret)
 {
     struct buf note;
     buf_init(&note, NOTES_BYTES_MAX);
@@ -81,7 +82,7 @@ static bool take_note(const struct stored *row, const struct change *c, struct c
     return ret->after != NULL;
 }
 
-static bool take_after_life(const struct stored *row, const struct change *c, struct change_memory *ret)
+static bool take_after_life(const struct stored_row *row, const struct change *c, struct change_memory *ret)
 {
     if (c->fate == FATE_STAYS && (c->sets & SET_NOTE) != 0)
         return take_note(row, c, ret);
@@ -91,7 +92,7 @@ static bool take_after_life(const struct stored *row, const struct change *c, st
     return ret->after != NULL;
 }
 
-int change_take(const struct stored *row, const struct change *c, struct arena *arena, struct change_memory *ret)
+int change_take(const struct stored_row *row, const struct change *c, struct arena *arena, struct change_memory *ret)
 {
     bool taken =
         take_texts(c, ret) && take_after_life(row, c, ret) && (c->fate != FATE_SPLIT || take_split(row, c, arena, ret));
@@ -109,18 +110,18 @@ void change_memory_fini(struct change_memory *m)
 
 /* ---- Changing ----------------------------------------------------------------------------- */
 
-static void use_text(struct stored *row, struct change_memory *m, enum own which)
+static void use_text(struct stored_row *row, struct change_memory *m, enum own which)
 {
     row_own(row, which, m->text[which]);
     m->text[which] = (pr_slice){ NULL, 0 };
 }
 
 /* Its hand-outs of before count no more. */
-static void receipts_forget(const struct stored *row)
+static void receipts_forget(const struct stored_row *row)
 {
     list_foreach(instance_node, &row->box->instances)
-        list_foreach(node, &LIST_ENTRY(instance_node, struct instance, node)->receipts) {
-            struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+        list_foreach(node, &LIST_ENTRY(instance_node, struct stored_instance, node)->receipts) {
+            struct stored_receipt *receipt = LIST_ENTRY(node, struct stored_receipt, node);
             for (size_t i = 0; i < receipt->count; i++)
                 if (receipt->entries[i].row == row->row)
                     receipt->entries[i].row = 0; /* nobody's name */
@@ -128,7 +129,7 @@ static void receipts_forget(const struct stored *row)
 }
 
 /* Of a row that is in no index. */
-static void write_values(struct stored *row, const struct change *c, struct change_memory *m, int64_t now_us)
+static void write_values(struct stored_row *row, const struct change *c, struct change_memory *m, int64_t now_us)
 {
     static const struct {
         unsigned set;
@@ -142,7 +143,7 @@ static void write_values(struct stored *row, const struct change *c, struct chan
             use_text(row, m, texts[i].text);
 }
 
-static void row_stay(struct stored *row, const struct change *c, struct change_memory *m, int64_t now_us)
+static void row_stay(struct stored_row *row, const struct change *c, struct change_memory *m, int64_t now_us)
 {
     bool dead = row->after != NULL;
     if (m->after != NULL) {
@@ -159,7 +160,7 @@ static void row_stay(struct stored *row, const struct change *c, struct change_m
         receipts_forget(row);
 }
 
-static void row_go(struct stored *row)
+static void row_go(struct stored_row *row)
 {
     if (row->after != NULL)
         dead_unlink(row);
@@ -168,7 +169,7 @@ static void row_go(struct stored *row)
     row_free(row);
 }
 
-static void row_end(struct stored *row, const struct change *c, struct change_memory *m, int64_t now_us,
+static void row_end(struct stored_row *row, const struct change *c, struct change_memory *m, int64_t now_us,
                     int64_t keep_us)
 {
     struct after_life *after = m->after;
@@ -187,13 +188,13 @@ static void row_end(struct stored *row, const struct change *c, struct change_me
     row->m.held_for = row->m.parked_by = 0;
 }
 
-static void row_split(struct stored *row, struct change_memory *m, uint64_t *split_rows)
+static void row_split(struct stored_row *row, struct change_memory *m, uint64_t *split_rows)
 {
     struct box *box = row->box;
     row_unlink(row);
     row_free(row);
     for (size_t i = 0; i < m->row_count; i++) {
-        struct stored *part = m->rows[i];
+        struct stored_row *part = m->rows[i];
         if (row_find_id(box, part->m.id, part->m.destination) != NULL ||
             dead_find_id(box, part->m.id, part->m.destination) != NULL)
             continue; /* it was sent there already */
@@ -203,7 +204,7 @@ static void row_split(struct stored *row, struct change_memory *m, uint64_t *spl
     }
 }
 
-static void row_go_back(struct stored *row, const struct change *c, struct change_memory *m, int64_t now_us)
+static void row_go_back(struct stored_row *row, const struct change *c, struct change_memory *m, int64_t now_us)
 {
     dead_unlink(row);
     free(row->after);
@@ -212,8 +213,8 @@ static void row_go_back(struct stored *row, const struct change *c, struct chang
     row_link(row);
 }
 
-void change_apply(struct stored *row, const struct change *c, struct change_memory *m, int64_t now_us, int64_t keep_us,
-                  uint64_t *split_rows)
+void change_apply(struct stored_row *row, const struct change *c, struct change_memory *m, int64_t now_us,
+                  int64_t keep_us, uint64_t *split_rows)
 {
     switch (c->fate) {
     case FATE_STAYS: row_stay(row, c, m, now_us); break;

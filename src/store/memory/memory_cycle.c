@@ -5,25 +5,25 @@
 #include "store/memory/memory_model.h"
 
 struct pause_work {
-    struct endpoint *endpoint; /* for one that is not known */
+    struct stored_endpoint *endpoint; /* for one that is not known */
     struct stored_notice *notice;
     pr_slice by, why; /* malloc'ed */
 };
 
 struct tally_work {
-    struct endpoint *endpoint; /* for one that is not known */
-    pr_slice code, error;      /* malloc'ed */
+    struct stored_endpoint *endpoint; /* for one that is not known */
+    pr_slice code, error;             /* malloc'ed */
 };
 
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
-    struct instance *joins;        /* NULL: it is an instance already */
+    struct stored_instance *joins; /* NULL: it is an instance already */
     struct change *changes;        /* one per verdict */
     struct change_memory *memory;  /* of each of them */
     struct effect_memory *effects; /* one per effect */
     struct effect_guards guards;
     int *answers; /* becomes the instance's */
-    struct receipt *receipt;
+    struct stored_receipt *receipt;
     struct tally_work *tallies;       /* one per tally */
     struct pause_work *pauses;        /* one per pause */
     struct stored_breaker **breakers; /* one per change; NULL: it has closed */
@@ -61,8 +61,8 @@ static void work_fini(struct work *work, const struct cycle *cycle)
     }
 }
 
-static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
-                             struct pr_error *reterr)
+static int work_take_effects(struct work *work, struct memory_session *session, const struct cycle *cycle,
+                             int64_t now_us, struct pr_error *reterr)
 {
     int rc =
         effect_guards_init(&work->guards, cycle->effects, cycle->effect_count, cycle->verdict_count, &session->arena);
@@ -83,7 +83,7 @@ static int work_take_receipt(struct work *work, const struct cycle *cycle, int64
     work->receipt = malloc(sizeof(*work->receipt) + bytes);
     if (work->receipt == NULL)
         return PR_ENOMEM;
-    *work->receipt = (struct receipt){ .cycle = cycle->number, .at_us = now_us, .count = cycle->receipt_count };
+    *work->receipt = (struct stored_receipt){ .cycle = cycle->number, .at_us = now_us, .count = cycle->receipt_count };
     memcpy(work->receipt->entries, cycle->receipt, bytes);
     return PR_OK;
 }
@@ -140,10 +140,10 @@ static int work_take_ended(struct work *work, const struct cycle *cycle, int64_t
     return PR_OK;
 }
 
-static int work_take_changes(struct work *work, struct session *session, const struct cycle *cycle)
+static int work_take_changes(struct work *work, struct memory_session *session, const struct cycle *cycle)
 {
     for (size_t i = 0; i < cycle->verdict_count; i++) {
-        const struct stored *row = row_find(session->box, cycle->verdicts[i].row);
+        const struct stored_row *row = row_find(session->box, cycle->verdicts[i].row);
         work->changes[i] = change_of_verdict(&cycle->verdicts[i], cycle->keep_us > 0);
         if (row != NULL && change_take(row, &work->changes[i], &session->arena, &work->memory[i]) < 0)
             return PR_ENOMEM;
@@ -151,7 +151,7 @@ static int work_take_changes(struct work *work, struct session *session, const s
     return PR_OK;
 }
 
-static int work_take(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
+static int work_take(struct work *work, struct memory_session *session, const struct cycle *cycle, int64_t now_us,
                      struct pr_error *reterr)
 {
     struct arena *arena = &session->arena;
@@ -193,7 +193,7 @@ static int work_take(struct work *work, struct session *session, const struct cy
 
 /* ---- From here on nothing can fail ---------------------------------------------------------- */
 
-static void work_effects(struct work *work, struct session *session, const struct cycle *cycle)
+static void work_effects(struct work *work, struct memory_session *session, const struct cycle *cycle)
 {
     int *answers = session->reply.effect_answers;
     for (size_t i = 0; i < cycle->effect_count; i++) {
@@ -218,7 +218,7 @@ static void work_ended(struct work *work, struct memory *memory, const struct cy
 }
 
 /* For when this cycle is asked again. */
-static void work_remember(struct work *work, struct instance *instance, const struct cycle *cycle)
+static void work_remember(struct work *work, struct stored_instance *instance, const struct cycle *cycle)
 {
     for (size_t i = 0; work->answers != NULL && i < cycle->verdict_count; i++)
         work->answers[i] = work->guards.verdicts[i];
@@ -227,11 +227,11 @@ static void work_remember(struct work *work, struct instance *instance, const st
     work->answers = NULL;
 }
 
-static void work_receipts(struct work *work, struct instance *instance, const struct cycle *cycle)
+static void work_receipts(struct work *work, struct stored_instance *instance, const struct cycle *cycle)
 {
     for (size_t i = 0; i < cycle->closed_count; i++) {
         list_foreach(node, &instance->receipts) {
-            struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+            struct stored_receipt *receipt = LIST_ENTRY(node, struct stored_receipt, node);
             if (receipt->cycle != cycle->closed[i])
                 continue;
             list_remove(node);
@@ -248,7 +248,7 @@ static void work_tallies(struct work *work, struct memory *memory, const struct 
 {
     for (size_t i = 0; i < cycle->tally_count; i++) {
         const struct tally *tally = &cycle->tallies[i];
-        struct endpoint *endpoint = endpoint_find(memory, tally->endpoint);
+        struct stored_endpoint *endpoint = endpoint_find(memory, tally->endpoint);
         if (endpoint == NULL) {
             endpoint = work->tallies[i].endpoint;
             work->tallies[i].endpoint = NULL;
@@ -271,7 +271,7 @@ static void work_pauses(struct work *work, struct memory *memory, const struct c
     for (size_t i = 0; i < cycle->pause_count; i++) {
         const struct pause *pause = &cycle->pauses[i];
         struct pause_work *p = &work->pauses[i];
-        struct endpoint *endpoint = endpoint_find(memory, pause->endpoint);
+        struct stored_endpoint *endpoint = endpoint_find(memory, pause->endpoint);
         int64_t until_us = pause->for_us == PR_NEVER ? PR_NEVER : time_add(now_us, pause->for_us);
         if (until_us <= now_us || (endpoint != NULL && until_us <= endpoint->paused_until_us))
             continue;
@@ -289,11 +289,12 @@ static void work_pauses(struct work *work, struct memory *memory, const struct c
 }
 
 /* The answer. */
-static int work_change(struct work *work, size_t i, struct session *session, const struct instance *instance,
-                       const struct cycle *cycle, int64_t now_us, uint64_t *split_rows)
+static int work_change(struct work *work, size_t i, struct memory_session *session,
+                       const struct stored_instance *instance, const struct cycle *cycle, int64_t now_us,
+                       uint64_t *split_rows)
 {
     const struct change *c = &work->changes[i];
-    struct stored *row = row_find(session->box, c->row);
+    struct stored_row *row = row_find(session->box, c->row);
     if (work->guards.verdicts[i] != PR_OK)
         return work->guards.verdicts[i];
     if (row == NULL || !pr_id_equal(row->m.id, c->id))
@@ -304,8 +305,8 @@ static int work_change(struct work *work, size_t i, struct session *session, con
     return PR_OK;
 }
 
-static void work_apply(struct work *work, struct session *session, struct instance *instance, const struct cycle *cycle,
-                       int64_t now_us)
+static void work_apply(struct work *work, struct memory_session *session, struct stored_instance *instance,
+                       const struct cycle *cycle, int64_t now_us)
 {
     uint64_t *split_rows = session->reply.split_rows;
     effects_compare(session->box->memory, cycle->effects, cycle->effect_count, &work->guards);
@@ -329,9 +330,9 @@ static void work_apply(struct work *work, struct session *session, struct instan
 /* ---- The whole of it -------------------------------------------------------------------------- */
 
 /* The instance that speaks; NULL with PR_OK: it joins. */
-static int cycle_who(struct box *box, const struct cycle *cycle, struct instance **ret, struct pr_error *reterr)
+static int cycle_who(struct box *box, const struct cycle *cycle, struct stored_instance **ret, struct pr_error *reterr)
 {
-    struct instance *instance = instance_find(box, cycle->instance);
+    struct stored_instance *instance = instance_find(box, cycle->instance);
     if (cycle->epoch == 0) {
         bool was_this_cycle = instance != NULL && instance->last == cycle->number;
         *ret = was_this_cycle ? instance : NULL;
@@ -344,8 +345,8 @@ static int cycle_who(struct box *box, const struct cycle *cycle, struct instance
 }
 
 /* Lanes, lease, and what to tell about them.  NULL: it has left. */
-static struct instance *cycle_lanes(struct box *box, struct instance *instance, const struct cycle *cycle, bool joined,
-                                    struct cycle_reply *reply)
+static struct stored_instance *cycle_lanes(struct box *box, struct stored_instance *instance, const struct cycle *cycle,
+                                           bool joined, struct cycle_reply *reply)
 {
     ASSERT(instance != NULL);
     instance_bury_expired(box, instance);
@@ -371,11 +372,11 @@ static bool cycle_writes(const struct cycle *c)
 }
 
 /* Commits were lost since the last reply of this session that arrived: nothing is started that was read before (B28). */
-static void cycle_hear_of_loss(struct session *session, struct cycle *cycle)
+static void cycle_hear_of_loss(struct memory_session *session, struct cycle *cycle)
 {
-    if (session->told_number != 0 && session->told_number != cycle->number)
-        session->history = session->told_history;
-    session->told_number = 0;
+    if (session->reply_number != 0 && session->reply_number != cycle->number)
+        session->history = session->reply_history;
+    session->reply_number = 0;
     if (session->history == session->box->memory->history)
         return;
     scan_forget(session->scan);
@@ -383,12 +384,12 @@ static void cycle_hear_of_loss(struct session *session, struct cycle *cycle)
     session->reply.history_changed = true;
 }
 
-static int cycle_run(struct session *session, const struct cycle *cycle, struct pr_error *reterr)
+static int cycle_run(struct memory_session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
     struct box *box = session->box;
     struct cycle_reply *reply = &session->reply;
     struct work work = { 0 };
-    struct instance *instance = NULL;
+    struct stored_instance *instance = NULL;
     int64_t now_us = memory_now(box->memory);
 
     int rc = cycle_who(box, cycle, &instance, reterr);
@@ -409,7 +410,7 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
 
     bool joins = work.joins != NULL;
     if (joins) {
-        struct instance *former = instance_find(box, cycle->instance);
+        struct stored_instance *former = instance_find(box, cycle->instance);
         if (former != NULL)
             instance_bury(box, former);
         instance = work.joins;
@@ -433,7 +434,7 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
 
 int memory_cycle(void *self, const struct cycle *asked, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
-    struct session *session = self;
+    struct memory_session *session = self;
     struct memory *memory = session->box->memory;
     struct cycle cycle = *asked;
 
@@ -447,8 +448,8 @@ int memory_cycle(void *self, const struct cycle *asked, const struct cycle_reply
     int rc = cycle_run(session, &cycle, reterr);
     session->generation = generation;
     if (rc == PR_OK) {
-        session->told_history = memory->history;
-        session->told_number = cycle.number;
+        session->reply_history = memory->history;
+        session->reply_number = cycle.number;
     }
     pthread_mutex_unlock(&memory->mutex);
 

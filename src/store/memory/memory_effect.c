@@ -21,12 +21,12 @@ static struct list *kept_list(struct memory *memory, enum effect_kind kind, pr_s
 
 /* ---- Taking the memory -------------------------------------------------------------------- */
 
-static struct kept *kept_new(const struct effect *e)
+static struct kept_effect *kept_new(const struct effect *e)
 {
     bool event = e->kind == EFFECT_EVENT;
     pr_slice key = event ? e->message->stream : e->key, value = event ? e->message->payload : e->value;
     pr_slice name = event ? e->message->type : e->name;
-    struct kept *kept = calloc(1, sizeof(*kept) + e->box.size + key.size + name.size + value.size);
+    struct kept_effect *kept = calloc(1, sizeof(*kept) + e->box.size + key.size + name.size + value.size);
     if (kept == NULL)
         return NULL;
     char *at = kept->text;
@@ -67,7 +67,7 @@ void effect_memory_fini(struct effect_memory *m)
 
 /* ---- Guards --------------------------------------------------------------------------------- */
 
-static bool is_same_mark(const struct kept *kept, const struct effect *e)
+static bool is_same_mark(const struct kept_effect *kept, const struct effect *e)
 {
     return pr_id_equal(kept->id, e->id) && slice_eq(kept->box, e->box);
 }
@@ -79,7 +79,7 @@ static int64_t guard_number(struct memory *memory, const struct effect *e, bool 
     int64_t number = 0;
     *ret_twice = false;
     list_foreach(node, kept_list(memory, e->kind, key)) {
-        const struct kept *kept = LIST_ENTRY(node, struct kept, node);
+        const struct kept_effect *kept = LIST_ENTRY(node, struct kept_effect, node);
         if (kept->kind != e->kind || !slice_eq(kept->key, key))
             continue;
         if (e->kind == EFFECT_SEEN)
@@ -107,7 +107,7 @@ void effects_compare(struct memory *memory, const struct effect *effects, size_t
 
 static int message_apply(struct memory *memory, struct effect_memory *m)
 {
-    struct stored *row = m->row;
+    struct stored_row *row = m->row;
     if (row_find_id(row->box, row->m.id, row->m.destination) != NULL ||
         dead_find_id(row->box, row->m.id, row->m.destination) != NULL)
         return PR_DUPLICATE;
@@ -123,7 +123,7 @@ static int delete_apply(struct box *box, pr_id id)
 {
     int answer = PR_UNKNOWN;
     list_foreach(node, &box->rows) {
-        struct stored *row = LIST_ENTRY(node, struct stored, order);
+        struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         if (!pr_id_equal(row->m.id, id))
             continue;
         row_unlink(row);
@@ -136,7 +136,7 @@ static int delete_apply(struct box *box, pr_id id)
 static void state_forget(struct memory *memory, const struct effect *e)
 {
     list_foreach(node, kept_list(memory, EFFECT_STATE, e->key)) {
-        struct kept *kept = LIST_ENTRY(node, struct kept, node);
+        struct kept_effect *kept = LIST_ENTRY(node, struct kept_effect, node);
         if (kept->kind != EFFECT_STATE || !slice_eq(kept->key, e->key) || !slice_eq(kept->name, e->name))
             continue;
         list_remove(node);
@@ -166,7 +166,7 @@ void kept_free_all(struct memory *memory)
 {
     for (size_t i = 0; i < KEPT_LISTS; i++)
         list_foreach(node, &memory->kept[i]) {
-            struct kept *kept = LIST_ENTRY(node, struct kept, node);
+            struct kept_effect *kept = LIST_ENTRY(node, struct kept_effect, node);
             list_remove(node);
             free(kept);
         }
@@ -175,7 +175,7 @@ void kept_free_all(struct memory *memory)
 /* ---- For tests -------------------------------------------------------------------------------- */
 
 /* One line for each: kind, key, number or name, value. */
-static void kept_write(const struct kept *k, struct buf *ret)
+static void kept_write(const struct kept_effect *k, struct buf *ret)
 {
     if (k->kind == EFFECT_EVENT)
         buf_addf(ret, "event %.*s %lld %.*s %.*s\n", SLICE_ARGS(k->key), (long long)k->number + 1, SLICE_ARGS(k->name),
@@ -195,6 +195,6 @@ void memory_effects_write(struct store *store, struct buf *ret)
     pthread_mutex_lock(&memory->mutex);
     for (size_t i = 0; i < KEPT_LISTS; i++)
         list_foreach(node, &memory->kept[i])
-            kept_write(LIST_ENTRY(node, struct kept, node), ret);
+            kept_write(LIST_ENTRY(node, struct kept_effect, node), ret);
     pthread_mutex_unlock(&memory->mutex);
 }

@@ -49,7 +49,7 @@ void evidence_apply(struct memory *memory, const struct cycle *cycle, int64_t no
     }
 }
 
-int evidence_answer(struct session *session, const struct cycle *cycle)
+int evidence_answer(struct memory_session *session, const struct cycle *cycle)
 {
     int64_t *answers = arena_alloc_array(&session->arena, cycle->evidence_count, sizeof(*answers));
     if (answers == NULL)

@@ -3,40 +3,42 @@
 #include "store/memory/memory_model.h"
 
 /* Who is out right now: on an open receipt, and without a verdict since. */
-static void flights_mark_receipt(struct box *box, const struct instance *instance, const struct receipt *receipt)
+static void handed_out_mark_receipt(struct box *box, const struct stored_instance *instance,
+                                    const struct stored_receipt *receipt)
 {
     for (size_t i = 0; i < receipt->count; i++) {
-        struct stored *row = row_find(box, receipt->entries[i].row);
+        struct stored_row *row = row_find(box, receipt->entries[i].row);
         if (row == NULL || row->m.attempts >= receipt->entries[i].number)
             continue;
         row->in_flight = instance;
-        row->flight_stamp = box->memory->flight_stamp;
+        row->handed_out_stamp = box->memory->handed_out_stamp;
     }
 }
 
-void flights_mark(struct memory *memory)
+void handed_out_mark(struct memory *memory)
 {
-    memory->flight_stamp++;
+    memory->handed_out_stamp++;
     list_foreach(box_node, &memory->boxes) {
         struct box *box = LIST_ENTRY(box_node, struct box, node);
         list_foreach(instance_node, &box->instances) {
-            struct instance *instance = LIST_ENTRY(instance_node, struct instance, node);
+            struct stored_instance *instance = LIST_ENTRY(instance_node, struct stored_instance, node);
             list_foreach(node, &instance->receipts)
-                flights_mark_receipt(box, instance, LIST_ENTRY(node, struct receipt, node));
+                handed_out_mark_receipt(box, instance, LIST_ENTRY(node, struct stored_receipt, node));
         }
     }
 }
 
-pr_slice row_endpoint(const struct stored *row)
+pr_slice row_endpoint(const struct stored_row *row)
 {
     return row->after != NULL && row->after->endpoint.size > 0 ? row->after->endpoint : row->m.destination;
 }
 
-enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter, int64_t now_us)
+enum state row_state(const struct memory *memory, const struct stored_row *row, const struct filter *filter,
+                     int64_t now_us)
 {
     if (row->after != NULL)
         return row->after->forget_us != 0 ? STATE_DONE : STATE_DEAD;
-    if (row->flight_stamp == memory->flight_stamp)
+    if (row->handed_out_stamp == memory->handed_out_stamp)
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(&row->m, now_us);
     bool may_wait = state == STATE_READY || state == STATE_RETRYING;
@@ -53,7 +55,7 @@ static bool filter_has_id(const struct filter *filter, pr_id id)
     return filter->id_count == 0;
 }
 
-static bool filter_fits_fingerprint(const struct filter *filter, const struct stored *row)
+static bool filter_fits_fingerprint(const struct filter *filter, const struct stored_row *row)
 {
     if (filter->fingerprint.size == 0)
         return true;
@@ -68,26 +70,26 @@ static bool filter_fits_fingerprint(const struct filter *filter, const struct st
 }
 
 /* A dead letter answers to why it is dead, and to what happened last (D6). */
-static bool filter_fits_reason(const struct filter *filter, const struct stored *row)
+static bool filter_fits_reason(const struct filter *filter, const struct stored_row *row)
 {
     return filter->reason == 0 || filter->reason == row->m.reason ||
            (row->after != NULL && filter->reason == row->after->cause);
 }
 
-static bool filter_fits_way(const struct filter *filter, const struct stored *row)
+static bool filter_fits_way(const struct filter *filter, const struct stored_row *row)
 {
     return row->after == NULL ? filter_fits_endpoint(filter, box_name(row->box), &row->m)
                               : filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row));
 }
 
 /* Who made a letter dead by hand said why in its note. */
-static bool filter_fits_error(const struct filter *filter, const struct stored *row)
+static bool filter_fits_error(const struct filter *filter, const struct stored_row *row)
 {
     return filter->error.size == 0 || slice_contains(row->m.error, filter->error) ||
            (row->after != NULL && slice_contains(row->after->note, filter->error));
 }
 
-bool filter_matches(const struct filter *filter, const struct stored *row, enum state state)
+bool filter_matches(const struct filter *filter, const struct stored_row *row, enum state state)
 {
     const struct pr_message *m = &row->m;
     int64_t at_us = row->after != NULL ? row->after->at_us : m->created_us;

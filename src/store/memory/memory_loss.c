@@ -20,7 +20,7 @@ static int64_t seq_of_open(const struct memory *memory, const struct box *box)
     list_foreach(node, &memory->open) {
         const struct memory_tx *tx = LIST_ENTRY(node, struct memory_tx, node);
         list_foreach(row_node, &tx->rows) {
-            const struct stored *row = LIST_ENTRY(row_node, struct stored, order);
+            const struct stored_row *row = LIST_ENTRY(row_node, struct stored_row, order);
             if (row->box == box)
                 last = max64(last, row->m.seq);
         }
@@ -33,7 +33,7 @@ static size_t box_lose(struct memory *memory, struct box *box, void (*lost)(void
 {
     size_t count = 0;
     list_foreach(node, &box->rows) {
-        struct stored *row = LIST_ENTRY(node, struct stored, order);
+        struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         if (row->row <= memory->durable_row)
             continue;
         if (lost != NULL)

@@ -48,7 +48,7 @@ struct after_life {
     char text[];
 };
 
-struct stored {
+struct stored_row {
     struct pr_message m;
     uint64_t row; /* numbers are unique in the store, over boxes, dead letters and done */
     uint64_t xid;
@@ -60,8 +60,8 @@ struct stored {
     struct list_node order; /* of box->rows, dead or done, by row */
     struct tree_node place; /* fresh, due or held; of a dead letter: box->dead_heads */
     struct tree_node head;
-    const struct instance *in_flight; /* true while flight_stamp is the store's */
-    uint64_t flight_stamp;
+    const struct stored_instance *in_flight; /* true while handed_out_stamp is the store's */
+    uint64_t handed_out_stamp;
     bool counted; /* while its instance is being buried: one attempt more */
     char *own[OWN_COUNT];
     char block[];
@@ -69,7 +69,7 @@ struct stored {
 
 /* ---- Boxes ------------------------------------------------------------------------------ */
 
-struct receipt {
+struct stored_receipt {
     struct list_node node;
     uint64_t cycle;
     int64_t at_us;
@@ -85,7 +85,7 @@ struct stored_breaker {
     char text[];
 };
 
-struct instance {
+struct stored_instance {
     struct list_node node;
     pr_id id;
     int64_t epoch;
@@ -101,7 +101,7 @@ struct instance {
 };
 
 struct lane {
-    struct instance *owner;
+    struct stored_instance *owner;
     struct tree fresh; /* (seq, row): no due time, not held */
     struct tree due;   /* (due, seq, row): not held */
     struct tree heads; /* (row) */
@@ -129,7 +129,7 @@ struct box {
 
 /* ---- The store ---------------------------------------------------------------------------- */
 
-struct endpoint {
+struct stored_endpoint {
     struct list_node node;
     int64_t paused_until_us;
     pr_slice by, why; /* malloc'ed */
@@ -175,7 +175,7 @@ struct memory_tx {
 };
 
 /* What an effect left behind: an event, a row of history, a value, a mark. */
-struct kept {
+struct kept_effect {
     struct list_node node; /* of memory->kept, by kind and key */
     enum effect_kind kind;
     int64_t number, count; /* how many there were before it, and are in it */
@@ -202,7 +202,7 @@ struct memory {
     struct list audit;
     size_t audit_count;
     uint64_t audit_last;
-    uint64_t flight_stamp;
+    uint64_t handed_out_stamp;
     struct list kept[KEPT_LISTS];
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node node;
@@ -210,25 +210,19 @@ struct memory {
     char *name;
 };
 
-struct pending { /* how far the scan came; it is told when the reply has surely arrived */
-    bool set;
-    size_t whole;
-    int64_t last_seq;
-};
-
-struct session {
+struct memory_session {
     struct list_node node;
     struct box *box;
     struct arena arena; /* the reply */
     struct scan *scan;
-    struct pending pending[LANE_COUNT];
+    struct scan_pending pending[LANE_COUNT];
     uint64_t pending_number;
     struct cycle_reply reply;
     size_t row_capacity;
-    uint64_t generation;            /* that it knows */
-    uint64_t history, told_history; /* as of the latest reply that arrived, and of the latest */
-    uint64_t told_number;           /* its cycle */
-    int event_fd;                   /* -1: it never waited */
+    uint64_t generation;             /* that it knows */
+    uint64_t history, reply_history; /* as of the latest reply that arrived, and of the latest */
+    uint64_t reply_number;           /* its cycle */
+    int event_fd;                    /* -1: it never waited */
 };
 
 /* memory.c */
@@ -238,29 +232,29 @@ void box_touch(struct box *box); /* wake those who wait for changes */
 
 /* memory_row.c */
 struct pr_message sender_part(const struct pr_message *message, int64_t now_us);
-struct stored *row_new(struct box *box, const struct pr_message *message); /* NULL: no memory */
-void row_free(struct stored *row);
-struct stored *row_find(const struct box *box, uint64_t number);
-struct stored *row_find_id(const struct box *box, pr_id id, pr_slice destination);
-struct stored *dead_find_id(const struct box *box, pr_id id, pr_slice destination);
+struct stored_row *row_new(struct box *box, const struct pr_message *message); /* NULL: no memory */
+void row_free(struct stored_row *row);
+struct stored_row *row_find(const struct box *box, uint64_t number);
+struct stored_row *row_find_id(const struct box *box, pr_id id, pr_slice destination);
+struct stored_row *dead_find_id(const struct box *box, pr_id id, pr_slice destination);
 /* Those of an id one after the other, in the order of their rows; NULL: no more.  dead: of the dead letters. */
-struct stored *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row);
-void row_link(struct stored *row);    /* into its box, with a new number */
-void row_unlink(struct stored *row);  /* out of it */
-void row_unplace(struct stored *row); /* before due, held_by, status, released change ... */
-void row_place(struct stored *row);   /* ... and after */
+struct stored_row *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row);
+void row_link(struct stored_row *row);    /* into its box, with a new number */
+void row_unlink(struct stored_row *row);  /* out of it */
+void row_unplace(struct stored_row *row); /* before due, held_by, status, released change ... */
+void row_place(struct stored_row *row);   /* ... and after */
 /* text.data was malloc'ed, or is NULL, and is the row's from now on. */
-void row_own(struct stored *row, enum own which, pr_slice text);
+void row_own(struct stored_row *row, enum own which, pr_slice text);
 /* malloc'ed copy; the empty text is {NULL, 0}.  False: no memory. */
 bool text_dup(pr_slice text, pr_slice *ret);
 /* A dead letter's, with another note; NULL: no memory. */
 struct after_life *after_life_copy(const struct after_life *old, pr_slice note);
 struct after_life *after_life_new(pr_slice endpoint, pr_slice rule, pr_slice note);
-void row_bury_dead(struct stored *row, struct after_life *after); /* box -> dead letters */
-void row_keep_done(struct stored *row, struct after_life *after); /* box -> done */
-void dead_link(struct stored *row, struct after_life *after);     /* into the dead letters, from nowhere */
-void dead_unlink(struct stored *row);
-void dead_set_edited(struct stored *row, pr_id by);
+void row_bury_dead(struct stored_row *row, struct after_life *after); /* box -> dead letters */
+void row_keep_done(struct stored_row *row, struct after_life *after); /* box -> done */
+void dead_link(struct stored_row *row, struct after_life *after);     /* into the dead letters, from nowhere */
+void dead_unlink(struct stored_row *row);
+void dead_set_edited(struct stored_row *row, pr_id by);
 void done_purge(struct box *box, int64_t now_us, size_t max);
 
 /* memory_tx.c */
@@ -271,27 +265,27 @@ int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, 
 void memory_flush(struct memory *memory); /* this change, and all before it, is durable */
 
 /* memory_lease.c */
-struct instance *instance_find(const struct box *box, pr_id id);
-struct instance *instance_new(const struct cycle *cycle, int64_t now_us); /* in no box yet */
-void instance_join(struct box *box, struct instance *instance);
-void instance_bury(struct box *box, struct instance *instance); /* T6; frees it */
-void instance_bury_expired(struct box *box, const struct instance *but);
-void instance_renew(struct box *box, struct instance *instance, const struct cycle *cycle, bool joined);
-void lanes_give(struct box *box, struct instance *instance, uint64_t lanes);
-void lanes_take(struct box *box, struct instance *instance, uint64_t but);
-uint64_t lanes_asked(const struct box *box, const struct instance *instance);
+struct stored_instance *instance_find(const struct box *box, pr_id id);
+struct stored_instance *instance_new(const struct cycle *cycle, int64_t now_us); /* in no box yet */
+void instance_join(struct box *box, struct stored_instance *instance);
+void instance_bury(struct box *box, struct stored_instance *instance); /* T6; frees it */
+void instance_bury_expired(struct box *box, const struct stored_instance *but);
+void instance_renew(struct box *box, struct stored_instance *instance, const struct cycle *cycle, bool joined);
+void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lanes);
+void lanes_take(struct box *box, struct stored_instance *instance, uint64_t but);
+uint64_t lanes_asked(const struct box *box, const struct stored_instance *instance);
 
 /* memory_breaker.c */
 struct stored_breaker *breaker_new(const struct breaker_change *change, int64_t now_us); /* NULL: no memory */
 /* Takes *open over; NULL: it has closed. */
-void breaker_apply(struct instance *instance, const struct breaker_change *change, struct stored_breaker **open);
-void instance_forget_breakers(struct instance *instance);
+void breaker_apply(struct stored_instance *instance, const struct breaker_change *change, struct stored_breaker **open);
+void instance_forget_breakers(struct stored_instance *instance);
 int breakers_copy(const struct memory *memory, struct arena *arena, struct breaker_info **ret, size_t *ret_count);
 
 /* memory_evidence.c */
 int evidence_prepare(struct memory *memory, const struct cycle *cycle);
 void evidence_apply(struct memory *memory, const struct cycle *cycle, int64_t now_us); /* what was prepared */
-int evidence_answer(struct session *session, const struct cycle *cycle);
+int evidence_answer(struct memory_session *session, const struct cycle *cycle);
 void evidence_forget(struct memory *memory);
 
 /* memory_ended.c */
@@ -304,21 +298,21 @@ void ended_forget(struct memory *memory);
 struct change_memory { /* what a change may need, taken before anything is changed */
     pr_slice text[OWN_COUNT];
     struct after_life *after;
-    struct stored **rows; /* in the arena; FATE_SPLIT: one per destination */
+    struct stored_row **rows; /* in the arena; FATE_SPLIT: one per destination */
     size_t row_count;
 };
-PR_MUST_CHECK int change_take(const struct stored *row, const struct change *change, struct arena *arena,
+PR_MUST_CHECK int change_take(const struct stored_row *row, const struct change *change, struct arena *arena,
                               struct change_memory *ret); /* the arena is for splits */
 void change_memory_fini(struct change_memory *memory);    /* what was not used */
 /* Of a row for which change_holds(); it may be gone afterwards. */
-void change_apply(struct stored *row, const struct change *change, struct change_memory *memory, int64_t now_us,
+void change_apply(struct stored_row *row, const struct change *change, struct change_memory *memory, int64_t now_us,
                   int64_t keep_us, uint64_t *split_rows);
 
 /* memory_effect.c */
-struct effect_memory {  /* what an effect may need, taken before anything is changed */
-    struct box *box;    /* MESSAGE, DELETE */
-    struct stored *row; /* MESSAGE */
-    struct kept *kept;
+struct effect_memory {      /* what an effect may need, taken before anything is changed */
+    struct box *box;        /* MESSAGE, DELETE */
+    struct stored_row *row; /* MESSAGE */
+    struct kept_effect *kept;
 };
 PR_MUST_CHECK int effect_take(struct memory *memory, const struct effect *effect, int64_t now_us,
                               struct effect_memory *ret, struct pr_error *reterr); /* Fault PR_ENOTFOUND: its box */
@@ -331,33 +325,34 @@ void kept_free_all(struct memory *memory);
 int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* memory_read.c */
-int reply_read(struct session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us);
-void scan_settle(struct session *session, const struct cycle *cycle); /* what the last reply brought has arrived */
+int reply_read(struct memory_session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us);
+void scan_settle(struct memory_session *session,
+                 const struct cycle *cycle); /* what the last reply brought has arrived */
 
 /* memory_notice.c */
-struct stored_notice *notice_new(const struct box *box, enum notice_kind kind, const struct stored *row,
+struct stored_notice *notice_new(const struct box *box, enum notice_kind kind, const struct stored_row *row,
                                  pr_slice endpoint);
 void notice_add(struct memory *memory, struct stored_notice *notice);
-int reply_notices(struct session *session, const struct cycle *cycle);
-struct endpoint *endpoint_find(const struct memory *memory, pr_slice name);
-struct endpoint *endpoint_new(pr_slice name);
+int reply_notices(struct memory_session *session, const struct cycle *cycle);
+struct stored_endpoint *endpoint_find(const struct memory *memory, pr_slice name);
+struct stored_endpoint *endpoint_new(pr_slice name);
 int endpoints_copy(const struct memory *memory, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
-void endpoint_free(struct endpoint *endpoint);
+void endpoint_free(struct stored_endpoint *endpoint);
 /* These take the texts over. */
-void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
+void endpoint_set_failure(struct stored_endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
                           int64_t now_us);
-void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why);
+void endpoint_set_pause(struct stored_endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why);
 bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_us);
 struct audit *audit_new(const struct admin *admin, int64_t now_us);
 void audit_add(struct memory *memory, struct audit *audit, const struct admin_reply *reply);
 
 /* memory_filter.c */
-void flights_mark(struct memory *memory); /* makes row_state() know who is in flight */
+void handed_out_mark(struct memory *memory); /* makes row_state() know who is in flight */
 /* filter: for its routing; may be NULL. */
-enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter,
+enum state row_state(const struct memory *memory, const struct stored_row *row, const struct filter *filter,
                      int64_t now_us);
-bool filter_matches(const struct filter *filter, const struct stored *row, enum state state);
-pr_slice row_endpoint(const struct stored *row);
+bool filter_matches(const struct filter *filter, const struct stored_row *row, enum state state);
+pr_slice row_endpoint(const struct stored_row *row);
 
 /* memory_query.c, memory_admin.c */
 int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,

@@ -9,7 +9,7 @@
 /* ---- Notices -------------------------------------------------------------------------------- */
 
 /* row NULL: it is about an endpoint, or about everything. */
-struct stored_notice *notice_new(const struct box *box, enum notice_kind kind, const struct stored *row,
+struct stored_notice *notice_new(const struct box *box, enum notice_kind kind, const struct stored_row *row,
                                  pr_slice endpoint)
 {
     pr_slice stream = row != NULL ? row->m.stream : (pr_slice){ NULL, 0 };
@@ -41,7 +41,7 @@ void notice_add(struct memory *memory, struct stored_notice *notice)
     }
 }
 
-static int notice_copy(struct session *session, const struct notice *from, struct notice *ret)
+static int notice_copy(struct memory_session *session, const struct notice *from, struct notice *ret)
 {
     *ret = *from;
     ret->stream = slice_dup(&session->arena, from->stream);
@@ -50,7 +50,7 @@ static int notice_copy(struct session *session, const struct notice *from, struc
 }
 
 /* Those behind the cursor; numbers run without gaps, so one that is missing was dropped. */
-static int notices_read(struct session *session, int64_t after)
+static int notices_read(struct memory_session *session, int64_t after)
 {
     struct memory *memory = session->box->memory;
     struct cycle_reply *reply = &session->reply;
@@ -81,7 +81,7 @@ static int notices_read(struct session *session, int64_t after)
     return PR_OK;
 }
 
-int reply_notices(struct session *session, const struct cycle *cycle)
+int reply_notices(struct memory_session *session, const struct cycle *cycle)
 {
     struct memory *memory = session->box->memory;
     struct cycle_reply *reply = &session->reply;
@@ -97,19 +97,19 @@ int reply_notices(struct session *session, const struct cycle *cycle)
 
 /* ---- Endpoints ------------------------------------------------------------------------------ */
 
-struct endpoint *endpoint_find(const struct memory *memory, pr_slice name)
+struct stored_endpoint *endpoint_find(const struct memory *memory, pr_slice name)
 {
     list_foreach(node, &memory->endpoints) {
-        struct endpoint *endpoint = LIST_ENTRY(node, struct endpoint, node);
+        struct stored_endpoint *endpoint = LIST_ENTRY(node, struct stored_endpoint, node);
         if (slice_eq(endpoint->name, name))
             return endpoint;
     }
     return NULL;
 }
 
-struct endpoint *endpoint_new(pr_slice name)
+struct stored_endpoint *endpoint_new(pr_slice name)
 {
-    struct endpoint *endpoint = malloc(sizeof(*endpoint) + name.size);
+    struct stored_endpoint *endpoint = malloc(sizeof(*endpoint) + name.size);
     if (endpoint == NULL)
         return NULL;
     memset(endpoint, 0, sizeof(*endpoint));
@@ -128,7 +128,7 @@ int endpoints_copy(const struct memory *memory, struct arena *arena, struct endp
     if (states == NULL)
         return PR_ENOMEM;
     list_foreach(node, &memory->endpoints) {
-        const struct endpoint *e = LIST_ENTRY(node, struct endpoint, node);
+        const struct stored_endpoint *e = LIST_ENTRY(node, struct stored_endpoint, node);
         struct endpoint_state *state = &states[at++];
         *state = (struct endpoint_state){
             .name = slice_dup(arena, e->name),
@@ -157,7 +157,7 @@ int endpoints_copy(const struct memory *memory, struct arena *arena, struct endp
 
 bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_us)
 {
-    const struct endpoint *endpoint = endpoint_find(memory, name);
+    const struct stored_endpoint *endpoint = endpoint_find(memory, name);
     return endpoint != NULL && endpoint->paused_until_us > now_us;
 }
 
@@ -168,7 +168,7 @@ static void text_replace(pr_slice *text, pr_slice *by)
     *by = (pr_slice){ NULL, 0 };
 }
 
-void endpoint_free(struct endpoint *endpoint)
+void endpoint_free(struct stored_endpoint *endpoint)
 {
     free((char *)(uintptr_t)endpoint->by.data);
     free((char *)(uintptr_t)endpoint->why.data);
@@ -177,7 +177,7 @@ void endpoint_free(struct endpoint *endpoint)
     free(endpoint);
 }
 
-void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
+void endpoint_set_failure(struct stored_endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
                           int64_t now_us)
 {
     endpoint->last_failed_us = now_us;
@@ -186,7 +186,7 @@ void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, 
     text_replace(&endpoint->last_error, error);
 }
 
-void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
+void endpoint_set_pause(struct stored_endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
 {
     endpoint->paused_until_us = until_us;
     text_replace(&endpoint->by, by);

@@ -7,7 +7,7 @@
 
 #define LISTED_DEFAULT 100
 
-struct listing {
+struct memory_listing {
     struct memory *memory;
     struct arena *arena;
     struct query_reply *reply;
@@ -18,7 +18,7 @@ struct listing {
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
-static struct listed *listing_room(struct listing *l)
+static struct listed *listing_room(struct memory_listing *l)
 {
     struct query_reply *reply = l->reply;
     if (reply->listed_count == l->capacity) {
@@ -46,7 +46,7 @@ static bool listed_set_after_life(struct listed *listed, const struct after_life
     return listed->rule.data != NULL && listed->note.data != NULL && listed->fingerprint.data != NULL;
 }
 
-static int listing_add(struct listing *l, const struct stored *row, enum state state)
+static int listing_add(struct memory_listing *l, const struct stored_row *row, enum state state)
 {
     struct listed *listed = listing_room(l);
     char *block = arena_alloc(l->arena, message_bytes(&row->m));
@@ -72,10 +72,10 @@ static int listing_add(struct listing *l, const struct stored *row, enum state s
 }
 
 /* The first of a list from here on that is to be listed; NULL: none. */
-static const struct stored *dead_from(const struct list *list, struct list_node *node, const struct filter *filter)
+static const struct stored_row *dead_from(const struct list *list, struct list_node *node, const struct filter *filter)
 {
     for (; node != NULL; node = list_next(list, node)) {
-        const struct stored *row = LIST_ENTRY(node, struct stored, order);
+        const struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         if (row->row > filter->after && filter_matches(filter, row, STATE_DEAD))
             return row;
     }
@@ -83,12 +83,12 @@ static const struct stored *dead_from(const struct list *list, struct list_node 
 }
 
 /* The dead letters of all boxes in one order: each list is in order, and at[i] is where the one of box i stands. */
-static int listing_dead(struct listing *l, const struct filter *filter)
+static int listing_dead(struct memory_listing *l, const struct filter *filter)
 {
     size_t count = 0, i = 0;
     list_foreach(node, &l->memory->boxes)
         count++;
-    struct stored const **at = arena_alloc_array(l->arena, count, sizeof(*at));
+    struct stored_row const **at = arena_alloc_array(l->arena, count, sizeof(*at));
     if (at == NULL)
         return PR_ENOMEM;
     list_foreach(node, &l->memory->boxes) {
@@ -115,10 +115,10 @@ static int listing_dead(struct listing *l, const struct filter *filter)
 }
 
 /* Those of one list that match and come after the cursor. */
-static int listing_scan(struct listing *l, const struct list *rows, const struct filter *filter)
+static int listing_scan(struct memory_listing *l, const struct list *rows, const struct filter *filter)
 {
     list_foreach(node, rows) {
-        const struct stored *row = LIST_ENTRY(node, struct stored, order);
+        const struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         if (row->row <= filter->after)
             continue;
         enum state state = row_state(l->memory, row, filter, l->now_us);
@@ -136,7 +136,7 @@ static int listing_scan(struct listing *l, const struct list *rows, const struct
 }
 
 /* The newest first, as a database tells them. */
-static int listing_ended(struct listing *l, pr_id id)
+static int listing_ended(struct memory_listing *l, pr_id id)
 {
     size_t first = l->reply->listed_count;
     list_foreach(node, &l->memory->ended) {
@@ -161,16 +161,16 @@ static int listing_ended(struct listing *l, pr_id id)
 }
 
 /* Those of one id. */
-static int listing_id(struct listing *l, const struct box *box, bool dead, const struct filter *filter)
+static int listing_id(struct memory_listing *l, const struct box *box, bool dead, const struct filter *filter)
 {
     int rc = PR_OK;
-    for (const struct stored *row = row_next_of_id(box, dead, filter->ids[0], filter->after);
+    for (const struct stored_row *row = row_next_of_id(box, dead, filter->ids[0], filter->after);
          row != NULL && rc == PR_OK; row = row_next_of_id(box, dead, filter->ids[0], row->row))
         rc = listing_add(l, row, row_state(l->memory, row, filter, l->now_us));
     return rc;
 }
 
-static int query_listed(struct listing *l, const struct query *query)
+static int query_listed(struct memory_listing *l, const struct query *query)
 {
     struct filter filter = query->filter;
     bool by_id = query->kind == QUERY_ID;
@@ -181,7 +181,7 @@ static int query_listed(struct listing *l, const struct query *query)
     bool done = by_id || (query->kind == QUERY_MESSAGES && filter.state == STATE_DONE);
     int rc = PR_OK;
 
-    flights_mark(l->memory);
+    handed_out_mark(l->memory);
     list_foreach(node, &l->memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         struct filter here;
@@ -199,7 +199,7 @@ static int query_listed(struct listing *l, const struct query *query)
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
-static int query_boxes(struct listing *l)
+static int query_boxes(struct memory_listing *l)
 {
     struct query_reply *reply = l->reply;
     size_t count = 0;
@@ -229,11 +229,11 @@ int memory_query(void *self, const struct query *query, struct arena *arena, str
 {
     struct memory *memory = self;
     struct query_reply reply = { 0 };
-    struct listing l = { .memory = memory,
-                         .arena = arena,
-                         .reply = &reply,
-                         .limit = query->filter.limit > 0 ? query->filter.limit : LISTED_DEFAULT,
-                         .brief = query->brief };
+    struct memory_listing l = { .memory = memory,
+                                .arena = arena,
+                                .reply = &reply,
+                                .limit = query->filter.limit > 0 ? query->filter.limit : LISTED_DEFAULT,
+                                .brief = query->brief };
     int rc;
 
     if (!is_answered(query))

@@ -67,7 +67,7 @@ static void merge_advance(struct merge *m, struct tree_node *node)
 
 /* ---- Rows of the reply ---------------------------------------------------------------------- */
 
-static struct row *reply_room(struct session *session)
+static struct row *reply_room(struct memory_session *session)
 {
     struct cycle_reply *reply = &session->reply;
     if (reply->row_count == session->row_capacity) {
@@ -83,7 +83,8 @@ static struct row *reply_room(struct session *session)
     return &reply->rows[reply->row_count];
 }
 
-static int reply_add(struct session *session, const struct stored *stored, enum row_from from, size_t payload_max)
+static int reply_add(struct memory_session *session, const struct stored_row *stored, enum row_from from,
+                     size_t payload_max)
 {
     struct row *row = reply_room(session);
     if (row == NULL)
@@ -106,15 +107,15 @@ static int reply_add(struct session *session, const struct stored *stored, enum 
     return PR_OK;
 }
 
-static struct stored *placed(struct tree_node *node)
+static struct stored_row *placed(struct tree_node *node)
 {
-    return CONTAINER_OF(node, struct stored, place);
+    return CONTAINER_OF(node, struct stored_row, place);
 }
 
 /* ---- Fresh rows ----------------------------------------------------------------------------- */
 
 /* A lane on its way through the ranges that the scan asked for. */
-struct fresh {
+struct lane_walk {
     struct scan_range ranges[SCAN_RANGES_MAX];
     size_t count, at;
     int64_t last_seq; /* taken of range `at` */
@@ -141,7 +142,7 @@ static struct tree_node *range_first(const struct lane *lane, const struct scan_
 }
 
 /* node, or when it is NULL the first of the ranges that follow. */
-static struct tree_node *fresh_settle(struct fresh *f, const struct lane *lane, struct tree_node *node)
+static struct tree_node *fresh_settle(struct lane_walk *f, const struct lane *lane, struct tree_node *node)
 {
     while (node == NULL && f->at + 1 < f->count) {
         f->at++;
@@ -152,7 +153,7 @@ static struct tree_node *fresh_settle(struct fresh *f, const struct lane *lane, 
 }
 
 /* The scan runs in the lanes that are owned, and in no others. */
-static void fresh_start(struct session *session, uint64_t owned, uint64_t restart)
+static void fresh_start(struct memory_session *session, uint64_t owned, uint64_t restart)
 {
     for (unsigned i = 0; i < LANE_COUNT; i++) {
         bool is_owned = (owned & lane_bit(i)) != 0;
@@ -163,7 +164,7 @@ static void fresh_start(struct session *session, uint64_t owned, uint64_t restar
     }
 }
 
-static int fresh_round(struct session *session)
+static int fresh_snapshot(struct memory_session *session)
 {
     struct memory *memory = session->box->memory;
     size_t open = 0, count = 0;
@@ -181,23 +182,23 @@ static int fresh_round(struct session *session)
     struct snapshot now = {
         .xmin = count > 0 ? xip[0] : memory->next_xid, .xmax = memory->next_xid, .xip = xip, .xip_count = count
     };
-    return scan_round(session->scan, last, &now);
+    return scan_snapshot(session->scan, last, &now);
 }
 
-static int read_fresh(struct session *session, const struct cycle *cycle, uint64_t owned)
+static int read_fresh(struct memory_session *session, const struct cycle *cycle, uint64_t owned)
 {
-    struct fresh lanes[LANE_COUNT];
+    struct lane_walk lanes[LANE_COUNT];
     struct merge merge;
     merge.count = 0;
     struct box *box = session->box;
 
-    int rc = fresh_round(session);
+    int rc = fresh_snapshot(session);
     if (rc < 0)
         return rc;
     for (unsigned i = 0; i < LANE_COUNT; i++) {
         if (!(owned & lane_bit(i)))
             continue;
-        struct fresh *f = &lanes[i];
+        struct lane_walk *f = &lanes[i];
         f->count = scan_ranges(session->scan, i, f->ranges);
         f->at = 0;
         f->last_seq = SCAN_BEGIN;
@@ -207,7 +208,7 @@ static int read_fresh(struct session *session, const struct cycle *cycle, uint64
     size_t rows = 0, bytes = 0;
     while (merge.count > 0 && rows < cycle->fresh_rows && (rows == 0 || bytes < cycle->fresh_bytes)) {
         unsigned lane = merge.top[0].lane;
-        struct fresh *f = &lanes[lane];
+        struct lane_walk *f = &lanes[lane];
         struct tree_node *node = merge.top[0].node;
         rc = reply_add(session, placed(node), ROW_FRESH, cycle->payload_max);
         if (rc < 0)
@@ -224,20 +225,21 @@ static int read_fresh(struct session *session, const struct cycle *cycle, uint64
         unfinished |= lane_bit(merge.top[i].lane);
     for (unsigned i = 0; i < LANE_COUNT; i++)
         if (owned & lane_bit(i))
-            session->pending[i] = (struct pending){ .set = true,
-                                                    .last_seq = lanes[i].last_seq,
-                                                    .whole = unfinished & lane_bit(i) ? lanes[i].at : lanes[i].count };
+            session->pending[i] =
+                (struct scan_pending){ .set = true,
+                                       .last_seq = lanes[i].last_seq,
+                                       .whole = unfinished & lane_bit(i) ? lanes[i].at : lanes[i].count };
     session->pending_number = cycle->number;
     return PR_OK;
 }
 
 /* The next cycle has another number: so the reply to the last one arrived.  The same number
  * means that it was lost, and the scan goes over the same ground again. */
-void scan_settle(struct session *session, const struct cycle *cycle)
+void scan_settle(struct memory_session *session, const struct cycle *cycle)
 {
     bool arrived = session->pending_number != 0 && cycle->number != session->pending_number;
     for (unsigned i = 0; i < LANE_COUNT; i++) {
-        struct pending *pending = &session->pending[i];
+        struct scan_pending *pending = &session->pending[i];
         if (pending->set && arrived && scan_is_started(session->scan, i))
             scan_done(session->scan, i, pending->whole, pending->last_seq);
         pending->set = false;
@@ -249,7 +251,7 @@ void scan_settle(struct session *session, const struct cycle *cycle)
 
 /* ---- What comes back ------------------------------------------------------------------------ */
 
-static int read_due(struct session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us)
+static int read_due(struct memory_session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us)
 {
     struct merge merge;
     merge.count = 0;
@@ -283,7 +285,7 @@ static int64_t next_due(const struct box *box, uint64_t owned, int64_t now_us)
     return next_us;
 }
 
-static int read_again(struct session *session, const struct cycle *cycle, uint64_t owned)
+static int read_again(struct memory_session *session, const struct cycle *cycle, uint64_t owned)
 {
     struct merge merge;
     merge.count = 0;
@@ -306,7 +308,7 @@ static int read_again(struct session *session, const struct cycle *cycle, uint64
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-static int read_heads(struct session *session, const struct cycle *cycle, uint64_t owned)
+static int read_heads(struct memory_session *session, const struct cycle *cycle, uint64_t owned)
 {
     struct merge merge;
     merge.count = 0;
@@ -318,7 +320,7 @@ static int read_heads(struct session *session, const struct cycle *cycle, uint64
         if (rows == cycle->heads.rows)
             return PR_OK;
         struct tree_node *node = merge.top[0].node;
-        int rc = reply_add(session, CONTAINER_OF(node, struct stored, head), ROW_HEAD, cycle->payload_max);
+        int rc = reply_add(session, CONTAINER_OF(node, struct stored_row, head), ROW_HEAD, cycle->payload_max);
         if (rc < 0)
             return rc;
         merge_advance(&merge, tree_next(node));
@@ -327,7 +329,7 @@ static int read_heads(struct session *session, const struct cycle *cycle, uint64
     return PR_OK;
 }
 
-static int read_dead_heads(struct session *session, const struct cycle *cycle, uint64_t owned)
+static int read_dead_heads(struct memory_session *session, const struct cycle *cycle, uint64_t owned)
 {
     struct tree_node *node = tree_above(&session->box->dead_heads, (struct tree_key){ .c = cycle->heads.after_row });
     for (size_t rows = 0; node != NULL; node = tree_next(node)) {
@@ -343,7 +345,7 @@ static int read_dead_heads(struct session *session, const struct cycle *cycle, u
     return PR_OK;
 }
 
-static int read_held(struct session *session, const struct cycle *cycle, uint64_t owned, size_t which)
+static int read_held(struct memory_session *session, const struct cycle *cycle, uint64_t owned, size_t which)
 {
     const struct held_read *held = &cycle->held[which];
     struct tree_key after = { .text = held->key, .a = held->after_seq, .c = held->after_row };
@@ -371,7 +373,7 @@ static struct tree_node *held_key_above(const struct box *box, pr_slice after, u
     return node;
 }
 
-static int read_held_keys(struct session *session, const struct cycle *cycle, uint64_t owned)
+static int read_held_keys(struct memory_session *session, const struct cycle *cycle, uint64_t owned)
 {
     struct cycle_reply *reply = &session->reply;
     uint64_t lanes = owned & cycle->held_keys.lanes;
@@ -393,7 +395,7 @@ static int read_held_keys(struct session *session, const struct cycle *cycle, ui
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-int reply_read(struct session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us)
+int reply_read(struct memory_session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us)
 {
     struct cycle_reply *reply = &session->reply;
     int rc = PR_OK;

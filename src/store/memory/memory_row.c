@@ -23,9 +23,9 @@ struct pr_message sender_part(const struct pr_message *message, int64_t now_us)
     return m;
 }
 
-struct stored *row_new(struct box *box, const struct pr_message *message)
+struct stored_row *row_new(struct box *box, const struct pr_message *message)
 {
-    struct stored *row = malloc(sizeof(*row) + message_bytes(message));
+    struct stored_row *row = malloc(sizeof(*row) + message_bytes(message));
     if (row == NULL)
         return NULL;
     memset(row, 0, sizeof(*row));
@@ -36,7 +36,7 @@ struct stored *row_new(struct box *box, const struct pr_message *message)
     return row;
 }
 
-void row_free(struct stored *row)
+void row_free(struct stored_row *row)
 {
     if (row == NULL)
         return;
@@ -46,47 +46,47 @@ void row_free(struct stored *row)
     free(row);
 }
 
-struct stored *row_find(const struct box *box, uint64_t number)
+struct stored_row *row_find(const struct box *box, uint64_t number)
 {
     for (struct map_node *n = map_first(&box->by_row, hash_u64(number)); n != NULL; n = map_next_same(n)) {
         if (n == &box->anchors[0])
             continue;
-        struct stored *row = MAP_ENTRY(n, struct stored, by_row);
+        struct stored_row *row = MAP_ENTRY(n, struct stored_row, by_row);
         if (row->row == number)
             return row;
     }
     return NULL;
 }
 
-static struct stored *find_id(const struct map *map, const struct map_node *anchor, pr_id id, pr_slice destination)
+static struct stored_row *find_id(const struct map *map, const struct map_node *anchor, pr_id id, pr_slice destination)
 {
     for (struct map_node *n = map_first(map, id_hash(id)); n != NULL; n = map_next_same(n)) {
         if (n == anchor)
             continue;
-        struct stored *row = MAP_ENTRY(n, struct stored, by_id);
+        struct stored_row *row = MAP_ENTRY(n, struct stored_row, by_id);
         if (pr_id_equal(row->m.id, id) && slice_eq(row->m.destination, destination))
             return row;
     }
     return NULL;
 }
 
-struct stored *row_find_id(const struct box *box, pr_id id, pr_slice destination)
+struct stored_row *row_find_id(const struct box *box, pr_id id, pr_slice destination)
 {
     return find_id(&box->by_id, &box->anchors[1], id, destination);
 }
 
-struct stored *dead_find_id(const struct box *box, pr_id id, pr_slice destination)
+struct stored_row *dead_find_id(const struct box *box, pr_id id, pr_slice destination)
 {
     return find_id(&box->dead_by_id, &box->anchors[2], id, destination);
 }
 
-struct stored *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row)
+struct stored_row *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row)
 {
     const struct map_node *anchor = &box->anchors[dead ? 2 : 1];
-    struct stored *next = NULL;
+    struct stored_row *next = NULL;
     for (struct map_node *n = map_first(dead ? &box->dead_by_id : &box->by_id, id_hash(id)); n != NULL;
          n = map_next_same(n)) {
-        struct stored *row = n != anchor ? MAP_ENTRY(n, struct stored, by_id) : NULL;
+        struct stored_row *row = n != anchor ? MAP_ENTRY(n, struct stored_row, by_id) : NULL;
         if (row != NULL && pr_id_equal(row->m.id, id) && row->row > after_row && (next == NULL || row->row < next->row))
             next = row;
     }
@@ -102,7 +102,7 @@ static void map_put(struct map *map, struct map_node *node, uint64_t hash)
 
 /* ---- Indexes ------------------------------------------------------------------------------ */
 
-static struct tree *row_tree(struct stored *row, struct tree_key *ret_key)
+static struct tree *row_tree(struct stored_row *row, struct tree_key *ret_key)
 {
     struct lane *lane = &row->box->lanes[row->lane];
     if (row->m.held_by.size > 0) {
@@ -117,7 +117,7 @@ static struct tree *row_tree(struct stored *row, struct tree_key *ret_key)
     return &lane->fresh;
 }
 
-void row_place(struct stored *row)
+void row_place(struct stored_row *row)
 {
     struct tree_key key;
     struct tree *tree = row_tree(row, &key);
@@ -126,7 +126,7 @@ void row_place(struct stored *row)
         tree_insert(&row->box->lanes[row->lane].heads, &row->head, (struct tree_key){ .c = row->row });
 }
 
-void row_unplace(struct stored *row)
+void row_unplace(struct stored_row *row)
 {
     struct tree_key key;
     tree_remove(row_tree(row, &key), &row->place);
@@ -134,7 +134,7 @@ void row_unplace(struct stored *row)
         tree_remove(&row->box->lanes[row->lane].heads, &row->head);
 }
 
-void row_link(struct stored *row)
+void row_link(struct stored_row *row)
 {
     struct box *box = row->box;
     row->row = ++box->memory->next_row;
@@ -144,7 +144,7 @@ void row_link(struct stored *row)
     row_place(row);
 }
 
-void row_unlink(struct stored *row)
+void row_unlink(struct stored_row *row)
 {
     row_unplace(row);
     list_remove(&row->order);
@@ -168,7 +168,7 @@ bool text_dup(pr_slice text, pr_slice *ret)
     return true;
 }
 
-void row_own(struct stored *row, enum own which, pr_slice text)
+void row_own(struct stored_row *row, enum own which, pr_slice text)
 {
     pr_slice *const fields[OWN_COUNT] = {
         [OWN_CODE] = &row->m.code,       [OWN_ERROR] = &row->m.error,     [OWN_STORY] = &row->m.story,
@@ -218,14 +218,14 @@ struct after_life *after_life_copy(const struct after_life *old, pr_slice note)
 }
 
 /* Into the dead letters or done, with a new number, so that these are in order, too. */
-static void row_enter(struct stored *row, struct after_life *after, struct list *to)
+static void row_enter(struct stored_row *row, struct after_life *after, struct list *to)
 {
     row->after = after;
     row->row = ++row->box->memory->next_row;
     list_push_back(to, &row->order);
 }
 
-void dead_link(struct stored *row, struct after_life *after)
+void dead_link(struct stored_row *row, struct after_life *after)
 {
     struct box *box = row->box;
     row_enter(row, after, &box->dead);
@@ -234,20 +234,20 @@ void dead_link(struct stored *row, struct after_life *after)
         tree_insert(&box->dead_heads, &row->place, (struct tree_key){ .c = row->row });
 }
 
-void row_bury_dead(struct stored *row, struct after_life *after)
+void row_bury_dead(struct stored_row *row, struct after_life *after)
 {
     row_unlink(row);
     dead_link(row, after);
 }
 
-void dead_set_edited(struct stored *row, pr_id by)
+void dead_set_edited(struct stored_row *row, pr_id by)
 {
     row->after->edited_as = by;
     if (tree_is_linked(&row->place))
         tree_remove(&row->box->dead_heads, &row->place);
 }
 
-void dead_unlink(struct stored *row)
+void dead_unlink(struct stored_row *row)
 {
     struct box *box = row->box;
     list_remove(&row->order);
@@ -256,7 +256,7 @@ void dead_unlink(struct stored *row)
         tree_remove(&box->dead_heads, &row->place);
 }
 
-void row_keep_done(struct stored *row, struct after_life *after)
+void row_keep_done(struct stored_row *row, struct after_life *after)
 {
     row_unlink(row);
     row_enter(row, after, &row->box->done);
@@ -265,7 +265,7 @@ void row_keep_done(struct stored *row, struct after_life *after)
 void done_purge(struct box *box, int64_t now_us, size_t max)
 {
     list_foreach(node, &box->done) {
-        struct stored *row = LIST_ENTRY(node, struct stored, order);
+        struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         if (max-- == 0 || row->after->forget_us > now_us)
             return;
         list_remove(node);

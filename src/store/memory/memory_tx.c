@@ -29,7 +29,7 @@ static void tx_draw_xid(struct memory_tx *tx)
 static bool tx_has(const struct memory_tx *tx, const struct box *box, pr_id id, pr_slice destination)
 {
     list_foreach(node, &tx->rows) {
-        const struct stored *row = LIST_ENTRY(node, struct stored, order);
+        const struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         if (row->box == box && pr_id_equal(row->m.id, id) && slice_eq(row->m.destination, destination))
             return true;
     }
@@ -46,7 +46,7 @@ static int tx_insert(struct memory_tx *tx, pr_slice box_name, const struct pr_me
         tx_has(tx, box, message->id, message->destination))
         return PR_DUPLICATE;
     struct pr_message m = sender_part(message, memory_now(memory));
-    struct stored *row = row_new(box, &m);
+    struct stored_row *row = row_new(box, &m);
     if (row == NULL)
         return PR_ENOMEM;
     tx_draw_xid(tx); /* S1: before the seq */
@@ -68,7 +68,7 @@ int memory_tx_insert(struct memory_tx *tx, pr_slice box, const struct pr_message
 static void tx_end(struct memory_tx *tx, bool commit)
 {
     list_foreach(node, &tx->rows) {
-        struct stored *row = LIST_ENTRY(node, struct stored, order);
+        struct stored_row *row = LIST_ENTRY(node, struct stored_row, order);
         list_remove(node);
         if (!commit || row_find_id(row->box, row->m.id, row->m.destination) != NULL) {
             row_free(row);
@@ -119,7 +119,7 @@ int memory_repair(struct store *store, pr_slice box_name, pr_id id, pr_slice des
     int rc = PR_ENOTFOUND;
     pthread_mutex_lock(&memory->mutex);
     struct box *box = box_find(memory, box_name);
-    struct stored *row = box != NULL ? row_find_id(box, id, destination) : NULL;
+    struct stored_row *row = box != NULL ? row_find_id(box, id, destination) : NULL;
     if (row != NULL) {
         notice = notice_new(box, NOTICE_REPAIRED, NULL, (pr_slice){ NULL, 0 });
         rc = notice != NULL && text_dup(payload, &text) ? PR_OK : PR_ENOMEM;
@@ -156,7 +156,7 @@ static void take_failure(struct pr_message *m, const struct pr_message *failed)
 }
 
 /* The rows are made first, and linked when there is memory for all of them. */
-static int enqueue_take(struct box *box, const struct pr_message *messages, size_t count, struct stored **rows,
+static int enqueue_take(struct box *box, const struct pr_message *messages, size_t count, struct stored_row **rows,
                         int64_t now_us)
 {
     for (size_t i = 0; i < count; i++) {
@@ -174,7 +174,7 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
 
 /* Others of its stream wait behind it, or (strict) behind a parked one.  Without memory they hear of it when they
  * read the lane anew. */
-static void tell_failure(const struct stored *row)
+static void tell_failure(const struct stored_row *row)
 {
     struct stored_notice *notice = NULL;
     if (message_has_failed(&row->m) && row->m.stream.size > 0 && row->m.due_us != 0)
@@ -184,11 +184,11 @@ static void tell_failure(const struct stored *row)
         notice_add(row->box->memory, notice);
 }
 
-static void enqueue_link(struct box *box, size_t count, struct stored **rows, int *answers)
+static void enqueue_link(struct box *box, size_t count, struct stored_row **rows, int *answers)
 {
     uint64_t xid = box->memory->next_xid++;
     for (size_t i = 0; i < count; i++) {
-        struct stored *row = rows[i];
+        struct stored_row *row = rows[i];
         bool stored = row != NULL && !is_duplicate(box, &row->m); /* twice in one call */
         if (answers != NULL)
             answers[i] = stored ? PR_OK : PR_DUPLICATE;
@@ -209,7 +209,7 @@ int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messa
     struct memory *memory = self;
     if (count == 0)
         return PR_OK;
-    struct stored **rows = calloc(count, sizeof(rows[0]));
+    struct stored_row **rows = calloc(count, sizeof(rows[0]));
     if (rows == NULL)
         return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
 

@@ -35,7 +35,7 @@ static void oldest_add(struct box_counts *counts, int64_t since_us)
 
 /* ---- Fresh rows where they have no index of their own: between the others ------------------------ */
 
-struct walk {
+struct count_walk {
     struct question *q;
     struct box_counts *counts;
     size_t left; /* rows that may be looked at */
@@ -43,26 +43,27 @@ struct walk {
 
 /* Without pauses all fresh ones are ready or in flight: then there is no need to look at many.  A paused endpoint's rows may
  * stand behind all others. */
-static bool walk_is_over(const struct walk *w)
+static bool walk_is_over(const struct count_walk *w)
 {
     return w->q->s.paused_count == 0 && w->counts->ready > COUNT_EXACT_MAX;
 }
 
-static void walk_row(const struct walk *w, const struct rows *rows)
+static void walk_row(const struct count_walk *w, const struct rows *rows)
 {
     const struct pr_message m = {
         .attempts = (int)row_number(rows, 1),
         .destination = row_text(rows, 2),
         .created_us = row_time(rows, 3),
     };
-    enum state state = surroundings_state(&w->q->s, w->counts->name, (uint64_t)row_number(rows, 0), &m, m.destination);
+    enum state state =
+        listing_context_state(&w->q->s, w->counts->name, (uint64_t)row_number(rows, 0), &m, m.destination);
     if (state != STATE_IN_FLIGHT) /* those are told by the receipts */
         count_add(w->counts, state, 1);
     if (state == STATE_READY)
         oldest_add(w->counts, message_ready_since(&m));
 }
 
-static int walk_rows(struct walk *w, enum sql_statement statement, const struct value *values, size_t count)
+static int walk_rows(struct count_walk *w, enum sql_statement statement, const struct value *values, size_t count)
 {
     struct rows rows;
     int rc = sql_run(w->q->sql, statement, w->counts->name, values, count, &rows);
@@ -79,13 +80,13 @@ static int walk_rows(struct walk *w, enum sql_statement statement, const struct 
     return rc;
 }
 
-static int walk_gap(struct walk *w, int64_t after, int64_t before)
+static int walk_gap(struct count_walk *w, int64_t after, int64_t before)
 {
     return walk_rows(w, SQL_fresh_gap, VALUES(V_INT(after), V_INT(before), V_INT(w->left + 1)));
 }
 
 /* Behind very many that are not fresh: among the newest is what was sent just now. */
-static int walk_newest(struct walk *w, int64_t after)
+static int walk_newest(struct count_walk *w, int64_t after)
 {
     w->counts->partial = true;
     return walk_rows(w, SQL_fresh_newest, VALUES(V_INT(after), V_INT(NEWEST_MAX)));
@@ -93,7 +94,7 @@ static int walk_newest(struct walk *w, int64_t after)
 
 static int fresh_walk(struct question *q, struct box_counts *counts)
 {
-    struct walk w = { .q = q, .counts = counts, .left = LOOK_MAX };
+    struct count_walk w = { .q = q, .counts = counts, .left = LOOK_MAX };
     int64_t after = 0, next = 0;
     size_t gaps = 0;
     struct rows back;
@@ -149,7 +150,7 @@ static void count_take(struct box_counts *counts, const struct rows *rows, int64
 
 static int count_box(struct question *q, struct box_counts *counts)
 {
-    const struct surroundings *s = &q->s;
+    const struct listing_context *s = &q->s;
     const bool paused = s->paused_count > 0;
     const int64_t most[SORT_COUNT] = {
         [SORT_FRESH] = paused ? LOOK_MAX : INT64_MAX, [SORT_DUE] = due_look(q), [SORT_AWAITS] = LOOK_MAX / 2
@@ -158,7 +159,7 @@ static int count_box(struct question *q, struct box_counts *counts)
     struct rows rows;
     int rc = sql_run(q->sql, paused ? SQL_counts_paused : SQL_counts, counts->name,
                      VALUES(V_TIME(s->now_us), V_INT(LOOK_MAX / 2 + 1),
-                            V_INT(paused ? LOOK_MAX + 1 : COUNT_EXACT_MAX + 1 + s->flight_count),
+                            V_INT(paused ? LOOK_MAX + 1 : COUNT_EXACT_MAX + 1 + s->hand_out_count),
                             V_TEXTS(s->paused, s->paused_count), V_INT(due_look(q) + 1), V_TIME(s->mono_us),
                             V_TEXT(q->sql->boot)),
                      &rows);

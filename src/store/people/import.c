@@ -3,7 +3,7 @@
 #include "base/slice.h"
 #include "core/columns.h"
 
-static bool box_is_known(const struct surroundings *s, pr_slice name)
+static bool box_is_known(const struct listing_context *s, pr_slice name)
 {
     for (size_t i = 0; i < s->box_count; i++)
         if (slice_eq(s->boxes[i], name))
@@ -54,8 +54,8 @@ static int import_letter(struct sql *sql, const struct listed *l, bool write, in
     return rc < 0 ? rc : PR_OK;
 }
 
-int import_letters(struct sql *sql, const struct surroundings *s, const struct admin *admin, struct admin_reply *reply,
-                   bool *ret_in_streams)
+int import_letters(struct sql *sql, const struct listing_context *s, const struct admin *admin,
+                   struct admin_reply *reply, bool *ret_in_streams)
 {
     int rc = PR_OK;
     *ret_in_streams = false;

@@ -2,12 +2,12 @@
 #ifndef STORE_PEOPLE_IMPORT_H
 #define STORE_PEOPLE_IMPORT_H
 
-#include "store/people/surroundings.h"
+#include "store/people/listing_context.h"
 #include "store/store.h"
 
 /* Each letter of the order is put among the dead letters, unless it is there already (or dry_run).  Its answers and its
  * counts are filled in; *ret_in_streams: strict streams may wait behind some of them from now on. */
-PR_MUST_CHECK int import_letters(struct sql *sql, const struct surroundings *s, const struct admin *admin,
+PR_MUST_CHECK int import_letters(struct sql *sql, const struct listing_context *s, const struct admin *admin,
                                  struct admin_reply *reply, bool *ret_in_streams);
 
 #endif

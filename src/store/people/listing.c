@@ -26,13 +26,13 @@
 
 struct page {
     struct sql *sql;
-    const struct surroundings *s;
+    const struct listing_context *s;
     const struct listing *l;
     struct buf looked, conditions, text; /* the rows that are looked at; " AND ..."; a statement */
     struct value values[PAGE_VALUES];    /* the first of them: VALUE_AFTER and so on */
     size_t value_count;
     struct arena arena;
-    int64_t *flights;
+    int64_t *hand_outs;
 
     uint64_t after;    /* look behind this row; then: where it looked last */
     size_t look, rows; /* so many at most; then: how many it looked at and found */
@@ -129,7 +129,7 @@ static void text_fill(struct page *p, pr_slice template, const struct hole *hole
 /* Where the routes decide, what has no destination may be for a paused endpoint, too. */
 static void if_paused(struct page *p)
 {
-    const struct surroundings *s = p->s;
+    const struct listing_context *s = p->s;
     enum sql_statement part =
         p->l->filter->routing != NULL ? SQL_listing_if_destinations_or_none : SQL_listing_if_destinations;
     part_with(p, &p->conditions, part, V_TEXTS(s->paused, s->paused_count));
@@ -213,16 +213,16 @@ static bool may_be_fresh(const struct filter *f)
 }
 
 /* What is on a receipt, where it can be. */
-static int look_at_flights(struct page *p)
+static int look_at_handed_out(struct page *p)
 {
     size_t count = 0;
-    p->flights = arena_alloc_array(&p->arena, p->s->flight_count, sizeof(p->flights[0]));
-    if (p->flights == NULL)
+    p->hand_outs = arena_alloc_array(&p->arena, p->s->hand_out_count, sizeof(p->hand_outs[0]));
+    if (p->hand_outs == NULL)
         return no_memory(p);
-    for (size_t i = 0; i < p->s->flight_count; i++)
-        if (slice_eq(p->s->flights[i].box, p->l->box))
-            p->flights[count++] = (int64_t)p->s->flights[i].row;
-    part_with(p, &p->looked, SQL_listing_look_flights, V_INTS(p->flights, count));
+    for (size_t i = 0; i < p->s->hand_out_count; i++)
+        if (slice_eq(p->s->hand_outs[i].box, p->l->box))
+            p->hand_outs[count++] = (int64_t)p->s->hand_outs[i].row;
+    part_with(p, &p->looked, SQL_listing_look_handed_out, V_INTS(p->hand_outs, count));
     return PR_OK;
 }
 
@@ -249,7 +249,7 @@ static int look_in_box(struct page *p)
     if (f->id_count > 0)
         part_with(p, &p->looked, SQL_listing_look_box_ids, V_IDS(f->ids, f->id_count));
     else if (f->state == STATE_IN_FLIGHT)
-        return look_at_flights(p);
+        return look_at_handed_out(p);
     else if (f->state == STATE_PARKED)
         part_add(p, &p->looked, SQL_listing_look_parked);
     else
@@ -421,7 +421,7 @@ static bool is_wanted(const struct listing *listing, const struct listed *l)
 
 static int listed_read(const struct page *p, struct rows *rows, struct listed *l)
 {
-    const int first = rows_behind(rows);
+    const int first = rows_after_message(rows);
     *l = (struct listed){ .state = p->l->table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };
     int rc = row_message(rows, &l->m, &l->lane, &l->bad);
     if (rc != PR_OK)
@@ -437,8 +437,8 @@ static int listed_read(const struct page *p, struct rows *rows, struct listed *l
     l->died_us = row_time(rows, first + 8);
     l->edited_as = row_id(rows, first + 9);
     if (p->l->table == LISTING_BOX) {
-        const struct flight *f = surroundings_flight(p->s, l->box, l->row, l->m.attempts);
-        l->state = surroundings_state(p->s, l->box, l->row, &l->m, filter_endpoint_of(p->l->filter, l->box, &l->m));
+        const struct hand_out *f = listing_context_hand_out(p->s, l->box, l->row, l->m.attempts);
+        l->state = listing_context_state(p->s, l->box, l->row, &l->m, filter_endpoint_of(p->l->filter, l->box, &l->m));
         l->instance = f != NULL ? f->instance : NO_BOX;
     }
     return PR_OK;
@@ -446,7 +446,7 @@ static int listed_read(const struct page *p, struct rows *rows, struct listed *l
 
 /* ---- Pages ------------------------------------------------------------------------------------ */
 
-/* One page; outcome 1: it was told to stop. */
+/* One page; outcome LISTING_STOP: found() has enough. */
 static int page_run(struct page *p)
 {
     struct rows rows = { .sql = p->sql };
@@ -508,7 +508,7 @@ static int pages_run(struct page *p, uint64_t *ret_cut)
     return rc < 0 ? rc : PR_OK;
 }
 
-int listing_run(struct sql *sql, const struct surroundings *s, const struct listing *l, uint64_t *ret_cut)
+int listing_run(struct sql *sql, const struct listing_context *s, const struct listing *l, uint64_t *ret_cut)
 {
     struct page page = { .sql = sql, .s = s, .l = l, .after = l->filter->after };
     if (l->filter->row > 0 && page.after < l->filter->row - 1)

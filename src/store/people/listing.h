@@ -2,7 +2,7 @@
 #ifndef STORE_PEOPLE_LISTING_H
 #define STORE_PEOPLE_LISTING_H
 
-#include "store/people/surroundings.h"
+#include "store/people/listing_context.h"
 #include "store/store.h"
 
 enum listing_table { LISTING_BOX, LISTING_DEAD, LISTING_DONE };
@@ -32,7 +32,7 @@ struct listing {
     void *arg;
 };
 /* ret_cut (may be NULL): the last row that was looked at where filter.look_max was used up; else 0. */
-PR_MUST_CHECK int listing_run(struct sql *sql, const struct surroundings *s, const struct listing *listing,
+PR_MUST_CHECK int listing_run(struct sql *sql, const struct listing_context *s, const struct listing *listing,
                               uint64_t *ret_cut);
 
 #endif

@@ -18,7 +18,7 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
     (void)reterr;
     if (reply->listed_count == question_limit(q)) {
         reply_is_full(reply);
-        return 1;
+        return LISTING_STOP;
     }
     reply->listed = list_room(q->arena, reply->listed, reply->listed_count, &c->capacity, sizeof(reply->listed[0]));
     char *block = arena_alloc(q->arena, message_bytes(&found->m));
@@ -57,7 +57,7 @@ static int list_table(struct collecting *c, enum listing_table table, pr_slice b
 
 static int list_boxes(struct collecting *c, const struct filter *filter)
 {
-    const struct surroundings *s = &c->q->s;
+    const struct listing_context *s = &c->q->s;
     struct filter here;
     int rc = PR_OK;
     for (size_t i = 0; i < s->box_count && rc == PR_OK; i++)

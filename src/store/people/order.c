@@ -20,16 +20,16 @@
 #define TRIES_MAX 5 /* two operators and a busy engine can run into each other more than once */
 
 /* What running instances are told of one row. */
-struct told {
+struct notice_target {
     pr_slice box, stream, endpoint;
     uint64_t row; /* that they know, or will know; 0: none */
     int64_t seq;
 };
 
 /* Rows of a page that are to be changed. */
-struct pending {
+struct order_page {
     struct change *changes;
-    struct told *told;
+    struct notice_target *targets;
     pr_slice *boxes;
     struct ended *ended; /* of each that is discarded: what the ledger says of it */
     size_t count, room[4];
@@ -50,11 +50,11 @@ struct order_run {
     struct row_order order;
     struct order_texts texts;
     struct arena arena;
-    struct surroundings s;
+    struct listing_context s;
     bool *found; /* of each id of the filter */
-    struct pending pending;
-    struct told *told; /* NOTICES_EACH_MAX of them */
-    size_t told_count;
+    struct order_page pending;
+    struct notice_target *targets; /* NOTICES_EACH_MAX of them */
+    size_t target_count;
     bool untellable; /* the name of a stream is damaged */
     int64_t *retried;
     pr_slice *retried_boxes;
@@ -95,17 +95,17 @@ static bool change_keep_texts(struct change *c, struct arena *arena)
     return true;
 }
 
-static bool pending_grow(struct pending *p)
+static bool pending_grow(struct order_page *p)
 {
     p->changes = list_room(&p->arena, p->changes, p->count, &p->room[0], sizeof(p->changes[0]));
-    p->told = list_room(&p->arena, p->told, p->count, &p->room[1], sizeof(p->told[0]));
+    p->targets = list_room(&p->arena, p->targets, p->count, &p->room[1], sizeof(p->targets[0]));
     p->boxes = list_room(&p->arena, p->boxes, p->count, &p->room[2], sizeof(p->boxes[0]));
     p->ended = list_room(&p->arena, p->ended, p->count, &p->room[3], sizeof(p->ended[0]));
-    return p->changes != NULL && p->told != NULL && p->boxes != NULL && p->ended != NULL;
+    return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL;
 }
 
 /* What the ledger will say of it.  false: no memory. */
-static bool pending_add_end(struct pending *p, const struct listed *l, pr_slice box, pr_slice endpoint)
+static bool pending_add_end(struct order_page *p, const struct listed *l, pr_slice box, pr_slice endpoint)
 {
     struct ended *e = &p->ended[p->count];
     *e = (struct ended){ .id = l->m.id, .box = box, .as = ENDED_BY_PERSON, .attempt = l->m.attempts };
@@ -115,15 +115,15 @@ static bool pending_add_end(struct pending *p, const struct listed *l, pr_slice 
 
 static int pending_add(struct order_run *o, const struct listed *l, pr_slice box)
 {
-    struct pending *p = &o->pending;
+    struct order_page *p = &o->pending;
     if (!pending_grow(p))
         return no_memory(o);
     struct change *c = &p->changes[p->count];
-    struct told *t = &p->told[p->count];
+    struct notice_target *t = &p->targets[p->count];
     pr_slice endpoint = filter_endpoint_of(&o->admin->filter, box, &l->m);
     if (change_of_order(&o->order, &l->m, l->row, endpoint, o->s.now_us, &o->texts, c) < 0)
         return no_memory(o);
-    *t = (struct told){ .box = box, .seq = l->m.seq, .row = is_on_dead(o) ? 0 : l->row };
+    *t = (struct notice_target){ .box = box, .seq = l->m.seq, .row = is_on_dead(o) ? 0 : l->row };
     t->stream = slice_dup(&p->arena, l->m.stream);
     t->endpoint = slice_dup(&p->arena, l->m.destination); /* where it died the routes may send it no more */
     if (!change_keep_texts(c, &p->arena) || t->stream.data == NULL || t->endpoint.data == NULL)
@@ -134,7 +134,7 @@ static int pending_add(struct order_run *o, const struct listed *l, pr_slice box
     return PR_OK;
 }
 
-static bool retried_add(struct order_run *o, const struct told *t)
+static bool retried_add(struct order_run *o, const struct notice_target *t)
 {
     o->retried = list_room(&o->arena, o->retried, o->retried_count, &o->retried_room[0], sizeof(o->retried[0]));
     o->retried_boxes =
@@ -147,15 +147,15 @@ static bool retried_add(struct order_run *o, const struct told *t)
 }
 
 /* It was changed. */
-static int told_add(struct order_run *o, const struct change *c, const struct told *t)
+static int target_add(struct order_run *o, const struct change *c, const struct notice_target *t)
 {
     o->reply.changed++;
     if (c->fate == FATE_COPIED)
         o->reply.made = o->admin->made;
     if (!is_on_dead(o) && (c->sets & SET_NEW_COUNT) != 0 && !retried_add(o, t))
         return no_memory(o);
-    if (o->told_count < NOTICES_EACH_MAX) {
-        struct told *kept = &o->told[o->told_count];
+    if (o->target_count < NOTICES_EACH_MAX) {
+        struct notice_target *kept = &o->targets[o->target_count];
         *kept = *t;
         kept->stream = slice_dup(&o->arena, t->stream);
         kept->endpoint = slice_dup(&o->arena, t->endpoint);
@@ -163,14 +163,14 @@ static int told_add(struct order_run *o, const struct change *c, const struct to
             return no_memory(o);
         o->untellable |= !utf8_valid(t->stream) || memchr(t->stream.data, 0, t->stream.size) != NULL;
     }
-    o->told_count++;
+    o->target_count++;
     return PR_OK;
 }
 
 /* The ledger of what has ended: those that are gone. */
 static int pending_note_ends(struct order_run *o, const int *answers)
 {
-    struct pending *p = &o->pending;
+    struct order_page *p = &o->pending;
     size_t count = 0;
     for (size_t i = 0; i < p->count; i++)
         if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE)
@@ -178,11 +178,11 @@ static int pending_note_ends(struct order_run *o, const int *answers)
     return count > 0 ? o->sql->ops->ended(o->sql, p->ended, count, o->admin->by, o->s.now_us, &p->arena) : PR_OK;
 }
 
-static void pending_clear(struct pending *p)
+static void pending_clear(struct order_page *p)
 {
     arena_reset(&p->arena);
     p->changes = NULL;
-    p->told = NULL;
+    p->targets = NULL;
     p->boxes = NULL;
     p->ended = NULL;
     memset(p->room, 0, sizeof(p->room));
@@ -193,7 +193,7 @@ static void pending_clear(struct pending *p)
 static int pending_apply(void *arg)
 {
     struct order_run *o = arg;
-    struct pending *p = &o->pending;
+    struct order_page *p = &o->pending;
     struct sql_changes changes = { .boxes = p->boxes,
                                    .dead = is_on_dead(o),
                                    .order = &o->order,
@@ -212,8 +212,8 @@ static int pending_apply(void *arg)
             continue;
         }
         if (changes.rows[i] != 0)
-            p->told[i].row = changes.rows[i];
-        rc = told_add(o, &p->changes[i], &p->told[i]);
+            p->targets[i].row = changes.rows[i];
+        rc = target_add(o, &p->changes[i], &p->targets[i]);
     }
     if (rc == PR_OK)
         rc = pending_note_ends(o, changes.answers);
@@ -371,18 +371,18 @@ static int targets_run(struct order_run *o)
 
 /* ---- Telling --------------------------------------------------------------------------------------- */
 
-static int notices_add(struct order_run *o, enum notice_kind kind, const struct told *told, size_t count)
+static int notices_add(struct order_run *o, enum notice_kind kind, const struct notice_target *targets, size_t count)
 {
     int64_t *numbers = arena_alloc_array(&o->arena, 2 * count, sizeof(numbers[0]));
     pr_slice *texts = arena_alloc_array(&o->arena, 3 * count, sizeof(texts[0]));
     if (numbers == NULL || texts == NULL)
         return no_memory(o);
     for (size_t i = 0; i < count; i++) {
-        numbers[i] = (int64_t)told[i].row;
-        numbers[count + i] = told[i].seq;
-        texts[i] = told[i].box;
-        texts[count + i] = told[i].stream;
-        texts[2 * count + i] = told[i].endpoint;
+        numbers[i] = (int64_t)targets[i].row;
+        numbers[count + i] = targets[i].seq;
+        texts[i] = targets[i].box;
+        texts[count + i] = targets[i].stream;
+        texts[2 * count + i] = targets[i].endpoint;
     }
     return sql_do(o->sql, SQL_order_notices, NO_BOX,
                   VALUES(V_INT(kind), V_TEXTS(texts, count), V_INTS(numbers, count), V_INTS(numbers + count, count),
@@ -391,7 +391,7 @@ static int notices_add(struct order_run *o, enum notice_kind kind, const struct 
 
 static int notices_reload(struct order_run *o)
 {
-    const struct told everything = { .box = o->admin->filter.box };
+    const struct notice_target everything = { .box = o->admin->filter.box };
     int rc = do_if_any(o, SQL_order_notices_lock);
     return rc == PR_OK ? notices_add(o, NOTICE_RELOAD, &everything, 1) : rc;
 }
@@ -399,16 +399,16 @@ static int notices_reload(struct order_run *o)
 /* Numbers are committed in their order: one at a time from here to the end. */
 static int notices_write(struct order_run *o)
 {
-    if (!order_tells_each(o->admin, o->told_count) || o->untellable)
+    if (!order_tells_each(o->admin, o->target_count) || o->untellable)
         return notices_reload(o);
     int rc = do_if_any(o, SQL_order_notices_lock);
     /* Edited and sent elsewhere, so its old stream goes on without it. */
     if (rc == PR_OK && o->admin->kind == ADMIN_DEAD_EDIT && o->admin->edit->destination != NULL) {
-        struct told gone = o->told[0];
+        struct notice_target gone = o->targets[0];
         gone.row = 0;
         rc = notices_add(o, NOTICE_GONE, &gone, 1);
     }
-    return rc == PR_OK ? notices_add(o, action_of(o->admin->kind)->notice, o->told, o->told_count) : rc;
+    return rc == PR_OK ? notices_add(o, action_of(o->admin->kind)->notice, o->targets, o->target_count) : rc;
 }
 
 static int audit_write(struct order_run *o)
@@ -448,7 +448,7 @@ static int order_rows(struct order_run *o)
         rc = targets_run(o);
     if (rc == PR_OK)
         rc = receipts_forget(o);
-    return rc == PR_OK && o->told_count > 0 && !order_is_silent(o->admin) ? notices_write(o) : rc;
+    return rc == PR_OK && o->target_count > 0 && !order_is_silent(o->admin) ? notices_write(o) : rc;
 }
 
 /* Letters of others: strict streams wait behind them from now on. */
@@ -482,14 +482,14 @@ static int order_endpoint(struct order_run *o)
     rc = sql_do(o->sql, SQL_order_pause, NO_BOX,
                 VALUES(V_TEXT(a->filter.endpoint), V_TIME(until_us), V_TEXT_OR_NULL(pauses ? a->by : NO_BOX),
                        V_TEXT_OR_NULL(pauses ? a->why : NO_BOX)));
-    o->told[o->told_count++] = (struct told){ .endpoint = a->filter.endpoint };
+    o->targets[o->target_count++] = (struct notice_target){ .endpoint = a->filter.endpoint };
     return rc == PR_OK ? notices_write(o) : rc;
 }
 
 static int order_inside(struct order_run *o)
 {
     const struct admin *a = o->admin;
-    int rc = surroundings_read(o->sql, &o->arena, &o->s);
+    int rc = listing_context_read(o->sql, &o->arena, &o->s);
     if (rc == PR_OK && a->outcome != NULL)
         o->reply = *a->outcome; /* it was done elsewhere */
     else if (rc == PR_OK)
@@ -513,9 +513,9 @@ static int order_try(const struct store *store, const struct admin *admin, bool 
     arena_init(&o.arena, ARENA_BYTES);
     arena_init(&o.pending.arena, ARENA_BYTES);
     order_texts_init(&o.texts);
-    o.told = arena_alloc_array(&o.arena, NOTICES_EACH_MAX, sizeof(o.told[0]));
+    o.targets = arena_alloc_array(&o.arena, NOTICES_EACH_MAX, sizeof(o.targets[0]));
     o.found = arena_alloc_array(&o.arena, admin->filter.id_count, sizeof(o.found[0]));
-    rc = o.told != NULL && o.found != NULL ? order_inside(&o) : no_memory(&o);
+    rc = o.targets != NULL && o.found != NULL ? order_inside(&o) : no_memory(&o);
     *ret_again = rc < 0 && rc != PR_EUNCERTAIN && sql->ops->may_retry(sql);
     sql_end(sql);
     order_texts_fini(&o.texts);

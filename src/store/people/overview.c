@@ -188,7 +188,7 @@ int question_answer(struct question *q)
 {
     if (q->query->kind == QUERY_FACTS) /* also when there are no tables */
         return q->sql->ops->facts(q->sql, q->arena, &q->reply->facts, &q->s.now_us);
-    int rc = surroundings_read(q->sql, q->arena, &q->s);
+    int rc = listing_context_read(q->sql, q->arena, &q->s);
     if (rc != PR_OK)
         return rc;
     switch (q->query->kind) {

@@ -1,7 +1,7 @@
 /* question.h - one question of a person on its way through the port.
  *
  *   sql.c         the port (store/sql.h)             statement_list.h  all statements, for both databases
- *   question.c    the transaction                    surroundings.c    receipts, pauses, boxes
+ *   question.c    the transaction                    listing_context.c    receipts, pauses, boxes
  *   listing.c     rows that a filter finds           messages.c        listings, by id, counts of dead letters
  *   counts.c      how many are in which state        overview.c        audit, instances, breakers, what fails
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
@@ -13,7 +13,7 @@
 #ifndef STORE_PEOPLE_QUESTION_H
 #define STORE_PEOPLE_QUESTION_H
 
-#include "store/people/surroundings.h"
+#include "store/people/listing_context.h"
 #include "store/sql.h"
 #include "store/store.h"
 
@@ -24,7 +24,7 @@ struct question {
     struct arena *arena; /* of the reply */
     const struct query *query;
     struct query_reply *reply;
-    struct surroundings s;
+    struct listing_context s;
     bool lacks_memory; /* something of the reply is missing */
 };
 

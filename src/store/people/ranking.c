@@ -100,14 +100,14 @@ void groups_rank(const struct query *query, struct query_reply *reply)
     }
 }
 
-struct grouping {
+struct letter_grouping {
     struct query_reply *reply;
     struct arena *arena;
 };
 
 static int letter_group(void *arg, const struct listed *letter, struct pr_error *reterr)
 {
-    const struct grouping *g = arg;
+    const struct letter_grouping *g = arg;
     return groups_take(g->reply, letter, g->arena) == PR_OK
                ? PR_OK
                : error_set(reterr, PR_ENOMEM, "no memory for groups of dead letters");
@@ -123,7 +123,7 @@ static int letter_note(void *arg, const struct listed *letter, struct pr_error *
 int groups_of_stream(const struct query *query, struct query_reply *reply, struct arena *arena, letters_find find,
                      const void *store)
 {
-    struct grouping grouping = { reply, arena };
+    struct letter_grouping grouping = { reply, arena };
     struct filter filter = query->filter;
     uint64_t last = 0;
     bool more = false;
@@ -245,7 +245,7 @@ static int head_add(struct stream_list *s, const struct stream_info *head)
     struct stream_info *added = streams_add(s, head);
     if (added == NULL)
         return PR_ENOMEM;
-    added->told_elsewhere = !asked;
+    added->is_listed_elsewhere = !asked;
     added->head_yields = head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
     return PR_OK;
 }
@@ -287,13 +287,13 @@ int streams_find(struct stream_list *s, const struct stream_info *held, struct s
     struct stream_info anywhere = *held;
     anywhere.endpoint = (pr_slice){ NULL, 0 };
     *ret_head = find(s, held);
-    struct stream_info *untold = *ret_head == NULL ? find(s, &anywhere) : NULL;
-    if (untold == NULL)
+    struct stream_info *unlisted = *ret_head == NULL ? find(s, &anywhere) : NULL;
+    if (unlisted == NULL)
         return PR_OK;
-    struct stream_info head = *untold;
+    struct stream_info head = *unlisted;
     head.endpoint = held->endpoint;
-    head.told_elsewhere = false;
-    untold->told_elsewhere = true;
+    head.is_listed_elsewhere = false;
+    unlisted->is_listed_elsewhere = true;
     *ret_head = streams_add(s, &head);
     return *ret_head != NULL ? PR_OK : PR_ENOMEM;
 }
@@ -352,7 +352,7 @@ int streams_rank(const struct stream_list *s, const struct query *query, struct 
         return PR_ENOMEM;
     for (size_t i = 0; i < s->count; i++) {
         const struct ranked r = { stream_mark_of(&s->list[i]), &s->list[i] };
-        if (!s->list[i].told_elsewhere && (!query->blocked || r.mark.waiting > 0) &&
+        if (!s->list[i].is_listed_elsewhere && (!query->blocked || r.mark.waiting > 0) &&
             (all || compare_marks(after, &r.mark) < 0))
             ranks[kept++] = r;
     }

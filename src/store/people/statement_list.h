@@ -9,7 +9,7 @@
 
 /* kind, name, instance or table, row, number, now, mono.  Kinds: 0 the clocks, 1 a box, 2 a paused endpoint, 3 a row on a receipt.
  * ?1, ?2: the clocks; ?3: the boot. */
-STATEMENT(surroundings,
+STATEMENT(listing_context,
     SQLITE("SELECT 0, '', '', 0, 0, ?1, ?2"
            " UNION ALL SELECT 1, name, coalesce(table_name, name), 0, 0, 0, 0 FROM {prefix}box"
            " UNION ALL SELECT 2, name, '', 0, 0, 0, 0 FROM {prefix}endpoint WHERE paused_until > ?1"
@@ -37,7 +37,7 @@ STATEMENT(instances,
     POSTGRES("SELECT id, box, name, version, epoch, lanes, lease_end, started_at FROM {prefix}instance ORDER BY box, epoch"))
 
 /* Rows that receipts name, each found through its index; f(handle, number). */
-#define FLIGHTS_OF_BOX                                                                                                       \
+#define HAND_OUTS_OF_BOX                                                                                                       \
     "f CROSS JOIN LATERAL (SELECT b.attempts FROM {box} b WHERE b.lane = (f.handle & 63)::smallint AND b.seq = f.handle >> 6" \
     " AND b.due_at IS NULL AND b.held_by IS NULL UNION ALL SELECT b.attempts FROM {box} b"                                   \
     " WHERE coalesce(b.row_id, b.seq) = f.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)) r"                \
@@ -49,7 +49,7 @@ STATEMENT(instance_in_flight,
            " json_each(c.entries) e WHERE c.instance = ?1 GROUP BY e.key) f CROSS JOIN \"{box}\" b"
            " WHERE b.row_id = f.handle AND b.attempts < f.number"),
     POSTGRES("SELECT count(*) FROM (SELECT u.handle, max(u.number) AS number FROM {prefix}claim c,"
-             " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = ?1 GROUP BY u.handle) " FLIGHTS_OF_BOX))
+             " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = ?1 GROUP BY u.handle) " HAND_OUTS_OF_BOX))
 
 /* Of those who work: who has no lanes sends nothing, and nobody waits for it.  ?1: the clock of leases; ?2: the boot. */
 STATEMENT(breakers,
@@ -203,7 +203,7 @@ STATEMENT(listing_if_follower,
 STATEMENT(listing_look_box_ids,
     SQLITE("SELECT b.row_id AS place FROM \"{box}\" b WHERE b.id IN " SQLITE_IDS("?") " AND +b.row_id > ?1"),
     POSTGRES(BOX_LOOKED(PLACE) " FROM {box} b WHERE " PLACE " > (?1::bigint >> 6) AND b.id = ANY (?)"))
-STATEMENT(listing_look_flights,
+STATEMENT(listing_look_handed_out,
     SQLITE("SELECT b.row_id AS place FROM \"{box}\" b WHERE b.row_id IN (SELECT value FROM json_each(?)) AND b.row_id > ?1"),
     POSTGRES(BOX_LOOKED("b.seq") " FROM unnest(?::bigint[]) h JOIN {box} b ON b.lane = (h & 63)::smallint AND b.seq = h >> 6"
              " WHERE b.due_at IS NULL AND b.held_by IS NULL AND b.seq > (?1::bigint >> 6) UNION ALL " BOX_LOOKED(PLACE)
@@ -419,7 +419,7 @@ STATEMENT(dead_any,
     " WHEN r.destination = ANY (?4::text[]) THEN 'paused' WHEN r.due_at > ?1 THEN 'retrying' ELSE 'ready' END AS state,"     \
     " greatest(r.created_at, r.due_at) AS since FROM rows r LEFT JOIN f ON f.handle = r.handle)"                             \
     " SELECT state, count(*), min(since), sort FROM states GROUP BY sort, state"                                             \
-    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " FLIGHTS_OF_BOX "), NULL, NULL"                                   \
+    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " HAND_OUTS_OF_BOX "), NULL, NULL"                                   \
     /* These are told by their index alone: it is read where it lies together, rows lie far apart. */                        \
     " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \
     " LIMIT 10001) p), NULL, NULL"                                                                                           \
@@ -615,7 +615,7 @@ STATEMENT(order_pause,
 #undef IS_HELD_OR_UNMET
 #undef CAN_REPLAY
 #undef AUDIT_COLUMNS
-#undef FLIGHTS_OF_BOX
+#undef HAND_OUTS_OF_BOX
 #undef SQLITE_IS_BACK
 #undef SQLITE_IS_HEAD
 #undef POSTGRES_IS_BACK

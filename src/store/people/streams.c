@@ -67,9 +67,9 @@ static int head_tell(struct question *q, struct rows *rows, pr_slice box)
     int rc = row_message(rows, &m, &lane, &bad);
     if (rc != PR_OK)
         return rc;
-    const uint64_t place = (uint64_t)row_number(rows, rows_behind(rows));
-    const uint64_t row = (uint64_t)row_number(rows, rows_behind(rows) + 1);
-    const enum state state = surroundings_state(&q->s, box, row, &m, m.destination);
+    const uint64_t place = (uint64_t)row_number(rows, rows_after_message(rows));
+    const uint64_t row = (uint64_t)row_number(rows, rows_after_message(rows) + 1);
+    const enum state state = listing_context_state(&q->s, box, row, &m, m.destination);
     for (size_t i = 0; i < q->reply->stream_count; i++) {
         struct stream_info *told = &q->reply->streams[i];
         if (told->head_row != place || !slice_eq(told->box, box))
@@ -140,7 +140,7 @@ struct dead_page {
 static int dead_head_put(struct question *q, struct keys *k, const struct stream_info *held, struct stream_info *in_box,
                          const struct rows *rows, const struct pr_message *m)
 {
-    const int behind = rows_behind(rows);
+    const int behind = rows_after_message(rows);
     struct stream_info head = stream_of_row(held->box, m, STATE_DEAD, q->s.now_us);
     head.endpoint = held->endpoint;
     head.waiting = held->waiting;
@@ -151,7 +151,9 @@ static int dead_head_put(struct question *q, struct keys *k, const struct stream
     return streams_put(k->streams, in_box, &head) == PR_OK ? PR_OK : question_no_memory(q);
 }
 
-/* Outcome 1: the first that they wait for is found, and put in its place. */
+enum { HEAD_FOUND = 1 };
+
+/* Outcome HEAD_FOUND: the first that they wait for is found, and put in its place. */
 static int dead_page_read(struct question *q, struct keys *k, const struct stream_info *held,
                           struct stream_info *in_box, struct dead_page *page)
 {
@@ -170,10 +172,10 @@ static int dead_page_read(struct question *q, struct keys *k, const struct strea
         if (rc != PR_OK)
             break;
         page->seq = m.seq;
-        page->row = row_number(&rows, rows_behind(&rows));
-        if (stream_waits_for_letter(k->streams, held, row_text(&rows, rows_behind(&rows) + 3), &m)) {
+        page->row = row_number(&rows, rows_after_message(&rows));
+        if (stream_waits_for_letter(k->streams, held, row_text(&rows, rows_after_message(&rows) + 3), &m)) {
             rc = dead_head_put(q, k, held, in_box, &rows, &m);
-            rc = rc == PR_OK ? 1 : rc;
+            rc = rc == PR_OK ? HEAD_FOUND : rc;
         }
     }
     rows_end(&rows);

@@ -75,8 +75,8 @@ void arg_payload(struct args *args, pr_slice payload, const PGconn *pg);
 /* ---- New messages ----------------------------------------------------------------------- */
 
 /* Columns of a new message, each an array of its batch; in this order the texts of SENDER_TEXTS come behind them. */
-#define BATCH_COLUMNS(t, of) BATCH_PLAIN(t) ", " t "payload, " t "payload_bytes" SENDER_TEXTS(of)
-#define BATCH_PLAIN(t)                                                                                                 \
+#define BATCH_COLUMNS(t, of) BATCH_ROW(t) ", " t "payload, " t "payload_bytes" SENDER_TEXTS(of)
+#define BATCH_ROW(t)                                                                                                   \
     t "id, " t "destination, " t "type, " t "stream, " t "headers, " t "event, " t "due_at, " t "expires_at"
 #define BATCH_UNNEST "unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11" SENDER_TEXTS(COLUMN_NEXT)
 #define BATCH_ARRAYS (10 + SENDER_TEXT_COUNT)
@@ -94,8 +94,7 @@ void batch_args(struct batch *batch, int64_t now_us, struct args *ret);
 
 /* How a batch becomes rows of a box, whoever has it: v is the batch.  Between them come the values of these columns. */
 #define MESSAGE_NEW_INTO "INSERT INTO {box} (" BATCH_COLUMNS("", COLUMN_NAME) ", created_at) SELECT "
-#define MESSAGE_NEW_END                                                                                                \
-    " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination"
+#define MESSAGE_NEW_END " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination"
 
 /* Stores what is new, in the order of the batch, and returns (id, destination) of it.  An id that
  * is there for its destination, in the box or among the dead letters, is left out. */

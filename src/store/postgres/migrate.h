@@ -4,11 +4,7 @@
 
 #include <stddef.h>
 
-struct migration {
-    int number;
-    const char *name;
-    const char *sql;
-};
+#include "store/migration.h"
 
 extern const struct migration postgres_migrations[];
 extern const size_t postgres_migrations_count;

@@ -59,8 +59,8 @@ struct postgres_store {
     struct link *sender;
     struct batch batch;
     pthread_mutex_t sessions_lock;
-    struct list sessions; /* struct pg_session, to be woken */
-    atomic_int bells;     /* somebody hears inserts in the server's log (source/wal) and wakes them */
+    struct list sessions;   /* struct pg_session, to be woken */
+    atomic_int log_readers; /* somebody hears inserts in the server's log (source/wal) and wakes them */
 };
 
 /* 0: the server's clock decides. */
@@ -71,12 +71,6 @@ void pg_store_wake(struct postgres_store *store);
 /* ---- A session -------------------------------------------------------------------------- */
 
 #define SESSION_ARRAYS 24
-
-struct pending { /* how far the scan came; it is told when the reply has surely arrived */
-    bool set;
-    size_t whole;
-    int64_t last_seq;
-};
 
 struct ctid_cache { /* ctid_cache.c; zeroed it is empty */
     struct ctid_slot {
@@ -105,12 +99,12 @@ struct pg_session {
     pr_id instance;
     int64_t epoch;
     uint64_t lanes;
-    uint64_t number;  /* the latest cycle that was answered */
-    uint64_t told_by; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
-    int64_t told_start;
+    uint64_t number;     /* the latest cycle that was answered */
+    uint64_t reply_link; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
+    int64_t reply_server_start;
     uint64_t uncertain;      /* the cycle whose commit may have happened; 0: none */
     bool wary;               /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
-    bool births_barred;      /* somebody's open transaction makes what an effect would: not now */
+    bool births_blocked;     /* somebody's open transaction makes what an effect would: not now */
     uint64_t idle_claim;     /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;     /* the next piece of what is over (purge.c) ... */
     bool purge_more;         /* ... is there: the latest one was full */
@@ -119,16 +113,16 @@ struct pg_session {
 
     /* The fresh scan. */
     struct scan *scan;
-    struct pending pending[LANE_COUNT];
+    struct scan_pending pending[LANE_COUNT];
     uint64_t pending_number;
     size_t lane_rows[LANE_COUNT]; /* how many to ask a lane for */
     unsigned first_lane;          /* whose turn is first */
     size_t row_bytes;             /* of the latest rows, on average; 0: not known */
-    unsigned one_batch_left;      /* so many cycles may go on with the latest round (cycle.c) */
+    unsigned one_batch_left;      /* cycles that may go on with the latest snapshot (cycle.c) */
     unsigned delete_only_cycles;  /* so many in a row only deleted what was sent */
-    uint64_t round;               /* counts them */
+    uint64_t snapshot_number;     /* counts them */
     struct fresh *prefetch;       /* what was asked in advance (fresh.c); NULL: nothing ever was */
-    bool had_more;                /* the round before it left some */
+    bool had_more;                /* the snapshot before it left some */
     int64_t server_start;         /* of the server that the scan knows */
     int64_t seq_file;             /* ... and of the sequence: another one when its numbers are drawn again */
     uint64_t scanned_by;          /* the connection (link.generation) that it came to know it by */
@@ -142,7 +136,7 @@ struct pg_session {
     int64_t seen_last, seen_file, seen_notice, seen_instances;
     uint64_t *running; /* transactions that ran */
     size_t running_count;
-    bool told_fresh;          /* that there may be new rows: once, until they were looked for */
+    bool fresh_reported;      /* that there may be new rows: once, until they were looked for */
     int64_t wait_us;          /* between looks */
     int64_t looked_us;        /* the latest one, or the latest cycle */
     int64_t rate_us;          /* when it was last asked how many messages come ... */
@@ -170,8 +164,10 @@ struct peer {
     int64_t silent_us; /* for how long its row has been the same before our eyes */
 };
 
-/* One cycle on its way. */
+/* An outcome of a part of a cycle: roll back and begin anew. */
+enum { CYCLE_ANEW = 1 };
 
+/* One cycle on its way. */
 struct cycle_run {
     struct pg_session *session;
     const struct cycle *cycle;
@@ -191,7 +187,7 @@ struct cycle_run {
     int64_t lease_left_us;
     struct peer *peers; /* without ourselves; in the arena */
     size_t peer_count;
-    bool comes_back; /* effects go into this box: the round is taken behind them, to see them */
+    bool comes_back; /* effects go into this box: the snapshot is taken after them, to see them */
     bool has_snapshot;
     bool one_batch;      /* all of it in one batch */
     bool uses_prefetch;  /* ... and its new rows were asked for in advance */
@@ -204,18 +200,18 @@ struct cycle_run {
 /* lease.c */
 void pg_lease_add_reads(struct cycle_run *run, bool changes);
 PR_MUST_CHECK int
-pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome 1: lanes are others, try again */
+pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome CYCLE_ANEW: our lanes changed */
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_work(struct cycle_run *run); /* bury, leave, give, take, renew: as far as needed */
 bool pg_lease_is_calm(const struct cycle_run *run);     /* nothing is needed */
 void pg_lease_tell(struct cycle_run *run);              /* in the reply */
 
 /* verdict.c, effect.c */
-PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
+PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome CYCLE_ANEW */
 bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
 PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
 PR_MUST_CHECK int pg_guards_compare(struct cycle_run *run);         /* of effects; before the verdicts */
-PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);          /* outcome 1: begin anew */
+PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);          /* outcome CYCLE_ANEW */
 PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);           /* who was refused or busy, in the claim row */
 PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);           /* of a cycle that is asked again */
 void pg_receipts_add(struct cycle_run *run);
@@ -244,7 +240,7 @@ void pg_ctid_cache_forget(struct ctid_cache *seen);
 
 /* snapshot.c, fresh.c, sweep.c, read.c */
 void pg_snapshot_add(struct cycle_run *run);
-PR_MUST_CHECK int pg_snapshot_take(struct cycle_run *run); /* outcome 1: begin anew */
+PR_MUST_CHECK int pg_snapshot_take(struct cycle_run *run); /* outcome CYCLE_ANEW */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 void pg_fresh_prepare(struct fresh *fresh);        /* while the server is at work */
@@ -286,7 +282,7 @@ int pg_wait(void *session, int wake_fd, int64_t timeout_us);
 /* cycle.c */
 int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void pg_session_close(void *session);
-PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a plain one */
+PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a cycle in one batch */
 int pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* sql.c: people's side */

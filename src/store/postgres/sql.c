@@ -142,7 +142,7 @@ static int pg_sql_run(struct sql *sql, const char *text, bool made, pr_slice box
 
 static int pg_sql_step(struct rows *rows)
 {
-    return ++rows->at < rows->count;
+    return ++rows->at < rows->count ? STEP_ROW : STEP_DONE;
 }
 
 static void pg_sql_rows_end(struct rows *rows)

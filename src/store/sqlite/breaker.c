@@ -9,7 +9,7 @@
 
 /* ---- Told by a cycle ------------------------------------------------------------------ */
 
-static int breaker_open(struct cycle_run *run, const struct breaker_change *c)
+static int breaker_open(struct sqlite_cycle *run, const struct breaker_change *c)
 {
     int64_t until_us = c->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, c->for_us);
     return conn_do(run->conn,
@@ -23,13 +23,13 @@ static int breaker_open(struct cycle_run *run, const struct breaker_change *c)
                    NULL, run->reterr);
 }
 
-static int breaker_close(struct cycle_run *run, const struct breaker_change *c)
+static int breaker_close(struct sqlite_cycle *run, const struct breaker_change *c)
 {
     return conn_do(run->conn, "DELETE FROM postrider_breaker WHERE instance = ?1 AND endpoint = ?2 AND type = ?3",
                    NO_BOX, VALUES(V_ID(run->cycle->instance), V_TEXT(c->endpoint), V_TEXT(c->type)), NULL, run->reterr);
 }
 
-int breakers_set(struct cycle_run *run)
+int breakers_set(struct sqlite_cycle *run)
 {
     int rc = PR_OK;
     for (size_t i = 0; i < run->cycle->breaker_count && rc == PR_OK; i++) {
@@ -39,7 +39,7 @@ int breakers_set(struct cycle_run *run)
     return rc;
 }
 
-int breakers_forget(struct cycle_run *run, pr_id instance)
+int breakers_forget(struct sqlite_cycle *run, pr_id instance)
 {
     return conn_do(run->conn, "DELETE FROM postrider_breaker WHERE instance = ?1", NO_BOX, VALUES(V_ID(instance)), NULL,
                    run->reterr);

@@ -33,7 +33,7 @@ static const char SQL_BEGIN_WRITE[] = "BEGIN IMMEDIATE";
 static const char SQL_COMMIT[] = "COMMIT";
 static const char SQL_ROLLBACK[] = "ROLLBACK";
 
-struct statement {
+struct conn_statement {
     struct map_node node;
     const char *sql; /* as in the program: compared by address */
     char box[BOX_NAME_MAX + 1];
@@ -243,7 +243,7 @@ static int conn_open_file(struct conn *conn, bool create, struct pr_error *reter
 static void conn_close_file(struct conn *conn)
 {
     map_foreach(node, &conn->statements) {
-        struct statement *statement = MAP_ENTRY(node, struct statement, node);
+        struct conn_statement *statement = MAP_ENTRY(node, struct conn_statement, node);
         sqlite3_finalize(statement->handle);
         map_remove(&conn->statements, node);
         free(statement);
@@ -335,10 +335,10 @@ void conn_unlock(struct conn *conn)
 
 /* ---- Statements ------------------------------------------------------------------------ */
 
-static struct statement *statement_find(struct conn *conn, const char *sql, pr_slice box, uint64_t hash)
+static struct conn_statement *statement_find(struct conn *conn, const char *sql, pr_slice box, uint64_t hash)
 {
     for (struct map_node *n = map_first(&conn->statements, hash); n != NULL; n = map_next_same(n)) {
-        struct statement *statement = MAP_ENTRY(n, struct statement, node);
+        struct conn_statement *statement = MAP_ENTRY(n, struct conn_statement, node);
         if (statement->sql == sql && slice_eq_cstr(box, statement->box))
             return statement;
     }
@@ -398,7 +398,7 @@ int conn_box(struct conn *conn, pr_slice box, struct box_names *ret, struct pr_e
     return rc;
 }
 
-static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint64_t hash, struct statement **ret,
+static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint64_t hash, struct conn_statement **ret,
                           struct pr_error *reterr)
 {
     struct buf text;
@@ -410,7 +410,7 @@ static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint
     buf_init(&text, SQL_MAX);
     sql_expand(&text, sql, names);
 
-    struct statement *statement = calloc(1, sizeof(*statement));
+    struct conn_statement *statement = calloc(1, sizeof(*statement));
     int rc = statement != NULL ? buf_failed(&text) : PR_ENOMEM;
     if (rc != PR_OK)
         error_set(reterr, rc, "no memory for a statement");
@@ -501,7 +501,7 @@ int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct val
               sqlite3_stmt **ret_statement, struct pr_error *reterr)
 {
     uint64_t hash = hash_slice((uint64_t)(uintptr_t)sql, box);
-    struct statement *statement = statement_find(conn, sql, box, hash);
+    struct conn_statement *statement = statement_find(conn, sql, box, hash);
 
     if (statement == NULL) {
         int rc = statement_make(conn, sql, box, hash, &statement, reterr);
@@ -536,14 +536,14 @@ int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reter
 {
     int rc = sqlite3_step(statement);
     if (rc == SQLITE_ROW)
-        return 1;
+        return STEP_ROW;
     if (rc != SQLITE_DONE) {
         int fault = conn_fault(conn, rc, reterr);
         sqlite3_reset(statement);
         return fault;
     }
     sqlite3_reset(statement);
-    return 0;
+    return STEP_DONE;
 }
 
 int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
@@ -555,7 +555,7 @@ int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value
         return rc;
     do
         rc = conn_step(conn, statement, reterr);
-    while (rc > 0);
+    while (rc == STEP_ROW);
     if (rc == 0 && ret_changed != NULL)
         *ret_changed = sqlite3_changes(conn->db);
     return rc;
@@ -594,7 +594,7 @@ pr_slice column_slice(sqlite3_stmt *statement, int column)
 static void conn_reset_all(struct conn *conn)
 {
     map_foreach(node, &conn->statements) {
-        sqlite3_stmt *handle = MAP_ENTRY(node, struct statement, node)->handle;
+        sqlite3_stmt *handle = MAP_ENTRY(node, struct conn_statement, node)->handle;
         if (sqlite3_stmt_busy(handle))
             sqlite3_reset(handle);
     }

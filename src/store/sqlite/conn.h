@@ -35,7 +35,7 @@ struct conn {
     pthread_mutex_t lock;
     sqlite3 *db;
     const struct sqlite_location *location; /* borrowed */
-    struct map statements;                  /* struct statement */
+    struct map statements;                  /* struct conn_statement */
     sqlite3_stmt *made[CONN_MADE_MAX];      /* put together from parts: the latest few */
     unsigned made_next;
     int64_t busy_since_us, busy_us; /* how long to wait for a lock */
@@ -66,7 +66,7 @@ PR_MUST_CHECK int conn_bind(struct conn *conn, const char *sql, pr_slice box, co
  * next one is made. */
 PR_MUST_CHECK int conn_bind_made(struct conn *conn, const char *sql, const struct value *values, size_t count,
                                  sqlite3_stmt **ret_statement, struct pr_error *reterr);
-/* 1: a row is there; 0: done, and reset; or a fault, and reset. */
+/* STEP_ROW; STEP_DONE, and it is reset; or a fault, and it is reset. */
 PR_MUST_CHECK int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reterr);
 /* Bind and run to the end; *ret_changed (may be NULL) counts changed rows. */
 PR_MUST_CHECK int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,

@@ -16,7 +16,7 @@
 
 /* ---- Sessions ------------------------------------------------------------------------- */
 
-static int session_check_box(struct session *session, struct pr_error *reterr)
+static int session_check_box(struct sqlite_session *session, struct pr_error *reterr)
 {
     int64_t found;
     int rc = conn_int(session->conn, "SELECT 1 FROM postrider_box WHERE name = ?1", session->box,
@@ -27,7 +27,7 @@ static int session_check_box(struct session *session, struct pr_error *reterr)
     return rc;
 }
 
-static int session_connect(struct session *session, struct pr_error *reterr)
+static int session_connect(struct sqlite_session *session, struct pr_error *reterr)
 {
     struct sqlite_store *store = session->store;
     int rc;
@@ -50,7 +50,7 @@ int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_
 {
     if (!name_is_valid(box))
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
-    struct session *session = calloc(1, sizeof(*session));
+    struct sqlite_session *session = calloc(1, sizeof(*session));
     if (session == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a session");
     session->store = self;
@@ -75,7 +75,7 @@ int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_
 
 void sqlite_session_close(void *arg)
 {
-    struct session *session = arg;
+    struct sqlite_session *session = arg;
     pthread_mutex_lock(&session->store->lock);
     if (list_is_linked(&session->node))
         list_remove(&session->node);
@@ -96,14 +96,14 @@ static bool cycle_changes(const struct cycle *c)
            c->breaker_count > 0 || c->delivered_count > 0 || c->lanes_give == LANES_ALL;
 }
 
-static bool cycle_was_answered(const struct cycle_run *run)
+static bool cycle_was_answered(const struct sqlite_cycle *run)
 {
-    const struct session *s = run->session;
+    const struct sqlite_session *s = run->session;
     return pr_id_equal(s->instance, run->cycle->instance) && run->cycle->number <= s->number;
 }
 
 /* Our own row, as the fence: whoever took our lanes has deleted it. */
-static int cycle_fence(struct cycle_run *run, struct standing *standing)
+static int cycle_fence(struct sqlite_cycle *run, struct instance_row *standing)
 {
     const struct cycle *c = run->cycle;
     int rc = lease_read(run, standing);
@@ -121,7 +121,7 @@ static int cycle_fence(struct cycle_run *run, struct standing *standing)
 }
 
 /* A pure read turned out to need the write lock. */
-static int cycle_must_write(struct cycle_run *run, const struct standing *standing, bool *ret)
+static int cycle_must_write(struct sqlite_cycle *run, const struct instance_row *standing, bool *ret)
 {
     *ret = standing->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2 ||
            (run->owner && run->session->purge_more && purge_is_due(run));
@@ -130,7 +130,7 @@ static int cycle_must_write(struct cycle_run *run, const struct standing *standi
     return lease_can_take(run, ret);
 }
 
-static int cycle_change(struct cycle_run *run)
+static int cycle_change(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     int rc = PR_OK;
@@ -160,7 +160,7 @@ static int cycle_change(struct cycle_run *run)
     return rc;
 }
 
-static int cycle_write(struct cycle_run *run, struct standing *standing)
+static int cycle_write(struct sqlite_cycle *run, struct instance_row *standing)
 {
     const struct cycle *c = run->cycle;
     bool take = false;
@@ -183,17 +183,17 @@ static int cycle_write(struct cycle_run *run, struct standing *standing)
     return c->leave ? lease_leave(run) : lease_renew(run);
 }
 
-static int cycle_data_version(struct cycle_run *run, int64_t *ret)
+static int cycle_data_version(struct sqlite_cycle *run, int64_t *ret)
 {
     int rc = conn_int(run->conn, "PRAGMA data_version", run->session->box, NULL, 0, ret, run->reterr);
     return rc == PR_UNKNOWN ? PR_OK : rc;
 }
 
 /* The inside of the transaction; the caller ends it.  PR_STALE: begin anew, with the write lock. */
-static int cycle_inside(struct cycle_run *run, int64_t *ret_data_version)
+static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
 {
-    struct session *session = run->session;
-    struct standing standing;
+    struct sqlite_session *session = run->session;
+    struct instance_row standing;
     bool joined = run->cycle->epoch == 0, must_write = false;
     int rc = cycle_fence(run, &standing);
     if (rc == PR_OK)
@@ -228,7 +228,7 @@ static int cycle_inside(struct cycle_run *run, int64_t *ret_data_version)
 }
 
 /* Who joins next in this session is somebody new. */
-static void session_forget(struct session *session)
+static void session_forget(struct sqlite_session *session)
 {
     session->owner = false;
     session->number = 0;
@@ -236,9 +236,9 @@ static void session_forget(struct session *session)
 }
 
 /* What the session remembers; only now that the cycle has landed. */
-static void cycle_landed(struct cycle_run *run, int64_t data_version)
+static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
 {
-    struct session *session = run->session;
+    struct sqlite_session *session = run->session;
     const struct cycle *c = run->cycle;
     bool known = pr_id_equal(session->instance, c->instance);
 
@@ -248,7 +248,7 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
     session->data_version = data_version;
     if (c->fresh_rows > 0) { /* other cycles (a lease is renewed) have not looked for rows */
         session->fresh_version = data_version;
-        session->told_fresh = false;
+        session->fresh_reported = false;
         bool found = session->reply.row_count > 0 || session->reply.notice_count > 0;
         session->fruitless = found ? 0 : session->fruitless + 1;
     }
@@ -268,9 +268,9 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
 
 /* Another file took the place of ours: nothing of what was read is known to be in it, and nobody there knows this instance as
  * it is now (B28).  It joins anew. */
-static int cycle_check_file(struct cycle_run *run)
+static int cycle_check_file(struct sqlite_cycle *run)
 {
-    struct session *session = run->session;
+    struct sqlite_session *session = run->session;
     int64_t version = 0;
     if (session->generation == run->conn->generation)
         return PR_OK;
@@ -294,9 +294,9 @@ static int cycle_check_file(struct cycle_run *run)
                            run->conn->location->path);
 }
 
-static int cycle_transact(struct cycle_run *run)
+static int cycle_transact(struct sqlite_cycle *run)
 {
-    struct session *session = run->session;
+    struct sqlite_session *session = run->session;
     int64_t data_version = 0;
 
     arena_reset(&session->arena);
@@ -324,7 +324,7 @@ static int cycle_transact(struct cycle_run *run)
     return rc;
 }
 
-void session_checkpoint(struct session *session)
+void session_checkpoint(struct sqlite_session *session)
 {
     conn_lock(session->conn);
     if (session->owner)
@@ -334,8 +334,8 @@ void session_checkpoint(struct session *session)
 
 int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
-    struct session *session = arg;
-    struct cycle_run run = { .session = session, .cycle = cycle, .conn = session->conn, .reterr = reterr };
+    struct sqlite_session *session = arg;
+    struct sqlite_cycle run = { .session = session, .cycle = cycle, .conn = session->conn, .reterr = reterr };
 
     if (!slice_eq(cycle->box, session->box))
         return error_set(reterr, PR_EINVAL, "this session is for box %s", session->box_name);

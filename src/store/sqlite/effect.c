@@ -10,14 +10,15 @@
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define ANSWERS_BYTES_MAX (1u << 20)
 
-static int effect_do(struct cycle_run *run, const char *sql, const struct value *values, size_t count, int *ret_changed)
+static int effect_do(struct sqlite_cycle *run, const char *sql, const struct value *values, size_t count,
+                     int *ret_changed)
 {
     return conn_do(run->conn, sql, NO_BOX, values, count, ret_changed, run->reterr);
 }
 
 /* ---- Guards -------------------------------------------------------------------------------- */
 
-static int guard_read(struct cycle_run *run, const struct effect *e, int64_t *ret)
+static int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret)
 {
     int rc = PR_UNKNOWN;
     *ret = 0;
@@ -36,7 +37,7 @@ static int guard_read(struct cycle_run *run, const struct effect *e, int64_t *re
 }
 
 /* Is an event of this id in the stream? */
-static int event_is_known(struct cycle_run *run, const struct effect *e, bool *ret)
+static int event_is_known(struct sqlite_cycle *run, const struct effect *e, bool *ret)
 {
     int64_t one;
     *ret = false;
@@ -48,7 +49,7 @@ static int event_is_known(struct cycle_run *run, const struct effect *e, bool *r
     return rc < 0 ? rc : PR_OK;
 }
 
-int guards_compare(struct cycle_run *run)
+int guards_compare(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct effect_guards *g = &run->guards;
@@ -73,7 +74,7 @@ int guards_compare(struct cycle_run *run)
 
 /* ---- Applying ------------------------------------------------------------------------------- */
 
-static int append_event(struct cycle_run *run, const struct effect *e)
+static int append_event(struct sqlite_cycle *run, const struct effect *e)
 {
     const struct pr_message *m = e->message;
     int rc = effect_do(run,
@@ -91,7 +92,7 @@ static int append_event(struct cycle_run *run, const struct effect *e)
     return rc;
 }
 
-static int append_history(struct cycle_run *run, const struct effect *e)
+static int append_history(struct sqlite_cycle *run, const struct effect *e)
 {
     return effect_do(
         run,
@@ -100,7 +101,7 @@ static int append_history(struct cycle_run *run, const struct effect *e)
         VALUES(V_TEXT(e->key), V_INT(e->count), V_TEXT(e->value)), NULL);
 }
 
-static int set_state(struct cycle_run *run, const struct effect *e)
+static int set_state(struct sqlite_cycle *run, const struct effect *e)
 {
     if (e->value.data == NULL)
         return effect_do(run, "DELETE FROM postrider_flow_state WHERE flow = ?1 AND key = ?2",
@@ -111,7 +112,7 @@ static int set_state(struct cycle_run *run, const struct effect *e)
                      VALUES(V_TEXT(e->key), V_TEXT(e->name), V_BLOB(e->value)), NULL);
 }
 
-static int delete_rows(struct cycle_run *run, const struct effect *e)
+static int delete_rows(struct sqlite_cycle *run, const struct effect *e)
 {
     int changed = 0;
     struct id_forms forms;
@@ -122,7 +123,7 @@ static int delete_rows(struct cycle_run *run, const struct effect *e)
 }
 
 /* The answer, or a fault. */
-static int effect_apply(struct cycle_run *run, const struct effect *e)
+static int effect_apply(struct sqlite_cycle *run, const struct effect *e)
 {
     bool in_box = e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
     if (in_box && !name_is_valid(e->box))
@@ -142,7 +143,7 @@ static int effect_apply(struct cycle_run *run, const struct effect *e)
 }
 
 /* {"cycle":12,"3":17,...}: who was refused, for when this cycle is asked again. */
-static int answers_write(struct cycle_run *run)
+static int answers_write(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct buf text;
@@ -160,7 +161,7 @@ static int answers_write(struct cycle_run *run)
     return rc;
 }
 
-int effects_apply(struct cycle_run *run)
+int effects_apply(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
@@ -180,7 +181,7 @@ int effects_apply(struct cycle_run *run)
     return run->guards.any ? answers_write(run) : PR_OK;
 }
 
-int answers_read(struct cycle_run *run)
+int answers_read(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;

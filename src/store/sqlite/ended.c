@@ -25,7 +25,7 @@ int ended_insert(struct conn *conn, const struct ended *list, size_t count, pr_s
     return rc;
 }
 
-int ended_write(struct cycle_run *run)
+int ended_write(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct arena *arena = &run->session->arena;

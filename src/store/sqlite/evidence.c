@@ -6,7 +6,7 @@
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
-int evidence_write(struct cycle_run *run)
+int evidence_write(struct sqlite_cycle *run)
 {
     int rc = PR_OK;
     for (size_t i = 0; i < run->cycle->delivered_count && rc == PR_OK; i++) {
@@ -19,7 +19,7 @@ int evidence_write(struct cycle_run *run)
     return rc;
 }
 
-int evidence_read(struct cycle_run *run)
+int evidence_read(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     int64_t *answers = arena_alloc_array(&run->session->arena, c->evidence_count, sizeof(*answers));

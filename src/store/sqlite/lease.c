@@ -28,7 +28,7 @@
 #define LANES_NONE 0
 #define LOST_ARENA_BYTES 4096
 
-static pr_slice boot_id(const struct cycle_run *run)
+static pr_slice boot_id(const struct sqlite_cycle *run)
 {
     return slice_from(run->session->store->boot_id);
 }
@@ -36,7 +36,7 @@ static pr_slice boot_id(const struct cycle_run *run)
 /* ---- The lock file --------------------------------------------------------------------- */
 
 /* PATH-BOX.lock; without one (no rights to make it) leases decide alone. */
-void lease_open_lock(struct session *session)
+void lease_open_lock(struct sqlite_session *session)
 {
     const struct sqlite_location *location = &session->store->location;
     char *path = NULL;
@@ -53,12 +53,12 @@ void lease_open_lock(struct session *session)
 }
 
 /* In memory everybody is in this process: the list of sessions is the lock file. */
-static bool try_lock_memory(struct session *session)
+static bool try_lock_memory(struct sqlite_session *session)
 {
     bool free_now = true;
     pthread_mutex_lock(&session->store->lock);
     list_foreach(node, &session->store->sessions) {
-        struct session *other = LIST_ENTRY(node, struct session, node);
+        struct sqlite_session *other = LIST_ENTRY(node, struct sqlite_session, node);
         if (other != session && other->locked && slice_eq(other->box, session->box))
             free_now = false;
     }
@@ -68,13 +68,13 @@ static bool try_lock_memory(struct session *session)
 }
 
 /* Somebody tidied up: who opens the path now gets another file, and a lock on ours tells nothing. */
-static bool lock_was_removed(const struct session *session)
+static bool lock_was_removed(const struct sqlite_session *session)
 {
     struct stat state;
     return session->lock_fd >= 0 && (fstat(session->lock_fd, &state) != 0 || state.st_nlink == 0);
 }
 
-bool lease_try_lock(struct session *session)
+bool lease_try_lock(struct sqlite_session *session)
 {
     if (!session->store->location.memory && lock_was_removed(session)) {
         close(session->lock_fd);
@@ -89,7 +89,7 @@ bool lease_try_lock(struct session *session)
     return session->locked;
 }
 
-void lease_unlock(struct session *session)
+void lease_unlock(struct sqlite_session *session)
 {
     if (!session->locked)
         return;
@@ -105,7 +105,7 @@ void lease_unlock(struct session *session)
 
 /* ---- Reading ----------------------------------------------------------------------------- */
 
-int lease_read(struct cycle_run *run, struct standing *ret)
+int lease_read(struct sqlite_cycle *run, struct instance_row *ret)
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(
@@ -113,11 +113,11 @@ int lease_read(struct cycle_run *run, struct standing *ret)
         run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)), &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
-    *ret = (struct standing){ .known = false };
+    *ret = (struct instance_row){ .known = false };
     rc = conn_step(run->conn, statement, run->reterr);
     if (rc <= 0)
         return rc;
-    *ret = (struct standing){
+    *ret = (struct instance_row){
         .known = true,
         .epoch = sqlite3_column_int64(statement, 0),
         .cycle = (uint64_t)sqlite3_column_int64(statement, 1),
@@ -135,7 +135,7 @@ struct owner {
     bool locked; /* it had the lock file */
 };
 
-static int owner_read(struct cycle_run *run, struct owner *ret)
+static int owner_read(struct sqlite_cycle *run, struct owner *ret)
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(
@@ -159,9 +159,9 @@ static int owner_read(struct cycle_run *run, struct owner *ret)
     return PR_OK;
 }
 
-int lease_can_take(struct cycle_run *run, bool *ret)
+int lease_can_take(struct sqlite_cycle *run, bool *ret)
 {
-    struct session *session = run->session;
+    struct sqlite_session *session = run->session;
     struct owner owner;
     int rc = owner_read(run, &owner);
     if (rc != PR_OK)
@@ -188,7 +188,7 @@ static const char LOST[] = "SELECT b.row_id, b.attempts + 1, max(c.at), b.destin
                            " AND b.row_id = CAST(e.key AS INTEGER) AND b.attempts = e.value - 1 GROUP BY b.row_id";
 
 /* Before any is changed.  In the arena. */
-static int lost_read(struct cycle_run *run, pr_id id, struct arena *arena, struct lost **ret)
+static int lost_read(struct sqlite_cycle *run, pr_id id, struct arena *arena, struct lost **ret)
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(run->conn, LOST, run->session->box, VALUES(V_ID(id)), &statement, run->reterr);
@@ -213,7 +213,7 @@ static int lost_read(struct cycle_run *run, pr_id id, struct arena *arena, struc
     return rc;
 }
 
-static int lost_count(struct cycle_run *run, const struct lost *lost)
+static int lost_count(struct sqlite_cycle *run, const struct lost *lost)
 {
     struct buf story;
     buf_init(&story, STORY_BYTES_MAX);
@@ -228,7 +228,7 @@ static int lost_count(struct cycle_run *run, const struct lost *lost)
 }
 
 /* T6: what was handed out and has no verdict counts as an attempt. */
-static int bury(struct cycle_run *run, pr_id id)
+static int bury(struct sqlite_cycle *run, pr_id id)
 {
     struct arena arena;
     struct lost *lost = NULL;
@@ -251,7 +251,7 @@ static int bury(struct cycle_run *run, pr_id id)
 }
 
 /* Those who stood by and died without a word. */
-int lease_bury_dead(struct cycle_run *run)
+int lease_bury_dead(struct sqlite_cycle *run)
 {
     for (;;) {
         sqlite3_stmt *statement;
@@ -278,7 +278,7 @@ int lease_bury_dead(struct cycle_run *run)
 
 /* ---- Changing ------------------------------------------------------------------------------ */
 
-int lease_join(struct cycle_run *run, struct standing *ret)
+int lease_join(struct sqlite_cycle *run, struct instance_row *ret)
 {
     const struct cycle *cycle = run->cycle;
     int64_t epoch;
@@ -298,11 +298,11 @@ int lease_join(struct cycle_run *run, struct standing *ret)
                             V_INT(time_add(run->now_us, cycle->lease_us))),
                      NULL, run->reterr);
     if (rc == PR_OK)
-        *ret = (struct standing){ .known = true, .epoch = epoch };
+        *ret = (struct instance_row){ .known = true, .epoch = epoch };
     return rc;
 }
 
-int lease_take(struct cycle_run *run)
+int lease_take(struct sqlite_cycle *run)
 {
     struct owner owner;
     int rc = owner_read(run, &owner);
@@ -317,7 +317,7 @@ int lease_take(struct cycle_run *run)
 }
 
 /* Also the mark that this cycle was written (T2). */
-int lease_renew(struct cycle_run *run)
+int lease_renew(struct sqlite_cycle *run)
 {
     const struct cycle *cycle = run->cycle;
     bool locked = run->owner && lease_try_lock(run->session);
@@ -336,7 +336,7 @@ int lease_renew(struct cycle_run *run)
 }
 
 /* What is still on an open receipt was started and never judged: it is counted as after a crash. */
-int lease_leave(struct cycle_run *run)
+int lease_leave(struct sqlite_cycle *run)
 {
     run->owner = false;
     return bury(run, run->cycle->instance);

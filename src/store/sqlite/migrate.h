@@ -6,20 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file is one string, however long. */
-#pragma GCC diagnostic ignored "-Woverlength-strings"
-
-struct migration {
-    int number;
-    const char *name;
-    const char *sql;
-};
+#include "store/migration.h"
+#include "store/sqlite/conn.h"
+#include "store/sqlite/sqlite.h"
 
 extern const struct migration sqlite_migrations[];
 extern const size_t sqlite_migrations_count;
-
-#include "store/sqlite/conn.h"
-#include "store/sqlite/sqlite.h"
 
 struct pr_error;
 

@@ -73,7 +73,7 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
 }
 
 /* Of two pauses the later end wins; one that is over does not count.  PR_UNKNOWN: nothing changed. */
-static int pause_set(struct cycle_run *run, const struct pause *p)
+static int pause_set(struct sqlite_cycle *run, const struct pause *p)
 {
     const pr_slice no_box = { NULL, 0 };
     int64_t until_us = p->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, p->for_us);
@@ -98,7 +98,7 @@ static int pause_set(struct cycle_run *run, const struct pause *p)
         VALUES(V_INT(run->mono_us), V_INT(NOTICE_ENDPOINT), V_TEXT(p->endpoint)), NULL, run->reterr);
 }
 
-int pauses_set(struct cycle_run *run)
+int pauses_set(struct sqlite_cycle *run)
 {
     int rc = PR_OK;
 
@@ -109,7 +109,7 @@ int pauses_set(struct cycle_run *run)
 
 /* ---- Notices -------------------------------------------------------------------------- */
 
-static int notice_take(struct cycle_run *run, sqlite3_stmt *s, struct notice *ret)
+static int notice_take(struct sqlite_cycle *run, sqlite3_stmt *s, struct notice *ret)
 {
     struct arena *arena = &run->session->arena;
     *ret = (struct notice){
@@ -122,7 +122,7 @@ static int notice_take(struct cycle_run *run, sqlite3_stmt *s, struct notice *re
     return rc == PR_OK ? slice_keep(arena, column_slice(s, 5), &ret->endpoint, run->reterr) : rc;
 }
 
-static int notices_take(struct cycle_run *run, bool *ret_endpoints)
+static int notices_take(struct sqlite_cycle *run, bool *ret_endpoints)
 {
     struct cycle_reply *reply = &run->session->reply;
     sqlite3_stmt *statement;
@@ -149,7 +149,7 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
     return rc;
 }
 
-static int notice_last(struct cycle_run *run, int64_t *ret)
+static int notice_last(struct sqlite_cycle *run, int64_t *ret)
 {
     return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'postrider_control'", run->session->box,
                     NULL, 0, ret, run->reterr);
@@ -158,7 +158,7 @@ static int notice_last(struct cycle_run *run, int64_t *ret)
 /* Numbers run without gaps: when the one behind the cursor is not there any more, it was purged
  * while this instance slept.  Then it is told to read everything anew; and also when there are too
  * many, since whoever heard a part only might send what was discarded meanwhile. */
-static int notices_missed(struct cycle_run *run, bool *ret_missed)
+static int notices_missed(struct sqlite_cycle *run, bool *ret_missed)
 {
     struct cycle_reply *reply = &run->session->reply;
     int64_t oldest = 1, last = 0;
@@ -181,9 +181,9 @@ static int notices_missed(struct cycle_run *run, bool *ret_missed)
 }
 
 /* Rows that were changed by hand.  When the reply that told of it was lost, it is told again. */
-static int repairs_read(struct cycle_run *run, bool joins)
+static int repairs_read(struct sqlite_cycle *run, bool joins)
 {
-    const struct session *session = run->session;
+    const struct sqlite_session *session = run->session;
     struct cycle_reply *reply = &run->session->reply;
     int rc = conn_int(run->conn, "SELECT times FROM postrider_repaired WHERE box = '{box}'", session->box, NULL, 0,
                       &run->repaired, run->reterr);
@@ -201,7 +201,7 @@ static int repairs_read(struct cycle_run *run, bool joins)
     return PR_OK;
 }
 
-int notices_read(struct cycle_run *run, bool joined)
+int notices_read(struct sqlite_cycle *run, bool joined)
 {
     struct cycle_reply *reply = &run->session->reply;
     bool joins = joined || run->cycle->epoch == 0; /* an answer to a join that was lost, too */

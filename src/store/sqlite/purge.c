@@ -15,13 +15,13 @@
 #define NOTICE_AGE_US PR_MINUTES(60)             /* who sleeps for longer reads everything anew */
 #define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than anybody is tried on */
 
-bool purge_is_due(const struct cycle_run *run)
+bool purge_is_due(const struct sqlite_cycle *run)
 {
     return run->mono_us >= run->session->purge_next_us;
 }
 
 /* One piece of one table. */
-static int piece(struct cycle_run *run, const char *sql, const struct value *values, size_t count)
+static int piece(struct sqlite_cycle *run, const char *sql, const struct value *values, size_t count)
 {
     int changed = 0;
     int rc = conn_do(run->conn, sql, NO_BOX, values, count, &changed, run->reterr);
@@ -30,7 +30,7 @@ static int piece(struct cycle_run *run, const char *sql, const struct value *val
 }
 
 /* A notice from the far future is one from before the machine was started anew. */
-static int purge_notices(struct cycle_run *run)
+static int purge_notices(struct sqlite_cycle *run)
 {
     return piece(run,
                  "DELETE FROM postrider_control WHERE number IN (SELECT number FROM postrider_control"
@@ -39,7 +39,7 @@ static int purge_notices(struct cycle_run *run)
                         V_INT(PURGE_PIECE)));
 }
 
-static int purge_done(struct cycle_run *run)
+static int purge_done(struct sqlite_cycle *run)
 {
     return piece(run,
                  "DELETE FROM postrider_done WHERE row_id IN (SELECT row_id FROM postrider_done WHERE keep_until <= ?1"
@@ -47,7 +47,7 @@ static int purge_done(struct cycle_run *run)
                  VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)));
 }
 
-static int purge_evidence(struct cycle_run *run)
+static int purge_evidence(struct sqlite_cycle *run)
 {
     return piece(
         run,
@@ -57,7 +57,7 @@ static int purge_evidence(struct cycle_run *run)
 }
 
 /* Numbers ascend in time: the first ones are the oldest. */
-static int purge_audit(struct cycle_run *run)
+static int purge_audit(struct sqlite_cycle *run)
 {
     int64_t keep_us = run->cycle->retention.audit_us;
     if (keep_us == 0)
@@ -69,7 +69,7 @@ static int purge_audit(struct cycle_run *run)
 }
 
 /* Its rows are long.  Nothing is kept of a ledger that was turned off. */
-static int purge_ended(struct cycle_run *run)
+static int purge_ended(struct sqlite_cycle *run)
 {
     int changed = 0;
     int rc = conn_do(run->conn,
@@ -82,7 +82,7 @@ static int purge_ended(struct cycle_run *run)
 }
 
 /* Strict streams wait behind dead letters: they are told that these are gone. */
-static int purge_dead(struct cycle_run *run)
+static int purge_dead(struct sqlite_cycle *run)
 {
     static const char told[] =
         "INSERT INTO postrider_control (mono_at, box, kind, row, seq, stream, endpoint)"
@@ -108,11 +108,11 @@ static int purge_dead(struct cycle_run *run)
     return rc;
 }
 
-int purge_run(struct cycle_run *run)
+int purge_run(struct sqlite_cycle *run)
 {
-    static int (*const purges[])(struct cycle_run *) = { purge_notices, purge_done, purge_evidence,
-                                                         purge_audit,   purge_dead, purge_ended };
-    struct session *session = run->session;
+    static int (*const purges[])(struct sqlite_cycle *) = { purge_notices, purge_done, purge_evidence,
+                                                            purge_audit,   purge_dead, purge_ended };
+    struct sqlite_session *session = run->session;
     int rc = PR_OK;
     if (!purge_is_due(run))
         return PR_OK;

@@ -33,14 +33,14 @@ static const char SELECT_DEAD_HEADS[] =
     "SELECT " MESSAGE_COLUMNS ", NULL FROM postrider_dead_letter WHERE row_id > ?1 AND box = '{box}'"
     " AND stream IS NOT NULL AND stream <> '' AND edited_as IS NULL ORDER BY row_id";
 
-static struct value limit_of(const struct cycle_run *run)
+static struct value limit_of(const struct sqlite_cycle *run)
 {
     return V_INT((int64_t)min_size(run->cycle->payload_max, INT64_MAX));
 }
 
 /* ---- Rows into the reply ------------------------------------------------------------ */
 
-static int rows_grow(struct session *session, struct pr_error *reterr)
+static int rows_grow(struct sqlite_session *session, struct pr_error *reterr)
 {
     size_t capacity = session->row_capacity > 0 ? session->row_capacity * 2 : ROWS_FIRST;
     struct row *rows = realloc(session->rows, capacity * sizeof(*rows));
@@ -62,9 +62,9 @@ static unsigned row_lane(sqlite3_stmt *statement)
 }
 
 /* Decode the statement's row behind those that are there. */
-static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, struct row **ret)
+static int row_take(struct sqlite_cycle *run, sqlite3_stmt *statement, enum row_from from, struct row **ret)
 {
-    struct session *session = run->session;
+    struct sqlite_session *session = run->session;
     if (session->reply.row_count == session->row_capacity) {
         int rc = rows_grow(session, run->reterr);
         if (rc != PR_OK)
@@ -83,7 +83,7 @@ static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fro
 }
 
 /* Up to max rows of a bound statement; *ret_end: there are no more. */
-static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes, bool dead,
+static int rows_take(struct sqlite_cycle *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes, bool dead,
                      size_t max, bool *ret_end)
 {
     size_t count = 0;
@@ -109,14 +109,14 @@ static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fr
 
 /* ---- Fresh -------------------------------------------------------------------------- */
 
-struct walk {
+struct fresh_walk {
     size_t rows, bytes; /* what is left to be read */
     int64_t at;         /* all up to here were seen */
     bool uneven;        /* some lanes are further than others: they were not restarted */
     bool full;
 };
 
-static int64_t lanes_lowest(const struct cycle_run *run)
+static int64_t lanes_lowest(const struct sqlite_cycle *run)
 {
     int64_t low = run->position[0];
     for (unsigned i = 1; i < LANE_COUNT; i++)
@@ -124,7 +124,7 @@ static int64_t lanes_lowest(const struct cycle_run *run)
     return low;
 }
 
-static bool lanes_uneven(const struct cycle_run *run)
+static bool lanes_uneven(const struct sqlite_cycle *run)
 {
     for (unsigned i = 1; i < LANE_COUNT; i++)
         if (run->position[i] != run->position[0])
@@ -132,14 +132,14 @@ static bool lanes_uneven(const struct cycle_run *run)
     return false;
 }
 
-static void lanes_advance(struct cycle_run *run, int64_t at)
+static void lanes_advance(struct sqlite_cycle *run, int64_t at)
 {
     for (unsigned i = 0; i < LANE_COUNT; i++)
         run->position[i] = max64(run->position[i], at);
 }
 
 /* Read the fresh rows of (walk->at, to]. */
-static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
+static int walk_step(struct sqlite_cycle *run, struct fresh_walk *walk, int64_t to)
 {
     sqlite3_stmt *statement;
     struct row *row;
@@ -168,10 +168,10 @@ static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
     return rc < 0 ? rc : PR_OK;
 }
 
-static int read_fresh(struct cycle_run *run)
+static int read_fresh(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
-    struct walk walk = {
+    struct fresh_walk walk = {
         .rows = c->fresh_rows,
         .bytes = max_size(c->fresh_bytes, 1),
         .at = lanes_lowest(run),
@@ -199,7 +199,7 @@ static int read_fresh(struct cycle_run *run)
 
 /* ---- What came back -------------------------------------------------------------------- */
 
-static int read_due(struct cycle_run *run)
+static int read_due(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     sqlite3_stmt *statement;
@@ -211,7 +211,7 @@ static int read_due(struct cycle_run *run)
                        : rc;
 }
 
-static int read_next_due(struct cycle_run *run)
+static int read_next_due(struct sqlite_cycle *run)
 {
     int rc = conn_int(run->conn,
                       "SELECT due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at > ?1"
@@ -221,7 +221,7 @@ static int read_next_due(struct cycle_run *run)
 }
 
 /* Fresh rows have seq = row_id. */
-static int read_again(struct cycle_run *run)
+static int read_again(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     int64_t after = c->reread.from_seq - 1;
@@ -236,7 +236,7 @@ static int read_again(struct cycle_run *run)
                        : rc;
 }
 
-static int read_heads(struct cycle_run *run)
+static int read_heads(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     sqlite3_stmt *statement;
@@ -251,7 +251,7 @@ static int read_heads(struct cycle_run *run)
 
 /* The next key after this one.  Outcome PR_UNKNOWN: there is none.  *ret_lanes: of its rows, which are one
  * stream's, or an endpoint's and may be in any. */
-static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_key, uint64_t *ret_lanes)
+static int held_key_next(struct sqlite_cycle *run, pr_slice after, pr_slice *ret_key, uint64_t *ret_lanes)
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(run->conn,
@@ -273,7 +273,7 @@ static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_ke
     return ret_key->data != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "no memory for a key");
 }
 
-static int read_held_keys(struct cycle_run *run)
+static int read_held_keys(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
@@ -295,7 +295,7 @@ static int read_held_keys(struct cycle_run *run)
     return rc < 0 ? rc : PR_OK;
 }
 
-static int read_held(struct cycle_run *run)
+static int read_held(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     for (size_t i = 0; i < c->held_count; i++) {
@@ -315,7 +315,7 @@ static int read_held(struct cycle_run *run)
 
 /* ---- Everything asked for --------------------------------------------------------------- */
 
-static int reads_prepare(struct cycle_run *run)
+static int reads_prepare(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
@@ -334,7 +334,7 @@ static int reads_prepare(struct cycle_run *run)
     return PR_OK;
 }
 
-int rows_read(struct cycle_run *run)
+int rows_read(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     int rc = reads_prepare(run);

@@ -42,7 +42,7 @@ struct sqlite_store {
     pthread_mutex_t lock; /* over the rest */
     struct conn *people;  /* queries, admin, migrate; opened at first need */
     struct conn *sender;  /* enqueue */
-    struct list sessions; /* struct session, to be woken */
+    struct list sessions; /* struct sqlite_session, to be woken */
     struct senders senders;
 };
 
@@ -57,7 +57,7 @@ int64_t store_mono_us(const struct sqlite_store *store);
 
 /* ---- A session --------------------------------------------------------------------------- */
 
-struct session {
+struct sqlite_session {
     struct sqlite_store *store;
     struct list_node node;
     struct conn *conn;
@@ -94,7 +94,7 @@ struct session {
     bool watching;            /* a write to it will be told */
     int64_t data_version;     /* what the latest cycle has seen */
     int64_t fresh_version;    /* ... and the latest one that looked for new rows */
-    bool told_fresh;          /* that there may be some: once, until they were looked for */
+    bool fresh_reported;      /* that there may be some: once, until they were looked for */
     int64_t active_us;        /* when something last changed, real time */
     int64_t looked_us;        /* when it was last looked whether others have committed */
     unsigned fruitless;       /* looks for new rows in a row that found nothing for this box */
@@ -102,8 +102,8 @@ struct session {
 };
 
 /* One cycle on its way. */
-struct cycle_run {
-    struct session *session;
+struct sqlite_cycle {
+    struct sqlite_session *session;
     const struct cycle *cycle;
     struct conn *conn;
     int64_t now_us, mono_us;
@@ -119,63 +119,63 @@ struct cycle_run {
 };
 
 /* lease.c */
-struct standing {
+struct instance_row {
     bool known; /* our instance is in the table */
     int64_t epoch;
     uint64_t cycle; /* the latest that was written */
     int64_t lease_end_us;
     bool owner;
 };
-PR_MUST_CHECK int lease_read(struct cycle_run *run, struct standing *ret);
-PR_MUST_CHECK int lease_can_take(struct cycle_run *run, bool *ret); /* may we work the box? */
-PR_MUST_CHECK int lease_join(struct cycle_run *run, struct standing *ret);
-PR_MUST_CHECK int lease_take(struct cycle_run *run); /* when lease_can_take() says so */
-PR_MUST_CHECK int lease_renew(struct cycle_run *run);
-PR_MUST_CHECK int lease_leave(struct cycle_run *run);
-PR_MUST_CHECK int lease_bury_dead(struct cycle_run *run);
-void lease_open_lock(struct session *session);
-bool lease_try_lock(struct session *session);
-void lease_unlock(struct session *session);
+PR_MUST_CHECK int lease_read(struct sqlite_cycle *run, struct instance_row *ret);
+PR_MUST_CHECK int lease_can_take(struct sqlite_cycle *run, bool *ret); /* may we work the box? */
+PR_MUST_CHECK int lease_join(struct sqlite_cycle *run, struct instance_row *ret);
+PR_MUST_CHECK int lease_take(struct sqlite_cycle *run); /* when lease_can_take() says so */
+PR_MUST_CHECK int lease_renew(struct sqlite_cycle *run);
+PR_MUST_CHECK int lease_leave(struct sqlite_cycle *run);
+PR_MUST_CHECK int lease_bury_dead(struct sqlite_cycle *run);
+void lease_open_lock(struct sqlite_session *session);
+bool lease_try_lock(struct sqlite_session *session);
+void lease_unlock(struct sqlite_session *session);
 
 /* effect.c */
-PR_MUST_CHECK int guards_compare(struct cycle_run *run);
-PR_MUST_CHECK int effects_apply(struct cycle_run *run); /* those whose verdict was applied */
-PR_MUST_CHECK int answers_read(struct cycle_run *run);  /* of a cycle that is asked again */
+PR_MUST_CHECK int guards_compare(struct sqlite_cycle *run);
+PR_MUST_CHECK int effects_apply(struct sqlite_cycle *run); /* those whose verdict was applied */
+PR_MUST_CHECK int answers_read(struct sqlite_cycle *run);  /* of a cycle that is asked again */
 
 /* verdict.c, read.c, notice.c, wait.c */
-PR_MUST_CHECK int verdicts_apply(struct cycle_run *run);
-PR_MUST_CHECK int receipts_write(struct cycle_run *run);
-PR_MUST_CHECK int tallies_add(struct cycle_run *run);
-PR_MUST_CHECK int pauses_set(struct cycle_run *run);
-PR_MUST_CHECK int rows_read(struct cycle_run *run);
-PR_MUST_CHECK int notices_read(struct cycle_run *run, bool joined);
+PR_MUST_CHECK int verdicts_apply(struct sqlite_cycle *run);
+PR_MUST_CHECK int receipts_write(struct sqlite_cycle *run);
+PR_MUST_CHECK int tallies_add(struct sqlite_cycle *run);
+PR_MUST_CHECK int pauses_set(struct sqlite_cycle *run);
+PR_MUST_CHECK int rows_read(struct sqlite_cycle *run);
+PR_MUST_CHECK int notices_read(struct sqlite_cycle *run, bool joined);
 PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
                                  struct pr_error *reterr);
 /* breaker.c */
-PR_MUST_CHECK int breakers_set(struct cycle_run *run);
-PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);
+PR_MUST_CHECK int breakers_set(struct sqlite_cycle *run);
+PR_MUST_CHECK int breakers_forget(struct sqlite_cycle *run, pr_id instance);
 /* ended.c */
-struct ended;                                         /* core/ended.h */
-PR_MUST_CHECK int ended_write(struct cycle_run *run); /* of the verdicts that were applied */
+struct ended;                                            /* core/ended.h */
+PR_MUST_CHECK int ended_write(struct sqlite_cycle *run); /* of the verdicts that were applied */
 /* by: an instance, or a person.  The arena is for what it takes. */
 PR_MUST_CHECK int ended_insert(struct conn *conn, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
                                struct arena *arena, struct pr_error *reterr);
 
 /* evidence.c */
-PR_MUST_CHECK int evidence_write(struct cycle_run *run);
-PR_MUST_CHECK int evidence_read(struct cycle_run *run);
+PR_MUST_CHECK int evidence_write(struct sqlite_cycle *run);
+PR_MUST_CHECK int evidence_read(struct sqlite_cycle *run);
 /* purge.c */
 #define PURGE_AGAIN_US PR_MILLISECONDS(50) /* behind a piece that was full */
-bool purge_is_due(const struct cycle_run *run);
-PR_MUST_CHECK int purge_run(struct cycle_run *run);
-void wait_open(struct session *session);
-void wait_close(struct session *session);
-void wait_drain(struct session *session);
+bool purge_is_due(const struct sqlite_cycle *run);
+PR_MUST_CHECK int purge_run(struct sqlite_cycle *run);
+void wait_open(struct sqlite_session *session);
+void wait_close(struct sqlite_session *session);
+void wait_drain(struct sqlite_session *session);
 int sqlite_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */
 /* When the log has become long: after a cycle was answered, so that what it read is on its way meanwhile. */
-void session_checkpoint(struct session *session);
+void session_checkpoint(struct sqlite_session *session);
 int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void sqlite_session_close(void *session);
 int sqlite_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,

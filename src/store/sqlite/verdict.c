@@ -51,7 +51,7 @@ static bool is_ending(const struct change *c)
 }
 
 /* Those that end a row which has no other verdict in this cycle, by row. */
-static int endings_collect(struct cycle_run *run, struct ending **ret, size_t *ret_count)
+static int endings_collect(struct sqlite_cycle *run, struct ending **ret, size_t *ret_count)
 {
     const struct cycle *c = run->cycle;
     struct ending *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
@@ -110,7 +110,8 @@ static bool endings_are_runs(const struct ending *endings, size_t count)
 }
 
 /* Is it there with the right id?  Those that are come first, *ret_count of them. */
-static void ending_found(struct cycle_run *run, struct ending *endings, size_t at, pr_slice stored, size_t *ret_count)
+static void ending_found(struct sqlite_cycle *run, struct ending *endings, size_t at, pr_slice stored,
+                         size_t *ret_count)
 {
     pr_id id = { { 0 } };
     if (stored.size > 0)
@@ -121,7 +122,8 @@ static void ending_found(struct cycle_run *run, struct ending *endings, size_t a
     endings[(*ret_count)++] = endings[at]; /* never behind `at` */
 }
 
-static int endings_find_run(struct cycle_run *run, struct ending *endings, size_t from, size_t end, size_t *ret_count)
+static int endings_find_run(struct sqlite_cycle *run, struct ending *endings, size_t from, size_t end,
+                            size_t *ret_count)
 {
     const uint64_t first = endings[from].row, last = endings[end - 1].row;
     sqlite3_stmt *statement;
@@ -133,7 +135,7 @@ static int endings_find_run(struct cycle_run *run, struct ending *endings, size_
     return rc;
 }
 
-static int endings_find_list(struct cycle_run *run, struct ending *endings, struct buf *rows, size_t count,
+static int endings_find_list(struct sqlite_cycle *run, struct ending *endings, struct buf *rows, size_t count,
                              size_t *ret_count)
 {
     sqlite3_stmt *statement;
@@ -148,7 +150,7 @@ static int endings_find_list(struct cycle_run *run, struct ending *endings, stru
     return rc;
 }
 
-static int endings_find(struct cycle_run *run, struct ending *endings, struct buf *rows, size_t count,
+static int endings_find(struct sqlite_cycle *run, struct ending *endings, struct buf *rows, size_t count,
                         size_t *ret_count)
 {
     int rc = PR_OK;
@@ -162,7 +164,7 @@ static int endings_find(struct cycle_run *run, struct ending *endings, struct bu
     return rc;
 }
 
-static int endings_delete_list(struct cycle_run *run, struct buf *rows, const struct ending *endings, size_t count)
+static int endings_delete_list(struct sqlite_cycle *run, struct buf *rows, const struct ending *endings, size_t count)
 {
     endings_rows(rows, endings, count);
     int rc = buf_failed(rows);
@@ -172,7 +174,7 @@ static int endings_delete_list(struct cycle_run *run, struct buf *rows, const st
                    run->session->box, VALUES(V_TEXT(buf_slice(rows))), NULL, run->reterr);
 }
 
-static int endings_delete(struct cycle_run *run, struct buf *rows, const struct ending *endings, size_t count)
+static int endings_delete(struct sqlite_cycle *run, struct buf *rows, const struct ending *endings, size_t count)
 {
     int rc = PR_OK;
     if (!endings_are_runs(endings, count))
@@ -190,13 +192,13 @@ static int endings_delete(struct cycle_run *run, struct buf *rows, const struct 
  * untouched; otherwise all three are written, and so every page of the table goes through the
  * log.  They fit when the left one is about half empty: so we keep it there until the end.  That
  * is a tenth of the log for messages of 500 bytes; for large ones it makes no difference. */
-static size_t endings_edge(const struct session *session)
+static size_t endings_edge(const struct sqlite_session *session)
 {
     size_t row_bytes = session->row_bytes + ROW_EXTRA_BYTES;
     return (EDGE_BYTES + row_bytes / 2) / row_bytes;
 }
 
-static int endings_apply(struct cycle_run *run, struct ending *endings, size_t count)
+static int endings_apply(struct sqlite_cycle *run, struct ending *endings, size_t count)
 {
     struct buf rows;
     size_t there = 0;
@@ -212,7 +214,7 @@ static int endings_apply(struct cycle_run *run, struct ending *endings, size_t c
     return rc;
 }
 
-static int endings_run(struct cycle_run *run)
+static int endings_run(struct sqlite_cycle *run)
 {
     int *answers = run->session->reply.answers;
     struct ending *endings = NULL;
@@ -223,7 +225,7 @@ static int endings_run(struct cycle_run *run)
     return rc == PR_OK && count > 0 ? endings_apply(run, endings, count) : rc;
 }
 
-int verdicts_apply(struct cycle_run *run)
+int verdicts_apply(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     const struct changing w = { run->conn, run->session->box, run->now_us, c->keep_us, run->reterr };
@@ -258,7 +260,7 @@ int verdicts_apply(struct cycle_run *run)
 /* ---- Receipts and tallies --------------------------------------------------------------- */
 
 /* {"row":number,...}: people and json_each() can read it. */
-static int receipt_insert(struct cycle_run *run)
+static int receipt_insert(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct buf entries;
@@ -285,7 +287,7 @@ static int receipt_insert(struct cycle_run *run)
     return rc;
 }
 
-int receipts_write(struct cycle_run *run)
+int receipts_write(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     int rc = PR_OK;
@@ -297,7 +299,7 @@ int receipts_write(struct cycle_run *run)
     return rc;
 }
 
-static int failure_set(struct cycle_run *run, const struct tally *t)
+static int failure_set(struct sqlite_cycle *run, const struct tally *t)
 {
     return conn_do(
         run->conn,
@@ -309,7 +311,7 @@ static int failure_set(struct cycle_run *run, const struct tally *t)
         NULL, run->reterr);
 }
 
-int tallies_add(struct cycle_run *run)
+int tallies_add(struct sqlite_cycle *run)
 {
     int rc = PR_OK;
     for (size_t i = 0; i < run->cycle->tally_count && rc == PR_OK; i++) {

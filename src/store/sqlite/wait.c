@@ -24,13 +24,13 @@
 #define FRUITLESS_US PR_MILLISECONDS(2) /* ... and what they commit in so long is looked at together */
 
 /* The watch tells once and is gone: a commit writes hundreds of times, ours as well as theirs. */
-static void watch_arm(struct session *session)
+static void watch_arm(struct sqlite_session *session)
 {
     if (session->inotify_fd >= 0 && !session->watching)
         session->watching = inotify_add_watch(session->inotify_fd, session->log_path, IN_MODIFY | IN_ONESHOT) >= 0;
 }
 
-static void watch_hear(struct session *session)
+static void watch_hear(struct sqlite_session *session)
 {
     char events[4096];
     while (session->inotify_fd >= 0 && read(session->inotify_fd, events, sizeof(events)) > 0) {
@@ -39,7 +39,7 @@ static void watch_hear(struct session *session)
     }
 }
 
-void wait_open(struct session *session)
+void wait_open(struct sqlite_session *session)
 {
     const struct sqlite_location *location = &session->store->location;
 
@@ -52,7 +52,7 @@ void wait_open(struct session *session)
     session->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-void wait_close(struct session *session)
+void wait_close(struct sqlite_session *session)
 {
     if (session->event_fd >= 0)
         close(session->event_fd);
@@ -68,7 +68,7 @@ void store_wake(struct sqlite_store *store)
     const uint64_t one = 1;
     pthread_mutex_lock(&store->lock);
     list_foreach(node, &store->sessions) {
-        struct session *session = LIST_ENTRY(node, struct session, node);
+        struct sqlite_session *session = LIST_ENTRY(node, struct sqlite_session, node);
         /* A full counter is readable as well. */
         if (session->event_fd >= 0 && write(session->event_fd, &one, sizeof(one)) < 0)
             continue;
@@ -77,7 +77,7 @@ void store_wake(struct sqlite_store *store)
 }
 
 /* Before a cycle reads: what happened until now it will see. */
-void wait_drain(struct session *session)
+void wait_drain(struct sqlite_session *session)
 {
     uint64_t count;
     if (session->event_fd >= 0 && read(session->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
@@ -86,26 +86,26 @@ void wait_drain(struct session *session)
 
 /* Has another connection committed since our latest cycle, or before it and after the latest that looked for new
  * rows? */
-static bool others_committed(struct session *session)
+static bool others_committed(struct sqlite_session *session)
 {
     int64_t version = session->data_version;
     conn_lock(session->conn);
     int rc = conn_int(session->conn, "PRAGMA data_version", session->box, NULL, 0, &version, NULL);
     conn_unlock(session->conn);
-    bool unseen = !session->told_fresh && session->fresh_version != session->data_version;
-    session->told_fresh |= unseen;
+    bool unseen = !session->fresh_reported && session->fresh_version != session->data_version;
+    session->fresh_reported |= unseen;
     return rc != PR_OK || version != session->data_version || unseen; /* in doubt, look */
 }
 
 /* Standing by we need not look at each commit of the owner's: only whether it is still there. */
-static bool something_happened(struct session *session)
+static bool something_happened(struct sqlite_session *session)
 {
     if (!session->owner)
         return session->probe_lock && lease_try_lock(session);
     return others_committed(session) || conn_is_replaced(session->conn);
 }
 
-static int64_t next_look_us(const struct session *session, int64_t now_us, int64_t until_us)
+static int64_t next_look_us(const struct sqlite_session *session, int64_t now_us, int64_t until_us)
 {
     const struct sqlite_store *store = session->store;
     int64_t pause_us = PROBE_US;
@@ -118,13 +118,13 @@ static int64_t next_look_us(const struct session *session, int64_t now_us, int64
 }
 
 /* Where the log was written to just now, more writes are no news. */
-static bool may_listen(const struct session *session, int64_t now_us)
+static bool may_listen(const struct sqlite_session *session, int64_t now_us)
 {
     return session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;
 }
 
-/* 1: an fd is readable; 0: look again. */
-static int wait_fds(struct session *session, int wake_fd, bool listen, int64_t now_us, int64_t until_us)
+/* True: somebody wakes us. */
+static bool wait_fds(struct sqlite_session *session, int wake_fd, bool listen, int64_t now_us, int64_t until_us)
 {
     int64_t us = max64(0, until_us - now_us);
     struct pollfd fds[3] = { { .fd = wake_fd, .events = POLLIN },
@@ -132,55 +132,53 @@ static int wait_fds(struct session *session, int wake_fd, bool listen, int64_t n
                              { .fd = listen ? session->inotify_fd : -1, .events = POLLIN } };
     struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
     int ready = ppoll(fds, ARRAY_LENGTH(fds), &timeout, NULL);
-    if (ready <= 0)
-        return 0;
-    return fds[0].revents != 0 || fds[1].revents != 0;
+    return ready > 0 && (fds[0].revents != 0 || fds[1].revents != 0);
 }
 
 /* An idle box beside a busy one would wake up for each of its commits.  Who sends from this process wakes us at
  * once all the same. */
-static int rest_after_fruitless(struct session *session, int wake_fd, int64_t now_us, int64_t until_us)
+/* True: somebody woke us. */
+static bool rest_after_fruitless(struct sqlite_session *session, int wake_fd, int64_t now_us, int64_t until_us)
 {
     int64_t look_us = session->fruitless < FRUITLESS_MANY ? now_us : session->looked_us + FRUITLESS_US;
-    int woken = 0;
+    bool woken = false;
     if (look_us > now_us)
         woken = wait_fds(session, wake_fd, false, now_us, min64(look_us, until_us));
     session->looked_us = clock_mono_us(clock_system());
     return woken;
 }
 
-static int wait_for_news(struct session *session, int wake_fd, int64_t timeout_us)
+static int wait_for_change(struct sqlite_session *session, int wake_fd, int64_t timeout_us)
 {
     int64_t now_us = clock_mono_us(clock_system());
     int64_t until_us = time_add(now_us, timeout_us);
 
     session_checkpoint(session);
-    if (rest_after_fruitless(session, wake_fd, now_us, until_us) > 0) {
+    if (rest_after_fruitless(session, wake_fd, now_us, until_us)) {
         session->active_us = now_us;
-        return 1;
+        return WAIT_LOOK_AGAIN;
     }
     for (;;) {
         watch_hear(session);
         watch_arm(session); /* before the look: what comes later wakes us again */
         if (something_happened(session)) {
             session->active_us = clock_mono_us(clock_system());
-            return 1;
+            return WAIT_LOOK_AGAIN;
         }
         now_us = clock_mono_us(clock_system());
-        if (wait_fds(session, wake_fd, may_listen(session, now_us), now_us, next_look_us(session, now_us, until_us)) >
-            0) {
+        if (wait_fds(session, wake_fd, may_listen(session, now_us), now_us, next_look_us(session, now_us, until_us))) {
             session->active_us = now_us;
-            return 1;
+            return WAIT_LOOK_AGAIN;
         }
         if (clock_mono_us(clock_system()) >= until_us)
-            return 0;
+            return WAIT_TIMEOUT;
     }
 }
 
 int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
 {
-    struct session *session = arg;
+    struct sqlite_session *session = arg;
     bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US;
-    int rc = wait_for_news(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
-    return rc == 0 && purges ? 1 : rc;
+    int rc = wait_for_change(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
+    return purges ? WAIT_LOOK_AGAIN : rc;
 }

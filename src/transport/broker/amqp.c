@@ -31,8 +31,8 @@
 /* Q4: what of the greeting is awaited. */
 enum stage { STAGE_START, STAGE_TUNE, STAGE_OPEN, STAGE_CHANNEL, STAGE_EXCHANGE, STAGE_SELECT, STAGE_READY };
 
-struct rabbit {
-    struct session session;
+struct amqp_transport {
+    struct broker_session session;
     struct arena scratch; /* one message */
     struct buf json, key;
     struct frame_message form; /* what all messages have in common */
@@ -128,7 +128,7 @@ static pr_slice slice_of(amqp_bytes_t bytes)
 
 static void rabbit_drop(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     free(r->reader);
     r->reader = NULL;
     r->stage = STAGE_START;
@@ -138,14 +138,14 @@ static void rabbit_drop(void *self)
     r->heartbeat_us = 0;
 }
 
-static void rabbit_failed(struct rabbit *r, const char *what)
+static void rabbit_failed(struct amqp_transport *r, const char *what)
 {
     session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
 static void rabbit_greet(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     r->reader = calloc(1, sizeof(*r->reader));
     r->read_us = r->sent_us = clock_mono_us(r->session.clock);
     frame_put_greeting(&r->session.pipeline.bytes);
@@ -153,7 +153,7 @@ static void rabbit_greet(void *self)
         rabbit_failed(r, "no memory");
 }
 
-static void put(struct rabbit *r, amqp_channel_t channel, amqp_method_number_t method, void *fields)
+static void put(struct amqp_transport *r, amqp_channel_t channel, amqp_method_number_t method, void *fields)
 {
     frame_put_method(&r->session.pipeline.bytes, channel, method, fields);
     if (buf_failed(&r->session.pipeline.bytes) != 0)
@@ -162,14 +162,14 @@ static void put(struct rabbit *r, amqp_channel_t channel, amqp_method_number_t m
 
 /* ---- Greetings: each answer brings the next step ---------------------------------------------------------- */
 
-static void put_start_ok(struct rabbit *r)
+static void put_start_ok(struct amqp_transport *r)
 {
     arena_reset(&r->scratch);
     if (amqp_put_start_ok(&r->session.pipeline.bytes, &r->session.url, r->session.config->name, &r->scratch) != PR_OK)
         rabbit_failed(r, "no memory");
 }
 
-static void put_tune_ok(struct rabbit *r, const amqp_connection_tune_t *tune)
+static void put_tune_ok(struct amqp_transport *r, const amqp_connection_tune_t *tune)
 {
     struct pr_error error = { 0 };
     struct amqp_terms terms;
@@ -184,20 +184,20 @@ static void put_tune_ok(struct rabbit *r, const amqp_connection_tune_t *tune)
         rabbit_failed(r, "no memory");
 }
 
-static void put_channel_open(struct rabbit *r)
+static void put_channel_open(struct amqp_transport *r)
 {
     amqp_channel_open_t open = { .out_of_band = amqp_empty_bytes };
     put(r, AMQP_CHANNEL, AMQP_CHANNEL_OPEN_METHOD, &open);
 }
 
-static void put_confirm_select(struct rabbit *r)
+static void put_confirm_select(struct amqp_transport *r)
 {
     amqp_confirm_select_t select = { .nowait = 0 };
     put(r, AMQP_CHANNEL, AMQP_CONFIRM_SELECT_METHOD, &select);
 }
 
 /* Is the exchange there at all?  Better to know before a message is lost to a closed channel. */
-static void put_exchange_check(struct rabbit *r)
+static void put_exchange_check(struct amqp_transport *r)
 {
     amqp_exchange_declare_t declare = { .exchange = frame_bytes(r->form.exchange),
                                         .type = amqp_cstring_bytes("direct"),
@@ -207,7 +207,7 @@ static void put_exchange_check(struct rabbit *r)
 
 /* ---- Answers ------------------------------------------------------------------------------------------------ */
 
-static pr_id *suspect_find(struct rabbit *r, const struct delivery *d)
+static pr_id *suspect_find(struct amqp_transport *r, const struct delivery *d)
 {
     for (size_t i = 0; i < r->suspect_count; i++) {
         pr_id *id = &r->suspects[(r->suspect_first + i) % r->session.pipeline.capacity];
@@ -218,7 +218,7 @@ static pr_id *suspect_find(struct rabbit *r, const struct delivery *d)
 }
 
 /* The oldest makes room. */
-static void suspect_add(struct rabbit *r, const struct delivery *d)
+static void suspect_add(struct amqp_transport *r, const struct delivery *d)
 {
     size_t capacity = r->session.pipeline.capacity;
     if (suspect_find(r, d) != NULL)
@@ -231,7 +231,7 @@ static void suspect_add(struct rabbit *r, const struct delivery *d)
 }
 
 /* What became of it is known. */
-static void suspect_clear(struct rabbit *r, const struct delivery *d)
+static void suspect_clear(struct amqp_transport *r, const struct delivery *d)
 {
     pr_id *id = d != NULL ? suspect_find(r, d) : NULL;
     if (id != NULL) {
@@ -241,7 +241,7 @@ static void suspect_clear(struct rabbit *r, const struct delivery *d)
     }
 }
 
-static void answered(struct rabbit *r, uint64_t number, bool good)
+static void answered(struct amqp_transport *r, uint64_t number, bool good)
 {
     const struct delivery *d = pipeline_answer(&r->session.pipeline, number);
     reconnect_worked(&r->session.reconnect);
@@ -255,7 +255,7 @@ static void answered(struct rabbit *r, uint64_t number, bool good)
 }
 
 /* Q1 */
-static void take_confirm(struct rabbit *r, uint64_t tag, bool multiple, bool good)
+static void take_confirm(struct amqp_transport *r, uint64_t tag, bool multiple, bool good)
 {
     struct pipeline *p = &r->session.pipeline;
     uint64_t number = r->channel_base + tag;
@@ -272,7 +272,7 @@ static void take_confirm(struct rabbit *r, uint64_t tag, bool multiple, bool goo
 }
 
 /* Q2: its result is here; the confirm that follows finds nobody waiting. */
-static void take_returned_header(struct rabbit *r, const struct frame *frame)
+static void take_returned_header(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     struct pipeline *p = &r->session.pipeline;
     pr_slice message_id;
@@ -301,7 +301,7 @@ static void take_returned_header(struct rabbit *r, const struct frame *frame)
     }
 }
 
-static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
+static void take_return(struct amqp_transport *r, const amqp_basic_return_t *method)
 {
     r->returned_code = method->reply_code;
     r->returning = true;
@@ -313,7 +313,7 @@ static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
 }
 
 /* Q3: the connection stays, unless nothing was out: then it is not about a message. */
-static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice reply)
+static void take_channel_close(struct amqp_transport *r, unsigned reply_code, pr_slice reply)
 {
     struct pipeline *p = &r->session.pipeline;
     char code[RESULT_CODE_SIZE], text[512];
@@ -354,7 +354,7 @@ static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice r
     put_channel_open(r);
 }
 
-static void take_connection_close(struct rabbit *r, const amqp_connection_close_t *close)
+static void take_connection_close(struct amqp_transport *r, const amqp_connection_close_t *close)
 {
     char code[RESULT_CODE_SIZE], text[512];
     snprintf(code, sizeof(code), "%u", close->reply_code);
@@ -363,13 +363,13 @@ static void take_connection_close(struct rabbit *r, const amqp_connection_close_
     session_lost(&r->session, reason_of(close->reply_code, slice_of(close->reply_text)), code, text);
 }
 
-static void take_blocked(struct rabbit *r, const amqp_connection_blocked_t *blocked)
+static void take_blocked(struct amqp_transport *r, const amqp_connection_blocked_t *blocked)
 {
     snprintf(r->blocked, sizeof(r->blocked), "the broker accepts no messages now: %.*s",
              (int)min_size(blocked->reason.len, 200), (char *)blocked->reason.bytes);
 }
 
-static void take_select_ok(struct rabbit *r)
+static void take_select_ok(struct amqp_transport *r)
 {
     r->session.state = SESSION_UP;
     r->channel_base = r->session.pipeline.first_number + r->session.pipeline.out_count - 1;
@@ -390,7 +390,7 @@ static const struct stage_row {
 };
 
 /* The awaited answer is here: what comes next. */
-static void greet_on(struct rabbit *r, const void *fields)
+static void greet_on(struct amqp_transport *r, const void *fields)
 {
     bool has_exchange = r->form.exchange.size > 0;
     enum stage done = r->stage;
@@ -422,7 +422,7 @@ static const struct unasked {
     { AMQP_BASIC_RETURN_METHOD, STAGE_READY, AMQP_CHANNEL },
 };
 
-static bool may_come(const struct rabbit *r, amqp_method_number_t method, uint16_t channel)
+static bool may_come(const struct amqp_transport *r, amqp_method_number_t method, uint16_t channel)
 {
     if (r->returning || r->returned_left > 0) /* a message is whole before another frame of its channel comes */
         return channel == 0 && method == AMQP_CONNECTION_CLOSE_METHOD;
@@ -434,7 +434,7 @@ static bool may_come(const struct rabbit *r, amqp_method_number_t method, uint16
     return false;
 }
 
-static void take_unasked(struct rabbit *r, amqp_method_number_t method, const void *fields)
+static void take_unasked(struct amqp_transport *r, amqp_method_number_t method, const void *fields)
 {
     const amqp_channel_close_t *channel_close = fields;
     const amqp_basic_ack_t *ack = fields;
@@ -452,7 +452,7 @@ static void take_unasked(struct rabbit *r, amqp_method_number_t method, const vo
     }
 }
 
-static void out_of_order(struct rabbit *r, const char *what, unsigned number)
+static void out_of_order(struct amqp_transport *r, const char *what, unsigned number)
 {
     char text[128];
     snprintf(text, sizeof(text), "%s %u out of order, at stage %d of the greeting", what, number, (int)r->stage);
@@ -460,7 +460,7 @@ static void out_of_order(struct rabbit *r, const char *what, unsigned number)
 }
 
 /* The server's properties in connection.start are a table that nobody needs: it stays closed. */
-static void take_method(struct rabbit *r, const struct frame *frame)
+static void take_method(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     amqp_method_number_t method;
     void *fields = NULL;
@@ -486,7 +486,7 @@ static void take_method(struct rabbit *r, const struct frame *frame)
 }
 
 /* Of what came back only the header says something. */
-static void take_body(struct rabbit *r, const struct frame *frame)
+static void take_body(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     if (frame->payload.size == 0 || frame->payload.size > r->returned_left)
         out_of_order(r, "body", frame->channel);
@@ -494,7 +494,7 @@ static void take_body(struct rabbit *r, const struct frame *frame)
         r->returned_left -= frame->payload.size;
 }
 
-static void take_frame(struct rabbit *r, const struct frame *frame)
+static void take_frame(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     if (frame->type == AMQP_FRAME_METHOD)
         take_method(r, frame);
@@ -506,13 +506,13 @@ static void take_frame(struct rabbit *r, const struct frame *frame)
         out_of_order(r, "frame", frame->type);
 }
 
-static void take_bytes(struct rabbit *r, pr_slice bytes)
+static void take_bytes(struct amqp_transport *r, pr_slice bytes)
 {
     struct pr_error error = { 0 };
-    struct frame frame;
-    int rc = 1;
-    while (r->reader != NULL &&
-           (rc = frame_next(r->reader, &bytes, r->stage >= STAGE_CHANNEL ? AMQP_CHANNEL : 0, &frame, &error)) > 0)
+    struct amqp_frame frame;
+    int rc = FRAME_PART;
+    while (r->reader != NULL && (rc = frame_next(r->reader, &bytes, r->stage >= STAGE_CHANNEL ? AMQP_CHANNEL : 0,
+                                                 &frame, &error)) == FRAME_WHOLE)
         take_frame(r, &frame);
     if (rc < 0)
         rabbit_failed(r, error.text);
@@ -520,7 +520,7 @@ static void take_bytes(struct rabbit *r, pr_slice bytes)
 
 static void rabbit_read(void *self, int64_t now_us)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     char chunk[RABBIT_READ_SIZE];
     size_t got;
     while ((got = session_read(&r->session, chunk, sizeof(chunk))) > 0) {
@@ -532,7 +532,7 @@ static void rabbit_read(void *self, int64_t now_us)
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
 /* Put its bytes into the buffer, or give it its result. */
-static void rabbit_begin(struct rabbit *r, const struct delivery *d)
+static void rabbit_begin(struct amqp_transport *r, const struct delivery *d)
 {
     struct pipeline *p = &r->session.pipeline;
     struct pr_error error = { 0 };
@@ -558,7 +558,7 @@ static void rabbit_begin(struct rabbit *r, const struct delivery *d)
 }
 
 /* Q3 */
-static bool rabbit_may_begin(struct rabbit *r, const struct delivery *d)
+static bool rabbit_may_begin(struct amqp_transport *r, const struct delivery *d)
 {
     bool nobody_out = r->session.pipeline.out_count == 0;
     bool suspect = r->suspect_count > 0 && suspect_find(r, d) != NULL;
@@ -569,7 +569,7 @@ static bool rabbit_may_begin(struct rabbit *r, const struct delivery *d)
 
 static void rabbit_send(void *self, int64_t now_us)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     struct pipeline *p = &r->session.pipeline;
     const struct delivery *d;
     if (r->blocked[0] != '\0')
@@ -587,26 +587,26 @@ static void rabbit_send(void *self, int64_t now_us)
 
 static bool rabbit_has_bytes(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     return pipeline_unwritten(&r->session.pipeline) > 0;
 }
 
 static void rabbit_expire(void *self, int64_t now_us)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     if (r->heartbeat_us > 0 && now_us - r->read_us >= 2 * r->heartbeat_us)
         rabbit_failed(r, "no heartbeat");
 }
 
 static int64_t rabbit_next_us(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     return r->heartbeat_us > 0 ? min64(r->sent_us + r->heartbeat_us / 2, r->read_us + 2 * r->heartbeat_us) : PR_NEVER;
 }
 
 static bool rabbit_is_held(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     return r->blocked[0] != '\0';
 }
 
@@ -625,7 +625,7 @@ static const struct session_ops rabbit_session = {
 
 static int rabbit_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     arena_init(&r->scratch, 4096);
     init_amqp_pool(&r->pool, 4096);
     buf_init(&r->json, ENVELOPE_JSON_MAX);
@@ -648,7 +648,7 @@ static int rabbit_open(void *self, const struct endpoint_config *config, struct 
 }
 
 /* Say goodbye when that costs nothing: brokers complain in their log about clients that do not. */
-static void rabbit_say_goodbye(struct rabbit *r)
+static void rabbit_say_goodbye(struct amqp_transport *r)
 {
     amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS, .reply_text = amqp_cstring_bytes("closed") };
     if (r->session.state != SESSION_UP || r->session.pipeline.bytes.size > 0)
@@ -659,7 +659,7 @@ static void rabbit_say_goodbye(struct rabbit *r)
 
 static void rabbit_close(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     rabbit_say_goodbye(r);
     session_fini(&r->session);
     empty_amqp_pool(&r->pool);
@@ -671,25 +671,25 @@ static void rabbit_close(void *self)
 
 static size_t rabbit_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     return session_submit(&r->session, list, count);
 }
 
 static size_t rabbit_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     return session_poll(&r->session, ret, max, deadline_us);
 }
 
 static void rabbit_cancel(void *self)
 {
-    struct rabbit *r = self;
+    struct amqp_transport *r = self;
     pipeline_cancel(&r->session.pipeline);
 }
 
 #define RABBIT_OPS(name)                                                                                               \
     {                                                                                                                  \
-        .scheme = (name), .size = sizeof(struct rabbit), .promises = TRANSPORT_REMOTE,                                 \
+        .scheme = (name), .size = sizeof(struct amqp_transport), .promises = TRANSPORT_REMOTE,                         \
         .concurrency = PIPELINE_CONCURRENCY, .check = rabbit_check, .open = rabbit_open, .close = rabbit_close,        \
         .submit = rabbit_submit, .poll = rabbit_poll, .cancel = rabbit_cancel,                                         \
     }

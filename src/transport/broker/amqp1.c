@@ -48,8 +48,8 @@ struct qpid_link {
 };
 
 struct qpid {
-    struct session session; /* its pipeline has no bytes */
-    struct arena scratch;   /* one message */
+    struct broker_session session; /* its pipeline has no bytes */
+    struct arena scratch;          /* one message */
     struct buf address, bytes;
     enum envelope envelope;
 

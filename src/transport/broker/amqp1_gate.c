@@ -11,12 +11,12 @@
 /* ---- Values ------------------------------------------------------------------------------------------- */
 
 /* After the first field that is not whole, `bad` stays. */
-struct cursor {
+struct amqp1_cursor {
     pr_slice rest;
     bool bad;
 };
 
-static pr_slice take(struct cursor *c, uint64_t size)
+static pr_slice take(struct amqp1_cursor *c, uint64_t size)
 {
     if (c->bad || size > c->rest.size) {
         c->bad = true;
@@ -27,7 +27,7 @@ static pr_slice take(struct cursor *c, uint64_t size)
     return taken;
 }
 
-static uint64_t take_number(struct cursor *c, unsigned bytes)
+static uint64_t take_number(struct amqp1_cursor *c, unsigned bytes)
 {
     pr_slice raw = take(c, bytes);
     uint64_t number = 0;
@@ -36,12 +36,12 @@ static uint64_t take_number(struct cursor *c, unsigned bytes)
     return number;
 }
 
-static void take_value(struct cursor *c, unsigned depth);
+static void take_value(struct amqp1_cursor *c, unsigned depth);
 
 /* A list or a map: so many values, and nothing behind them. */
-static void take_compound(struct cursor *c, unsigned width, unsigned depth)
+static void take_compound(struct amqp1_cursor *c, unsigned width, unsigned depth)
 {
-    struct cursor inside = { take(c, take_number(c, width)), c->bad };
+    struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
     uint64_t count = take_number(&inside, width);
     for (; count > 0 && !inside.bad; count--)
         take_value(&inside, depth + 1);
@@ -49,9 +49,9 @@ static void take_compound(struct cursor *c, unsigned width, unsigned depth)
 }
 
 /* Values of one kind, which is never one that holds others: nobody sends us such an array. */
-static void take_array(struct cursor *c, unsigned width)
+static void take_array(struct amqp1_cursor *c, unsigned width)
 {
-    struct cursor inside = { take(c, take_number(c, width)), c->bad };
+    struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
     uint64_t count = take_number(&inside, width), kind = take_number(&inside, 1);
     for (; count > 0 && !inside.bad; count--)
         switch (kind >> 4) {
@@ -69,7 +69,7 @@ static void take_array(struct cursor *c, unsigned width)
 }
 
 /* The first half of its code says how long a value is. */
-static void take_value(struct cursor *c, unsigned depth)
+static void take_value(struct amqp1_cursor *c, unsigned depth)
 {
     uint64_t kind = take_number(c, 1);
     if (depth > DEPTH_MAX)
@@ -118,7 +118,7 @@ enum performative {
 };
 
 /* Which may come, and to where they lead.  What is not here ends the connection. */
-static const struct rule {
+static const struct gate_rule {
     enum amqp1_stage from, to;
     enum performative what;
 } rules[] = {
@@ -156,7 +156,7 @@ static ssize_t pass_header(enum amqp1_stage *stage, pr_slice bytes, struct pr_er
 /* The code of what stands in the frame: a described list, whole, and nothing behind it.  0: it is none. */
 static unsigned performative_of(pr_slice body)
 {
-    struct cursor c = { body, false }, all = { body, false };
+    struct amqp1_cursor c = { body, false }, all = { body, false };
     uint64_t described = take_number(&c, 1), kind = take_number(&c, 1);
     uint64_t code = take_number(&c, kind == 0x53 ? 1 : 8);
     take_value(&all, 0);
@@ -180,7 +180,7 @@ static ssize_t pass_body(enum amqp1_stage *stage, pr_slice body, size_t size, st
 
 ssize_t amqp1_gate_pass(enum amqp1_stage *stage, pr_slice bytes, struct pr_error *reterr)
 {
-    struct cursor c = { bytes, false };
+    struct amqp1_cursor c = { bytes, false };
     if (bytes.size == 0)
         return 0;
     if (*stage == AMQP1_SASL_HEADER || *stage == AMQP1_HEADER)

@@ -16,12 +16,12 @@
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
 /* A cursor over what the other side says: after the first field that is not whole, `bad` stays. */
-struct cursor {
+struct frame_cursor {
     pr_slice rest;
     bool bad;
 };
 
-static pr_slice take(struct cursor *c, uint64_t size)
+static pr_slice take(struct frame_cursor *c, uint64_t size)
 {
     if (c->bad || size > c->rest.size) {
         c->bad = true;
@@ -32,7 +32,7 @@ static pr_slice take(struct cursor *c, uint64_t size)
     return taken;
 }
 
-static uint64_t take_number(struct cursor *c, unsigned bytes)
+static uint64_t take_number(struct frame_cursor *c, unsigned bytes)
 {
     pr_slice raw = take(c, bytes);
     uint64_t number = 0;
@@ -43,7 +43,7 @@ static uint64_t take_number(struct cursor *c, unsigned bytes)
 
 static int check_head(const char *head, uint16_t channel_max, size_t *ret_size, struct pr_error *reterr)
 {
-    struct cursor c = { { head, FRAME_HEAD }, false };
+    struct frame_cursor c = { { head, FRAME_HEAD }, false };
     uint64_t type = take_number(&c, 1), channel = take_number(&c, 2), size = take_number(&c, 4);
     if (type == 'A' && head[1] == 'M' && head[2] == 'Q')
         return error_set(reterr, PR_EINVAL, "it speaks another version of AMQP");
@@ -70,36 +70,37 @@ static bool gather(struct frame_reader *r, pr_slice *data, size_t size)
     return r->size >= size;
 }
 
-int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct frame *ret, struct pr_error *reterr)
+int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct amqp_frame *ret,
+               struct pr_error *reterr)
 {
     size_t size = 0;
     if (!gather(r, data, FRAME_HEAD))
-        return 0;
+        return FRAME_PART;
     int rc = check_head(r->bytes, channel_max, &size, reterr);
     if (rc != PR_OK)
         return rc;
     if (!gather(r, data, size))
-        return 0;
+        return FRAME_PART;
     if ((uint8_t)r->bytes[size - 1] != FRAME_END)
         return error_set(reterr, PR_EINVAL, "a frame does not end where it said");
-    struct cursor c = { { r->bytes, size - 1 }, false };
+    struct frame_cursor c = { { r->bytes, size - 1 }, false };
     ret->type = (uint8_t)take_number(&c, 1);
     ret->channel = (uint16_t)take_number(&c, 2);
     (void)take(&c, 4);
     ret->payload = c.rest;
     r->size = 0;
-    return 1;
+    return FRAME_WHOLE;
 }
 
-bool frame_method(const struct frame *f, amqp_method_number_t *ret)
+bool frame_method(const struct amqp_frame *f, amqp_method_number_t *ret)
 {
-    struct cursor c = { f->payload, false };
+    struct frame_cursor c = { f->payload, false };
     *ret = (amqp_method_number_t)take_number(&c, 4);
     return !c.bad;
 }
 
 /* Properties stand in this order, each only if its flag is set.  Those behind the message-id do not matter. */
-bool frame_header(const struct frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id)
+bool frame_header(const struct amqp_frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id)
 {
     static const struct {
         unsigned flag, size; /* size 0: a short string, 4: a table behind its length */
@@ -109,7 +110,7 @@ bool frame_header(const struct frame *f, uint64_t *ret_body_size, pr_slice *ret_
         { AMQP_BASIC_PRIORITY_FLAG, 1 },     { AMQP_BASIC_CORRELATION_ID_FLAG, 0 },
         { AMQP_BASIC_REPLY_TO_FLAG, 0 },     { AMQP_BASIC_EXPIRATION_FLAG, 0 },
     };
-    struct cursor c = { f->payload, false };
+    struct frame_cursor c = { f->payload, false };
     (void)take(&c, 4); /* class and weight */
     *ret_body_size = take_number(&c, 8);
     unsigned flags = (unsigned)take_number(&c, 2);

@@ -24,7 +24,7 @@ static inline amqp_bytes_t frame_bytes(pr_slice s)
  * Frames are put together and checked here before anybody looks into them, librabbitmq included: it would take any
  * channel, keep memory for each, and follow tables in tables as deep as they go. */
 
-struct frame {
+struct amqp_frame {
     uint8_t type;     /* AMQP_FRAME_METHOD, _HEADER, _BODY or _HEARTBEAT */
     uint16_t channel; /* 0 to `channel_max` of frame_next() */
     pr_slice payload; /* borrowed until the next call */
@@ -35,16 +35,19 @@ struct frame_reader {
     size_t size;
 };
 
-/* Takes from `data` what belongs to the next frame.  1: *ret is one.  0: it wants more, all of data is taken.
+enum frame_outcome { FRAME_PART = 0, FRAME_WHOLE = 1 };
+
+/* Takes from `data` what belongs to the next frame.  FRAME_WHOLE: *ret is one.  FRAME_PART: all of data is taken, and more
+ * is needed.
  * PR_EINVAL: that is no frame, and *reterr says why. */
-PR_MUST_CHECK int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct frame *ret,
+PR_MUST_CHECK int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct amqp_frame *ret,
                              struct pr_error *reterr);
 
 /* What a method frame is about; false: it is too short for a method. */
-PR_MUST_CHECK bool frame_method(const struct frame *f, amqp_method_number_t *ret);
+PR_MUST_CHECK bool frame_method(const struct amqp_frame *f, amqp_method_number_t *ret);
 
 /* The body's size and the message-id in a header frame, which is empty when there is none.  False: it is too short. */
-PR_MUST_CHECK bool frame_header(const struct frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id);
+PR_MUST_CHECK bool frame_header(const struct amqp_frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id);
 
 /* ---- Writing ---- */
 

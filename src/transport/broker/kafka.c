@@ -55,7 +55,7 @@ struct kafka_slot {
     struct kafka_slot *next_free;
 };
 
-struct kafka {
+struct kafka_transport {
     const struct endpoint_config *config;
     const struct clock *clock;
     struct arena arena;   /* the url */
@@ -89,7 +89,8 @@ struct kafka {
 
 /* ---- Results ------------------------------------------------------------------------------------------ */
 
-static void add_failed(struct kafka *k, const struct delivery *d, enum send_outcome outcome, rd_kafka_resp_err_t error)
+static void add_failed(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome,
+                       rd_kafka_resp_err_t error)
 {
     char text[512];
     const char *advice = kafka_advice(error);
@@ -105,14 +106,14 @@ static void add_failed(struct kafka *k, const struct delivery *d, enum send_outc
 }
 
 /* FAILED: it was not given to the broker. */
-static void add_why(struct kafka *k, const struct delivery *d, enum send_outcome outcome)
+static void add_why(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome)
 {
     struct delivery_result *result = result_ring_add(&k->done);
     result_failed(result, d->token, outcome, k->why_reason, k->why_code, slice_from(k->why));
     result->unsent = outcome == SEND_FAILED;
 }
 
-static void add_late(struct kafka *k, const struct delivery *d, enum send_outcome outcome)
+static void add_late(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome)
 {
     char text[KAFKA_WHY_SIZE + 64];
     snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? "; the last problem was: " : "",
@@ -122,7 +123,7 @@ static void add_late(struct kafka *k, const struct delivery *d, enum send_outcom
     result->unsent = outcome == SEND_FAILED;
 }
 
-static void set_why(struct kafka *k, rd_kafka_resp_err_t error, const char *text)
+static void set_why(struct kafka_transport *k, rd_kafka_resp_err_t error, const char *text)
 {
     /* The library does not always call a failed handshake _SSL. */
     const char *advice = kafka_advice(strstr(text, "certificate") != NULL ? RD_KAFKA_RESP_ERR__SSL : error);
@@ -135,7 +136,7 @@ static void set_why(struct kafka *k, rd_kafka_resp_err_t error, const char *text
 
 /* ---- Slots ---------------------------------------------------------------------------------------------- */
 
-static struct kafka_slot *slot_take(struct kafka *k, const struct delivery *d)
+static struct kafka_slot *slot_take(struct kafka_transport *k, const struct delivery *d)
 {
     struct kafka_slot *slot = k->first_free;
     ASSERT(slot != NULL);
@@ -149,7 +150,7 @@ static struct kafka_slot *slot_take(struct kafka *k, const struct delivery *d)
     return slot;
 }
 
-static const struct delivery *slot_free(struct kafka *k, struct kafka_slot *slot)
+static const struct delivery *slot_free(struct kafka_transport *k, struct kafka_slot *slot)
 {
     const struct delivery *d = slot->delivery;
     ASSERT(slot->used);
@@ -161,7 +162,7 @@ static const struct delivery *slot_free(struct kafka *k, struct kafka_slot *slot
 }
 
 /* It may be on the wire.  K1: the slot stays. */
-static void slot_give_up(struct kafka *k, struct kafka_slot *slot)
+static void slot_give_up(struct kafka_transport *k, struct kafka_slot *slot)
 {
     add_late(k, slot->delivery, SEND_UNKNOWN);
     slot->delivery = NULL;
@@ -170,7 +171,8 @@ static void slot_give_up(struct kafka *k, struct kafka_slot *slot)
 
 /* ---- What the library tells ------------------------------------------------------------------------------- */
 
-static void take_purged(struct kafka *k, const struct delivery *d, enum kafka_purge purge, int64_t deadline_us)
+static void take_purged(struct kafka_transport *k, const struct delivery *d, enum kafka_purge purge,
+                        int64_t deadline_us)
 {
     if (purge == PURGE_RETURN)
         result_returned(result_ring_add(&k->done), d->token);
@@ -183,7 +185,7 @@ static void take_purged(struct kafka *k, const struct delivery *d, enum kafka_pu
 }
 
 /* After a fatal error the library lets go of everything by itself, perhaps before it tells the error. */
-static bool has_broken(struct kafka *k)
+static bool has_broken(struct kafka_transport *k)
 {
     char text[KAFKA_WHY_SIZE];
     rd_kafka_resp_err_t error =
@@ -195,7 +197,7 @@ static bool has_broken(struct kafka *k)
     return k->broken;
 }
 
-static void take_report(struct kafka *k, const rd_kafka_message_t *report, enum kafka_purge purge)
+static void take_report(struct kafka_transport *k, const rd_kafka_message_t *report, enum kafka_purge purge)
 {
     bool possibly = rd_kafka_message_status(report) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
     bool purged = report->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || report->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
@@ -222,7 +224,7 @@ static void take_report(struct kafka *k, const rd_kafka_message_t *report, enum 
 }
 
 /* Is there a connection that can be used?  The question itself makes the library connect when it may. */
-static bool brokers_are_there(struct kafka *k, int64_t now_us)
+static bool brokers_are_there(struct kafka_transport *k, int64_t now_us)
 {
     const struct rd_kafka_metadata *metadata = NULL;
     k->look_us = now_us + KAFKA_LOOK_US;
@@ -232,7 +234,7 @@ static bool brokers_are_there(struct kafka *k, int64_t now_us)
     return error != RD_KAFKA_RESP_ERR__TRANSPORT;
 }
 
-static void take_error(struct kafka *k, rd_kafka_event_t *event)
+static void take_error(struct kafka_transport *k, rd_kafka_event_t *event)
 {
     int64_t now_us = clock_mono_us(k->clock);
     rd_kafka_resp_err_t error = rd_kafka_event_error(event);
@@ -246,7 +248,7 @@ static void take_error(struct kafka *k, rd_kafka_event_t *event)
     }
 }
 
-static void take_events(struct kafka *k, enum kafka_purge purge)
+static void take_events(struct kafka_transport *k, enum kafka_purge purge)
 {
     rd_kafka_event_t *event;
     uint64_t ignored;
@@ -263,7 +265,7 @@ static void take_events(struct kafka *k, enum kafka_purge purge)
 }
 
 /* K3.  The library answers when its threads have let go of everything that they had not begun to send. */
-static void kafka_purge(struct kafka *k, enum kafka_purge purge)
+static void kafka_purge(struct kafka_transport *k, enum kafka_purge purge)
 {
     rd_kafka_resp_err_t error = rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE);
     ASSERT(error == RD_KAFKA_RESP_ERR_NO_ERROR);
@@ -274,7 +276,7 @@ static void kafka_purge(struct kafka *k, enum kafka_purge purge)
 
 /* ---- The producer ------------------------------------------------------------------------------------------- */
 
-static void producer_free(struct kafka *k)
+static void producer_free(struct kafka_transport *k)
 {
     if (k->events != NULL) {
         rd_kafka_queue_io_event_enable(k->events, -1, NULL, 0);
@@ -290,7 +292,7 @@ static void producer_free(struct kafka *k)
     k->broken = false;
 }
 
-static int producer_make(struct kafka *k, struct pr_error *reterr)
+static int producer_make(struct kafka_transport *k, struct pr_error *reterr)
 {
     static const uint64_t one = 1;
     int rc = kafka_producer_new(k->config, &k->url, &k->producer, reterr);
@@ -305,7 +307,7 @@ static int producer_make(struct kafka *k, struct pr_error *reterr)
 }
 
 /* Everything that it still had gets its result. */
-static void producer_break(struct kafka *k)
+static void producer_break(struct kafka_transport *k)
 {
     (void)rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT); /* flags are right */
     take_events(k, PURGE_FAIL);
@@ -318,7 +320,7 @@ static void producer_break(struct kafka *k)
     k->state = KAFKA_DOWN;
 }
 
-static void kafka_go_down(struct kafka *k, int64_t now_us)
+static void kafka_go_down(struct kafka_transport *k, int64_t now_us)
 {
     k->state = KAFKA_DOWN;
     k->worked = false;
@@ -328,13 +330,13 @@ static void kafka_go_down(struct kafka *k, int64_t now_us)
     kafka_purge(k, PURGE_FAIL);
 }
 
-static bool has_work(const struct kafka *k)
+static bool has_work(const struct kafka_transport *k)
 {
     return k->waiting.count > k->waiting.cancelled;
 }
 
 /* K4 */
-static void kafka_keep_producer(struct kafka *k, int64_t now_us)
+static void kafka_keep_producer(struct kafka_transport *k, int64_t now_us)
 {
     if (k->broken)
         producer_break(k);
@@ -374,7 +376,7 @@ static int header_add(rd_kafka_headers_t *headers, pr_slice name, pr_slice value
                : PR_ENOMEM;
 }
 
-static int add_attributes(struct kafka *k, const struct pr_message *m, rd_kafka_headers_t *headers)
+static int add_attributes(struct kafka_transport *k, const struct pr_message *m, rd_kafka_headers_t *headers)
 {
     struct cloudevent event;
     int rc = PR_OK;
@@ -386,7 +388,7 @@ static int add_attributes(struct kafka *k, const struct pr_message *m, rd_kafka_
     return rc;
 }
 
-static int add_headers(struct kafka *k, const struct pr_message *m, rd_kafka_headers_t *headers,
+static int add_headers(struct kafka_transport *k, const struct pr_message *m, rd_kafka_headers_t *headers,
                        struct pr_error *reterr)
 {
     struct own_header *own;
@@ -405,7 +407,7 @@ static int add_headers(struct kafka *k, const struct pr_message *m, rd_kafka_hea
 }
 
 /* The body, and the name of the topic in k->topic. */
-static int make_body(struct kafka *k, const struct pr_message *m, pr_slice *ret_body, struct pr_error *reterr)
+static int make_body(struct kafka_transport *k, const struct pr_message *m, pr_slice *ret_body, struct pr_error *reterr)
 {
     buf_reset(&k->topic);
     template_fill(&k->topic, k->url.path, m);
@@ -423,7 +425,7 @@ static int make_body(struct kafka *k, const struct pr_message *m, pr_slice *ret_
 }
 
 /* headers go over to the library when it takes the message. */
-static rd_kafka_resp_err_t produce(struct kafka *k, const struct delivery *d, pr_slice body,
+static rd_kafka_resp_err_t produce(struct kafka_transport *k, const struct delivery *d, pr_slice body,
                                    rd_kafka_headers_t *headers)
 {
     const struct pr_message *m = d->message;
@@ -447,7 +449,7 @@ static rd_kafka_resp_err_t produce(struct kafka *k, const struct delivery *d, pr
 }
 
 /* The first that waits; false: there is no room for it now, and it waits on. */
-static bool kafka_begin(struct kafka *k, const struct delivery *d)
+static bool kafka_begin(struct kafka_transport *k, const struct delivery *d)
 {
     struct pr_error fault = { 0 };
     pr_slice body = { NULL, 0 };
@@ -474,7 +476,7 @@ static bool kafka_begin(struct kafka *k, const struct delivery *d)
     return true;
 }
 
-static void kafka_start_waiting(struct kafka *k, int64_t now_us)
+static void kafka_start_waiting(struct kafka_transport *k, int64_t now_us)
 {
     const struct delivery *d;
     bool may_start;
@@ -503,7 +505,7 @@ static int64_t slot_late_us(const struct kafka_slot *slot)
     return slot->in_flight ? slot->deadline_us : min64(slot->deadline_us, slot->delivery->start_before_us);
 }
 
-static void kafka_expire(struct kafka *k, int64_t now_us)
+static void kafka_expire(struct kafka_transport *k, int64_t now_us)
 {
     bool queued = false;
     if (now_us < k->check_us)
@@ -523,7 +525,7 @@ static void kafka_expire(struct kafka *k, int64_t now_us)
     }
 }
 
-static int64_t kafka_next_us(const struct kafka *k)
+static int64_t kafka_next_us(const struct kafka_transport *k)
 {
     int64_t next_us = k->check_us;
     if (k->waiting.count > 0) {
@@ -549,7 +551,7 @@ static int kafka_check(const struct endpoint_config *config, struct pr_error *re
 
 static int kafka_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct kafka *k = self;
+    struct kafka_transport *k = self;
     k->config = config;
     k->clock = config_clock(config);
     k->capacity = config->concurrency != 0 ? config->concurrency : KAFKA_CONCURRENCY;
@@ -577,7 +579,7 @@ static int kafka_open(void *self, const struct endpoint_config *config, struct p
 
 static void kafka_close(void *self)
 {
-    struct kafka *k = self;
+    struct kafka_transport *k = self;
     producer_free(k);
     if (k->event_fd >= 0)
         close(k->event_fd);
@@ -592,14 +594,14 @@ static void kafka_close(void *self)
 
 static size_t kafka_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct kafka *k = self;
+    struct kafka_transport *k = self;
     /* Without those that were given up: who has nothing out does not poll, and so would never hear of them. */
     size_t used = k->waiting.count + k->slots_used - k->given_up + k->done.count;
     return delivery_queue_push(&k->waiting, list, min_size(count, k->capacity - min_size(used, k->capacity)));
 }
 
 /* Everything that can be done without waiting. */
-static void kafka_work(struct kafka *k)
+static void kafka_work(struct kafka_transport *k)
 {
     int64_t now_us = clock_mono_us(k->clock);
     if (k->producer != NULL)
@@ -611,7 +613,7 @@ static void kafka_work(struct kafka *k)
 
 static size_t kafka_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct kafka *k = self;
+    struct kafka_transport *k = self;
     bool woken = false;
     for (;;) {
         kafka_work(k);
@@ -627,7 +629,7 @@ static size_t kafka_poll(void *self, struct delivery_result *ret, size_t max, in
 /* K3 */
 static void kafka_cancel(void *self)
 {
-    struct kafka *k = self;
+    struct kafka_transport *k = self;
     delivery_queue_cancel(&k->waiting);
     if (k->producer != NULL && k->slots_used > 0)
         kafka_purge(k, PURGE_RETURN);
@@ -635,7 +637,7 @@ static void kafka_cancel(void *self)
 
 const struct transport_ops transport_kafka = {
     .scheme = "kafka",
-    .size = sizeof(struct kafka),
+    .size = sizeof(struct kafka_transport),
     .promises = TRANSPORT_REMOTE,
     .concurrency = KAFKA_CONCURRENCY,
     .check = kafka_check,

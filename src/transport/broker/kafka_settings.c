@@ -80,7 +80,7 @@ int kafka_url(const struct endpoint_config *config, struct arena *arena, struct 
 /* ---- The library's settings ------------------------------------------------------------------------- */
 
 /* What never depends on the url. */
-static const struct setting {
+static const struct kafka_setting {
     const char *name, *value;
 } fixed[] = {
     { "client.id", "postrider" },
@@ -240,7 +240,7 @@ int kafka_consumer_url(const struct endpoint_config *config, struct arena *arena
     return rc;
 }
 
-static const struct setting fixed_of_consumers[] = {
+static const struct kafka_setting fixed_of_consumers[] = {
     { "client.id", "postrider" },
     { "enable.auto.commit", "false" }, /* an offset is committed when its message is */
     { "enable.auto.offset.store", "false" },

@@ -27,8 +27,8 @@
 #define MQTT_KEEPALIVE_S 60
 #define MQTT_PROPERTIES_MAX (8u << 20) /* bytes of one message's */
 
-struct mqtt {
-    struct session session;
+struct mqtt_transport {
+    struct broker_session session;
     struct arena scratch; /* one message */
     struct buf topic, properties, json;
     enum envelope envelope;
@@ -104,19 +104,19 @@ static int mqtt_check(const struct endpoint_config *config, struct pr_error *ret
 
 static void mqtt_drop(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     q->inbox.size = 0;
     q->keepalive_us = 0;
     q->pinged = false;
 }
 
-static void mqtt_failed(struct mqtt *q, const char *what)
+static void mqtt_failed(struct mqtt_transport *q, const char *what)
 {
     session_failed(&q->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
 /* With one of its reason codes. */
-static void mqtt_refused(struct mqtt *q, int code)
+static void mqtt_refused(struct mqtt_transport *q, int code)
 {
     char text[MQTT_TEXT_SIZE];
     const struct mqtt_reason *r = mqtt_reason_find(code);
@@ -126,7 +126,7 @@ static void mqtt_refused(struct mqtt *q, int code)
 
 static void mqtt_greet(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     const struct broker_url *url = &q->session.url;
     struct mqtt_login login = { .client = broker_url_param(url, "client", ""),
                                 .user = url->user,
@@ -148,7 +148,7 @@ static int code_of_connack(uint8_t code)
     return code == 1 ? MQTT_CODE_VERSION : code == 3 ? MQTT_CODE_UNAVAILABLE : MQTT_CODE_NOT_AUTHORIZED;
 }
 
-static void take_connack(struct mqtt *q, const struct mqtt_answer *answer)
+static void take_connack(struct mqtt_transport *q, const struct mqtt_answer *answer)
 {
     int code = code_of_connack(answer->code);
     if (code != 0) {
@@ -176,7 +176,7 @@ static uint64_t number_of(const struct pipeline *p, uint16_t id)
 }
 
 /* One that nobody waits for any more says nothing. */
-static void take_puback(struct mqtt *q, const struct mqtt_answer *answer)
+static void take_puback(struct mqtt_transport *q, const struct mqtt_answer *answer)
 {
     struct pipeline *p = &q->session.pipeline;
     const struct delivery *d = pipeline_answer(p, number_of(p, answer->id));
@@ -194,7 +194,7 @@ static void take_puback(struct mqtt *q, const struct mqtt_answer *answer)
 }
 
 /* The first packet is CONNACK, and no other is one. */
-static void take_answer(struct mqtt *q, const struct mqtt_answer *answer)
+static void take_answer(struct mqtt_transport *q, const struct mqtt_answer *answer)
 {
     bool greeting = q->session.state == SESSION_GREETING;
     if (answer->kind == MQTT_DISCONNECT)
@@ -208,7 +208,7 @@ static void take_answer(struct mqtt *q, const struct mqtt_answer *answer)
 }
 
 /* All that are whole. */
-static void take_answers(struct mqtt *q)
+static void take_answers(struct mqtt_transport *q)
 {
     struct pr_error error = { 0 };
     struct mqtt_answer answer;
@@ -228,7 +228,7 @@ static void take_answers(struct mqtt *q)
 
 static void mqtt_read(void *self, int64_t now_us)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     size_t got;
     while ((got = session_read(&q->session, inbox_room(&q->inbox), inbox_room_size(&q->inbox))) > 0) {
         q->inbox.size += got;
@@ -248,7 +248,7 @@ static bool is_attribute(const struct cloudevent *event, pr_slice name)
     return slice_eq_cstr(name, "datacontenttype");
 }
 
-static bool add_property(struct mqtt *q, pr_slice name, pr_slice value)
+static bool add_property(struct mqtt_transport *q, pr_slice name, pr_slice value)
 {
     if (!mqtt_is_string(name) || !mqtt_is_string(value))
         return false;
@@ -257,7 +257,8 @@ static bool add_property(struct mqtt *q, pr_slice name, pr_slice value)
 }
 
 /* False: there is one that MQTT cannot carry. */
-static bool add_properties(struct mqtt *q, const struct pr_message *m, const struct own_header *own, size_t own_count)
+static bool add_properties(struct mqtt_transport *q, const struct pr_message *m, const struct own_header *own,
+                           size_t own_count)
 {
     struct cloudevent event = { 0 };
     pr_slice type = q->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m);
@@ -278,7 +279,8 @@ static bool add_properties(struct mqtt *q, const struct pr_message *m, const str
 }
 
 /* PR_OK, PR_ENOMEM, or PR_EINVAL: MQTT cannot carry it. */
-static int make_packet(struct mqtt *q, const struct pr_message *m, struct mqtt_publish *ret, struct pr_error *reterr)
+static int make_packet(struct mqtt_transport *q, const struct pr_message *m, struct mqtt_publish *ret,
+                       struct pr_error *reterr)
 {
     struct own_header *own;
     size_t own_count;
@@ -309,14 +311,15 @@ static int make_packet(struct mqtt *q, const struct pr_message *m, struct mqtt_p
 }
 
 /* Nothing of it is sent. */
-static void mqtt_refuse(struct mqtt *q, const struct delivery *d, int reason, const char *code, const char *text)
+static void mqtt_refuse(struct mqtt_transport *q, const struct delivery *d, int reason, const char *code,
+                        const char *text)
 {
     delivery_queue_drop(&q->session.pipeline.waiting);
     result_unsent(pipeline_result(&q->session.pipeline), d->token, reason, code, pr_str(text));
 }
 
 /* Put its bytes into the buffer, or give it its result. */
-static void mqtt_begin(struct mqtt *q, const struct delivery *d)
+static void mqtt_begin(struct mqtt_transport *q, const struct delivery *d)
 {
     struct pipeline *p = &q->session.pipeline;
     struct mqtt_publish publish = { .id = id_of(p->first_number + p->out_count), .retain = q->retain };
@@ -349,7 +352,7 @@ static void mqtt_begin(struct mqtt *q, const struct delivery *d)
 
 static void mqtt_send(void *self, int64_t now_us)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     struct pipeline *p = &q->session.pipeline;
     const struct delivery *d;
     while (q->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
@@ -368,21 +371,21 @@ static void mqtt_send(void *self, int64_t now_us)
 
 static bool mqtt_has_bytes(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     return pipeline_unwritten(&q->session.pipeline) > 0;
 }
 
 /* A ping is answered at once; who says nothing for so long after one is gone. */
 static void mqtt_expire(void *self, int64_t now_us)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     if (q->keepalive_us > 0 && q->pinged && now_us - q->read_us >= q->keepalive_us + q->keepalive_us / 2)
         mqtt_failed(q, "it does not answer a ping");
 }
 
 static int64_t mqtt_next_us(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     if (q->keepalive_us == 0)
         return PR_NEVER;
     return q->pinged ? q->read_us + q->keepalive_us + q->keepalive_us / 2
@@ -403,7 +406,7 @@ static const struct session_ops mqtt_session = {
 
 static int mqtt_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     arena_init(&q->scratch, 4096);
     buf_init(&q->topic, MQTT_STRING_MAX);
     buf_init(&q->properties, MQTT_PROPERTIES_MAX);
@@ -417,7 +420,7 @@ static int mqtt_open(void *self, const struct endpoint_config *config, struct pr
 }
 
 /* Say goodbye when that costs nothing: a broker that hears nothing takes it for a loss. */
-static void mqtt_say_goodbye(struct mqtt *q)
+static void mqtt_say_goodbye(struct mqtt_transport *q)
 {
     if (q->session.state != SESSION_UP || q->session.pipeline.bytes.size > 0)
         return;
@@ -427,7 +430,7 @@ static void mqtt_say_goodbye(struct mqtt *q)
 
 static void mqtt_close(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     mqtt_say_goodbye(q);
     session_fini(&q->session);
     buf_fini(&q->topic);
@@ -438,25 +441,25 @@ static void mqtt_close(void *self)
 
 static size_t mqtt_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     return session_submit(&q->session, list, count);
 }
 
 static size_t mqtt_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     return session_poll(&q->session, ret, max, deadline_us);
 }
 
 static void mqtt_cancel(void *self)
 {
-    struct mqtt *q = self;
+    struct mqtt_transport *q = self;
     pipeline_cancel(&q->session.pipeline);
 }
 
 #define MQTT_OPS(name)                                                                                                 \
     {                                                                                                                  \
-        .scheme = (name), .size = sizeof(struct mqtt), .promises = TRANSPORT_REMOTE,                                   \
+        .scheme = (name), .size = sizeof(struct mqtt_transport), .promises = TRANSPORT_REMOTE,                         \
         .concurrency = PIPELINE_CONCURRENCY, .check = mqtt_check, .open = mqtt_open, .close = mqtt_close,              \
         .submit = mqtt_submit, .poll = mqtt_poll, .cancel = mqtt_cancel,                                               \
     }

@@ -183,12 +183,12 @@ bool mqtt_is_topic(pr_slice topic)
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
 /* After the first field that is not whole, `bad` stays. */
-struct cursor {
+struct mqtt_cursor {
     pr_slice rest;
     bool bad;
 };
 
-static pr_slice take(struct cursor *c, size_t size)
+static pr_slice take(struct mqtt_cursor *c, size_t size)
 {
     if (c->bad || size > c->rest.size) {
         c->bad = true;
@@ -199,7 +199,7 @@ static pr_slice take(struct cursor *c, size_t size)
     return taken;
 }
 
-static uint32_t take_number(struct cursor *c, unsigned bytes)
+static uint32_t take_number(struct mqtt_cursor *c, unsigned bytes)
 {
     pr_slice raw = take(c, bytes);
     uint32_t number = 0;
@@ -208,7 +208,7 @@ static uint32_t take_number(struct cursor *c, unsigned bytes)
     return number;
 }
 
-static uint32_t take_varint(struct cursor *c)
+static uint32_t take_varint(struct mqtt_cursor *c)
 {
     uint32_t number = 0;
     for (unsigned shift = 0; shift < 28; shift += 7) {
@@ -245,7 +245,7 @@ static const uint8_t shapes[] = {
     [42] = SHAPE_1 /* shared subscriptions */,
 };
 
-static void take_property(struct cursor *c, struct mqtt_answer *ret)
+static void take_property(struct mqtt_cursor *c, struct mqtt_answer *ret)
 {
     uint32_t number = 0, property = take_varint(c);
     enum shape shape = property < ARRAY_LENGTH(shapes) ? (enum shape)shapes[property] : SHAPE_UNKNOWN;
@@ -268,19 +268,19 @@ static void take_property(struct cursor *c, struct mqtt_answer *ret)
 }
 
 /* They may be missing at the end of a packet, all of them with their length. */
-static void take_properties(struct cursor *c, struct mqtt_answer *ret)
+static void take_properties(struct mqtt_cursor *c, struct mqtt_answer *ret)
 {
     if (c->rest.size == 0)
         return;
     uint32_t size = take_varint(c);
-    struct cursor inside = { take(c, size), c->bad };
+    struct mqtt_cursor inside = { take(c, size), c->bad };
     while (!inside.bad && inside.rest.size > 0)
         take_property(&inside, ret);
     c->bad |= inside.bad || c->rest.size > 0;
 }
 
 /* The code may be missing as well: then all is well. */
-static void take_body(struct cursor *c, struct mqtt_answer *ret)
+static void take_body(struct mqtt_cursor *c, struct mqtt_answer *ret)
 {
     if (ret->kind == MQTT_CONNACK)
         (void)take(c, 1); /* is there a session: we asked for none */
@@ -311,7 +311,7 @@ static bool has_head(pr_slice bytes)
 
 ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_error *reterr)
 {
-    struct cursor c = { bytes, false };
+    struct mqtt_cursor c = { bytes, false };
     if (bytes.size > 0 && !is_answer((uint8_t)bytes.data[0]))
         return error_set(reterr, PR_EINVAL, "it sends what nobody asked for: a packet that begins with %d",
                          (uint8_t)bytes.data[0]);
@@ -327,7 +327,7 @@ ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_erro
         .kind = (enum mqtt_kind)(head >> 4), .receive_max = UINT16_MAX, .takes_qos1 = true, .takes_retain = true
     };
     size_t whole = bytes.size - c.rest.size + size;
-    struct cursor body = { { c.rest.data, size }, false };
+    struct mqtt_cursor body = { { c.rest.data, size }, false };
     take_body(&body, ret);
     if (body.bad)
         return error_set(reterr, PR_EINVAL, "a packet that is no good, it begins with %u", (unsigned)head);
@@ -342,7 +342,7 @@ struct message_property {
 };
 
 /* One that a message can have. */
-static struct message_property take_message_property(struct cursor *c)
+static struct message_property take_message_property(struct mqtt_cursor *c)
 {
     struct message_property p = { .kind = take_varint(c) };
     switch (p.kind) {
@@ -364,7 +364,7 @@ static struct message_property take_message_property(struct cursor *c)
 
 bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_value)
 {
-    struct cursor c = { *properties, false };
+    struct mqtt_cursor c = { *properties, false };
     while (!c.bad && c.rest.size > 0) {
         struct message_property p = take_message_property(&c);
         *properties = c.rest;
@@ -377,13 +377,13 @@ bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_
     return false;
 }
 
-static void take_publish(struct cursor *c, unsigned qos, struct mqtt_arrival *ret)
+static void take_publish(struct mqtt_cursor *c, unsigned qos, struct mqtt_arrival *ret)
 {
     ret->topic = take(c, take_number(c, 2));
     ret->id = qos > 0 ? (uint16_t)take_number(c, 2) : 0;
     ret->properties = take(c, take_varint(c));
     ret->body = c->rest;
-    struct cursor inside = { ret->properties, c->bad };
+    struct mqtt_cursor inside = { ret->properties, c->bad };
     while (!inside.bad && inside.rest.size > 0) {
         struct message_property p = take_message_property(&inside);
         if (p.kind == PROPERTY_CONTENT_TYPE)
@@ -394,7 +394,7 @@ static void take_publish(struct cursor *c, unsigned qos, struct mqtt_arrival *re
     c->bad |= inside.bad || qos > 1 || (qos > 0 && ret->id == 0) || ret->topic.size == 0;
 }
 
-static void take_suback(struct cursor *c, struct mqtt_arrival *ret)
+static void take_suback(struct mqtt_cursor *c, struct mqtt_arrival *ret)
 {
     (void)take_number(c, 2);
     (void)take(c, take_varint(c));
@@ -403,7 +403,7 @@ static void take_suback(struct cursor *c, struct mqtt_arrival *ret)
 
 ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_error *reterr)
 {
-    struct cursor c = { bytes, false };
+    struct mqtt_cursor c = { bytes, false };
     uint32_t kind = bytes.size > 0 ? (uint8_t)bytes.data[0] >> 4 : 0;
     *ret = (struct mqtt_arrival){ .answer.kind = (enum mqtt_kind)kind };
     if (kind != MQTT_PUBLISH && kind != MQTT_SUBACK)
@@ -416,7 +416,7 @@ ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_er
     if (c.rest.size < size)
         return 0;
     size_t whole = bytes.size - c.rest.size + size;
-    struct cursor body = { { c.rest.data, size }, false };
+    struct mqtt_cursor body = { { c.rest.data, size }, false };
     if (kind == MQTT_PUBLISH)
         take_publish(&body, head >> 1 & 3, ret);
     else

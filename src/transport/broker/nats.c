@@ -45,8 +45,8 @@
 /* What is awaited. */
 enum jet_stage { JET_INFO, JET_TLS, JET_PONG, JET_UP };
 
-struct jet {
-    struct session session;
+struct nats_transport {
+    struct broker_session session;
     struct arena scratch; /* one message */
     struct buf subject, json, headers;
     enum envelope envelope;
@@ -140,20 +140,20 @@ static int reason_of_error(long long code, long long number)
 
 static void jet_drop(void *self)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     j->stage = JET_INFO;
     j->inbox.size = 0;
     j->info.nonce[0] = '\0';
     j->pinged = j->owes_pong = false;
 }
 
-static void jet_failed(struct jet *j, const char *what)
+static void jet_failed(struct nats_transport *j, const char *what)
 {
     session_failed(&j->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
 /* INFO is here, and TLS when it is wanted. */
-static void put_connect(struct jet *j)
+static void put_connect(struct nats_transport *j)
 {
     struct buf *bytes = &j->session.pipeline.bytes;
     struct pr_error error = { 0 };
@@ -174,7 +174,7 @@ static void put_connect(struct jet *j)
 /* The server speaks first; after TLS, we do. */
 static void jet_greet(void *self)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     j->read_us = clock_mono_us(j->session.clock);
     if (j->stage == JET_TLS)
         put_connect(j);
@@ -182,14 +182,14 @@ static void jet_greet(void *self)
 
 /* ---- One message -------------------------------------------------------------------------------------------- */
 
-static void fill_subject(struct jet *j, const struct pr_message *m)
+static void fill_subject(struct nats_transport *j, const struct pr_message *m)
 {
     buf_reset(&j->subject);
     template_fill(&j->subject, j->session.url.path, m);
 }
 
 /* HPUB subject [reply-to] head-size size; and the PING that tells when the server has it. */
-static void put_message(struct jet *j, pr_slice data)
+static void put_message(struct nats_transport *j, pr_slice data)
 {
     struct pipeline *p = &j->session.pipeline;
     buf_addf(&p->bytes, "HPUB %s ", j->subject.data);
@@ -202,14 +202,15 @@ static void put_message(struct jet *j, pr_slice data)
 }
 
 /* Nothing of it is sent. */
-static void jet_refuse(struct jet *j, const struct delivery *d, int reason, const char *code, const char *text)
+static void jet_refuse(struct nats_transport *j, const struct delivery *d, int reason, const char *code,
+                       const char *text)
 {
     delivery_queue_drop(&j->session.pipeline.waiting);
     result_unsent(pipeline_result(&j->session.pipeline), d->token, reason, code, pr_str(text));
 }
 
 /* Put its bytes into the buffer, or give it its result. */
-static void jet_begin(struct jet *j, const struct delivery *d)
+static void jet_begin(struct nats_transport *j, const struct delivery *d)
 {
     struct pipeline *p = &j->session.pipeline;
     struct pr_error error = { 0 };
@@ -252,13 +253,13 @@ static void jet_begin(struct jet *j, const struct delivery *d)
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
 
-static void fail(struct jet *j, const struct delivery *d, enum send_outcome outcome, int reason, const char *code,
-                 const char *text)
+static void fail(struct nats_transport *j, const struct delivery *d, enum send_outcome outcome, int reason,
+                 const char *code, const char *text)
 {
     result_failed(pipeline_result(&j->session.pipeline), d->token, outcome, reason, code, pr_str(text));
 }
 
-static void take_error(struct jet *j, const struct delivery *d, const json_t *error)
+static void take_error(struct nats_transport *j, const struct delivery *d, const json_t *error)
 {
     char code[RESULT_CODE_SIZE];
     long long number = json_integer_value(json_object_get(error, "err_code"));
@@ -268,13 +269,13 @@ static void take_error(struct jet *j, const struct delivery *d, const json_t *er
          text != NULL ? text : "refused");
 }
 
-struct stored {
+struct publish_answer {
     bool seq, stream, error;
 };
 
 static int see_member(void *arg, pr_slice key, pr_slice value)
 {
-    struct stored *s = arg;
+    struct publish_answer *s = arg;
     s->seq |= slice_eq_cstr(key, "\"seq\"") && value.data[0] >= '0' && value.data[0] <= '9';
     s->stream |= slice_eq_cstr(key, "\"stream\"") && value.data[0] == '"';
     s->error |= slice_eq_cstr(key, "\"error\"");
@@ -284,11 +285,11 @@ static int see_member(void *arg, pr_slice key, pr_slice value)
 /* What nearly all answers say, seen without a tree of JSON. */
 static bool says_stored(pr_slice answer)
 {
-    struct stored s = { 0 };
+    struct publish_answer s = { 0 };
     return json_object_walk(answer, see_member, &s) == PR_OK && s.seq && s.stream && !s.error;
 }
 
-static void take_stored(struct jet *j, const struct delivery *d, const struct nats_answer *answer)
+static void take_stored(struct nats_transport *j, const struct delivery *d, const struct nats_answer *answer)
 {
     if (answer->status == 503) { /* no responders */
         char text[PR_ERROR_MAX];
@@ -311,7 +312,7 @@ static void take_stored(struct jet *j, const struct delivery *d, const struct na
     json_decref(tree);
 }
 
-static void take_message(struct jet *j, const struct nats_answer *answer)
+static void take_message(struct nats_transport *j, const struct nats_answer *answer)
 {
     pr_slice inbox = slice_from(j->reply_to), subject = answer->subject;
     bool ours = j->stores && slice_starts_with(subject, inbox);
@@ -328,7 +329,7 @@ static void take_message(struct jet *j, const struct nats_answer *answer)
 }
 
 /* N1 */
-static void take_pong(struct jet *j)
+static void take_pong(struct nats_transport *j)
 {
     struct pipeline *p = &j->session.pipeline;
     if (j->stage == JET_PONG) {
@@ -347,7 +348,7 @@ static void take_pong(struct jet *j)
 }
 
 /* What the server does not permit gets no answer (but the PONG behind it); its complaint has the subject in quotes. */
-static void take_complaint(struct jet *j, const char *text)
+static void take_complaint(struct nats_transport *j, const char *text)
 {
     struct pipeline *p = &j->session.pipeline;
     const char *begin = strstr(text, "Publish to \""), *end = begin != NULL ? strchr(begin + 12, '"') : NULL;
@@ -366,7 +367,7 @@ static void take_complaint(struct jet *j, const char *text)
 }
 
 /* What the server does not permit costs the message; after all else it ends the connection. */
-static void take_server_error(struct jet *j, pr_slice error)
+static void take_server_error(struct nats_transport *j, pr_slice error)
 {
     char text[256];
     snprintf(text, sizeof(text), "%.*s", (int)min_size(error.size, sizeof(text) - 1), error.data);
@@ -380,7 +381,7 @@ static void take_server_error(struct jet *j, pr_slice error)
 }
 
 /* The first one begins the greeting; later ones tell of other servers, which are not for us. */
-static void take_info(struct jet *j, pr_slice text, bool is_last)
+static void take_info(struct nats_transport *j, pr_slice text, bool is_last)
 {
     if (j->stage != JET_INFO)
         return;
@@ -396,7 +397,7 @@ static void take_info(struct jet *j, pr_slice text, bool is_last)
         j->stage = JET_TLS;
 }
 
-static void take_answer(struct jet *j, const struct nats_answer *answer, bool is_last)
+static void take_answer(struct nats_transport *j, const struct nats_answer *answer, bool is_last)
 {
     if (j->stage == JET_INFO && answer->kind != NATS_INFO && answer->kind != NATS_ERROR) {
         jet_failed(j, "its first words are no INFO");
@@ -418,7 +419,7 @@ static void take_answer(struct jet *j, const struct nats_answer *answer, bool is
 }
 
 /* All that are whole. */
-static void take_answers(struct jet *j)
+static void take_answers(struct nats_transport *j)
 {
     struct pr_error error = { 0 };
     struct nats_answer answer;
@@ -438,7 +439,7 @@ static void take_answers(struct jet *j)
 
 static void jet_read(void *self, int64_t now_us)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     size_t got;
     while ((got = session_read(&j->session, inbox_room(&j->inbox), inbox_room_size(&j->inbox))) > 0) {
         j->inbox.size += got;
@@ -453,7 +454,7 @@ static void jet_read(void *self, int64_t now_us)
 
 static void jet_send(void *self, int64_t now_us)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     struct pipeline *p = &j->session.pipeline;
     const struct delivery *d;
     while (j->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
@@ -473,20 +474,20 @@ static void jet_send(void *self, int64_t now_us)
 
 static bool jet_has_bytes(void *self)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     return pipeline_unwritten(&j->session.pipeline) > 0;
 }
 
 static void jet_expire(void *self, int64_t now_us)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     if (j->pinged && now_us - j->read_us >= 2 * JET_PING_US)
         jet_failed(j, "it does not answer a PING");
 }
 
 static int64_t jet_next_us(void *self)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     if (j->stage != JET_UP || (!j->pinged && j->session.pipeline.out_count > 0))
         return PR_NEVER;
     return j->read_us + (j->pinged ? 2 * JET_PING_US : JET_PING_US);
@@ -505,7 +506,7 @@ static const struct session_ops jet_session = {
 };
 
 /* A name that nobody guesses: who knows it could answer in the server's place. */
-static int make_inbox(struct jet *j, struct pr_error *reterr)
+static int make_inbox(struct nats_transport *j, struct pr_error *reterr)
 {
     uint8_t random[16];
     size_t size = (size_t)snprintf(j->reply_to, sizeof(j->reply_to), "_INBOX.");
@@ -519,7 +520,7 @@ static int make_inbox(struct jet *j, struct pr_error *reterr)
 
 static int jet_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     arena_init(&j->scratch, 4096);
     buf_init(&j->json, ENVELOPE_JSON_MAX);
     buf_init(&j->headers, NATS_HEADERS_MAX);
@@ -542,7 +543,7 @@ static int jet_open(void *self, const struct endpoint_config *config, struct pr_
 
 static void jet_close(void *self)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     session_fini(&j->session);
     buf_fini(&j->json);
     buf_fini(&j->headers);
@@ -552,25 +553,25 @@ static void jet_close(void *self)
 
 static size_t jet_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     return session_submit(&j->session, list, count);
 }
 
 static size_t jet_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     return session_poll(&j->session, ret, max, deadline_us);
 }
 
 static void jet_cancel(void *self)
 {
-    struct jet *j = self;
+    struct nats_transport *j = self;
     pipeline_cancel(&j->session.pipeline);
 }
 
 const struct transport_ops transport_nats = {
     .scheme = "nats",
-    .size = sizeof(struct jet),
+    .size = sizeof(struct nats_transport),
     .promises = TRANSPORT_REMOTE,
     .concurrency = PIPELINE_CONCURRENCY,
     .check = jet_check,

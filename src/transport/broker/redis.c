@@ -18,8 +18,8 @@
 
 #define REDIS_PORT 6379
 
-struct redis {
-    struct session session;
+struct redis_transport {
+    struct broker_session session;
     struct arena scratch; /* one command */
     pr_slice stream, maxlen;
     enum envelope envelope;
@@ -113,7 +113,7 @@ static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
 
 static void redis_drop(void *self)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     r->inbox.size = 0;
     r->greetings = 0;
 }
@@ -132,7 +132,7 @@ static void add_size(struct buf *bytes, char kind, size_t size)
 }
 
 /* False: no memory, and nothing was added. */
-static bool add_command(struct redis *r, size_t count, const char **args, const size_t *sizes)
+static bool add_command(struct redis_transport *r, size_t count, const char **args, const size_t *sizes)
 {
     struct buf *bytes = &r->session.pipeline.bytes;
     size_t before = bytes->size;
@@ -151,7 +151,7 @@ static bool add_command(struct redis *r, size_t count, const char **args, const 
 /* AUTH and SELECT, both only when they are wanted; their answers come before all others. */
 static void redis_greet(void *self)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     const struct broker_url *u = &r->session.url;
     bool good = true;
     if (u->password.size > 0) {
@@ -173,20 +173,20 @@ static void redis_greet(void *self)
 
 /* ---- One message -------------------------------------------------------------------------------- */
 
-struct command {
+struct redis_command {
     const char **args;
     size_t *sizes;
     size_t count, capacity;
 };
 
-static void arg_add(struct command *c, pr_slice value)
+static void arg_add(struct redis_command *c, pr_slice value)
 {
     ASSERT(c->count < c->capacity);
     c->args[c->count] = value.data != NULL ? value.data : "";
     c->sizes[c->count++] = value.size;
 }
 
-static void field_add(struct command *c, pr_slice name, pr_slice value)
+static void field_add(struct redis_command *c, pr_slice name, pr_slice value)
 {
     arg_add(c, name);
     arg_add(c, value);
@@ -199,12 +199,13 @@ static bool is_own_field(pr_slice name)
 }
 
 /* Names of attributes with ce_ before them; NULL data: no memory. */
-static pr_slice attribute_name(struct redis *r, const char *name)
+static pr_slice attribute_name(struct redis_transport *r, const char *name)
 {
     return cloudevent_name(&r->scratch, "ce_", name);
 }
 
-static int add_fields(struct redis *r, const struct pr_message *m, struct command *c, struct pr_error *reterr)
+static int add_fields(struct redis_transport *r, const struct pr_message *m, struct redis_command *c,
+                      struct pr_error *reterr)
 {
     struct own_header *headers;
     size_t header_count;
@@ -265,10 +266,10 @@ static int add_fields(struct redis *r, const struct pr_message *m, struct comman
 }
 
 /* Put its bytes into the buffer, or give it its result. */
-static void redis_begin(struct redis *r, const struct delivery *d)
+static void redis_begin(struct redis_transport *r, const struct delivery *d)
 {
     struct pipeline *p = &r->session.pipeline;
-    struct command command = { 0 };
+    struct redis_command command = { 0 };
     struct pr_error error = { 0 };
     size_t before = p->bytes.size;
 
@@ -289,7 +290,7 @@ static void redis_begin(struct redis *r, const struct delivery *d)
 
 static void redis_send(void *self, int64_t now_us)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     struct pipeline *p = &r->session.pipeline;
     const struct delivery *d;
     while (r->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
@@ -301,11 +302,11 @@ static void redis_send(void *self, int64_t now_us)
 
 static bool redis_has_bytes(void *self)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     return pipeline_unwritten(&r->session.pipeline) > 0;
 }
 
-static void take_greeting(struct redis *r, const struct redis_answer *answer)
+static void take_greeting(struct redis_transport *r, const struct redis_answer *answer)
 {
     if (answer->is_error) {
         char text[300];
@@ -327,7 +328,7 @@ static bool is_locked_out(pr_slice error)
     return slice_starts_with(error, PR_STR("ERR Protocol error: unauthenticated "));
 }
 
-static void take_error(struct redis *r, const struct delivery *d, pr_slice error)
+static void take_error(struct redis_transport *r, const struct delivery *d, pr_slice error)
 {
     struct pipeline *p = &r->session.pipeline;
     char code[RESULT_CODE_SIZE], text[PR_ERROR_MAX];
@@ -345,7 +346,7 @@ static void take_error(struct redis *r, const struct delivery *d, pr_slice error
     session_failed(&r->session, reason, code, text);
 }
 
-static void take_answer(struct redis *r, const struct redis_answer *answer)
+static void take_answer(struct redis_transport *r, const struct redis_answer *answer)
 {
     if (r->session.state == SESSION_GREETING) {
         take_greeting(r, answer);
@@ -365,7 +366,7 @@ static void take_answer(struct redis *r, const struct redis_answer *answer)
 }
 
 /* All that are whole. */
-static void take_answers(struct redis *r)
+static void take_answers(struct redis_transport *r)
 {
     struct pr_error error = { 0 };
     struct redis_answer answer;
@@ -385,7 +386,7 @@ static void take_answers(struct redis *r)
 
 static void redis_read(void *self, int64_t now_us)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     size_t got;
     (void)now_us;
     while ((got = session_read(&r->session, inbox_room(&r->inbox), inbox_room_size(&r->inbox))) > 0) {
@@ -406,7 +407,7 @@ static const struct session_ops redis_session = {
 
 static int redis_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     arena_init(&r->scratch, 4096);
     buf_init(&r->json, ENVELOPE_JSON_MAX);
     int rc = session_init(&r->session, &redis_session, r, redis_url, config, reterr);
@@ -420,7 +421,7 @@ static int redis_open(void *self, const struct endpoint_config *config, struct p
 
 static void redis_close(void *self)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     session_fini(&r->session);
     buf_fini(&r->json);
     arena_fini(&r->scratch);
@@ -428,25 +429,25 @@ static void redis_close(void *self)
 
 static size_t redis_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     return session_submit(&r->session, list, count);
 }
 
 static size_t redis_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     return session_poll(&r->session, ret, max, deadline_us);
 }
 
 static void redis_cancel(void *self)
 {
-    struct redis *r = self;
+    struct redis_transport *r = self;
     pipeline_cancel(&r->session.pipeline);
 }
 
 #define REDIS_OPS(name)                                                                                                \
     {                                                                                                                  \
-        .scheme = (name), .size = sizeof(struct redis), .promises = TRANSPORT_REMOTE,                                  \
+        .scheme = (name), .size = sizeof(struct redis_transport), .promises = TRANSPORT_REMOTE,                        \
         .concurrency = PIPELINE_CONCURRENCY, .check = redis_check, .open = redis_open, .close = redis_close,           \
         .submit = redis_submit, .poll = redis_poll, .cancel = redis_cancel,                                            \
     }

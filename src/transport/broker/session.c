@@ -14,7 +14,7 @@ int session_check(session_url *parse, const struct endpoint_config *config, stru
     return rc;
 }
 
-int session_init(struct session *s, const struct session_ops *ops, void *self, session_url *parse,
+int session_init(struct broker_session *s, const struct session_ops *ops, void *self, session_url *parse,
                  const struct endpoint_config *config, struct pr_error *reterr)
 {
     s->ops = ops;
@@ -26,7 +26,7 @@ int session_init(struct session *s, const struct session_ops *ops, void *self, s
     return parse(config, &s->arena, &s->url, reterr);
 }
 
-int session_open(struct session *s, bool tls, struct pr_error *reterr)
+int session_open(struct broker_session *s, bool tls, struct pr_error *reterr)
 {
     int rc = wire_init(&s->wire, s->config, &s->url, tls, reterr);
     return rc == PR_OK ? pipeline_init(&s->pipeline, s->config, reterr) : rc;
@@ -34,19 +34,19 @@ int session_open(struct session *s, bool tls, struct pr_error *reterr)
 
 /* ---- It comes and goes --------------------------------------------------------------------------------- */
 
-static bool is_greeting(const struct session *s)
+static bool is_greeting(const struct broker_session *s)
 {
     return s->state == SESSION_CONNECTING || s->state == SESSION_GREETING;
 }
 
-static void drop(struct session *s)
+static void drop(struct broker_session *s)
 {
     wire_close(&s->wire);
     s->ops->drop(s->self);
     s->state = SESSION_DOWN;
 }
 
-void session_fini(struct session *s)
+void session_fini(struct broker_session *s)
 {
     s->ops->drop(s->self);
     wire_fini(&s->wire);
@@ -54,7 +54,7 @@ void session_fini(struct session *s)
     arena_fini(&s->arena);
 }
 
-void session_lost(struct session *s, int reason, const char *code, const char *what)
+void session_lost(struct broker_session *s, int reason, const char *code, const char *what)
 {
     bool login = reason == PR_REASON_UNAUTHORIZED && s->state != SESSION_UP;
     snprintf(s->why, sizeof(s->why), "%.400s%s", what, login ? ": " BROKER_LOGIN_ADVICE : "");
@@ -66,25 +66,25 @@ void session_lost(struct session *s, int reason, const char *code, const char *w
     drop(s);
 }
 
-void session_failed(struct session *s, int reason, const char *code, const char *what)
+void session_failed(struct broker_session *s, int reason, const char *code, const char *what)
 {
     char text[sizeof(s->why)];
     snprintf(text, sizeof(text), "%s:%u: %s", s->url.host.data, s->url.port, what);
     session_lost(s, reason, code, text);
 }
 
-void session_wire_lost(struct session *s)
+void session_wire_lost(struct broker_session *s)
 {
     session_lost(s, PR_REASON_TRANSPORT_UNAVAILABLE, s->wire.code, s->wire.why);
 }
 
-void session_begin_greeting(struct session *s, int64_t now_us)
+void session_begin_greeting(struct broker_session *s, int64_t now_us)
 {
     s->give_up_us = now_us + SESSION_GREETING_US;
     s->prolonged = false;
 }
 
-size_t session_read(struct session *s, void *ret, size_t size)
+size_t session_read(struct broker_session *s, void *ret, size_t size)
 {
     if (s->wire.state != WIRE_OPEN || s->read_bytes >= SESSION_READ_MAX)
         return 0;
@@ -99,7 +99,7 @@ size_t session_read(struct session *s, void *ret, size_t size)
     return got > 0 ? (size_t)got : 0;
 }
 
-void session_secure(struct session *s)
+void session_secure(struct broker_session *s)
 {
     if (!wire_secure(&s->wire))
         session_wire_lost(s);
@@ -107,7 +107,7 @@ void session_secure(struct session *s)
         s->state = SESSION_CONNECTING;
 }
 
-static void begin(struct session *s, int64_t now_us)
+static void begin(struct broker_session *s, int64_t now_us)
 {
     reconnect_tried(&s->reconnect, now_us);
     drop(s);
@@ -119,7 +119,7 @@ static void begin(struct session *s, int64_t now_us)
     session_begin_greeting(s, now_us);
 }
 
-static void progress(struct session *s)
+static void progress(struct broker_session *s)
 {
     if (!wire_progress(&s->wire)) {
         session_wire_lost(s);
@@ -132,7 +132,7 @@ static void progress(struct session *s)
 /* ---- Deadlines --------------------------------------------------------------------------------------------- */
 
 /* A connection on which nobody waits for what it owes is not worth keeping, unless it has said why. */
-static void expire(struct session *s, int64_t now_us)
+static void expire(struct broker_session *s, int64_t now_us)
 {
     bool owes = !pipeline_expire(&s->pipeline, now_us);
     bool held = s->ops->is_held != NULL && s->ops->is_held(s->self);
@@ -142,7 +142,7 @@ static void expire(struct session *s, int64_t now_us)
         s->ops->expire(s->self, now_us);
 }
 
-static int64_t next_us(struct session *s)
+static int64_t next_us(struct broker_session *s)
 {
     int64_t next = pipeline_next_us(&s->pipeline);
     if (is_greeting(s))
@@ -152,7 +152,7 @@ static int64_t next_us(struct session *s)
 
 /* ---- Work ---------------------------------------------------------------------------------------------------- */
 
-size_t session_submit(struct session *s, const struct delivery *const *list, size_t count)
+size_t session_submit(struct broker_session *s, const struct delivery *const *list, size_t count)
 {
     bool idle = s->pipeline.waiting.count + s->pipeline.out_count == 0;
     if (idle && is_greeting(s) && !s->prolonged) { /* nobody has looked meanwhile: its answer may be here */
@@ -164,7 +164,7 @@ size_t session_submit(struct session *s, const struct delivery *const *list, siz
 
 /* Everything that can be done without waiting.  Reading comes first: a connection that was closed while nobody
  * looked must not be given messages. */
-static void work(struct session *s)
+static void work(struct broker_session *s)
 {
     int64_t now_us = clock_mono_us(s->clock);
     s->read_bytes = 0;
@@ -184,7 +184,7 @@ static void work(struct session *s)
 }
 
 /* True: there is something to do, or it is time. */
-static bool wait(struct session *s, int64_t deadline_us)
+static bool wait(struct broker_session *s, int64_t deadline_us)
 {
     if (s->read_bytes >= SESSION_READ_MAX)
         return true; /* more is there, perhaps inside TLS where poll() cannot see it */
@@ -196,7 +196,7 @@ static bool wait(struct session *s, int64_t deadline_us)
     return ready || clock_mono_us(s->clock) >= until_us;
 }
 
-size_t session_poll(struct session *s, struct delivery_result *ret, size_t max, int64_t deadline_us)
+size_t session_poll(struct broker_session *s, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     bool woken = false;
     for (;;) {

@@ -29,7 +29,7 @@ struct session_ops {
     bool (*is_held)(void *self);                /* it owes answers for a reason that is known; may be NULL */
 };
 
-struct session {
+struct broker_session {
     const struct session_ops *ops;
     void *self;
     const struct endpoint_config *config;
@@ -55,27 +55,27 @@ typedef int session_url(const struct endpoint_config *config, struct arena *aren
 /* Checks a url without keeping it. */
 PR_MUST_CHECK int session_check(session_url *parse, const struct endpoint_config *config, struct pr_error *reterr);
 /* The url first: whether there is TLS is to be seen in it.  Both times safe to fini after a fault. */
-PR_MUST_CHECK int session_init(struct session *s, const struct session_ops *ops, void *self, session_url *parse,
+PR_MUST_CHECK int session_init(struct broker_session *s, const struct session_ops *ops, void *self, session_url *parse,
                                const struct endpoint_config *config, struct pr_error *reterr);
-PR_MUST_CHECK int session_open(struct session *s, bool tls, struct pr_error *reterr);
-void session_fini(struct session *s);
+PR_MUST_CHECK int session_open(struct broker_session *s, bool tls, struct pr_error *reterr);
+void session_fini(struct broker_session *s);
 
 /* Everything out gets its result (L2), and it is down: what waits fails with this reason until it is tried again. */
-void session_lost(struct session *s, int reason, const char *code, const char *what);
+void session_lost(struct broker_session *s, int reason, const char *code, const char *what);
 /* The same, with the host before it. */
-void session_failed(struct session *s, int reason, const char *code, const char *what);
-void session_wire_lost(struct session *s); /* the wire has said why */
+void session_failed(struct broker_session *s, int reason, const char *code, const char *what);
+void session_wire_lost(struct broker_session *s); /* the wire has said why */
 
 /* TLS begins now (wire_secure()); greet is called once more when it is there. */
-void session_secure(struct session *s);
+void session_secure(struct broker_session *s);
 
 /* Bytes of the other side; 0: none now, enough for now, or the wire is lost and the session with it; without
  * room (size 0) that is what happens, since an answer is larger than any. */
-PR_MUST_CHECK size_t session_read(struct session *s, void *ret, size_t size);
+PR_MUST_CHECK size_t session_read(struct broker_session *s, void *ret, size_t size);
 
 /* It has SESSION_GREETING_US for all that comes before messages. */
-void session_begin_greeting(struct session *s, int64_t now_us);
-size_t session_submit(struct session *s, const struct delivery *const *list, size_t count);
-size_t session_poll(struct session *s, struct delivery_result *ret, size_t max, int64_t deadline_us);
+void session_begin_greeting(struct broker_session *s, int64_t now_us);
+size_t session_submit(struct broker_session *s, const struct delivery *const *list, size_t count);
+size_t session_poll(struct broker_session *s, struct delivery_result *ret, size_t max, int64_t deadline_us);
 
 #endif

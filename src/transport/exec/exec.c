@@ -35,7 +35,7 @@
 #define EXEC_QUEUE 32                     /* messages that wait here beside those that programs have */
 #define EXEC_GATHER 16                    /* results that are told together while others wait ... */
 #define EXEC_GATHER_US PR_MILLISECONDS(1) /* ... or as many as there are by then */
-#define EXEC_NEWS 64                      /* that are taken at a time */
+#define EXEC_EVENTS_MAX 64                /* that are taken at a time */
 #define EXEC_WOKEN UINT32_MAX             /* news of the caller, not of a worker */
 
 enum { FD_END, FD_OUT, FD_ERR, FD_IN, EXEC_FDS }; /* to wait for, of each worker */
@@ -51,9 +51,9 @@ struct worker {
     enum worker_state state;
     struct child child;
     const struct delivery *delivery;
-    bool news[EXEC_FDS]; /* it has ended, there is something to read, it takes more */
-    bool awaits_room;    /* we wait until it takes more */
-    struct buf line;     /* what it is told ... */
+    bool ready[EXEC_FDS]; /* it has ended, there is something to read, it takes more */
+    bool awaits_room;     /* we wait until it takes more */
+    struct buf line;      /* what it is told ... */
     size_t written;
     struct buf answer; /* ... and says */
 };
@@ -347,13 +347,13 @@ static void take_answer(struct exec *x, struct worker *w)
 
 static void listen_to(struct exec *x, struct worker *w)
 {
-    if (w->news[FD_ERR])
+    if (w->ready[FD_ERR])
         child_read(&w->child, &w->child.err, NULL);
-    if (w->news[FD_OUT])
+    if (w->ready[FD_OUT])
         child_read(&w->child, &w->child.out, x->lines ? &w->answer : NULL);
     if (!x->lines)
         return;
-    if (w->news[FD_IN])
+    if (w->ready[FD_IN])
         write_line(w);
     if (w->state == WORKER_WORKING)
         take_answer(x, w);
@@ -366,7 +366,7 @@ static void see_end(struct exec *x, struct worker *w, int64_t now_us)
     siginfo_t how;
     if (w->state == WORKER_IDLE)
         return;
-    if (w->news[FD_END] && child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
+    if (w->ready[FD_END] && child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
         if (w->state == WORKER_WORKING && x->lines)
             take_answer(x, w); /* its last word */
         if (w->state == WORKER_WORKING && x->lines)
@@ -391,7 +391,7 @@ static void work(struct exec *x)
         if (w->state == WORKER_WORKING || w->state == WORKER_READY)
             listen_to(x, w);
         see_end(x, w, now_us);
-        memset(w->news, 0, sizeof(w->news));
+        memset(w->ready, 0, sizeof(w->ready));
     }
     start_waiting(x, now_us);
 }
@@ -409,9 +409,9 @@ static void watch_room(struct exec *x, struct worker *w)
 }
 
 /* True: the caller wants its thread back. */
-static bool wait_for_news(struct exec *x, int64_t deadline_us)
+static bool wait_for_events(struct exec *x, int64_t deadline_us)
 {
-    struct epoll_event events[EXEC_NEWS];
+    struct epoll_event events[EXEC_EVENTS_MAX];
     bool woken = false;
     for (size_t i = 0; i < x->worker_count; i++) {
         struct worker *w = &x->workers[i];
@@ -421,12 +421,12 @@ static bool wait_for_news(struct exec *x, int64_t deadline_us)
     }
     int64_t left_us = max64(time_sub(deadline_us, clock_mono_us(x->clock)), 0);
     int left_ms = (int)min64(left_us / 1000 + (left_us % 1000 != 0), INT_MAX);
-    int count = epoll_wait(x->epoll, events, EXEC_NEWS, left_ms);
+    int count = epoll_wait(x->epoll, events, EXEC_EVENTS_MAX, left_ms);
     for (int i = 0; i < count; i++) {
         uint32_t what = events[i].data.u32;
         woken = woken || what == EXEC_WOKEN;
         if (what != EXEC_WOKEN)
-            x->workers[what / EXEC_FDS].news[what % EXEC_FDS] = true;
+            x->workers[what / EXEC_FDS].ready[what % EXEC_FDS] = true;
     }
     return woken;
 }
@@ -449,7 +449,7 @@ static bool may_gather(const struct exec *x)
 static size_t exec_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct exec *x = self;
-    bool woken = wait_for_news(x, 0);
+    bool woken = wait_for_events(x, 0);
     for (;;) {
         work(x);
         int64_t now_us = clock_mono_us(x->clock);
@@ -457,7 +457,7 @@ static size_t exec_poll(void *self, struct delivery_result *ret, size_t max, int
             deadline_us = min64(deadline_us, now_us + EXEC_GATHER_US);
         if (woken || now_us >= deadline_us || (x->done_count > 0 && !may_gather(x)))
             return take_done(x, ret, max);
-        woken = wait_for_news(x, deadline_us);
+        woken = wait_for_events(x, deadline_us);
     }
 }
 

@@ -10,7 +10,7 @@
 
 /* The first line that has the status decides.  A gateway that lost its own partner (502, 504)
  * cannot know whether the message arrived there. */
-static const struct status {
+static const struct http_status {
     int first, last;
     enum send_outcome outcome;
     int reason;
@@ -44,7 +44,8 @@ static const struct status {
     X(CURLE_COULDNT_RESOLVE_HOST)                                                                                      \
     X(CURLE_COULDNT_CONNECT)                                                                                           \
     X(CURLE_OPERATION_TIMEDOUT)                                                                                        \
-    X(CURLE_SEND_ERROR) X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR)      \
+    X(CURLE_SEND_ERROR)                                                                                                \
+    X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR)                          \
         X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT)       \
             X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR)      \
                 X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
@@ -67,9 +68,9 @@ static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
     snprintf(ret_text, RESULT_CODE_SIZE, "CURLE_%d", (int)rc);
 }
 
-static const struct status *status_find(long status)
+static const struct http_status *status_find(long status)
 {
-    static const struct status other = { 0, 0, SEND_FAILED, PR_REASON_UNKNOWN, false, "not an HTTP status" };
+    static const struct http_status other = { 0, 0, SEND_FAILED, PR_REASON_UNKNOWN, false, "not an HTTP status" };
     for (size_t i = 0; i < ARRAY_LENGTH(statuses); i++)
         if (status >= statuses[i].first && status <= statuses[i].last)
             return &statuses[i];
@@ -88,7 +89,7 @@ static int64_t retry_after_us(CURL *easy)
 static void judge_status(const struct http_reply *reply, CURL *easy, long status, uint64_t token,
                          struct delivery_result *ret)
 {
-    const struct status *s = status_find(status);
+    const struct http_status *s = status_find(status);
     if (s->outcome == SEND_OK) {
         result_ok(ret, token);
         return;

@@ -37,7 +37,7 @@ enum group {
 
 #define WAVE_NEVER UINT_MAX
 
-struct plan {
+struct change_plan {
     struct pg_changes *changes;
     unsigned *waves; /* of each change */
     unsigned wave_count;
@@ -80,7 +80,7 @@ static enum group group_of(const struct pg_changes *p, const struct change *c)
 }
 
 /* The n-th change of an id is of wave n: a table of the latest one of each id. */
-static int plan_waves(struct plan *plan)
+static int plan_waves(struct change_plan *plan)
 {
     const struct pg_changes *p = plan->changes;
     size_t room = 16;
@@ -105,7 +105,7 @@ static int plan_waves(struct plan *plan)
     return PR_OK;
 }
 
-static int plan_make(struct plan *plan)
+static int plan_make(struct change_plan *plan)
 {
     struct pg_changes *p = plan->changes;
     size_t destinations = 0;
@@ -314,7 +314,7 @@ static void put_change(struct array *a, size_t ord, const struct change *c)
     array_i32(&a[23], c->parked_by);
 }
 
-static void put_split(const struct plan *plan, struct array *a, size_t ord, const struct change *c)
+static void put_split(const struct change_plan *plan, struct array *a, size_t ord, const struct change *c)
 {
     for (size_t i = 0; i < c->destination_count; i++) {
         put_key(a, ord, c);
@@ -336,7 +336,7 @@ static void put_ctid(const struct pg_changes *p, const struct change *c)
     array_id(&p->arrays[2], c->id);
 }
 
-static void put(struct plan *plan, enum group group, size_t ord)
+static void put(struct change_plan *plan, enum group group, size_t ord)
 {
     struct array *a = plan->changes->arrays;
     const struct change *c = &plan->changes->list[ord];
@@ -354,7 +354,7 @@ static void put(struct plan *plan, enum group group, size_t ord)
 
 /* ---- Waves -------------------------------------------------------------------------------------- */
 
-static void add_group(struct plan *plan, enum group group, unsigned wave)
+static void add_group(struct change_plan *plan, enum group group, unsigned wave)
 {
     struct pg_changes *p = plan->changes;
     struct args args = { .count = 0 };
@@ -386,7 +386,7 @@ static int answer_of(int told, int before)
     return ranks[told] > rank_before ? answers[told] : before;
 }
 
-static void take_group(struct plan *plan, enum group group)
+static void take_group(struct change_plan *plan, enum group group)
 {
     const PGresult *r = plan->results[group];
     struct pg_changes *p = plan->changes;
@@ -401,15 +401,15 @@ static void take_group(struct plan *plan, enum group group)
     }
 }
 
-/* Outcome 1: one of them was not where it was seen. */
-static int take_by_ctid(struct plan *plan, unsigned wave)
+/* Outcome CYCLE_ANEW: one of them was not where it was seen. */
+static int take_by_ctid(struct change_plan *plan, unsigned wave)
 {
     struct pg_changes *p = plan->changes;
     if (plan->results[GROUP_DELETE_BY_CTID] == NULL)
         return PR_OK;
     if (strtoull(PQcmdTuples(plan->results[GROUP_DELETE_BY_CTID]), NULL, 10) != plan->by_ctid) {
         pg_ctid_cache_forget(p->ctids);
-        return 1;
+        return CYCLE_ANEW;
     }
     for (size_t i = 0; i < p->count; i++)
         if (plan->waves[i] == wave && group_of(p, &p->list[i]) == GROUP_DELETE_BY_CTID)
@@ -419,7 +419,7 @@ static int take_by_ctid(struct plan *plan, unsigned wave)
 
 int pg_changes_apply(struct pg_changes *p, struct pr_error *reterr)
 {
-    struct plan plan = { .changes = p };
+    struct change_plan plan = { .changes = p };
     int rc = plan_make(&plan);
     if (rc != PR_OK)
         return error_set(reterr, rc, "no memory for %zu changes", p->count);

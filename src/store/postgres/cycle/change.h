@@ -29,7 +29,7 @@ struct pg_changes {
     bool any_busy;
 };
 
-/* Runs what is in the batch, too.  Outcome 1: a row is not where it was seen; begin anew. */
+/* Runs what is in the batch, too.  Outcome CYCLE_ANEW: a row is not where it was seen. */
 PR_MUST_CHECK int pg_changes_apply(struct pg_changes *changes, struct pr_error *reterr);
 
 /* Do all of them only delete rows where they were seen? */

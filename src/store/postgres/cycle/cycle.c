@@ -7,8 +7,8 @@
  *
  * Where there is a backlog, and all that changes is that rows go which were sent, there is one batch:
  *
- *     plain           BEGIN, our own row, the others, notices, receipt, tallies, deletion or failure,
- *                     reads of what the latest round has left, COMMIT
+ *     one batch       BEGIN, our own row, the others, notices, receipt, tallies, deletion or failure,
+ *                     reads of what the latest snapshot has left, COMMIT
  *     behind it       what comes behind the rows that this one tells, for the next one (fresh.c)
  *
  * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got
@@ -25,8 +25,8 @@
 
 #define REPLY_BLOCK_BYTES 65536
 #define TRIES_MAX 5     /* of a transaction that lost against another */
-#define PLAIN_MAX 8     /* in a row: then there is another round, and a lease is renewed */
-#define STOPPED "22P02" /* a plain cycle's deletion says: not all is as you think */
+#define ONE_BATCH_MAX 8 /* in a row: then there is another snapshot, and a lease is renewed */
+#define STOPPED "22P02" /* the deletion of a cycle in one batch says: not all is as you think */
 
 static bool cycle_changes(const struct cycle *c)
 {
@@ -53,13 +53,13 @@ static bool effects_come_back(const struct cycle_run *run)
 /* ---- One try -------------------------------------------------------------------------------- */
 
 /* Everything up to and with the verdicts. */
-static int run_first_batch(struct cycle_run *run, bool changes, bool round_first)
+static int run_first_batch(struct cycle_run *run, bool changes, bool snapshot_first)
 {
     struct pg_session *session = run->session;
     bool must_look = run->cycle->epoch == 0 || session->uncertain == run->cycle->number;
 
     link_add_begin(run->link);
-    if (round_first)
+    if (snapshot_first)
         pg_snapshot_add(run); /* before anything gives us a transaction id */
     pg_lease_add_reads(run, changes);
     pg_notices_add(run);
@@ -102,13 +102,13 @@ static int run_inside(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
     bool changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
-    bool wants_round = cycle->fresh_rows > 0;
+    bool wants_snapshot = cycle->fresh_rows > 0;
 
-    run->comes_back = wants_round && changes && !run->replayed && effects_come_back(run);
-    int rc = run_first_batch(run, changes, wants_round && !run->comes_back);
+    run->comes_back = wants_snapshot && changes && !run->replayed && effects_come_back(run);
+    int rc = run_first_batch(run, changes, wants_snapshot && !run->comes_back);
     if (rc == PR_OK && run->comes_back && run->replayed) {
-        session_remember(run->session, run); /* it landed: begin anew as one that only reads, with the round first */
-        return 1;
+        session_remember(run->session, run); /* it landed: begin anew as one that only reads, with the snapshot first */
+        return CYCLE_ANEW;
     }
     if (rc == PR_OK && changes && !run->replayed)
         rc = pg_effects_store(run);
@@ -116,7 +116,7 @@ static int run_inside(struct cycle_run *run)
         rc = pg_answers_note(run);
     if (rc == PR_OK && run->replayed && cycle->verdict_count > 0)
         rc = pg_answers_read(run);
-    if (rc == PR_OK && wants_round)
+    if (rc == PR_OK && wants_snapshot)
         rc = pg_snapshot_take(run);
     if (rc == PR_OK)
         rc = pg_notices_take(run);
@@ -143,7 +143,7 @@ static bool cycle_only_deletes(struct cycle_run *run)
            c->lanes_give == 0 && !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
 }
 
-static int run_plain(struct cycle_run *run)
+static int run_one_batch(struct cycle_run *run)
 {
     run->session->one_batch_left--;
     run->one_batch = run->has_snapshot = true;
@@ -151,7 +151,7 @@ static int run_plain(struct cycle_run *run)
     if (!run->uses_prefetch)
         pg_prefetch_drop(run->session);
     else if (!run->link->pooled)
-        link_go_behind(run->link); /* the server has always something to do */
+        link_queue_next(run->link); /* the server has always something to do */
     link_add_begin(run->link);
     pg_lease_add_reads(run, true);
     pg_notices_add(run);
@@ -182,15 +182,15 @@ int pg_cycle_take_one_batch(struct cycle_run *run)
     return rc;
 }
 
-/* How many plain ones may follow? */
-static void plain_count(struct cycle_run *run)
+/* How many cycles of one batch may follow? */
+static void one_batch_count(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
     bool more = session->reply.row_count > 0 && !session->reply.fresh_end;
     if (!more)
         session->one_batch_left = 0;
     else if (!run->one_batch)
-        session->one_batch_left = PLAIN_MAX;
+        session->one_batch_left = ONE_BATCH_MAX;
     session->had_more = more;
 }
 
@@ -202,7 +202,7 @@ static int run_it(struct cycle_run *run)
     bool delete_only_cycles = cycle_only_deletes(run);
     session->delete_only_cycles = delete_only_cycles ? session->delete_only_cycles + 1 : 0;
     if (delete_only_cycles && session->one_batch_left > 0)
-        return run_plain(run);
+        return run_one_batch(run);
     pg_prefetch_drop(session);
     return run_inside(run);
 }
@@ -211,7 +211,7 @@ static int run_it(struct cycle_run *run)
  * (B28).  Behind a pooler the server tells by its start that it is another one. */
 static void run_begin_anew(struct cycle_run *run, struct cycle *cycle)
 {
-    run->anew = run->session->told_by != 0 && run->session->told_by != run->link->generation;
+    run->anew = run->session->reply_link != 0 && run->session->reply_link != run->link->generation;
     if (run->anew)
         cycle->receipt_count = cycle->receipt_carried;
 }
@@ -219,13 +219,13 @@ static void run_begin_anew(struct cycle_run *run, struct cycle *cycle)
 static void tell_history(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    bool other = session->told_by != 0 && session->told_start != run->server_start;
+    bool other = session->reply_link != 0 && session->reply_server_start != run->server_start;
     session->reply.history_changed = run->anew || other;
     if (session->reply.history_changed)
         log_emit(session->store->log, LOG_INFO, "history_changed", LOG_SLICE("box", session->box),
                  LOG_BOOL("other_server", other));
-    session->told_by = run->link->generation;
-    session->told_start = run->server_start;
+    session->reply_link = run->link->generation;
+    session->reply_server_start = run->server_start;
 }
 
 static int cycle_once(struct pg_session *session, const struct cycle *asked, struct pr_error *reterr)
@@ -258,8 +258,8 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
         tell_history(&run);
         pg_wait_after_cycle(session);
         session->wary = run.any_busy;
-        session->births_barred = false;
-        plain_count(&run);
+        session->births_blocked = false;
+        one_batch_count(&run);
         if (pg_prefetch_start(&run) != PR_OK)
             session->one_batch_left = 0; /* the connection is lost: the next one will say so */
     } else {
@@ -268,7 +268,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
     return rc;
 }
 
-/* A plain one is tried again with all its looks, and with keys. */
+/* A cycle of one batch is tried again with all its looks, and with keys. */
 static bool is_stopped(const struct link *link)
 {
     return strcmp(link->state, STOPPED) == 0;
@@ -289,7 +289,7 @@ static bool is_key_conflict(const struct link *link)
 int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
     struct pg_session *session = self;
-    int rc = 1;
+    int rc = CYCLE_ANEW;
     pg_fresh_settle(session, cycle);
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         rc = cycle_once(session, cycle, reterr);
@@ -297,7 +297,7 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
             *ret_reply = &session->reply;
             return PR_OK;
         }
-        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) ||
+        bool again = rc == CYCLE_ANEW || link_should_retry(session->link) || is_key_conflict(session->link) ||
                      is_stopped(session->link) || (is_locked_out(session->link) && !session->wary);
         if (is_locked_out(session->link))
             session->wary = true;
@@ -315,7 +315,7 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
         if (!again)
             return rc;
     }
-    return rc > 0 ? error_set(reterr, PR_EBUSY, "lanes change hands too fast: try again") : rc;
+    return rc == CYCLE_ANEW ? error_set(reterr, PR_EBUSY, "lanes change hands too fast: try again") : rc;
 }
 
 /* ---- Sessions --------------------------------------------------------------------------------- */

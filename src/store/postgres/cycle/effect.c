@@ -341,7 +341,7 @@ static size_t run_length(const struct cycle *c, size_t from)
     return end - from;
 }
 
-/* Outcome 1: what was to be born is there meanwhile: begin anew. */
+/* Outcome CYCLE_ANEW: what was to be born is there meanwhile. */
 static int take_sent(struct cycle_run *run, const struct effect_run *s)
 {
     int *answers = run->session->reply.effect_answers;
@@ -355,7 +355,7 @@ static int take_sent(struct cycle_run *run, const struct effect_run *s)
         answers[field_int(s->result, i, 0)] = PR_OK;
     for (size_t i = s->from; told && s->kind != EFFECT_DELETE && i < s->from + s->count; i++)
         if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i) && answers[i] == PR_UNKNOWN)
-            return 1;
+            return CYCLE_ANEW;
     return PR_OK;
 }
 

@@ -74,7 +74,7 @@ static void take_numbers(struct cycle_run *run, const PGresult *r)
         run->effect_numbers[at] = field_is_null(r, i, 1) ? 0 : field_i64(r, i, 1);
         run->guards.answers[at] =
             field_is_null(r, i, 1) ? ANSWER_BUSY : effect_guard_answer(e, run->effect_numbers[at]);
-        if (born && run->session->births_barred && run->guards.answers[at] == PR_OK)
+        if (born && run->session->births_blocked && run->guards.answers[at] == PR_OK)
             run->guards.answers[at] = ANSWER_BUSY; /* somebody is making it: later */
     }
 }

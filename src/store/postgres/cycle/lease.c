@@ -139,7 +139,7 @@ int pg_lease_take_reads(struct cycle_run *run)
         return PR_OK;
     run->session->lanes = run->before; /* verdicts were judged by other lanes than we have */
     run->session->epoch = run->epoch;
-    return 1;
+    return CYCLE_ANEW;
 }
 
 /* ---- Burying -------------------------------------------------------------------------------- */

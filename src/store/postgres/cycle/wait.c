@@ -22,8 +22,8 @@
 #define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
 #define RING_PER_S_MAX 1000                 /* messages: with more, a NOTIFY costs senders more than looks cost us */
 #define RATE_SPAN_US PR_MILLISECONDS(100)   /* that a rate is taken over */
-#define BELL_POLL_US PR_SECONDS(1)          /* while the server's log wakes us: for what it does not tell */
-#define BELL_AGAIN_US PR_MILLISECONDS(2)
+#define LOG_POLL_US PR_SECONDS(1)           /* while the server's log wakes us: for what it does not tell */
+#define NOTIFIED_AGAIN_US PR_MILLISECONDS(2)
 
 /* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
 static const char LOOK[] = "SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"
@@ -52,15 +52,15 @@ void pg_wait_close(struct pg_session *session)
     session->event_fd = -1;
 }
 
-/* ---- The bell --------------------------------------------------------------------------------- */
+/* ---- The channel ------------------------------------------------------------------------------ */
 
 #define GUARD "(hashtextextended('postrider ' || $1, 0))"
-#define BELL_SIZE (2 * BOX_NAME_MAX + 2)
+#define CHANNEL_SIZE (2 * BOX_NAME_MAX + 2)
 
-/* Whose bell it is, as 017_text_box.sql has it. */
-static pr_slice bell_name(const struct pg_session *session, char ret[BELL_SIZE])
+/* The channel on which senders NOTIFY, as 017_text_box.sql has it. */
+static pr_slice channel_name(const struct pg_session *session, char ret[CHANNEL_SIZE])
 {
-    int size = snprintf(ret, BELL_SIZE, "%s.%s", session->link->conninfo->schema, session->box_name);
+    int size = snprintf(ret, CHANNEL_SIZE, "%s.%s", session->link->conninfo->schema, session->box_name);
     return (pr_slice){ ret, (size_t)size };
 }
 
@@ -76,11 +76,11 @@ static bool is_guarding(const struct pg_session *session)
 
 static bool guard_do(struct pg_session *session, const char *sql)
 {
-    char name[BELL_SIZE];
+    char name[CHANNEL_SIZE];
     struct args args = { .count = 0 };
     PGresult *r = NULL;
     size_t mark = session->link->result_count;
-    arg_text(&args, bell_name(session, name));
+    arg_text(&args, channel_name(session, name));
     bool done = link_do(session->link, sql, NO_BOX, &args, &r, NULL) == PR_OK && field_bool(r, 0, 0);
     link_forget_after(session->link, mark);
     return done;
@@ -91,7 +91,7 @@ static bool guard_do(struct pg_session *session, const char *sql)
 static void guard_take(struct pg_session *session)
 {
     struct link *link = session->link;
-    if (!link_is_up(link) || link->pooled || !link->rings || session->told_fresh || is_guarding(session))
+    if (!link_is_up(link) || link->pooled || !link->rings || session->fresh_reported || is_guarding(session))
         return; /* told already: more of them would be told for nothing */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;
@@ -124,27 +124,27 @@ static void rate_remember(struct pg_session *session)
 void pg_wait_after_cycle(struct pg_session *session)
 {
     rate_remember(session);
-    if (session->told_fresh || session->many_come)
+    if (session->fresh_reported || session->many_come)
         guard_leave(session);
 }
 
 /* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
-static bool bell_rang(struct pg_session *session)
+static bool channel_rang(struct pg_session *session)
 {
-    char name[BELL_SIZE];
+    char name[CHANNEL_SIZE];
     bool rang = false;
     PGnotify *notify;
     if (!is_listening(session))
         return false;
-    bell_name(session, name);
+    channel_name(session, name);
     if (!PQconsumeInput(session->link->pg))
         return true; /* the next look says what it is */
     while ((notify = PQnotifies(session->link->pg)) != NULL) {
         rang = rang || strcmp(notify->extra, name) == 0;
         PQfreemem(notify);
     }
-    rang = rang && !session->told_fresh;
-    session->told_fresh |= rang;
+    rang = rang && !session->fresh_reported;
+    session->fresh_reported |= rang;
     return rang;
 }
 
@@ -155,7 +155,7 @@ void pg_wait_remember(struct cycle_run *run)
     struct pg_session *session = run->session;
     const struct cycle_reply *reply = &session->reply;
     if (run->cycle->fresh_rows > 0) /* other cycles (a lease is renewed) have not looked for rows */
-        session->told_fresh = !reply->fresh_end;
+        session->fresh_reported = !reply->fresh_end;
     session->seen_notice = reply->notice_last;
     session->seen_instances = run->epoch ^ (int64_t)run->lanes;
     for (size_t i = 0; i < run->peer_count; i++)
@@ -183,33 +183,33 @@ static bool look(struct pg_session *session)
     arg_i64(&args, session->repaired);
     if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
         return true;
-    bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3) ||
-                                         field_i64(r, 0, 4) != session->seen_file);
-    session->told_fresh |= rows;
-    bool news = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
+    bool rows = !session->fresh_reported && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3) ||
+                                             field_i64(r, 0, 4) != session->seen_file);
+    session->fresh_reported |= rows;
+    bool changed = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
     link_forget_after(link, mark);
-    return news;
+    return changed;
 }
 
 /* Until one of the descriptors is readable or so long. */
 static bool doze(struct pg_session *session, int wake_fd, int64_t us)
 {
     struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
-    int bell_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
+    int channel_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
     struct pollfd fds[] = { { .fd = session->event_fd, .events = POLLIN },
                             { .fd = wake_fd, .events = POLLIN },
-                            { .fd = bell_fd, .events = POLLIN } };
+                            { .fd = channel_fd, .events = POLLIN } };
     eventfd_t ignored;
-    if (us > 0 && bell_rang(session)) /* it came with the answer to the look */
+    if (us > 0 && channel_rang(session)) /* it came with the answer to the look */
         return true;
     if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
         return false;
     if (fds[0].revents & POLLIN) {
         (void)eventfd_read(session->event_fd, &ignored);
         /* The log tells of a commit a moment before its rows can be seen: look again soon. */
-        session->wait_us = min64(session->store->poll_min_us, BELL_AGAIN_US);
+        session->wait_us = min64(session->store->poll_min_us, NOTIFIED_AGAIN_US);
     }
-    return fds[0].revents != 0 || fds[1].revents != 0 || bell_rang(session);
+    return fds[0].revents != 0 || fds[1].revents != 0 || channel_rang(session);
 }
 
 /* How often to look when nothing happens: the more boxes, the less often each, so that a process that
@@ -221,7 +221,8 @@ static int64_t idle_us(struct postgres_store *store)
     list_foreach(node, &store->sessions)
         count++;
     pthread_mutex_unlock(&store->sessions_lock);
-    int64_t each_us = atomic_load(&store->bells) > 0 ? max64(store->poll_max_us, BELL_POLL_US) : store->poll_max_us;
+    int64_t each_us =
+        atomic_load(&store->log_readers) > 0 ? max64(store->poll_max_us, LOG_POLL_US) : store->poll_max_us;
     return time_mul(each_us, 2 * count + 1);
 }
 
@@ -233,7 +234,7 @@ static int64_t look_in_us(const struct pg_session *session)
 }
 
 /* Is it time to look, and is there something? */
-static bool has_news(struct pg_session *session)
+static bool has_changed(struct pg_session *session)
 {
     if (look_in_us(session) > 0)
         return false;
@@ -246,27 +247,28 @@ static bool has_news(struct pg_session *session)
     return false;
 }
 
-static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeout_us)
+static int wait_for_change(struct pg_session *session, int wake_fd, int64_t timeout_us)
 {
     int64_t start_us = real_us();
     if (doze(session, wake_fd, 0))
-        return 1;
+        return WAIT_LOOK_AGAIN;
     for (;;) {
-        if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) && atomic_load(&session->store->bells) == 0)
+        if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) &&
+            atomic_load(&session->store->log_readers) == 0)
             guard_take(session); /* and then look */
-        if (!link_is_up(session->link) || has_news(session))
+        if (!link_is_up(session->link) || has_changed(session))
             break;
         int64_t left_us = timeout_us - (real_us() - start_us);
         if (left_us <= 0)
-            return 0;
+            return WAIT_TIMEOUT;
         if (doze(session, wake_fd, min64(left_us, look_in_us(session))))
-            return 1;
+            return WAIT_LOOK_AGAIN;
     }
     if (link_is_up(session->link))
-        return 1;
+        return WAIT_LOOK_AGAIN;
     /* Without a server there is nothing to look at; the cycle tries to connect. */
     (void)doze(session, wake_fd, min64(timeout_us, session->store->poll_max_us));
-    return 1;
+    return WAIT_LOOK_AGAIN;
 }
 
 /* Who has slept for as long as it wanted goes on sleeping soon: it keeps the lock.  So does who was woken while few messages
@@ -275,7 +277,7 @@ int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
     bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US; /* it is not over with this sleep */
-    int rc = wait_for_news(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
+    int rc = wait_for_change(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
     if (rc == 0 && purges)
         rc = 1;
     if (rc != 0 && session->many_come)

@@ -21,7 +21,7 @@
 #define UNKNOWN_BOX "PRBOX" /* ours: a box that was made since we connected, or none */
 #define STALE_PLAN "0A000"  /* somebody altered a table: what was prepared has other types now */
 
-struct statement {
+struct link_statement {
     const char *sql; /* the template: which one it is; NULL: it was made of parts */
     char box[BOX_NAME_MAX + 1];
     char name[NAME_SIZE];
@@ -33,7 +33,7 @@ static void steps_clear(struct link *link)
 {
     link->step_count = link->steps_sent = link->steps_taken = 0;
     link->batch_at = link->batch_end = 0;
-    link->goes_behind = false;
+    link->queues_next = false;
 }
 
 struct link *link_new(const struct conninfo *conninfo, enum link_use use, struct log *log)
@@ -73,7 +73,7 @@ void link_down(struct link *link)
             link->texts[i]->prepared = false;
 }
 
-static void statement_free(struct statement *s)
+static void statement_free(struct link_statement *s)
 {
     if (s != NULL)
         free(s->text);
@@ -157,7 +157,7 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice tab
 
 /* Equal names must mean equal texts, whoever prepared them.  But when a batch fails, what it was to deallocate is
  * still there: so a text that comes back later has another number.  Owns the text. */
-static void statement_set_text(struct statement *s, char *text, unsigned number)
+static void statement_set_text(struct link_statement *s, char *text, unsigned number)
 {
     free(s->text);
     s->text = text;
@@ -166,9 +166,9 @@ static void statement_set_text(struct statement *s, char *text, unsigned number)
 }
 
 /* Owns the text, which may be NULL: no memory. */
-static struct statement *statement_new(const char *sql, pr_slice box, char *text, unsigned number)
+static struct link_statement *statement_new(const char *sql, pr_slice box, char *text, unsigned number)
 {
-    struct statement *s = text != NULL ? calloc(1, sizeof(*s)) : NULL;
+    struct link_statement *s = text != NULL ? calloc(1, sizeof(*s)) : NULL;
     if (s == NULL) {
         free(text);
         return NULL;
@@ -195,12 +195,12 @@ static bool list_grow(void **list, size_t count, size_t *room, size_t size)
     return true;
 }
 
-static struct statement *statement_get(struct link *link, const char *sql, pr_slice box)
+static struct link_statement *statement_get(struct link *link, const char *sql, pr_slice box)
 {
     for (size_t i = 0; i < link->statement_count; i++)
         if (link->statements[i]->sql == sql && slice_eq_cstr(box, link->statements[i]->box))
             return link->statements[i];
-    struct statement *s = NULL;
+    struct link_statement *s = NULL;
     if (list_grow((void **)&link->statements, link->statement_count, &link->statement_room, sizeof(s)))
         s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->conninfo->schema), box, link_table(link, box)),
                           0);
@@ -209,13 +209,13 @@ static struct statement *statement_get(struct link *link, const char *sql, pr_sl
     return s;
 }
 
-static void step_add(struct link *link, struct statement *prepares, PGresult **ret, bool commits)
+static void step_add(struct link *link, struct link_statement *prepares, PGresult **ret, bool commits)
 {
     ASSERT(link->step_count < LINK_STEPS_MAX);
     link->steps[link->step_count++] = (struct step){ .prepares = prepares, .ret = ret, .commits = commits };
 }
 
-static void statement_send(struct link *link, struct statement *s, const struct args *a, PGresult **ret)
+static void statement_send(struct link *link, struct link_statement *s, const struct args *a, PGresult **ret)
 {
     int sent;
     if (!link->pooled && !s->prepared) {
@@ -238,7 +238,7 @@ static void statement_send(struct link *link, struct statement *s, const struct 
 
 static bool link_can_add(struct link *link)
 {
-    if (!link->goes_behind)
+    if (!link->queues_next)
         link_settle(link);
     if (link->add_failed == PR_OK && (link->pg == NULL || (link->step_count == 0 && !PQenterPipelineMode(link->pg))))
         link->add_failed = PR_ESTORE;
@@ -263,7 +263,7 @@ void link_add(struct link *link, const char *sql, pr_slice box, const struct arg
         return;
     if (link_lacks_box(link, sql, box))
         return;
-    struct statement *s = statement_get(link, sql, box);
+    struct link_statement *s = statement_get(link, sql, box);
     if (s == NULL)
         link->add_failed = PR_ENOMEM;
     else if (args != NULL && args->failed != PR_OK)
@@ -272,7 +272,7 @@ void link_add(struct link *link, const char *sql, pr_slice box, const struct arg
         statement_send(link, s, args != NULL ? args : &none, ret);
 }
 
-static void link_add_plain(struct link *link, const char *sql, bool commits)
+static void link_add_unprepared(struct link *link, const char *sql, bool commits)
 {
     if (!link_can_add(link))
         return;
@@ -283,9 +283,9 @@ static void link_add_plain(struct link *link, const char *sql, bool commits)
 }
 
 /* Where it is prepared already, or where it can be. */
-static struct statement *text_get(struct link *link, const char *text)
+static struct link_statement *text_get(struct link *link, const char *text)
 {
-    struct statement **place = &link->texts[link->text_next];
+    struct link_statement **place = &link->texts[link->text_next];
     for (size_t i = 0; i < LINK_TEXTS; i++)
         if (link->texts[i] != NULL && strcmp(link->texts[i]->text, text) == 0)
             return link->texts[i];
@@ -297,7 +297,7 @@ static struct statement *text_get(struct link *link, const char *text)
     if ((*place)->prepared) {
         char sql[NAME_SIZE + 16];
         snprintf(sql, sizeof(sql), "DEALLOCATE %s", (*place)->name);
-        link_add_plain(link, sql, false);
+        link_add_unprepared(link, sql, false);
     }
     char *copy = strdup(text);
     if (copy == NULL)
@@ -311,7 +311,7 @@ void link_add_text(struct link *link, const char *text, const struct args *args,
 {
     if (!link_can_add(link))
         return;
-    struct statement *s = args->failed == PR_OK ? text_get(link, text) : NULL;
+    struct link_statement *s = args->failed == PR_OK ? text_get(link, text) : NULL;
     if (args->failed != PR_OK)
         link->add_failed = args->failed;
     else if (s == NULL)
@@ -322,7 +322,7 @@ void link_add_text(struct link *link, const char *text, const struct args *args,
 
 void link_add_begin(struct link *link)
 {
-    link_add_plain(link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", false);
+    link_add_unprepared(link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", false);
     link->in_tx = true;
     if (!link->pooled)
         return;
@@ -330,7 +330,7 @@ void link_add_begin(struct link *link)
     buf_init(&sql, SQL_MAX);
     link_settings(link, true, &sql);
     if (buf_failed(&sql) == PR_OK)
-        link_add_plain(link, sql.data, false);
+        link_add_unprepared(link, sql.data, false);
     else
         link->add_failed = PR_ENOMEM;
     buf_fini(&sql);
@@ -338,7 +338,7 @@ void link_add_begin(struct link *link)
 
 void link_add_commit(struct link *link)
 {
-    link_add_plain(link, "COMMIT", true);
+    link_add_unprepared(link, "COMMIT", true);
 }
 
 /* ---- Answers -------------------------------------------------------------------------------- */
@@ -552,7 +552,7 @@ void link_settle(struct link *link)
 int link_take(struct link *link, struct pr_error *reterr)
 {
     bool waits = link->waits;
-    link->goes_behind = link->waits = false;
+    link->queues_next = link->waits = false;
     if (!waits)
         return PR_OK;
     link_settle(link);
@@ -563,9 +563,9 @@ int link_take(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-void link_go_behind(struct link *link)
+void link_queue_next(struct link *link)
 {
-    link->goes_behind = true;
+    link->queues_next = true;
 }
 
 int link_run(struct link *link, struct pr_error *reterr)

@@ -19,7 +19,7 @@
  *     rc = link_leave(link, reterr);
  *     link_settle(link);                             three is set, and the caller's; or it stays as it was
  *
- * Whatever uses the link next settles it first; except a batch that is told to go behind it (link_go_behind).
+ * Whatever uses the link next settles it first; except a batch that is told to go behind it (link_queue_next).
  *
  * Threads: one at a time. */
 #ifndef STORE_POSTGRES_LINK_LINK_H
@@ -53,7 +53,7 @@ enum link_use {
 
 #define LINK_TEXTS 32
 
-struct statement;
+struct link_statement;
 
 /* A box by its name, and the table that it has: it never changes. */
 struct link_box {
@@ -80,13 +80,13 @@ struct link {
     size_t box_count;
     char missing_box[BOX_NAME_MAX + 1]; /* that add_failed is about */
 
-    struct statement **statements; /* one for each template and box */
+    struct link_statement **statements; /* one for each template and box */
     size_t statement_count, statement_room;
-    struct statement *texts[LINK_TEXTS]; /* those that were made of parts; the oldest goes first */
+    struct link_statement *texts[LINK_TEXTS]; /* those that were made of parts; the oldest goes first */
     size_t text_next;
     unsigned text_count; /* that there ever were */
     struct step {
-        struct statement *prepares; /* NULL: it runs */
+        struct link_statement *prepares; /* NULL: it runs */
         PGresult **ret;
         bool commits;
         bool left;  /* nobody waits for it */
@@ -94,7 +94,7 @@ struct link {
     } steps[LINK_STEPS_MAX];
     size_t step_count, steps_sent, steps_taken;
     size_t batch_at, batch_end; /* what link_take() takes; the same: nothing */
-    bool goes_behind, waits;    /* waits: a batch was sent, and link_take() will be called */
+    bool queues_next, waits;    /* waits: a batch was sent, and link_take() will be called */
     int add_failed;             /* a fault of link_add(), told by link_run() */
     PGresult **results;         /* kept until link_forget() */
     size_t result_count, result_room;
@@ -124,7 +124,7 @@ PR_MUST_CHECK int link_take(struct link *link, struct pr_error *reterr);
 PR_MUST_CHECK int link_leave(struct link *link, struct pr_error *reterr);
 void link_settle(struct link *link);        /* takes what was left; but not what is behind a batch that was sent */
 bool link_is_left(const struct link *link); /* something is on its way that nobody waits for */
-void link_go_behind(struct link *link);     /* until the next link_take() nothing that is added settles */
+void link_queue_next(struct link *link);    /* until the next link_take() nothing that is added settles */
 /* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */
 PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error *reterr);
 /* {schema}, {box} (its table), {box_seq} as quoted names and {box_name} as a text; ?1 as $1, and what store/sql.h says;

@@ -1,7 +1,7 @@
 /* New rows, through the scan (engine/scan.h): what to ask, and what the answers mean.
  *
- * While plain cycles follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
- * rows it tells: those behind them, as of the same round.  So it is asked in advance, and the server reads it
+ * While cycles of one batch follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
+ * rows it tells: those behind them, as of the same snapshot.  So it is asked in advance, and the server reads it
  * while the engine works on what it was told.  It is one struct fresh that the session keeps.  Whoever uses it makes sure
  * that the question is the same, that our own row is as it was, and that there is no notice: then no row can have changed
  * since it was read.  (doc/adr/0049) */
@@ -14,9 +14,9 @@
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
-#define STRIKES_MIN 2    /* cycles in a row that could be plain: so the next one will be, too */
-#define ROW_BYTES 200    /* beside the payload; as FRESH_LARGE has it */
-#define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
+#define DELETE_ONLY_MIN 2 /* cycles in a row that only delete: so the next one will be, too */
+#define ROW_BYTES 200     /* beside the payload; as FRESH_LARGE has it */
+#define LARGE_BYTES 4096  /* rows of this size on average are looked at more closely */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
 
@@ -40,7 +40,7 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 {
     bool arrived = session->pending_number != 0 && cycle->number != session->pending_number;
     for (unsigned i = 0; i < LANE_COUNT; i++) {
-        struct pending *pending = &session->pending[i];
+        struct scan_pending *pending = &session->pending[i];
         if (pending->set && arrived && scan_is_started(session->scan, i))
             scan_done(session->scan, i, pending->whole, pending->last_seq);
         pending->set = false;
@@ -110,10 +110,10 @@ struct fresh {
     PGresult *result;
     int rows; /* of the result that count */
     size_t rows_max, bytes_max;
-    bool large;            /* rows may be more than there is room for */
-    bool ahead;            /* it was asked in advance: */
-    int failed;            /* to tell its rows */
-    uint64_t round, owned; /* as of these */
+    bool large;                      /* rows may be more than there is room for */
+    bool prefetched;                 /* it was asked in advance: */
+    int failed;                      /* to tell its rows */
+    uint64_t snapshot_number, owned; /* as of these */
     size_t payload_max;
     size_t *fated; /* places in the reply: not as new as they look */
     size_t fated_count;
@@ -387,7 +387,7 @@ static int fresh_reply_end(struct fresh *f)
         if (l->count == 0)
             continue;
         size_t last = min_size(l->whole, l->count - 1);
-        session->pending[lane] = (struct pending){ .set = true, .whole = l->whole, .last_seq = l->last_seq[last] };
+        session->pending[lane] = (struct scan_pending){ .set = true, .whole = l->whole, .last_seq = l->last_seq[last] };
     }
     session->pending_number = f->run->cycle->number;
     return PR_OK;
@@ -413,12 +413,12 @@ static int fresh_ask_again(struct fresh *f)
 
 void pg_prefetch_drop(struct pg_session *session)
 {
-    if (session->prefetch == NULL || !session->prefetch->ahead)
+    if (session->prefetch == NULL || !session->prefetch->prefetched)
         return;
     link_settle(session->link);
     PQclear(session->prefetch->result);
     session->prefetch->result = NULL;
-    session->prefetch->ahead = false;
+    session->prefetch->prefetched = false;
 }
 
 void pg_prefetch_free(struct pg_session *session)
@@ -430,7 +430,7 @@ void pg_prefetch_free(struct pg_session *session)
 
 /* Where the scan will be in this lane when the rows of f have arrived: as scan_done() has it.  False: not above all
  * that is late. */
-static bool ahead_lane(const struct fresh *f, unsigned lane, struct fresh_lane *ret)
+static bool prefetch_lane(const struct fresh *f, unsigned lane, struct fresh_lane *ret)
 {
     const struct fresh_lane *l = &f->lanes[lane];
     size_t last = l->count - 1;
@@ -445,39 +445,39 @@ static bool ahead_lane(const struct fresh *f, unsigned lane, struct fresh_lane *
 }
 
 /* What comes behind the rows of f. */
-static bool ahead_plan(const struct fresh *f)
+static bool prefetch_plan(const struct fresh *f)
 {
     struct pg_session *session = f->run->session;
     if (session->prefetch == NULL)
         session->prefetch = calloc(1, sizeof(*session->prefetch));
-    struct fresh *ahead = session->prefetch;
-    if (ahead == NULL)
+    struct fresh *next = session->prefetch;
+    if (next == NULL)
         return false;
-    ASSERT(ahead->result == NULL);
-    *ahead = (struct fresh){ .run = f->run,
-                             .round = session->round,
-                             .owned = f->run->lanes,
-                             .large = f->large,
-                             .payload_max = f->run->cycle->payload_max };
+    ASSERT(next->result == NULL);
+    *next = (struct fresh){ .run = f->run,
+                            .snapshot_number = session->snapshot_number,
+                            .owned = f->run->lanes,
+                            .large = f->large,
+                            .payload_max = f->run->cycle->payload_max };
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        if ((ahead->owned & lane_bit(lane)) && !ahead_lane(f, lane, &ahead->lanes[lane]))
+        if ((next->owned & lane_bit(lane)) && !prefetch_lane(f, lane, &next->lanes[lane]))
             return false;
-    ahead->ahead = true;
+    next->prefetched = true;
     return true;
 }
 
 /* Are there rows behind those of f, and will the next cycle want them? */
-static bool ahead_pays(const struct fresh *f)
+static bool prefetch_pays(const struct fresh *f)
 {
     const struct pg_session *session = f->run->session;
-    return session->delete_only_cycles >= STRIKES_MIN && session->one_batch_left > 0 && f->more && f->rows > 0;
+    return session->delete_only_cycles >= DELETE_ONLY_MIN && session->one_batch_left > 0 && f->more && f->rows > 0;
 }
 
 int pg_prefetch_start(struct cycle_run *run)
 {
     struct link *link = run->link;
-    bool asked = run->session->prefetch != NULL && run->session->prefetch->ahead; /* it may have come already */
-    if (asked || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
+    bool asked = run->session->prefetch != NULL && run->session->prefetch->prefetched; /* it may have come already */
+    if (asked || !link_is_up(link) || !prefetch_pays(run->fresh) || !prefetch_plan(run->fresh))
         return PR_OK;
     if (link->pooled)
         link_add_begin(link); /* with our settings */
@@ -491,28 +491,28 @@ int pg_prefetch_start(struct cycle_run *run)
 bool pg_prefetch_fits(const struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
-    const struct fresh *ahead = session->prefetch;
+    const struct fresh *next = session->prefetch;
     const struct cycle *c = run->cycle;
     struct scan_range ranges[SCAN_RANGES_MAX];
-    if (ahead == NULL || !ahead->ahead || ahead->round != session->round || ahead->owned != run->lanes ||
-        ahead->payload_max != c->payload_max || c->notice_after == 0 || c->fresh_rows / 2 > ahead->rows_max ||
-        c->fresh_bytes / 2 > ahead->bytes_max)
+    if (next == NULL || !next->prefetched || next->snapshot_number != session->snapshot_number ||
+        next->owned != run->lanes || next->payload_max != c->payload_max || c->notice_after == 0 ||
+        c->fresh_rows / 2 > next->rows_max || c->fresh_bytes / 2 > next->bytes_max)
         return false;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((run->lanes & lane_bit(lane)) &&
-            (scan_ranges(session->scan, lane, ranges) != 1 || ranges[0].from != ahead->lanes[lane].ranges[0].from))
+            (scan_ranges(session->scan, lane, ranges) != 1 || ranges[0].from != next->lanes[lane].ranges[0].from))
             return false;
     return true;
 }
 
 /* It has come, or will come any moment; the session's own one is free for the next. */
-static int ahead_take(struct fresh *f)
+static int prefetch_take(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
     link_settle(f->run->link);
     f->result = session->prefetch->result;
     session->prefetch->result = NULL;
-    session->prefetch->ahead = false;
+    session->prefetch->prefetched = false;
     if (f->result == NULL || link_keep(f->run->link, f->result, NULL) != PR_OK)
         return PR_ESTORE;
     int rc = fresh_count(f);
@@ -538,7 +538,7 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
     if (!run->has_snapshot || run->lanes == 0)
         return f;
     fresh_look(f);
-    if (f->ahead) {
+    if (f->prefetched) {
         f->rows_max = min_size(f->rows_max, run->cycle->fresh_rows);
         f->bytes_max = min_size(f->bytes_max, run->cycle->fresh_bytes);
         return f;
@@ -553,9 +553,9 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
 
 void pg_fresh_prepare(struct fresh *f)
 {
-    if (!f->ahead)
+    if (!f->prefetched)
         return;
-    f->failed = ahead_take(f);
+    f->failed = prefetch_take(f);
     if (f->failed == PR_OK && !f->run->link->pooled)
         f->failed = pg_prefetch_start(f->run);
     if (f->failed == PR_OK)
@@ -563,13 +563,13 @@ void pg_fresh_prepare(struct fresh *f)
 }
 
 /* Did it come, and did people do nothing since it was read?  What they did is seen by who asks now. */
-static int ahead_confirm(struct fresh *f)
+static int prefetch_confirm(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
     if (f->failed == PR_OK && reply->notice_last == f->run->cycle->notice_after && reply->notice_count == 0)
         return PR_OK;
     reply->row_count = 0;
-    f->ahead = false;
+    f->prefetched = false;
     pg_prefetch_drop(f->run->session);
     return fresh_ask_again(f);
 }
@@ -578,14 +578,14 @@ int pg_fresh_take(struct fresh *f)
 {
     int rc = PR_OK;
     f->run->session->reply.fresh_end = true;
-    if (f->result == NULL && !f->ahead)
+    if (f->result == NULL && !f->prefetched)
         return PR_OK;
-    rc = f->ahead ? ahead_confirm(f) : fresh_count(f);
-    if (rc == PR_OK && !f->ahead && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */
+    rc = f->prefetched ? prefetch_confirm(f) : fresh_count(f);
+    if (rc == PR_OK && !f->prefetched && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */
         fresh_widen(f);
         rc = fresh_ask_again(f);
     }
-    if (rc == PR_OK && !f->ahead) {
+    if (rc == PR_OK && !f->prefetched) {
         (void)fresh_judge(f);
         fresh_adapt(f);
         rc = fresh_reply_rows(f);

@@ -1,4 +1,4 @@
-/* The round: how far the sequence came, and who had ended by then.
+/* The snapshot: how far the sequence came, and who had ended by then.
  *
  * S1 wants a snapshot whose xmax is above the xid of everybody who had one when it was taken.
  * PostgreSQL's is not: its xmax is one above the last transaction that has ended, so those that
@@ -18,7 +18,7 @@
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
 
-#define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see round_shorten() */
+#define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see snapshot_shorten() */
 
 static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0), "
                            "pg_relation_filenode(tableoid)::bigint FROM {box_seq}"; /* NULL: none was drawn */
@@ -32,8 +32,8 @@ void pg_snapshot_add(struct cycle_run *run)
     link_add(run->link, ROUND, NO_BOX, NULL, &run->snapshot);
 }
 
-/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome 1: these are too
- * many. */
+/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome
+ * CYCLE_ANEW: these are too many. */
 static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *ret)
 {
     pr_slice text = field_slice(run->snapshot, 0, 0);
@@ -51,7 +51,7 @@ static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *r
     if (own != 0) /* the mark's 32 bits, above our own */
         next = own + (uint32_t)((uint32_t)field_i64(run->mark, 0, 0) - (uint32_t)own);
     if (next < xmax || next - xmax > XIDS_BETWEEN_MAX)
-        return 1;
+        return CYCLE_ANEW;
     uint64_t *xip = arena_alloc_array(&run->session->arena, room + (size_t)(next - xmax), sizeof(xip[0]));
     if (xip == NULL)
         return PR_ENOMEM;
@@ -82,12 +82,12 @@ static int running_remember(struct pg_session *session, const struct snapshot *n
 
 /* Somebody has used up many xids in one transaction, and nobody has ended since.  So end one: then
  * xmax is above them all.  The cycle begins anew. */
-static int round_shorten(struct cycle_run *run)
+static int snapshot_shorten(struct cycle_run *run)
 {
     link_rollback(run->link);
     int rc = link_is_up(run->link) ? link_script(run->link, "SELECT pg_catalog.pg_current_xact_id()", run->reterr)
                                    : error_set(run->reterr, PR_ESTORE, "the connection to the server was lost");
-    return rc == PR_OK ? 1 : rc;
+    return rc == PR_OK ? CYCLE_ANEW : rc;
 }
 
 /* S5: places that were drawn are drawn again (TRUNCATE ... RESTART IDENTITY), or somebody set the sequence back. */
@@ -109,8 +109,8 @@ int pg_snapshot_take(struct cycle_run *run)
 
     ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
     int rc = snapshot_read(run, own, &now);
-    if (rc > 0)
-        return round_shorten(run);
+    if (rc == CYCLE_ANEW)
+        return snapshot_shorten(run);
     if (session->server_start != start || session->scanned_by != run->link->generation)
         scan_forget(session->scan); /* S5; and a crash under the same postmaster ends all connections */
     else if (session->seq_file != file || (rc == PR_OK && scan_goes_back(session->scan, last, &now)))
@@ -121,12 +121,12 @@ int pg_snapshot_take(struct cycle_run *run)
     if (rc == PR_OK)
         rc = running_remember(session, &now);
     if (rc == PR_OK)
-        rc = scan_round(session->scan, last, &now);
+        rc = scan_snapshot(session->scan, last, &now);
     if (rc == PR_ENOMEM)
         return error_set(run->reterr, rc, "no memory for a snapshot");
     session->seen_last = last;
     session->seen_file = file;
-    session->round++;
+    session->snapshot_number++;
     run->has_snapshot = rc == PR_OK;
     return rc;
 }

@@ -1,6 +1,6 @@
-/* desks.h - an engine with two endpoints, orders and alerts, whose handlers fail as often as they are told. */
-#ifndef TEST_LIB_DESKS_H
-#define TEST_LIB_DESKS_H
+/* handlers.h - an engine with two endpoints, orders and alerts, whose handlers fail as often as they are told. */
+#ifndef TEST_LIB_HANDLERS_H
+#define TEST_LIB_HANDLERS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 
 #define WAIT_US PR_SECONDS(20)
 
-struct desk {
+struct test_handler {
     atomic_int calls, fail;
     enum pr_reason reason;
     int reached;      /* before it fails */
@@ -18,7 +18,8 @@ struct desk {
 };
 
 /* more: options of the endpoint orders, each with a comma before it. */
-struct pr_engine *make(const struct place *p, const char *more, struct desk *orders, struct desk *alerts);
+struct pr_engine *make(const struct place *p, const char *more, struct test_handler *orders,
+                       struct test_handler *alerts);
 void begin(struct pr_engine *engine);
 void add(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule);
 enum pr_sent send_message(struct pr_engine *engine, const char *to, const char *stream, int want);

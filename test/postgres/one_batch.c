@@ -6,7 +6,7 @@
 #include "proxy.h"
 #include "store/suite_postgres.h"
 
-#define CAREFUL_EVERY 9 /* cycles: PLAIN_MAX in a row, and then one that looks at everything */
+#define CAREFUL_EVERY 9 /* cycles: ONE_BATCH_MAX in a row, and then one that looks at everything */
 
 void drain_take(struct drain *d)
 {

@@ -12,14 +12,14 @@
 #define DEADLINE_US PR_SECONDS(30)
 
 /* The next rows were read, and nobody was told of them. */
-struct ahead {
+struct prefetch {
     struct drain d;
     PGconn *pg;
     pr_id told[BACKLOG];
     int told_count;
 };
 
-static void ahead_note(struct ahead *a)
+static void prefetch_note(struct prefetch *a)
 {
     for (size_t i = 0; i < a->d.w->reply->row_count; i++) {
         CHECK(a->told_count < BACKLOG);
@@ -27,14 +27,14 @@ static void ahead_note(struct ahead *a)
     }
 }
 
-static void ahead_on(struct ahead *a)
+static void prefetch_on(struct prefetch *a)
 {
     drain_on(&a->d);
-    ahead_note(a);
+    prefetch_note(a);
 }
 
 /* Its connection has nothing to do, and that was the latest. */
-static void ahead_await(struct ahead *a)
+static void prefetch_await(struct prefetch *a)
 {
     int64_t end_us = clock_mono_us(clock_system()) + DEADLINE_US;
     while (suite_pg_number(a->pg,
@@ -43,22 +43,22 @@ static void ahead_await(struct ahead *a)
         CHECK(clock_mono_us(clock_system()) < end_us);
 }
 
-static struct ahead ahead_begin(struct suite *s)
+static struct prefetch prefetch_begin(struct suite *s)
 {
-    struct ahead a = { .d = drain_begin(s, BACKLOG), .pg = suite_pg_connect() };
+    struct prefetch a = { .d = drain_begin(s, BACKLOG), .pg = suite_pg_connect() };
     a.told_count = AT_ONCE; /* the first ones are gone */
-    ahead_note(&a);
-    ahead_on(&a);
-    ahead_on(&a);
-    ahead_await(&a);
+    prefetch_note(&a);
+    prefetch_on(&a);
+    prefetch_on(&a);
+    prefetch_await(&a);
     return a;
 }
 
 /* All that is left, each once. */
-static void ahead_end(struct ahead *a)
+static void prefetch_end(struct prefetch *a)
 {
     while (a->d.count > 0)
-        ahead_on(a);
+        prefetch_on(a);
     for (int i = 0; i < a->told_count; i++)
         for (int k = i + 1; k < a->told_count; k++)
             CHECK(memcmp(&a->told[i], &a->told[k], sizeof(pr_id)) != 0 || i < AT_ONCE);
@@ -69,8 +69,8 @@ static void ahead_end(struct ahead *a)
 
 STORE_TEST(what_comes_next_is_read_before_it_is_asked_for) /* B11 */
 {
-    struct ahead a = ahead_begin(s);
-    ahead_end(&a);
+    struct prefetch a = prefetch_begin(s);
+    prefetch_end(&a);
 }
 
 /* Without names, each in a transaction with its settings: as behind a pooler. */
@@ -86,7 +86,7 @@ STORE_TEST(what_comes_next_is_read_before_it_is_asked_for_behind_a_pooler) /* B1
 }
 
 /* Those in the box that nobody was told of; room for BACKLOG. */
-static size_t ahead_untold(const struct ahead *a, pr_id *ret)
+static size_t prefetch_untold(const struct prefetch *a, pr_id *ret)
 {
     char sql[128];
     size_t count = 0;
@@ -106,8 +106,8 @@ static size_t ahead_untold(const struct ahead *a, pr_id *ret)
 static void operator_comes_before(struct suite *s, enum admin_kind kind)
 {
     pr_id ids[BACKLOG];
-    struct ahead a = ahead_begin(s);
-    size_t count = ahead_untold(&a, ids);
+    struct prefetch a = prefetch_begin(s);
+    size_t count = prefetch_untold(&a, ids);
     ADMIN(s, kind, FILTER(.ids = ids, .id_count = count));
     drain_on(&a.d);
     CHECK_EQ(a.d.w->reply->notice_count, count);
@@ -132,7 +132,7 @@ STORE_TEST(what_was_read_in_advance_and_then_made_dead_is_not_handed_out) /* B20
 
 STORE_TEST(what_was_read_in_advance_is_not_handed_out_when_the_lanes_are_of_others) /* B26 */
 {
-    struct ahead a = ahead_begin(s);
+    struct prefetch a = prefetch_begin(s);
     struct cycle cycle = drain_cycle(&a.d);
     long long waiting = suite_pg_number(a.pg, "SELECT count(*) FROM %s.outbox");
     suite_pg_do(a.pg, "UPDATE %s.instance SET lanes = 0");
@@ -151,65 +151,65 @@ STORE_TEST(what_was_read_in_advance_is_not_handed_out_when_the_lanes_are_of_othe
 
 STORE_TEST(who_asks_for_less_than_was_read_in_advance_misses_nothing) /* B11 */
 {
-    struct ahead a = ahead_begin(s);
+    struct prefetch a = prefetch_begin(s);
     struct cycle cycle = drain_cycle(&a.d);
     cycle.fresh_rows = 1;
     worker_cycle(a.d.w, &cycle);
     CHECK_EQ(a.d.w->reply->row_count, 1);
     CHECK(!a.d.w->reply->fresh_end);
     drain_take(&a.d);
-    ahead_note(&a);
-    ahead_end(&a);
+    prefetch_note(&a);
+    prefetch_end(&a);
 }
 
 /* The same number again: the scan goes over the same ground, and what lies behind it was read for nothing. */
 STORE_TEST(what_was_read_in_advance_is_forgotten_when_an_answer_was_lost) /* B7, B27 */
 {
     struct proxy *proxy = over_a_wire(s);
-    struct ahead a = ahead_begin(s);
+    struct prefetch a = prefetch_begin(s);
     struct cycle cycle = drain_cycle(&a.d);
     proxy_set(proxy, PROXY_CUT_COMMIT);
     CHECK_EQ(worker_try(a.d.w, &cycle), PR_EUNCERTAIN);
     worker_cycle(a.d.w, &cycle); /* it did not land; and all that is not on its way is read anew */
     CHECK(!a.d.w->reply->replayed);
     drain_take(&a.d);
-    ahead_note(&a);
-    ahead_end(&a);
+    prefetch_note(&a);
+    prefetch_end(&a);
     end_of_wire(s, proxy);
 }
 
 STORE_TEST(who_leaves_does_not_mind_what_was_read_in_advance) /* B26 */
 {
-    struct ahead a = ahead_begin(s);
+    struct prefetch a = prefetch_begin(s);
     struct cycle cycle = drain_cycle(&a.d);
     cycle.leave = true;
     cycle.fresh_rows = 0;
     worker_cycle(a.d.w, &cycle);
     a.d = (struct drain){ .w = suite_join(s, "outbox") };
-    ahead_on(&a);
-    ahead_end(&a);
+    prefetch_on(&a);
+    prefetch_end(&a);
 }
 
 STORE_TEST(a_connection_that_ends_with_what_was_read_in_advance_is_made_anew)
 {
-    struct ahead a = ahead_begin(s);
+    struct prefetch a = prefetch_begin(s);
     struct cycle cycle = drain_cycle(&a.d);
     int64_t end_us = clock_mono_us(clock_system()) + DEADLINE_US;
     suite_pg_do(a.pg, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'postrider'");
     while (worker_try(a.d.w, &cycle) != PR_OK)
         CHECK(clock_mono_us(clock_system()) < end_us);
     drain_take(&a.d);
-    ahead_note(&a);
-    ahead_end(&a);
+    prefetch_note(&a);
+    prefetch_end(&a);
 }
 
 STORE_TEST(rows_that_were_handed_out_before_are_read_in_advance_too)
 {
-    struct ahead a = { .d = drain_begin(s, BACKLOG), .pg = suite_pg_connect() };
+    struct prefetch a = { .d = drain_begin(s, BACKLOG), .pg = suite_pg_connect() };
     a.told_count = AT_ONCE;
-    ahead_note(&a);
+    prefetch_note(&a);
     suite_pg_do(a.pg, "UPDATE %s.outbox SET attempts = 1"); /* so that each cycle asks for more than their columns */
-    ahead_on(&a);
-    ahead_on(&a);
-    ahead_end(&a);
+    prefetch_on(&a);
+    prefetch_on(&a);
+    prefetch_end(&a);
 }

@@ -1,23 +1,24 @@
-#include "desks.h"
+#include "handlers.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static int handle(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    struct desk *d = user;
+    struct test_handler *d = user;
     d->calls++;
     d->thread = pthread_self();
     snprintf(d->headers, sizeof d->headers, "%.*s", (int)m->headers.size, m->headers.size > 0 ? m->headers.data : "");
     if (d->fail > 0) {
         d->fail--;
         pr_reached(context, d->reached);
-        return pr_fail(context, d->reason, "the desk said no");
+        return pr_fail(context, d->reason, "the handler said no");
     }
     return PR_OK;
 }
 
-struct pr_engine *make(const struct place *p, const char *more, struct desk *orders, struct desk *alerts)
+struct pr_engine *make(const struct place *p, const char *more, struct test_handler *orders,
+                       struct test_handler *alerts)
 {
     char config[2048];
     struct pr_error error;
