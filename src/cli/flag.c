@@ -108,7 +108,7 @@ bool flags_parse(const char *const *argv, int count, uint64_t allowed, struct fl
         }
         if (flag_infos[flag].value != NULL && value == NULL) {
             if (i + 1 == count) {
-                cli_say("--%s wants a value: %s", flag_infos[flag].word, flag_infos[flag].value);
+                cli_say("--%s needs a value: %s", flag_infos[flag].word, flag_infos[flag].value);
                 return false;
             }
             value = argv[++i];

@@ -259,7 +259,7 @@ PR_API void pr_rule_retry(struct pr_rule *rule, const int64_t *delays_us, size_t
     int64_t *delays;
 
     if (delays_us == NULL || count == 0 || count > RETRY_DELAYS_MAX) {
-        mistake(rule, PR_EINVAL, "pr_rule_retry() wants 1 to 64 delays");
+        mistake(rule, PR_EINVAL, "pr_rule_retry() needs 1 to 64 delays");
         return;
     }
     delays = arena_dup(&rule->arena, delays_us, count * sizeof *delays);
