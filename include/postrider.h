@@ -432,7 +432,7 @@ PR_API PR_MUST_CHECK int pr_engine_drain(struct pr_engine *engine, int64_t timeo
 /* Finish or hand back all that is in flight; PR_TIMEOUT when something had to be left. */
 PR_API int pr_engine_stop(struct pr_engine *engine, int64_t timeout_us);
 
-/* Send nothing to an endpoint for so long (PR_NEVER: until resumed), in every process that works on
+/* Send nothing to an endpoint for this time (PR_NEVER: until resumed), in every process that works on
  * this store; of two pauses the later end wins.  What is in flight ends; nothing is counted meanwhile. */
 PR_API PR_MUST_CHECK int pr_engine_pause(struct pr_engine *engine, const char *endpoint, int64_t for_us,
                                          const char *why, struct pr_error *reterr);

@@ -16,7 +16,7 @@
 
 #define SLACK_US PR_SECONDS(3) /* retries of cycles, endpoints that take turns */
 
-/* By the store's clock, which may be a hundredth slow: when it shows so much, if it does not jump. */
+/* By the store's clock, which may be a hundredth slow: when it shows the end, if it does not jump. */
 static int64_t when(int64_t from_us, int64_t from_wall_us, int64_t wall_us)
 {
     int64_t left_us = wall_us - from_wall_us;

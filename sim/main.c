@@ -26,9 +26,9 @@
 
 #define JOBS_MAX 64
 #define SEED_SECONDS_MAX 120 /* of processor time: a run that takes longer hangs, however busy the machine is */
-#define SQLITE_EVERY 20      /* one seed in so many runs on SQLite: it is several times slower */
-#define CHECK_EVERY 16       /* one seed in so many walks the engine's invariants after each step */
-#define STORM_EVERY 100      /* one seed in so many is a storm, too (I13) */
+#define SQLITE_EVERY 20      /* one seed in this number runs on SQLite: it is several times slower */
+#define CHECK_EVERY 16       /* one seed in this number walks the engine's invariants after each step */
+#define STORM_EVERY 100      /* one seed in this number is a storm, too (I13) */
 #define KNOWN_MAX 1000       /* seeds that ever failed */
 #define FAILURES_MAX 20      /* then a worker stops */
 
@@ -36,7 +36,7 @@ enum store_choice { STORE_BOTH, STORE_MEMORY, STORE_SQLITE };
 
 struct options {
     uint64_t from, count;
-    uint64_t today, today_count; /* so many more, which begin with the date */
+    uint64_t today, today_count; /* more seeds, which begin with the date */
     bool one, trace, check_all;
     bool hash_check;
     enum store_choice store;

@@ -11,7 +11,7 @@
 #include "store/sqlite/sqlite.h"
 
 #define DRAIN_LOOKS 200    /* how often it is asked whether all is gone */
-#define DRAIN_PATIENCE 100 /* so often the time for one step, while there are steps */
+#define DRAIN_PATIENCE 100 /* times the time for one step, while there are steps */
 #define DRAIN_ROUNDS 1000  /* a strict stream can need a person for each of its messages */
 
 /* ---- Faults that come by themselves -------------------------------------------------------- */

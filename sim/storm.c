@@ -13,7 +13,7 @@
 #define HEALTHY_EVERY_US PR_MILLISECONDS(100)
 #define HEALTHY_MAX (STORM_US / HEALTHY_EVERY_US)
 #define SLOWER 1.2     /* this is allowed, */
-#define CYCLES_SPARE 4 /* ... and so many cycles: it is a matter of luck which one a message meets */
+#define CYCLES_SPARE 4 /* ... and spare cycles: it is a matter of luck which one a message meets */
 #define HEAP_MAX 1500
 
 struct life {

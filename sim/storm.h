@@ -10,7 +10,7 @@
 struct storm {
     int64_t cycle_us;          /* each takes as long */
     int64_t calm_us, wild_us;  /* how long the healthy endpoint's messages took, on average */
-    unsigned healthy, missing; /* so many were sent, and so many did not arrive in the second life */
+    unsigned healthy, missing; /* messages that were sent, and those that did not arrive in the second life */
 };
 
 void storm_live(uint64_t seed, struct storm *ret);

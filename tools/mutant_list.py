@@ -142,9 +142,9 @@ MUTANTS = [
     ("postgres: lost commits are not noticed", "postgres-failover what_a",
      ("src/store/postgres/cycle/cycle.c", "    session->reply.history_changed = run->anew || other;\n", "    session->reply.history_changed = false && other;\n")),
     ("postgres: nobody listens", "postgres-faults",
-     ("src/store/postgres/cycle/wait.c", "            guard_take(session); /* and then look */\n", "            (void)guard_take;\n")),
+     ("src/store/postgres/cycle/wait.c", "            sleep_lock_take(session); /* and then look */\n", "            (void)sleep_lock_take;\n")),
     ("postgres: who is awake is rung up, too", "postgres-faults",
-     ("src/store/postgres/cycle/wait.c", "    guard_leave(session);\n    return rc;\n", "    return rc;\n")),
+     ("src/store/postgres/cycle/wait.c", "    sleep_lock_leave(session);\n    return rc;\n", "    return rc;\n")),
 
     # ---- base, core, policy ----
     ("heap: the smaller child is not looked for", "base heap",

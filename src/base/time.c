@@ -153,7 +153,7 @@ void time_format_rfc3339(int64_t us, char ret_text[TIME_TEXT_SIZE])
     ASSERT(end - ret_text < TIME_TEXT_SIZE - 1); /* "-290308-12-21T19:59:05.224192Z" is the longest */
 }
 
-/* Take exactly so many digits off the front; false when they are not there. */
+/* Take exactly `count` digits off the front; false when they are not there. */
 static bool take_digits(pr_slice *text, size_t count, int *ret_number)
 {
     if (text->size < count)

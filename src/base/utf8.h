@@ -17,8 +17,8 @@ bool utf8_is_control(int32_t codepoint);
 /* Well-formed: no overlong forms, no surrogates, nothing over U+10FFFF.  NUL is valid. */
 bool utf8_valid(pr_slice text);
 
-/* The beginning of text, never ending inside a character: at most so many characters (an
- * invalid piece counts as one), or at most so many bytes. */
+/* The beginning of text, never ending inside a character: at most max_chars characters (an
+ * invalid piece counts as one), or at most max_bytes bytes. */
 pr_slice utf8_cut(pr_slice text, size_t max_chars);
 pr_slice utf8_cut_bytes(pr_slice text, size_t max_bytes);
 

@@ -179,7 +179,7 @@ struct cycle {
     size_t breaker_count;
     const struct evidence *delivered; /* just now, of all boxes: the store's now is kept of each */
     size_t delivered_count;
-    int64_t keep_us; /* > 0: completed rows go to `done` for so long */
+    int64_t keep_us; /* > 0: how long completed rows stay in `done` */
     struct retention retention;
 
     /* Reads; they see the changes above.  rows 0: not asked for. */

@@ -183,7 +183,7 @@ static void judge_again(struct engine *e, struct item *item, int answer, int64_t
         item->refusable = false;
         item_drop_verdict(item);
         judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"),
-                     PR_STR("what it was to store with its end does not fit what is stored"), now_us);
+                     PR_STR("its effects no longer fit what is stored"), now_us);
         item->verdict.delay_us = REFUSED_PAUSE_US;
     } else {
         item_move(e, item, PLACE_JUDGED);

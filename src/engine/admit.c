@@ -110,7 +110,7 @@ static pr_slice write_key(char **at, const struct endpoint *ep, pr_slice stream)
     return key;
 }
 
-/* Room for a verdict about so many parts; false: no memory. */
+/* Room for a verdict about `count` parts; false: no memory. */
 static bool make_parts(const struct engine *e, struct item *parent, const unsigned *targets, size_t count)
 {
     size_t bytes = 0;

@@ -62,7 +62,7 @@ static void endpoint_breaker_unshelve(struct endpoint *ep, struct endpoint_break
     }
 }
 
-/* Its breaker was told something: the only place that bars a type, or ends that. */
+/* A result was counted in its breaker: the only place that bars a type, or ends that. */
 static void endpoint_breaker_update(struct endpoint *ep, struct endpoint_breaker *b)
 {
     bool holds_type = b->seen.state != BREAKER_CLOSED;

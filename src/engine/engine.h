@@ -37,7 +37,7 @@
 #include "policy/rate.h"
 
 #define ENDPOINTS_MAX 1024
-#define ENDPOINTS_SPARE 32 /* so many may be added by engine_retune() */
+#define ENDPOINTS_SPARE 32 /* endpoints that engine_retune() may add */
 
 enum ordering { ORDERING_FIFO, ORDERING_STRICT, ORDERING_AVAILABLE, ORDERING_NONE };
 
@@ -129,7 +129,7 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
 /* The endpoint was paused, a breaker of it opened, the lease was lost, the store may have lost commits or rows were changed by
  * hand since this was asked last: what was taken and has not started is to be RETURNED, also of types that may go: they come again with the next cycle. */
 bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
-/* So many of this endpoint may be out from now on, beside its concurrency: its receivers ask for messages, and what nobody
+/* How many messages of this endpoint may be out from now on, beside its concurrency: its receivers ask for messages, and what nobody
  * asked for is not handed out.  SIZE_MAX, as at the start: no such limit. */
 void engine_set_room(struct engine *e, unsigned endpoint, size_t room);
 /* Copies what it keeps, and takes over `settled`; the caller frees the rest of the result. */

@@ -38,12 +38,12 @@
 #include "core/reason.h"
 #include "engine/engine.h"
 
-#define PASS_OVER_AFTER_US PR_MILLISECONDS(100) /* so long the scan waits for a full endpoint before it reads on */
+#define PASS_OVER_AFTER_US PR_MILLISECONDS(100) /* how long the scan waits for a full endpoint before it reads on */
 #define CLOSED_SHARE 64                         /* rows kept in memory for an endpoint that cannot send */
 #define STREAM_SHARE_DIVISOR 4 /* a stream takes a quarter of the window at most; the rest is held in the store */
 #define HELD_READS_MAX 64      /* streams woken per cycle */
 #define HELD_ROWS 64           /* followers read per stream and cycle ... */
-#define HELD_ROWS_MIN 8        /* ... at least so many, unless there is no room for them */
+#define HELD_ROWS_MIN 8        /* ... at least this number of rows, unless there is no room for them */
 #define ORPHAN_READS_MAX 64    /* keys of endpoints that are gone, read per cycle */
 #define RECEIPTS_OPEN_MAX 64   /* older ones are carried over */
 #define OPENING_ROWS 1000      /* heads and held keys per cycle */
@@ -114,7 +114,7 @@ struct stream {
     size_t busy;        /* chosen, ready, out, or judged with a failure */
     struct head *heads; /* failed ones that wait elsewhere, by seq; followers do not pass them */
     size_t head_count, head_capacity;
-    size_t heads_here;          /* so many of the first ones wait in memory */
+    size_t heads_here;          /* how many of the first ones wait in memory */
     struct head *head_block;    /* owned: heads begins in it, head_capacity counts from its beginning */
     bool held;                  /* rows of it are (or may be) held in the store */
     size_t holds;               /* HOLD verdicts that are not committed */
@@ -184,7 +184,7 @@ struct endpoint_breaker {
     struct list loose, streams;       /* the shelf; empty unless held back */
     bool holds_type;                  /* one of a type: its breaker is not closed */
     size_t count, bytes;              /* ... and its rows in memory */
-    struct list_node report;          /* e->plan.reports: it is to be told */
+    struct list_node report;          /* e->plan.reports: the store must learn of it */
     bool stored;                      /* the store has it as open */
     bool planned;                     /* it is in the cycle being made */
     bool burst;                       /* it was seen to open: what failed just before is to come back */
@@ -388,7 +388,7 @@ uint64_t item_token(const struct item *item);
 void item_wait(struct engine *e, struct item *item, bool at_back); /* into its stream or the loose ones */
 void item_return(struct engine *e, struct item *item, bool at_back);
 void item_tell(struct item *item, int answer);
-    /* whoever said how it ended, if anybody wants to know */ /* hand back, uncounted */
+/* whoever said how it ended, if anybody wants to know */     /* hand back, uncounted */
 void item_return_unsent(struct engine *e, struct item *item); /* it was out, and nothing of it was sent */
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep,
                         int64_t now_us);     /* paused, or its breaker is open */
@@ -462,7 +462,7 @@ void receipt_free_all(struct engine *e);
 void choose_pace(struct engine *e);                   /* a cycle is being planned */
 void choose_begin(struct item *item, int64_t now_us); /* it is being taken */
 void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us,
-                  int64_t now_us);       /* a result came so long after it was taken */
+                  int64_t now_us);       /* latency: from taking the message to its result */
 void choose_unsent(struct item *item);   /* it was taken, and comes back */
 void choose_settle(struct endpoint *ep); /* what is out has changed: tell the limits */
 void choose(struct engine *e, int64_t now_us);

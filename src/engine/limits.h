@@ -23,7 +23,8 @@
 #include "policy/breaker.h"
 #include "policy/rate.h"
 
-#define LIMITS_TURN_US PR_MILLISECONDS(100) /* who is first in line and does not come keeps others waiting so long */
+#define LIMITS_TURN_US                                                                                                 \
+    PR_MILLISECONDS(100) /* who is first in line and does not come keeps others waiting for this time */
 
 struct endpoint_setting;
 

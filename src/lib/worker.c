@@ -209,7 +209,7 @@ PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_wor
     map_init(&w->claims);
     int rc = random_bytes_os(&w->first, sizeof w->first);
     if (rc < 0)
-        (void)error_set(reterr, rc, "the operating system gives no random numbers");
+        (void)error_set(reterr, rc, "the operating system provides no random numbers");
     if (rc == PR_OK)
         rc = worker_set(w, options, reterr);
     if (rc == PR_OK)

@@ -11,7 +11,7 @@ struct endpoint_standing {
     int64_t until_us;                   /* paused: its end; open: the next probe; PR_NEVER: until resumed; 0: none */
     const struct breaker_info *breaker; /* the one to tell of; NULL: all are closed */
     size_t others;                      /* breakers that are not closed, beside it */
-    uint64_t failed_in_row; /* it sends, but its latest attempts, so many, all failed; 0: it does not fail */
+    uint64_t failed_in_row;             /* its latest attempts, all of which failed; 0: it does not fail */
 };
 struct endpoint_standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e);
 

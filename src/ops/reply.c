@@ -378,7 +378,7 @@ void group_json(struct json_writer *w, const struct dead_group *group)
     json_begin_object(w);
     json_key(w, "count");
     json_uint(w, g.count <= COUNT_EXACT_MAX ? g.count : COUNT_EXACT_MAX);
-    json_key(w, "count_exact"); /* else: at least so many */
+    json_key(w, "count_exact"); /* else: the counts are lower bounds */
     json_bool(w, g.count <= COUNT_EXACT_MAX && !g.partial);
     reply_write(w, REPLY_GROUP, &g);
     json_end_object(w);

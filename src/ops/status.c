@@ -234,7 +234,7 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
 
         json_begin_object(w);
         reply_write(w, REPLY_BOX, b);
-        json_key(w, "counts_exact"); /* else: at least so many */
+        json_key(w, "counts_exact"); /* else: the counts are lower bounds */
         json_bool(w, box_counts_exact(b));
         json_key(w, "oldest_age_seconds");
         json_double(w, b->oldest_us != 0 ? (double)max64(s->boxes.now_us - b->oldest_us, 0) / 1e6 : 0);

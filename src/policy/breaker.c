@@ -30,7 +30,7 @@ static void breaker_move(struct breaker *b, enum breaker_state next)
     b->probe = 0;
 }
 
-/* The first time, or after so many times in a row. */
+/* For how long it opens, when it has opened `before` times in a row already. */
 static int64_t open_time_us(const struct breaker_setting *s, int before)
 {
     int64_t open_us = s->open_us;
@@ -61,7 +61,7 @@ static size_t window_slice(struct breaker *b, const struct breaker_setting *s, i
     for (int64_t i = max64(b->slice + 1, slice - BREAKER_SLICES + 1); i <= slice; i++)
         b->sent[i % BREAKER_SLICES] = b->bad[i % BREAKER_SLICES] = 0;
     if (slice - b->slice >= BREAKER_SLICES)
-        b->run = 0; /* who failed so long ago may count again */
+        b->run = 0; /* who failed before the window may count again */
     b->slice = max64(b->slice, slice);
     return (size_t)(b->slice % BREAKER_SLICES);
 }

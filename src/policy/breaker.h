@@ -7,7 +7,7 @@
 #include <postrider.h>
 
 #define BREAKER_AFTER_MAX 64
-#define BREAKER_SLICES 10 /* the window moves in so many steps */
+#define BREAKER_SLICES 10 /* steps in which the window moves */
 
 struct breaker_setting {
     bool enabled;

@@ -444,7 +444,7 @@ void policy_check(const struct checked_endpoint *endpoints, size_t endpoint_coun
 static void describe_end(const struct finding *f, struct buf *ret)
 {
     if (f->to.size > 0) {
-        buf_add_cstr(ret, "is a circle: dead letters go to ");
+        buf_add_cstr(ret, "is circular: dead letters go to ");
         utf8_clean(ret, f->to);
         buf_add_cstr(ret, ", and from there back again; the second time they go into the table of dead letters");
     } else if (f->rule->steps[f->step].step == STEP_PAUSE) {

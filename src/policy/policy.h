@@ -20,7 +20,7 @@ struct failure {
     /* For BLAME_EVIDENCE. */
     bool proven;         /* another message was delivered to its endpoint, of its type, since its previous failure */
     int64_t since_us;    /* time since that failure; 0: it has none */
-    int64_t postpone_us; /* so long the endpoint's own faults put it off: see struct setback */
+    int64_t postpone_us; /* for how long the endpoint's own faults put it off: see struct setback */
 };
 
 enum fault failure_fault(const struct failure *failure);

@@ -1,4 +1,4 @@
-/* rate.h - so many messages in so much time: a bucket of tokens, with time as an argument.
+/* rate.h - a number of messages per time: a bucket of tokens, with time as an argument.
  *
  * A token is taken when a message goes out.  Between its choice and then it is pledged: time does not bring back what
  * was not taken yet, so that those that were held up do not go out beside as many new ones.  The bucket holds what comes

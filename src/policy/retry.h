@@ -7,7 +7,7 @@
 #define RETRY_DELAYS_MAX 64
 #define RETRY_DELAY_MAX_US (PR_SECONDS(86400) * 365) /* a longer wait is a mistake */
 
-#define RETRY_CONTENT_FAILURES 3 /* refusals of the content: trying them longer changes nothing */
+#define RETRY_CONTENT_FAILURES 3         /* refusals of the content: trying them longer changes nothing */
 #define RETRY_UNPROVEN_US PR_SECONDS(10) /* at least, between tries of what would be dead if there was evidence */
 
 /* When is a message blamed for its failures? */
@@ -29,7 +29,7 @@ struct retry_setting {
     const int64_t *delays; /* borrowed; NULL: the formula */
     size_t delay_count;
     enum blame blame;
-    int64_t give_up_us; /* BLAME_EVIDENCE: dead after so long without evidence; 0: never */
+    int64_t give_up_us; /* BLAME_EVIDENCE: dead after this time without evidence; 0: never */
 };
 
 /* 1 s, doubled, at most 10 min, 10 % jitter; blamed by evidence at the 8th, given up after three days. */
@@ -40,7 +40,7 @@ extern const struct retry_setting retry_default;
 int64_t retry_delay_us(const struct retry_setting *setting, int failures, double draw);
 /* The same as if there were no limit. */
 int64_t retry_again_us(const struct retry_setting *setting, int failures, double draw);
-/* How long a message that failed so often has waited at least: its delays together, without jitter. */
+/* How long a message with this many failures has waited at least: its delays together, without jitter. */
 int64_t retry_spent_us(const struct retry_setting *setting, int failures);
 
 #endif

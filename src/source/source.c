@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "source/broker/broker.h"
 
-#define REPEAT_US PR_SECONDS(60) /* a trouble that lasts is logged so often */
+#define REPEAT_US PR_SECONDS(60) /* a trouble that lasts is logged again after this time */
 
 const char *const source_kind_names[SOURCE_KIND_COUNT] = {
 #define X(name, key) [SOURCE_##name] = (key),

@@ -41,7 +41,7 @@ enum order_takes order_takes(const struct admin *admin, const struct pr_message 
 int order_check_matched(const struct admin *admin, uint64_t matched, struct pr_error *reterr)
 {
     if (admin->kind == ADMIN_DEAD_EDIT && matched > 1)
-        return error_set(reterr, PR_EINVAL, "that id died on the way to several endpoints: name the endpoint, too");
+        return error_set(reterr, PR_EINVAL, "the message died at several endpoints: name the endpoint, too");
     return PR_OK;
 }
 

@@ -27,7 +27,7 @@ PR_MUST_CHECK int order_check_matched(const struct admin *admin, uint64_t matche
 int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t now_us);
 
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
-/* Is each of so many changed rows told, or that everything is to be read anew? */
+/* Do instances get a notice for each of the changed rows, or one that they read everything again? */
 bool order_tells_each(const struct admin *admin, size_t changed);
 /* Does anybody have to hear of it? */
 static inline bool order_is_silent(const struct admin *admin)

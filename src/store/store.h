@@ -20,7 +20,7 @@
  *       such rows again, minutes later or when its connection was lost, to see whether any was
  *       overlooked.)
  *   T8  No row is lost by a read: reading changes nothing.
- *   T9  A breaker is told to people as it was told last by an instance that is alive and has lanes; it
+ *   T9  A breaker is shown to people as it was reported last by an instance that is alive and has lanes; it
  *       is gone when it closes, and with its instance.
  *
  * Time: now_us is the store's own clock and the only one that decides about due times and
@@ -123,7 +123,7 @@ struct box_counts {
     int64_t oldest_us; /* since when the ready row waits that waits for longest, see message_ready_since(); 0: none */
     uint64_t stored;   /* rows that were ever put in: what is split by the routes or replayed counts again, and where
                                * numbers are drawn before a commit, what was rolled back */
-    bool partial;      /* not all rows were looked at: of ready to paused, what is not "10,000+" is at least so many;
+    bool partial;      /* not all rows were looked at: of ready to paused, what is not "10,000+" is a lower bound;
                                * the others are exact */
 };
 /* Are these counts exact? */
@@ -166,17 +166,17 @@ struct box_failing {
 struct dead_group {
     pr_slice fingerprint;
     uint64_t count;            /* at most COUNT_EXACT_MAX + 1 */
-    bool partial;              /* count is at least so many: not all of it were looked at, see GROUP_LOOK_MAX */
+    bool partial;              /* count is a lower bound: not all letters were looked at, see GROUP_LOOK_MAX */
     int64_t first_us, last_us; /* died */
     /* Of the latest: */
     pr_slice box, endpoint, type, error;
     int cause, reason;
     pr_id sample;
 };
-/* Where there are more than LOOK_MAX dead letters, and a text is asked for (which no index of groups has), so many of each
+/* Where there are more than LOOK_MAX dead letters, and a text is asked for (which no index of groups has), this many of each
  * group are looked at. */
 #define GROUP_LOOK_MAX 25
-/* Where one reason is asked for, of which there may be few in a large group: so many of each group, and of all. */
+/* Where one reason is asked for, of which there may be few in a large group: letters that are looked at of each group, and of all. */
 #define GROUP_LOOK_REASON COUNT_EXACT_MAX
 #define GROUPS_LOOK_REASON 150000
 #define GROUP_LOOK_STREAM COUNT_EXACT_MAX /* dead letters of one stream, the first of them: it has an index */
@@ -260,7 +260,7 @@ struct query {
     bool replayable;                 /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool blocked;                    /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
-    int near; /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */
+    int near; /* FAILING: this number of hand-outs without an outcome is near a limit; 0: do not count them */
 };
 
 struct query_reply { /* everything lives in the arena that the caller passed */
@@ -270,7 +270,7 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     uint64_t next;     /* more, of MESSAGES and DEAD: go on after this row ... */
     pr_slice next_box; /* ... of this box */
     bool cut;          /* ... since filter.look_max was used up, not the limit */
-    uint64_t looked;   /* cut, of DEAD_GROUPS: so many letters of each group at most; of a stream in all */
+    uint64_t looked;   /* cut, of DEAD_GROUPS: letters of each group that were looked at, at most; of a stream in all */
     struct box_counts *boxes;
     size_t box_count;
     struct endpoint_state *endpoints;

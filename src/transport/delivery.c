@@ -99,7 +99,7 @@ bool wait_until(int fd, short events, int wake_fd, const struct clock *clock, in
 int delivery_queue_init(struct delivery_queue *q, size_t capacity, struct pr_error *reterr)
 {
     *q = (struct delivery_queue){ .ring = calloc(capacity, sizeof(*q->ring)), .capacity = capacity };
-    return q->ring != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu deliveries", capacity);
+    return q->ring != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for %zu deliveries", capacity);
 }
 
 void delivery_queue_fini(struct delivery_queue *q)

@@ -12,7 +12,7 @@ static inline bool delivery_may_start(const struct delivery *d, int64_t now_us)
     return now_us < d->start_before_us && now_us < d->deadline_us;
 }
 
-#define DELIVERY_WAIT_PART 4                      /* of its time: so much may pass before it starts ... */
+#define DELIVERY_WAIT_PART 4                      /* of its time: the part that may pass before it starts ... */
 #define DELIVERY_WAIT_MIN_US PR_MILLISECONDS(100) /* ... or that, since a busy machine is late by itself */
 
 /* It waited for its turn so long that a usual answer would come after its deadline.  It is RETURNED, and is handed
@@ -48,7 +48,7 @@ bool wait_until(int fd, short events, int wake_fd, const struct clock *clock, in
 struct delivery_queue {
     const struct delivery **ring;
     size_t capacity, first, count;
-    size_t cancelled; /* so many of the first ones are not to start any more */
+    size_t cancelled; /* how many of the first ones are not to start any more */
 };
 
 PR_MUST_CHECK int delivery_queue_init(struct delivery_queue *q, size_t capacity, struct pr_error *reterr);

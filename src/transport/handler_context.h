@@ -11,7 +11,7 @@
 /* Why a handler is asked to stop, and whether it has looked. */
 struct handler_stop {
     atomic_bool cancelled;   /* the engine stops */
-    atomic_bool seen_cancel; /* the handler was told so, and */
+    atomic_bool seen_cancel; /* the handler saw that; and */
     atomic_bool seen_late;   /* that its deadline has passed */
 };
 

@@ -16,7 +16,7 @@ struct result_ring {
 PR_MUST_CHECK static inline int result_ring_init(struct result_ring *r, size_t capacity, struct pr_error *reterr)
 {
     *r = (struct result_ring){ .results = calloc(capacity, sizeof(*r->results)), .capacity = capacity };
-    return r->results != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu results", capacity);
+    return r->results != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for %zu results", capacity);
 }
 
 /* Room for one more; there must be some. */

@@ -39,7 +39,7 @@ static const char *const only_named[] = {
 };
 
 #define SCHEME_MAX 16 /* longer than all of ours; longer words are not compared */
-#define SUGGEST_MAX 2 /* so many letters may be wrong */
+#define SUGGEST_MAX 2 /* letters that may be wrong */
 
 static bool is_scheme(pr_slice scheme, const char *name)
 {

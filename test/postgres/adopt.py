@@ -457,9 +457,9 @@ def test_a_row_that_the_database_refuses_is_left_alone_and_told(place):
     daemon = place.adopt(SIMPLE_SOURCE, "http: {listen: '127.0.0.1:0'}\n")
     place.arrived(38)
     until("two are left", lambda: place.psql("SELECT no FROM {t}.events ORDER BY no") == "5\n17")
-    until("it says so", lambda: "the row with id 17 is left alone" in ready(place, daemon).get("why", ""))
+    until("it says so", lambda: "the row with id 17 is skipped" in ready(place, daemon).get("why", ""))
     assert ready(place, daemon)["status"] == "warn"
-    until("of the other one, too", lambda: "the row with id 5 is left alone" in place.log(daemon))
+    until("of the other one, too", lambda: "the row with id 5 is skipped" in place.log(daemon))
     place.psql("INSERT INTO {t}.events VALUES (41, 's', 'next')")
     place.arrived(39)
 

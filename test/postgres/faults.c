@@ -512,7 +512,7 @@ STORE_TEST(a_server_that_is_too_old_is_told)
     (void)s;
     snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres", proxy_folder(proxy));
     proxy_set(proxy, PROXY_OLD_SERVER);
-    SAYS(open_error(url), "PostgreSQL 13: postrider needs 14 or newer");
+    SAYS(open_error(url), "PostgreSQL 13: Postrider needs 14 or newer");
     proxy_stop(proxy);
 }
 

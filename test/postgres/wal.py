@@ -212,7 +212,7 @@ def test_a_role_that_may_not_replicate_is_told_which_line_lets_it(place):
         place.psql('DROP PUBLICATION "%s"; ALTER SCHEMA {s} OWNER TO postgres; REASSIGN OWNED BY "%s" TO postgres;'
                    'GRANT USAGE ON SCHEMA {s} TO "%s"; GRANT ALL ON ALL TABLES IN SCHEMA {s} TO "%s"'
                    % (place.slot, role, role, role))
-        place.refused(["may not make the publication", "run postrider init as the owner", "CREATE PUBLICATION"], user=role)
+        place.refused(["cannot create the publication", "run postrider init as the owner", "CREATE PUBLICATION"], user=role)
     finally:
         place.psql('REASSIGN OWNED BY "%s" TO postgres; DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role, role))
 
@@ -429,7 +429,7 @@ def test_a_slot_that_is_gone_is_made_anew_and_never_silently(place):
     place.stop(daemon)
     place.psql("SELECT pg_drop_replication_slot('%s')" % place.slot)
     place.emit('{"type":"nobody.saw.it"}')
-    assert place.check()[0] == "error" and "not there" in place.check()[1]
+    assert place.check()[0] == "error" and "does not exist" in place.check()[1]
     daemon = place.begin()
     assert "wal_slot_gone" in place.log(daemon), place.log(daemon)
     assert place.check()[0] == "error" and "was not seen" in place.check()[1], place.check()

@@ -83,7 +83,10 @@ TEST(amqp_survives_a_broker_that_lies_in_its_greeting) /* B206 */
 TEST(amqp_survives_a_broker_that_lies_in_its_answers) /* B206 */
 {
     static const struct lie lies[] = {
-        { "a tag that nobody has", "confirms what nobody sent", { UP, ANSWERS(ACK("\x09")) }, .stays = true },
+        { "a tag that nobody has",
+          "confirms a message that was not sent",
+          { UP, ANSWERS(ACK("\x09")) },
+          .stays = true },
         { "a start in the middle", "out of order", { UP, ANSWERS(START) }, .stays = true },
         { "open again and again", "out of order", { UP, FLOODS(CHANNEL_OK SELECT_OK) }, .stays = false },
         { "closes and opens without reading", "", { UP, FLOODS(CHANNEL_CLOSE CHANNEL_OK SELECT_OK) }, .stays = false },

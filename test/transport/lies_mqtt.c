@@ -11,16 +11,19 @@ TEST(mqtt_survives_a_broker_that_lies_in_its_greeting) /* B206 */
 {
     static const struct lie lies[] = {
         { "no MQTT at all", "begins with 72", { ANSWERS("HTTP/1.1 400 Bad Request\r\n\r\n") }, .stays = true },
-        { "a property that nobody knows", "no good", { ANSWERS("\x20\x05\x00\x00\x02\x7f\x00") }, .stays = true },
-        { "a property of a publish", "no good", { ANSWERS("\x20\x05\x00\x00\x02\x01\x00") }, .stays = true },
+        { "a property that nobody knows", "malformed", { ANSWERS("\x20\x05\x00\x00\x02\x7f\x00") }, .stays = true },
+        { "a property of a publish", "malformed", { ANSWERS("\x20\x05\x00\x00\x02\x01\x00") }, .stays = true },
         { "a property that is longer than its packet",
-          "no good",
+          "malformed",
           { ANSWERS("\x20\x08\x00\x00\x05\x1f\xff\xff"
                     "ab") },
           .stays = true },
-        { "properties longer than the packet", "no good", { ANSWERS("\x20\x05\x00\x00\x7f\x21\x00") }, .stays = true },
-        { "nothing may be out", "no good", { ANSWERS("\x20\x06\x00\x00\x03\x21\x00\x00") }, .stays = true },
-        { "a cut CONNACK", "no good", { ANSWERS("\x20\x01\x00") }, .stays = true },
+        { "properties longer than the packet",
+          "malformed",
+          { ANSWERS("\x20\x05\x00\x00\x7f\x21\x00") },
+          .stays = true },
+        { "nothing may be out", "malformed", { ANSWERS("\x20\x06\x00\x00\x03\x21\x00\x00") }, .stays = true },
+        { "a cut CONNACK", "malformed", { ANSWERS("\x20\x01\x00") }, .stays = true },
         { "a packet of 256 MB",
           "at most",
           { ANSWERS("\x20\xff\xff\xff\x7f\x00\x00"), FLOODS(K K K K) },
@@ -43,9 +46,9 @@ TEST(mqtt_survives_a_broker_that_lies_in_its_answers) /* B206 */
 {
     static const struct lie lies[] = {
         { "a second greeting", "a second CONNACK", { ANSWERS(CONNACK), ANSWERS(CONNACK) }, .stays = true },
-        { "the number 0", "no good", { ANSWERS(CONNACK), ANSWERS("\x40\x02\x00\x00") }, .stays = true },
+        { "the number 0", "malformed", { ANSWERS(CONNACK), ANSWERS("\x40\x02\x00\x00") }, .stays = true },
         { "an acknowledgement with a foreign property",
-          "no good",
+          "malformed",
           { ANSWERS(CONNACK), ANSWERS("\x40\x06\x00\x01\x00\x02\x7f\x00") },
           .stays = true },
         { "an acknowledgement of 64 KB",

@@ -12,7 +12,7 @@ TEST(nats_survives_a_server_that_lies_in_its_greeting) /* B206 */
 {
     static const struct lie lies[] = {
         { "no NATS at all", "does not speak NATS", { SAYS("HTTP/1.1 400 Bad Request\r\n\r\n") }, .stays = true },
-        { "a line without end", "over 65536 bytes", { SAYS("INFO {"), FLOODS(K K K K) }, .stays = false },
+        { "a line without end", "more than 65536 bytes", { SAYS("INFO {"), FLOODS(K K K K) }, .stays = false },
         { "INFO that is no JSON", "max_payload is missing", { SAYS("INFO {[[[[\r\n") }, .stays = true },
         { "INFO with a negative limit",
           "max_payload is missing",
@@ -49,15 +49,12 @@ TEST(nats_survives_a_server_that_lies_in_its_answers) /* B206 */
           "at most",
           { UP, ANSWERS("HMSG _INBOX.x.1 1 20 4\r\nNATS/1.0\r\n\r\n") },
           .stays = true },
-        { "a message for somebody else",
-          "what nobody asked for",
-          { UP, ANSWERS("MSG other.1 1 2\r\nab\r\n") },
-          .stays = true },
-        { "another subscription", "no good", { UP, ANSWERS("MSG _INBOX.x.1 2 2\r\nab\r\n") }, .stays = true },
-        { "words without end", "no good", { UP, ANSWERS("MSG a b c d e f g h i j\r\n") }, .stays = true },
+        { "a message for somebody else", "unexpected", { UP, ANSWERS("MSG other.1 1 2\r\nab\r\n") }, .stays = true },
+        { "another subscription", "malformed", { UP, ANSWERS("MSG _INBOX.x.1 2 2\r\nab\r\n") }, .stays = true },
+        { "words without end", "malformed", { UP, ANSWERS("MSG a b c d e f g h i j\r\n") }, .stays = true },
         { "a message that goes on", "does not end", { UP, ANSWERS("MSG _INBOX.x.1 1 2\r\nabcd\r\n") }, .stays = true },
-        { "a PONG for nobody", "nobody sent", { UP, ANSWERS("PONG\r\n") }, .stays = true },
-        { "an error without a word", "without a word", { UP, ANSWERS("-ERR\r\n") }, .stays = true },
+        { "a PONG for nobody", "unexpected PONG", { UP, ANSWERS("PONG\r\n") }, .stays = true },
+        { "an error without a word", "without a text", { UP, ANSWERS("-ERR\r\n") }, .stays = true },
         { "half a message", "closed the connection", { UP, ANSWERS("MSG _INBOX.x.1 1 20\r\nab") }, .stays = false },
     };
     lies_are_survived(URL, lies, sizeof(lies) / sizeof(lies[0]));

@@ -61,7 +61,7 @@ struct demo {
 };
 
 void demo_ring_add(struct demo_ring *ring, int64_t at_us, const char *format, ...) PR_PRINTF(3, 4);
-/* i 0 is the newest; NULL when there are not so many. */
+/* i 0 is the newest; NULL when there are fewer. */
 const struct demo_line *demo_ring_get(const struct demo_ring *ring, size_t i);
 
 /* Seconds into the current round. */

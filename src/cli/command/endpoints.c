@@ -40,7 +40,7 @@ struct entry {
     struct pace rate; /* with --for */
 };
 
-/* The totals of the store twice, so long apart: how fast it goes.  Who does not ask for that does not wait. */
+/* The totals of the store twice, --for apart: how fast it goes.  Who does not ask for that does not wait. */
 static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **ret)
 {
     const char *text = cli->flags.values[FLAG_FOR];

@@ -134,7 +134,7 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         query.kind = QUERY_DEAD; /* the state is shown like any other, so it can be asked for */
     if (query.kind == QUERY_DEAD)
         query.filter.state = -1;
-    if (query.filter.limit == 0) /* who says how many wants so many, however long it takes */
+    if (query.filter.limit == 0) /* with --limit that many are looked for, however long it takes */
         query.filter.look_max = LOOK_MAX;
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);

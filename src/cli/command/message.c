@@ -85,7 +85,7 @@ int message_find(struct cli *cli, bool ended, struct query_reply *ret_reply)
     if (ended)
         cli_say("no message %s: %s", cli->args[0], ended_missing_words(&cli->arena, ret_reply));
     else
-        cli_say("no message %s: it has ended or was never stored; postrider why tells which", cli->args[0]);
+        cli_say("no message %s: it has ended or was never stored; postrider why shows which", cli->args[0]);
     return EXIT_NOT_FOUND;
 }
 

@@ -33,7 +33,7 @@ void screen_fini(struct screen *s); /* safe on a zeroed one */
 size_t glyph_width(int32_t code);
 /* ... and all of a text, as it would be put. */
 size_t text_columns(pr_slice text);
-/* As many bytes of it as fit into so many columns. */
+/* As many bytes of it as fit into `columns` columns. */
 pr_slice text_fit(pr_slice text, size_t columns);
 
 /* Put a text at a place; returns the columns that it took.  What does not fit into room (or into the line)

@@ -19,12 +19,12 @@ struct drawing {
 
 size_t boxes_shown(const struct top_view *v); /* those that something is in */
 void draw_boxes(struct drawing *d, size_t row);
-/* Title and so many rows: the page that the cursor is on. */
+/* Title and rows: the page that the cursor is on. */
 void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows);
 
 /* ---- Words (top_words.c) ---- */
 
-/* How it is, in a sentence, in so many lines at most; returns how many it took. */
+/* How it is, in a sentence, in at most `rows` lines; returns how many it took. */
 size_t draw_sentence(struct drawing *d, size_t row, size_t rows);
 /* Lines, wrapped; scroll is brought into range. */
 void draw_text(struct drawing *d, size_t row, size_t rows, pr_slice text);

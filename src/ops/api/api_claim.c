@@ -144,7 +144,7 @@ static int effect_decode(struct api *x, json_t *object, struct pull_effect *ret,
     int rc = decode_plain(message, now_us(), &x->arena, &ret->message, reterr);
     json_decref(message);
     if (rc == PR_OK && !name_is_valid(ret->box))
-        rc = error_set(reterr, PR_EINVAL, "box: \"%.60s\" is not a name of a box", box);
+        rc = error_set(reterr, PR_EINVAL, "box: \"%.60s\" is not a valid box name", box);
     return rc == PR_OK ? message_check(&ret->message, PR_PAYLOAD_MAX, reterr) : rc;
 }
 

@@ -44,7 +44,7 @@ void api_dead_groups(struct api *x)
     json_key(&x->w, "cut"); /* only the latest of each group were looked at, and older ones may fit */
     json_bool(&x->w, reply.cut);
     if (reply.cut) {
-        json_key(&x->w, "looked_at"); /* so many of each group; where a stream was asked for, of it */
+        json_key(&x->w, "looked_at"); /* letters of each group; where a stream was asked for, of it */
         json_uint(&x->w, reply.looked);
     }
     json_end_object(&x->w);

@@ -221,7 +221,7 @@ void api_message_change(struct api *x)
         api_fault(x, &error);
     } else if (reply.missing > 0 || reply.matched == 0) {
         not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint,
-                  "it has ended or was never stored; GET /v1/messages/ID tells which");
+                  "it has ended or was never stored; GET /v1/messages/ID shows which");
     } else if (reply.changed == 0 && reply.refused > 0) {
         api_error(x, 409, "refused", "GET /v1/messages/ID shows its state",
                   "the state of message %.*s does not allow it", SLICE_ARGS(x->part));

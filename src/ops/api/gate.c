@@ -37,7 +37,7 @@ enum guest_state {
     GUEST_FREE,
     GUEST_ASKS,    /* its head is not complete */
     GUEST_WAITS,   /* for a place */
-    GUEST_REFUSED, /* it was told so; what it still sends is thrown away */
+    GUEST_REFUSED, /* the refusal was sent; what the client still sends is thrown away */
 };
 
 struct guest {

@@ -6,7 +6,7 @@
  *
  *   head      has to be there HEAD_SECONDS after the connection; must be right (http_head.h).
  *   request   its body, too, must be there in time, and its answer must have been taken in time.
- *   places    so many in all, fewer for one address.  Who finds none waits for one.
+ *   places    a fixed number in all, fewer for one address.  Who finds none waits for one.
  *   probes    /health/live, /health/ready and /metrics have places of their own when all others are taken.
  *   table     when it is full the oldest connection of the address that has most is closed.
  *

@@ -8,7 +8,7 @@
 
 struct queue_position {
     const struct listed *before; /* stands before it in its stream, on its way or ready; NULL: none is known */
-    uint64_t out, room; /* so many are on their way to its endpoint, where so many have room; room 0: nobody knows */
+    uint64_t out, room; /* out: messages on their way to its endpoint; room: how many it takes at once, 0: not known */
     struct query_reply stream; /* what `before` is in */
 };
 

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "store/store.h"
 
-#define PACE_SPAN_US PR_SECONDS(10) /* who asks often gets the rate of the last so long, up to twice that */
+#define PACE_SPAN_US PR_SECONDS(10) /* who asks often gets the rate of the last span, or of up to two */
 
 struct pace {
     double sent, failed; /* in a second */

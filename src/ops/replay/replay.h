@@ -25,8 +25,8 @@ enum replay_state {
 struct replay {
     /* Set these: */
     struct admin order;     /* ADMIN_DEAD_REPLAY by filter; what it points to is borrowed as long as this lives */
-    uint64_t rate;          /* at most so many in a second; 0: as fast as it goes */
-    size_t canary;          /* so many first, and the others only when they have arrived; 0: none */
+    uint64_t rate;          /* letters per second at most; 0: as fast as it goes */
+    size_t canary;          /* letters that go first, the others only when these have arrived; 0: none */
     int64_t canary_wait_us; /* ... within this time */
     /* And read these: */
     enum replay_state state;

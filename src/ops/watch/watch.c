@@ -22,7 +22,7 @@ int watch_near(const struct config *config)
     return near > 1 ? near : 1;
 }
 
-/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck. */
+/* A paused endpoint or an open breaker has a warning of its own, and what waits for it is not stuck. */
 static bool all_endpoints_send(const struct status *s)
 {
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++)
@@ -199,12 +199,12 @@ void watch_streams(struct status *s, const struct stream_info *streams, size_t c
         if (stream->head_state != STATE_RETRYING || stream->waiting == 0 || failing_us(s, stream) < BLOCKED_AFTER_US)
             continue;
         pr_id_format(stream->head, id);
-        checks_warn(
-            &s->checks, "blocked", slice_from(id),
-            "message %s fails for %s and holds up %s of its stream: postrider why %s; postrider %s %s lets them go on",
-            id, span_words(s->checks.arena, failing_us(s, stream)),
-            count_words(s->checks.arena, stream->waiting, "other", "others"), id,
-            e != NULL && e->ordering == ORDERING_STRICT ? "discard" : "park", id);
+        checks_warn(&s->checks, "blocked", slice_from(id),
+                    "message %s has been failing for %s and holds up %s of its stream: postrider why %s; postrider %s "
+                    "%s lets them continue",
+                    id, span_words(s->checks.arena, failing_us(s, stream)),
+                    count_words(s->checks.arena, stream->waiting, "other", "others"), id,
+                    e != NULL && e->ordering == ORDERING_STRICT ? "discard" : "park", id);
         told++;
     }
 }

@@ -14,7 +14,7 @@
 
 #define ARENA_BYTES 65536
 #define PAYLOAD_MAX 8192
-#define LOOKS_MISSED 3 /* so many without a warning at least, until it is over */
+#define LOOKS_MISSED 3 /* looks without a warning, at least, until it is over */
 
 struct watchdog {
     struct runtime *rt;

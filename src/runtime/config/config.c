@@ -341,7 +341,7 @@ static bool is_from_file(const struct config *config, const void *field)
     return note != NULL && note->origin == ORIGIN_FILE;
 }
 
-/* The path begins after so many bytes of the text.  Fault PR_ENOMEM. */
+/* The path begins `at` bytes into the text.  Fault PR_ENOMEM. */
 static int resolve(const struct config_reader *reader, const char **field, size_t at)
 {
     pr_slice directory = reader->source->directory;

@@ -76,7 +76,7 @@ static size_t expansion_size(pr_slice text, size_t at)
 
 static void veil(pr_slice text, struct buf *ret)
 {
-    size_t inside = 0; /* so many bytes are left of a ${...} */
+    size_t inside = 0; /* bytes that are left of a ${...} */
 
     for (size_t i = 0; i<text.size; i++, inside -= inside> 0) {
         const char *found = NULL;

@@ -55,7 +55,7 @@ int source_threads_new(const struct config *config, struct store *store, struct 
 {
     struct source_threads *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for sources");
+        return error_set(reterr, PR_ENOMEM, "out of memory for sources");
     t->wake_fd = -1;
     int rc = open_all(t, config, store, log, reterr);
     if (rc == PR_OK)

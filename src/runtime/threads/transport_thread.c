@@ -14,11 +14,11 @@
 #define SUBMIT_MAX 1000  /* deliveries passed to the transport in one call: the largest batch */
 #define SUBMIT_MIN 16    /* ... and how many it is offered again, when it had room for few */
 #define COLLECT_MAX 1000 /* results in one go: a transport may do one thing for all of them */
-#define COLLECT_MANY 750 /* so many are worth a cycle at once */
+#define COLLECT_MANY 750 /* results that are worth a cycle at once */
 #define GATHER_US                                                                                                      \
     PR_MILLISECONDS(1)                     /* how long the first of them waits for others that are out: a cycle of the
                                           * box costs much, one more result in it little */
-#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where so many end in that time, and enough are still to do */
+#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where many deliveries end in that time, and enough are still to do */
 #define GATHER_FAST_COUNT 32
 #define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
 #define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */
@@ -117,7 +117,7 @@ static void transport_thread_answer(struct transport_thread *c, const struct del
     c->collected[c->collected_count++] = *result;
 }
 
-/* The first so many of those that wait. */
+/* The first `count` deliveries of those that wait. */
 static void transport_thread_return(struct transport_thread *c, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -299,7 +299,7 @@ bool transport_thread_give(struct transport_thread *c, const struct delivery *co
     bool was_empty = c->given.count == 0;
     bool fits = backlog_add(&c->given, list, count);
     ASSERT(pthread_mutex_unlock(&c->lock) == 0);
-    if (fits && was_empty) /* otherwise it was told already and has not come by yet */
+    if (fits && was_empty) /* otherwise the box loop was woken already and has not come by yet */
         wake_send(c->wake_fd);
     return fits;
 }

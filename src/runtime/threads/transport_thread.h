@@ -31,7 +31,7 @@ enum recall {
 };
 void transport_thread_recall(struct transport_thread *c, enum recall recall);
 
-/* It was told to quit, and has: free will not wait. */
+/* The thread was asked to quit, and has: free will not wait. */
 bool transport_thread_is_over(struct transport_thread *c);
 
 /* Waits for the thread: after RECALL_QUIT that is until everything out has ended. */

@@ -126,10 +126,10 @@ static int expect(struct amqp_source *r, int wake_fd, amqp_method_number_t wante
     if (end != TALK_BYTES)
         return talk_ended(&r->talk, end, reterr);
     if (ret->type != AMQP_FRAME_METHOD || !frame_method(ret, &method))
-        return talk_fault(&r->talk, reterr, "a frame that nobody asked for");
+        return talk_fault(&r->talk, reterr, "an unexpected frame");
     if (method == AMQP_CONNECTION_CLOSE_METHOD || method == AMQP_CHANNEL_CLOSE_METHOD)
         return closed(r, ret, reterr);
-    return method == wanted ? PR_OK : talk_fault(&r->talk, reterr, "an answer that nobody asked for");
+    return method == wanted ? PR_OK : talk_fault(&r->talk, reterr, "an unexpected answer");
 }
 
 /* ---- The connection --------------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static int greet(struct amqp_source *r, int wake_fd, struct pr_error *reterr)
         return rc;
     arena_reset(&r->scratch);
     if (amqp_put_start_ok(&r->talk.out, &r->broker->url, r->broker->config.name, &r->scratch) != PR_OK)
-        return talk_fault(&r->talk, reterr, "no memory");
+        return talk_fault(&r->talk, reterr, "out of memory");
     rc = expect(r, wake_fd, AMQP_CONNECTION_TUNE_METHOD, &f, reterr);
     if (rc == PR_OK)
         rc = tune(r, &f, reterr);
@@ -241,7 +241,7 @@ static int take_method(struct amqp_source *r, const struct amqp_frame *f, struct
     case AMQP_CONNECTION_UNBLOCKED_METHOD: return PR_OK; /* for those who publish */
     default: break;
     }
-    return talk_fault(&r->talk, reterr, "a method that nobody asked for");
+    return talk_fault(&r->talk, reterr, "an unexpected method");
 }
 
 static int take_header(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
@@ -249,7 +249,7 @@ static int take_header(struct amqp_source *r, const struct amqp_frame *f, struct
     pr_slice payload = slice_dup(&r->scratch, f->payload);
     int rc = payload.data != NULL ? amqp_properties_read(payload, &r->scratch, &r->properties) : PR_ENOMEM;
     if (rc != PR_OK || r->properties.body_size > RABBIT_BODY_MAX)
-        return talk_fault(&r->talk, reterr, rc == PR_ENOMEM ? "no memory" : "the header of a message is no good");
+        return talk_fault(&r->talk, reterr, rc == PR_ENOMEM ? "out of memory" : "the header of a message is malformed");
     r->has_header = true;
     return PR_OK;
 }
@@ -278,13 +278,13 @@ static int take_frame(struct amqp_source *r, struct intake *in, const struct amq
     if (f->type == AMQP_FRAME_METHOD)
         return take_method(r, f, reterr);
     if (!r->is_delivered || (f->type == AMQP_FRAME_HEADER) == r->has_header)
-        return talk_fault(&r->talk, reterr, "a part of a message that nobody asked for");
+        return talk_fault(&r->talk, reterr, "an unexpected part of a message");
     if (f->type == AMQP_FRAME_HEADER)
         rc = take_header(r, f, reterr);
     else
         buf_add_slice(&r->body, f->payload);
     if (rc == PR_OK && (buf_failed(&r->body) != 0 || r->body.size > r->properties.body_size))
-        return talk_fault(&r->talk, reterr, "a message that is longer than it said, or than there is memory");
+        return talk_fault(&r->talk, reterr, "a message that is longer than announced, or than the memory allows");
     return rc == PR_OK && r->body.size == r->properties.body_size ? take_whole(r, in, reterr) : rc;
 }
 

@@ -52,7 +52,7 @@ static inline bool intake_is_full(const struct intake *in)
 {
     return intake_size(in) == in->capacity || in->bytes >= INTAKE_BYTES_MAX;
 }
-/* So many messages fit into a batch, as far as one can know before they come: at least 1. */
+/* How many messages fit into a batch, as far as one can know before they come: at least 1. */
 size_t intake_room(const struct intake *in);
 
 /* Commits it.  A fault: nothing may be acknowledged; what was committed all the same is known when it comes again. */

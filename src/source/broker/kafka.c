@@ -135,7 +135,7 @@ static int know_cluster(struct kafka_source *k, struct pr_error *reterr)
 {
     if (k->cluster == NULL)
         k->cluster = rd_kafka_clusterid(k->consumer, KAFKA_CLUSTER_MS);
-    return k->cluster != NULL ? PR_OK : error_set(reterr, PR_EIO, "the brokers do not tell which cluster they are");
+    return k->cluster != NULL ? PR_OK : error_set(reterr, PR_EIO, "the brokers do not report their cluster id");
 }
 
 static int take_headers(struct kafka_source *k, rd_kafka_message_t *record, struct received *m)
@@ -182,7 +182,7 @@ static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_messa
                                    : error_set(reterr, PR_ENOMEM, "out of memory for a record");
 }
 
-/* The library goes on by itself after most errors; one that is told is told to people. */
+/* The library goes on by itself after most errors; one that it reports is shown to people. */
 static bool is_passing(rd_kafka_resp_err_t error)
 {
     return error == RD_KAFKA_RESP_ERR__PARTITION_EOF || error == RD_KAFKA_RESP_ERR__TRANSPORT ||
@@ -268,7 +268,7 @@ static int kafka_open(void *self, struct broker *broker, struct pr_error *reterr
     arena_init(&k->scratch, 4096);
     if (k->event_fd < 0)
         return error_set(reterr, PR_EIO, "source %s: no descriptor: %s", broker->config.name, strerror(errno));
-    int rc = consumer_make(k, reterr); /* a wrong setting is told now; it connects in the background */
+    int rc = consumer_make(k, reterr); /* a wrong setting is reported now; it connects in the background */
     kafka_drop(k);
     return rc;
 }

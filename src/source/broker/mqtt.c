@@ -137,7 +137,7 @@ static int connect_now(struct mqtt_source *q, int wake_fd, struct pr_error *rete
     if (end != TALK_BYTES)
         return talk_ended(&q->talk, end, reterr);
     if (a.answer.kind != MQTT_CONNACK)
-        return talk_fault(&q->talk, reterr, "its first packet is no CONNACK");
+        return talk_fault(&q->talk, reterr, "its first packet is not a CONNACK");
     if (a.answer.code != 0)
         return refused(q, a.answer.code, reterr);
     q->keepalive_us = PR_SECONDS(1) * (a.answer.keepalive_s > 0 ? a.answer.keepalive_s : MQTT_KEEPALIVE_S);
@@ -187,7 +187,7 @@ static int take_packet(struct mqtt_source *q, struct intake *in, const struct mq
     case MQTT_SUBACK: return a->answer.code < MQTT_FAILED ? PR_OK : refused(q, a->answer.code, reterr);
     case MQTT_PINGRESP: return PR_OK;
     case MQTT_DISCONNECT: return refused(q, a->answer.code, reterr);
-    default: return talk_fault(&q->talk, reterr, "a packet that nobody asked for");
+    default: return talk_fault(&q->talk, reterr, "an unexpected packet");
     }
 }
 

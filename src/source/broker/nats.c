@@ -177,7 +177,7 @@ static json_t *request(struct nats_source *j, const char *what, pr_slice body, i
     }
     json_t *tree = json_loadb(a.data.data, a.data.size, 0, NULL);
     if (tree == NULL)
-        (void)talk_fault(&j->talk, reterr, "somebody answers who is not JetStream");
+        (void)talk_fault(&j->talk, reterr, "the answer is not from JetStream");
     return tree;
 }
 
@@ -250,7 +250,7 @@ static int greet(struct nats_source *j, int wake_fd, struct pr_error *reterr)
         return rc;
     const char *why = nats_info_read(a.text, tls, &j->info);
     if (why == NULL && tls && talk_heard(&j->talk).size > 0)
-        why = "it goes on in the clear where TLS begins";
+        why = "it continues unencrypted where TLS should begin";
     if (why != NULL)
         return talk_fault(&j->talk, reterr, "%s", why);
     talk_understood(&j->talk, 0);
@@ -259,7 +259,7 @@ static int greet(struct nats_source *j, int wake_fd, struct pr_error *reterr)
         return talk_ended(&j->talk, end, reterr);
     struct pr_error error = { 0 };
     if (nats_put_connect(&j->talk.out, &j->broker->url, j->broker->config.name, tls, j->info.nonce, &error) != PR_OK)
-        return talk_fault(&j->talk, reterr, "%s", error.text[0] != '\0' ? error.text : "no memory");
+        return talk_fault(&j->talk, reterr, "%s", error.text[0] != '\0' ? error.text : "out of memory");
     buf_addf(&j->talk.out, "SUB %s* 1\r\nPING\r\n", j->inbox);
     return expect(j, wake_fd, NATS_PONG, &a, reterr);
 }
@@ -453,7 +453,8 @@ static int make_inbox(struct nats_source *j, struct pr_error *reterr)
     uint8_t random[16];
     size_t size = (size_t)snprintf(j->inbox, sizeof(j->inbox), "_INBOX.");
     if (random_bytes_os(random, sizeof(random)) != PR_OK)
-        return error_set(reterr, PR_EIO, "source %s: no random bytes", j->broker->config.name);
+        return error_set(reterr, PR_EIO, "source %s: the operating system provides no random numbers",
+                         j->broker->config.name);
     for (size_t i = 0; i < sizeof(random); i++)
         size += (size_t)snprintf(j->inbox + size, sizeof(j->inbox) - size, "%02x", random[i]);
     snprintf(j->inbox + size, sizeof(j->inbox) - size, ".");

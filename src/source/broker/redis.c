@@ -265,7 +265,7 @@ static int take_entries(struct redis_source *r, struct intake *in, const struct 
         if (entry->shape == REDIS_NOTHING)
             continue;
         if (entry->shape != REDIS_LIST || entry->count < 2 || entry->list[0].shape != REDIS_TEXT)
-            return talk_fault(&r->talk, reterr, "an entry that is none");
+            return talk_fault(&r->talk, reterr, "a malformed entry");
         if (r->ack_count == r->ack_capacity || intake_is_full(in)) { /* the others stay pending, and are read next */
             r->has_pending = true;
             break;
@@ -302,7 +302,7 @@ static int read_group(struct redis_source *r, struct intake *in, bool is_new, in
     if (v.shape == REDIS_ERROR)
         return refused(r, v.text, advice_of(v.text), reterr);
     if (v.shape != REDIS_LIST || v.count != 1 || v.list[0].shape != REDIS_LIST || v.list[0].count != 2)
-        return talk_fault(&r->talk, reterr, "an answer to XREADGROUP that is none");
+        return talk_fault(&r->talk, reterr, "a malformed answer to XREADGROUP");
     return take_entries(r, in, &v.list[0].list[1], reterr);
 }
 
@@ -319,7 +319,7 @@ static int claim(struct redis_source *r, struct intake *in, int wake_fd, struct 
     if (v.shape == REDIS_ERROR)
         return refused(r, v.text, advice_of(v.text), reterr);
     if (v.shape != REDIS_LIST || v.count < 2 || v.list[1].shape != REDIS_LIST)
-        return talk_fault(&r->talk, reterr, "an answer to XAUTOCLAIM that is none");
+        return talk_fault(&r->talk, reterr, "a malformed answer to XAUTOCLAIM");
     return take_entries(r, in, &v.list[1], reterr);
 }
 

@@ -5,7 +5,7 @@
 #include "transport/broker/inbox.h"
 
 #define TEXT_MAX ((int64_t)512 << 20) /* bytes: no string of Redis is longer */
-#define COUNT_MAX ((int64_t)1 << 20)  /* elements of a list: we never ask for so many */
+#define COUNT_MAX ((int64_t)1 << 20)  /* elements of a list: we never ask for that many */
 
 /* Its first line, and what that says. */
 struct value_head {
@@ -29,7 +29,7 @@ static ssize_t read_head(pr_slice bytes, struct value_head *ret, struct pr_error
                          (unsigned char)bytes.data[0]);
     size_t size = inbox_line(bytes, &line);
     if (size == 0)
-        return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of over %d bytes", INBOX_SIZE);
+        return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of more than %d bytes", INBOX_SIZE);
     *ret = (struct value_head){ .shape = shapes[kind - kinds], .line = { line.data + 1, line.size - 1 } };
     ret->is_sized = *kind == '$' || *kind == '*';
     if (!ret->is_sized)
@@ -55,10 +55,10 @@ static ssize_t measure(pr_slice bytes, unsigned depth, struct pr_error *reterr)
             return 0;
         return memcmp(bytes.data + whole - 2, "\r\n", 2) == 0
                    ? (ssize_t)whole
-                   : error_set(reterr, PR_EINVAL, "an answer does not end where it said");
+                   : error_set(reterr, PR_EINVAL, "an answer does not end where it should");
     }
     if (depth == REDIS_DEPTH_MAX)
-        return error_set(reterr, PR_EINVAL, "an answer of too many lists in lists");
+        return error_set(reterr, PR_EINVAL, "an answer with too many nested lists");
     for (int64_t i = 0; i < head.size; i++) {
         ssize_t size = measure((pr_slice){ bytes.data + used, bytes.size - (size_t)used }, depth + 1, reterr);
         if (size <= 0)
@@ -101,5 +101,5 @@ ssize_t redis_value_read(pr_slice bytes, struct arena *arena, struct redis_value
     if (size <= 0)
         return size;
     size = build(bytes, arena, ret);
-    return size > 0 ? size : error_set(reterr, PR_ENOMEM, "no memory for an answer");
+    return size > 0 ? size : error_set(reterr, PR_ENOMEM, "out of memory for an answer");
 }

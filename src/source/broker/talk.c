@@ -108,7 +108,7 @@ enum talk_end talk_look(struct talk *t)
 {
     char bytes[TALK_READ_SIZE];
     if (buf_failed(&t->out) != 0) {
-        snprintf(t->why, sizeof(t->why), "no memory");
+        snprintf(t->why, sizeof(t->why), "out of memory");
         talk_drop(t);
         return TALK_LOST;
     }
@@ -123,7 +123,7 @@ enum talk_end talk_look(struct talk *t)
     t->heard_us = now();
     if (buf_failed(&t->in) == 0)
         return TALK_BYTES;
-    snprintf(t->why, sizeof(t->why), "%s:%u: no memory for what it says", t->wire.host, t->wire.port);
+    snprintf(t->why, sizeof(t->why), "%s:%u: out of memory for what it says", t->wire.host, t->wire.port);
     talk_drop(t);
     return TALK_LOST;
 }
@@ -151,7 +151,7 @@ bool talk_say(struct talk *t)
             return false;
         }
         if (now() >= until_us) {
-            snprintf(t->why, sizeof(t->why), "%s:%u: it does not read", t->wire.host, t->wire.port);
+            snprintf(t->why, sizeof(t->why), "%s:%u: it does not read what is sent", t->wire.host, t->wire.port);
             talk_drop(t);
             return false;
         }

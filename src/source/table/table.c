@@ -14,7 +14,7 @@
 #define TROUBLE_LAST_US PR_SECONDS(5)
 #define HOLDER_LOOK_US PR_SECONDS(2)
 #define HOLDER_LONG_US PR_SECONDS(6) /* another instance has it for one transaction only */
-#define LEFT_US PR_SECONDS(60)       /* a row that the database refuses is left alone for so long */
+#define LEFT_US PR_SECONDS(60)       /* a row that the database refuses is left alone for this time */
 #define LEFT_MAX 100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
 
 enum {
@@ -91,7 +91,7 @@ static int table_open(struct source *source, void **ret_self, struct pr_error *r
     const struct adoption *adoption = &source->config->table;
     struct mover *a = calloc(1, sizeof(*a));
     if (a == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %s", adoption->table);
     a->source = source;
     a->store = store;
     a->adoption = adoption;
@@ -104,7 +104,7 @@ static int table_open(struct source *source, void **ret_self, struct pr_error *r
     a->link = link_new(&store->conninfo, LINK_PEOPLE, store->log);
     a->left = calloc(LEFT_MAX, sizeof(a->left[0]));
     int rc = a->link != NULL && a->left != NULL ? check(a, reterr)
-                                                : error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
+                                                : error_set(reterr, PR_ENOMEM, "out of memory for %s", adoption->table);
     if (rc == PR_OK)
         *ret_self = a;
     else
@@ -295,7 +295,7 @@ static int store(struct mover *a, const struct adopt_row *rows, size_t count, st
     add_insert(a, rows, count, &stored);
     int rc = add_dead(a, rows, count, &dead);
     if (rc != PR_OK)
-        return error_set(reterr, rc, "no memory for rows of %s", a->adoption->table);
+        return error_set(reterr, rc, "out of memory for rows of %s", a->adoption->table);
     add_done(a, rows, count, &done);
     rc = link_run(a->link, reterr);
     if (rc != PR_OK)
@@ -304,8 +304,8 @@ static int store(struct mover *a, const struct adopt_row *rows, size_t count, st
     a->kept = strtoull(PQcmdTuples(done), NULL, 10) != count;
     if (a->kept)
         return error_set(reterr, PR_ESTORE,
-                         "of %zu rows of %s only %s could be marked as done: does a trigger or a policy keep them?",
-                         count, a->adoption->table, PQcmdTuples(done));
+                         "of %zu rows of %s only %s could be marked as done: check its triggers and policies", count,
+                         a->adoption->table, PQcmdTuples(done));
     moved->counts.dead = dead != NULL ? (size_t)field_i64(dead, 0, 0) : 0;
     moved->counts.stored = (size_t)PQntuples(stored);
     moved->counts.duplicates = count - moved->counts.stored - moved->counts.dead;
@@ -331,9 +331,8 @@ static int refused(struct mover *a, const struct adopt_row *rows, size_t count, 
     if (!left_add(a, rows[0].place))
         return error_set(reterr, why->code, "more than %d rows are refused: %s", LEFT_MAX, why->text);
     moved->left = true;
-    error_set(&moved->why, why->code, "the row with id %.*s is left alone: %s",
-              (int)min_size(rows[0].foreign_id.size, 64), rows[0].foreign_id.size > 0 ? rows[0].foreign_id.data : "",
-              why->text);
+    error_set(&moved->why, why->code, "the row with id %.*s is skipped: %s", (int)min_size(rows[0].foreign_id.size, 64),
+              rows[0].foreign_id.size > 0 ? rows[0].foreign_id.data : "", why->text);
     return PR_OK;
 }
 
@@ -343,7 +342,7 @@ static int move_rows(struct mover *a, const PGresult *taken, struct moved *moved
     struct adopt_row *rows = arena_alloc_array(&a->arena, count, sizeof(*rows));
     struct pr_error why;
     if (rows == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for rows of %s", a->adoption->table);
+        return error_set(reterr, PR_ENOMEM, "out of memory for rows of %s", a->adoption->table);
     int rc = read_rows(a, taken, rows, reterr);
     if (rc != PR_OK)
         return rc;

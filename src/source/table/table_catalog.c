@@ -85,7 +85,7 @@ static int load_parts(struct link *link, struct arena *arena, struct foreign_tab
     link_add(link, INDEXES_SQL, NO_BOX, &args, &indexes);
     int rc = link_run(link, reterr);
     if (rc == PR_OK && !(take_columns(columns, arena, ret) && take_indexes(indexes, arena, ret)))
-        rc = error_set(reterr, PR_ENOMEM, "no memory for a table's description");
+        rc = error_set(reterr, PR_ENOMEM, "out of memory for a table's description");
     return rc;
 }
 
@@ -97,8 +97,7 @@ int foreign_load(struct link *link, const struct adoption *adoption, struct aren
     struct args args = { .count = 0 };
     *ret = (struct foreign_table){ .found = false };
     if (!adopt_table_split(adoption->table, &schema, &name))
-        return error_set(reterr, PR_EINVAL, "\"%s\" is not the name of a table: write NAME or SCHEMA.NAME",
-                         adoption->table);
+        return error_set(reterr, PR_EINVAL, "\"%s\" is not a table name: use NAME or SCHEMA.NAME", adoption->table);
     arg_text(&args, schema);
     arg_text(&args, name);
     link_add(link, TABLE_SQL, NO_BOX, &args, &table);
@@ -111,7 +110,7 @@ int foreign_load(struct link *link, const struct adoption *adoption, struct aren
         return PR_OK;
     }
     return take_table(table, arena, ret) ? load_parts(link, arena, ret, reterr)
-                                         : error_set(reterr, PR_ENOMEM, "no memory for a table's description");
+                                         : error_set(reterr, PR_ENOMEM, "out of memory for a table's description");
 }
 
 const struct foreign_column *foreign_find(const struct foreign_table *table, pr_slice name)

@@ -175,5 +175,6 @@ int adopt_row_read(const struct adopt_mapping *mapping, const struct adopt_sql *
         ret->bad = slice_dup(arena, slice_from(why.text)).data;
         r.no_memory |= ret->bad == NULL;
     }
-    return r.no_memory ? error_set(reterr, PR_ENOMEM, "no memory for a row of %s", mapping->adoption->table) : PR_OK;
+    return r.no_memory ? error_set(reterr, PR_ENOMEM, "out of memory for a row of %s", mapping->adoption->table)
+                       : PR_OK;
 }

@@ -327,7 +327,7 @@ int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *
             *results[i] = pg_sql_expand(texts[i].data, slice_from(link->conninfo->schema), slice_from(adoption->box),
                                         link_table(link, slice_from(adoption->box)));
         if (rc == PR_OK && *results[i] == NULL)
-            rc = error_set(reterr, PR_ENOMEM, "no memory for a statement");
+            rc = error_set(reterr, PR_ENOMEM, "out of memory for a statement");
         buf_fini(&texts[i]);
     }
     return rc;

@@ -25,7 +25,7 @@
 #define RETRY_FIRST_US PR_MILLISECONDS(200)
 #define RETRY_LAST_US PR_SECONDS(10)
 #define GIVE_UP_US PR_SECONDS(60) /* after the doorbell cost the server too much log */
-#define REPEAT_US PR_SECONDS(60)  /* a lag that is too long is logged so often */
+#define REPEAT_US PR_SECONDS(60)  /* a lag that is too long is logged again after this time */
 
 struct wal {
     struct source *source;
@@ -241,9 +241,10 @@ static int look(struct wal *w, struct pr_error *reterr)
         rc = wal_slot_look(w->sql, w->own_slot, &slot, reterr);
     if (rc == PR_OK && !w->holds && slot.lag > w->setting.max_lag) {
         w->retry_us = GIVE_UP_US;
-        rc = error_set(reterr, PR_EBUSY,
-                       "the server kept more than max_lag of its log for the doorbell, which is off for a while:"
-                       " a transaction may have been open for long");
+        rc = error_set(
+            reterr, PR_EBUSY,
+            "the server kept more than max_lag of its log to wake this instance; polling replaces it for a while:"
+            " a transaction may have been open for long");
     }
     link_forget(w->sql);
     return rc;

@@ -34,7 +34,7 @@ PR_MUST_CHECK int wal_link_start(struct wal_link *link, const char *slot, const 
 /* The next frame, borrowed until the next call.  Outcome PR_UNKNOWN: nothing has come yet. */
 PR_MUST_CHECK int wal_link_next(struct wal_link *link, pr_slice *ret, struct pr_error *reterr);
 PR_MUST_CHECK int wal_link_tell(struct wal_link *link, wal_place place, bool asks, struct pr_error *reterr);
-/* Until something has come, or so long.  Outcome WAL_WOKEN. */
+/* Until something has come, or timeout_us is over.  Outcome WAL_WOKEN. */
 PR_MUST_CHECK int wal_link_wait(struct wal_link *link, int64_t timeout_us);
 
 /* ---- Publication and slot (wal_slot.c, wal_look.c) ------------------------------------------- */

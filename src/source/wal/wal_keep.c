@@ -57,7 +57,8 @@ static int boxes_read(struct wal_keep *keep, struct pr_error *reterr)
         keep->boxes[i] = slice_dup(&keep->box_names, slice_from(sql->boxes[i].name));
         keep->box_count += keep->boxes[i].data != NULL;
     }
-    return keep->box_count == sql->box_count ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
+    return keep->box_count == sql->box_count ? PR_OK
+                                             : error_set(reterr, PR_ENOMEM, "out of memory for the names of boxes");
 }
 
 int wal_keep_begin(struct wal_keep *keep, const char *slot, struct pr_error *reterr)
@@ -155,7 +156,7 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
     bury_begin(&keep->bury, keep->sql->pg);
     rc = bury_add(&keep->bury, &m, error, error, NO_BOX, now_us != 0 ? now_us : clock_wall_us(clock_system()));
     if (rc != PR_OK)
-        return error_set(reterr, rc, "no memory for a dead letter");
+        return error_set(reterr, rc, "out of memory for a dead letter");
     bury_args(&keep->bury, now_us, &args);
     open_transaction(keep);
     link_add(keep->sql, DEAD_INSERT, box, &args, NULL);

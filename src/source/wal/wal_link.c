@@ -22,18 +22,17 @@ static int64_t now_us(void)
 static const struct {
     const char *words, *advice;
 } refusals[] = {
-    { "max_wal_senders",
-      "all senders of the log are taken: ALTER SYSTEM SET max_wal_senders = 20; then restart the server" },
+    { "max_wal_senders", "all WAL senders are in use: ALTER SYSTEM SET max_wal_senders = 20; then restart the server" },
     { "replication slots are in use", "ALTER SYSTEM SET max_replication_slots = 20; then restart the server, "
                                       "or drop a slot that nobody needs" },
     { "wal_level", "ALTER SYSTEM SET wal_level = logical; then restart the server" },
     { "replication role", "ALTER ROLE \"%s\" REPLICATION; as a superuser" },
     { "to start WAL sender", "ALTER ROLE \"%s\" REPLICATION; as a superuser" },
     { "unsupported startup parameter",
-      "a pooler is in between, which passes no replication on: name the server itself in"
+      "a pooler is in between, which does not support replication: name the server itself in"
       " the store's URL" },
     { "unsupported replication", "a pooler is in between: name the server itself in the store's URL" },
-    { "publication \"", "it was made after the slot, or dropped: postrider init --drop-slot, then postrider init" },
+    { "publication \"", "it was created after the slot, or dropped: postrider init --drop-slot, then postrider init" },
 };
 
 /* The fault of a connection or a result, with advice where we have some. */
@@ -106,7 +105,7 @@ int wal_link_open(struct wal_link *link, struct pr_error *reterr)
     wal_link_close(link);
     link->pg = connect_start(link->conninfo);
     if (link->pg == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a connection");
     PQsetNoticeProcessor(link->pg, ignore_notice, NULL);
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
     while (next != PGRES_POLLING_OK) {
@@ -153,7 +152,7 @@ static int answer_wait(struct wal_link *link, int64_t timeout_us, struct pr_erro
         if (left_us <= 0) {
             cancel(link);
             return error_set(reterr, PR_EBUSY,
-                             "the server has not done it within %d s: transactions that are open since before"
+                             "the server did not finish within %d s: transactions that were open before"
                              " keep it waiting; see pg_stat_activity and pg_prepared_xacts",
                              (int)(timeout_us / PR_SECONDS(1)));
         }

@@ -49,12 +49,12 @@ static int look_configured(struct looker *l, const struct wal_setting *setting, 
     const char *lag = size_words(l->arena, s->lag), *limit = size_words(l->arena, setting->max_lag);
     if (!s->there)
         return report(l, slot, s, WAL_ERROR,
-                      PR_STR("the slot is not there: postrider init makes it, and postrider run, too"));
+                      PR_STR("the slot does not exist: postrider init creates it, and so does postrider run"));
     if (s->lost)
         return report(l, slot, s, WAL_ERROR,
                       PR_STR("the server has dropped the log that the slot needs (max_slot_wal_keep_size): "
-                             "what was emitted in it is"
-                             " gone; postrider run makes the slot anew"));
+                             "messages"
+                             " emitted in it are lost; postrider run creates a new slot"));
     if (s->lag > setting->max_lag)
         return report(
             l, slot, s, WAL_ERROR,
@@ -66,8 +66,8 @@ static int look_configured(struct looker *l, const struct wal_setting *setting, 
         return report(
             l, slot, s, WAL_ERROR,
             arena_printf(l->arena,
-                         "the slot was gone and was made anew: what was emitted after %.*s and before that was not"
-                         " seen; postrider init says that you know",
+                         "the slot was gone and was created again: messages emitted after %.*s and before that were"
+                         " not read; postrider init confirms that you know",
                          SLICE_ARGS(lost_after)));
     if (!s->active)
         return report(l, slot, s, WAL_WARN,
@@ -168,7 +168,7 @@ int wal_look(struct store *any, const struct wal_setting *setting, struct arena 
     link_forget(l.sql);
     pthread_mutex_unlock(&store->people_lock);
     if (rc == PR_ENOMEM)
-        return error_set(reterr, rc, "no memory for a report");
+        return error_set(reterr, rc, "out of memory for a report");
     if (rc == PR_OK) {
         *ret = l.reports;
         *ret_count = l.count;
@@ -215,7 +215,7 @@ static int drop(struct link *sql, struct pr_error *reterr)
                      "$1::text::name",
                      NO_BOX, &args, NULL, reterr);
         if (rc != PR_OK)
-            return error_set(reterr, rc, "%s: stop every postrider run that has it, first", reterr->text);
+            return error_set(reterr, rc, "%s: first stop every postrider run that uses it", reterr->text);
         snprintf(line, sizeof(line), "DROP PUBLICATION IF EXISTS %.*s", SLICE_ARGS(field_slice(slots, i, 1)));
         rc = link_script(sql, line, reterr);
         if (rc == PR_OK)

@@ -44,7 +44,7 @@ int wal_names_make(const struct link *sql, const struct wal_setting *setting, st
     if (setting->slot[0] != '\0') {
         if (!is_slot_name(setting->slot))
             return error_set(reterr, PR_ECONFIG,
-                             "\"%s\" cannot be the name of a slot: small letters, digits and _, at most %d",
+                             "\"%s\" is not a valid slot name: use small letters, digits and _, at most %d",
                              setting->slot, WAL_NAME_MAX);
         snprintf(ret->slot, sizeof(ret->slot), "%s", setting->slot);
     }
@@ -53,7 +53,7 @@ int wal_names_make(const struct link *sql, const struct wal_setting *setting, st
         return PR_OK;
     if (!name_is_valid(slice_from(setting->publication)))
         return error_set(reterr, PR_ECONFIG,
-                         "\"%s\" cannot be the name of a publication: letters, digits and _, at most %d",
+                         "\"%s\" is not a valid publication name: use letters, digits and _, at most %d",
                          setting->publication, WAL_NAME_MAX);
     snprintf(ret->publication, sizeof(ret->publication), "%s", setting->publication);
     return PR_OK;
@@ -68,7 +68,7 @@ int wal_server_check(struct link *sql, struct pr_error *reterr)
     if (rc != PR_OK || slice_eq_cstr(field_slice(r, 0, 0), "logical"))
         return rc;
     return error_set(reterr, PR_EUNSUPPORTED,
-                     "the server's wal_level is %.*s, and logical is needed:"
+                     "the server's wal_level is %.*s, but must be logical:"
                      " ALTER SYSTEM SET wal_level = logical; then restart the server",
                      SLICE_ARGS(field_slice(r, 0, 0)));
 }
@@ -143,7 +143,7 @@ static int publication_inside(struct link *sql, const struct wal_setting *settin
     bool is_there = !field_is_null(r, 0, 0);
     if (is_there && !field_bool(r, 0, 0))
         return error_set(reterr, PR_ESTORE,
-                         "the publication %s does not tell of inserts:"
+                         "the publication %s does not publish inserts:"
                          " ALTER PUBLICATION \"%s\" SET (publish = 'insert')",
                          names->publication, names->publication);
     if (field_is_null(r, 0, 1))
@@ -151,10 +151,10 @@ static int publication_inside(struct link *sql, const struct wal_setting *settin
     buf_init(&line, SQL_MAX);
     write_publication(sql, names, is_there, field_slice(r, 0, 1), &line);
     rc = buf_failed(&line) == PR_OK ? link_script(sql, line.data, reterr)
-                                    : error_set(reterr, PR_ENOMEM, "no memory for a publication");
+                                    : error_set(reterr, PR_ENOMEM, "out of memory for a publication");
     if (rc != PR_OK && strcmp(sql->state, "42501") == 0)
         error_set(reterr, rc,
-                  "this role may not make the publication: run postrider init as the owner of the schema and with"
+                  "this role cannot create the publication: run postrider init as the owner of the schema with"
                   " CREATE on the database, or run: %s",
                   line.data);
     buf_fini(&line);
@@ -237,7 +237,7 @@ static int note_loss(struct link *sql, const char *slot, struct log *log, struct
                      NO_BOX, &args, &r, reterr);
     if (rc == PR_OK && PQntuples(r) > 0)
         log_emit(log, LOG_ERROR, "wal_slot_gone", LOG_STR("slot", slot), LOG_SLICE("after", field_slice(r, 0, 0)),
-                 LOG_STR("next", "it is made anew; what was emitted meanwhile was not seen"));
+                 LOG_STR("next", "it is created again; messages emitted meanwhile were not read"));
     return rc;
 }
 

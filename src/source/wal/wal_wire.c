@@ -59,7 +59,7 @@ static pr_slice take_text(struct reader *r, const char *what)
     return (pr_slice){ (const char *)from, (size_t)(nul - from) };
 }
 
-/* A length of 32 bits, and so many bytes. */
+/* A length of 32 bits, and that number of bytes. */
 static pr_slice take_counted(struct reader *r, const char *what)
 {
     uint32_t size = (uint32_t)take_number(r, 4, what);
@@ -87,8 +87,8 @@ static int unknown(uint8_t kind, const char *what, struct pr_error *reterr)
 {
     char text[8];
     snprintf(text, sizeof(text), kind > ' ' && kind < 0x7f ? "'%c'" : "0x%02x", kind);
-    return error_set(reterr, PR_EUNSUPPORTED, "the server's log: there is no %s of kind %s in what was asked for", what,
-                     text);
+    return error_set(reterr, PR_EUNSUPPORTED, "the server's log: there is no %s of kind %s in the requested output",
+                     what, text);
 }
 
 /* ---- Frames --------------------------------------------------------------------------------------- */

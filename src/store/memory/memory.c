@@ -178,7 +178,7 @@ static int memory_open(const struct store_options *options, void **ret_self, str
     const char *name = strchr(options->url, ':') + 1;
     struct memory *memory = *name == '\0' ? memory_new(options, name) : registry_open(options, name);
     if (memory == NULL)
-        return error_set(reterr, PR_ENOMEM, "there is no memory left to open a store");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a store");
     *ret_self = memory;
     return PR_OK;
 }
@@ -203,10 +203,11 @@ static int memory_migrate(void *self, const struct store_box *boxes, size_t box_
     for (size_t i = 0; i < box_count && rc == PR_OK; i++) {
         pr_slice name = slice_from(boxes[i].name);
         if (!name_is_valid(name))
-            rc = error_set(reterr, PR_EINVAL, "\"%s\" is no name of a box: letters, digits and _, not a digit first",
+            rc = error_set(reterr, PR_EINVAL,
+                           "\"%s\" is not a valid box name: use letters, digits and _, not starting with a digit",
                            boxes[i].name);
         else if (box_find(memory, name) == NULL && box_add(memory, name) < 0)
-            rc = error_set(reterr, PR_ENOMEM, "there is no memory left for a box");
+            rc = error_set(reterr, PR_ENOMEM, "out of memory for a box");
     }
     pthread_mutex_unlock(&memory->mutex);
     return rc;
@@ -248,7 +249,7 @@ static int memory_session_open(void *self, pr_slice name, void **ret_session, st
     if (session == NULL)
         scan_free(scan);
     if (session == NULL)
-        return error_set(reterr, PR_ENOMEM, "there is no memory left for a session");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a session");
     *ret_session = session;
     return PR_OK;
 }

@@ -384,7 +384,7 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     if (rc == PR_EINVAL)
         return rc;
     if (rc < 0)
-        return error_set(reterr, rc, "there is no memory left for this");
+        return error_set(reterr, rc, "out of memory for this order");
     if (action_of(admin->kind)->on_dead)
         reply.newest_row = newest_row;
     if (admin->kind == ADMIN_DEAD_EDIT && reply.changed > 0)

@@ -454,9 +454,9 @@ int memory_cycle(void *self, const struct cycle *asked, const struct cycle_reply
     pthread_mutex_unlock(&memory->mutex);
 
     if (rc == PR_ENOMEM)
-        return error_set(reterr, rc, "there is no memory left for the cycle");
+        return error_set(reterr, rc, "out of memory for the cycle");
     if (rc == PR_EUNCERTAIN)
-        return error_set(reterr, rc, "the cycle landed, but there is no memory left for its answer");
+        return error_set(reterr, rc, "the cycle was committed, but its answer was lost: out of memory");
     if (rc == PR_OK)
         *ret_reply = &session->reply;
     return rc;

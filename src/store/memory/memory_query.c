@@ -251,7 +251,7 @@ int memory_query(void *self, const struct query *query, struct arena *arena, str
         rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
     pthread_mutex_unlock(&memory->mutex);
     if (rc < 0)
-        return error_set(reterr, rc, "there is no memory left for the answer");
+        return error_set(reterr, rc, "out of memory for the answer");
     *ret_reply = reply;
     return PR_OK;
 }

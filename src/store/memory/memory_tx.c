@@ -211,7 +211,7 @@ int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messa
         return PR_OK;
     struct stored_row **rows = calloc(count, sizeof(rows[0]));
     if (rows == NULL)
-        return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", count);
 
     pthread_mutex_lock(&memory->mutex);
     struct box *box = box_find(memory, box_name);
@@ -226,6 +226,6 @@ int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messa
     if (rc == PR_ENOTFOUND)
         return error_set(reterr, rc, "there is no box \"%.*s\"", SLICE_ARGS(box_name));
     if (rc < 0)
-        return error_set(reterr, rc, "there is no memory left for %zu messages", count);
+        return error_set(reterr, rc, "out of memory for %zu messages", count);
     return PR_OK;
 }

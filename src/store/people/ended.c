@@ -1,7 +1,7 @@
 /* What the ledger knows of an id: who, where and when it ended (core/ended.h).
  *
  * The bucket of the id is read, the newest entry first, in pieces.  Where ids tell no time all of them share one, which may
- * be long: whoever asks waits for so long, and is told how far that went.  The database only looks whether the bytes are
+ * be long: whoever asks waits for a bounded time, and learns how far the search went.  The database only looks whether the bytes are
  * there; that they are an id, and not parts of two, is seen here. */
 #include "base/error.h"
 #include "base/slice.h"
@@ -38,7 +38,7 @@ static int entry_found(struct looking *l, const struct rows *rows)
     return PR_OK;
 }
 
-/* The next so many; *ret_count were there. */
+/* The next page; *ret_count rows were there. */
 static int look_at_piece(struct looking *l, size_t piece, size_t *ret_count)
 {
     struct rows rows;

@@ -9,7 +9,7 @@ bool failing_add(struct box_failing *f, const struct query *query, int attempts,
 /* Its planned attempt.  Not of a row that is held: what waits in its stream has no time of its own (due_us tells when it was
  * to go). */
 void failing_add_due(struct box_failing *f, int64_t due_us);
-/* So many dead letters. */
+/* A number of dead letters. */
 void failing_add_dead(struct box_failing *f, int reason, int cause, uint64_t count);
 
 #endif

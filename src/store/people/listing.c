@@ -1,6 +1,6 @@
 /* The rows that a filter finds; see listing.h.
  *
- * Each page takes two statements.  The first looks at so many rows in their order, through the index that finds the
+ * Each page takes two statements.  The first looks at a bounded number of rows in their order, through the index that finds the
  * fewest, and tells the keys of those that fit, or how far it looked: so a filter that fits nothing costs no more than
  * any other.  The second reads the rows.  What SQL cannot say (globs, states, fingerprints) is judged here.
  *
@@ -35,7 +35,7 @@ struct page {
     int64_t *hand_outs;
 
     uint64_t after;    /* look behind this row; then: where it looked last */
-    size_t look, rows; /* so many at most; then: how many it looked at and found */
+    size_t look, rows; /* bounds; then: how many rows it looked at and found */
     bool is_last;
     int64_t keys[PAGE_ROWS]; /* of what was found; a database takes those that it has an index of */
     pr_id ids[PAGE_ROWS];
@@ -46,7 +46,7 @@ enum { VALUE_AFTER, VALUE_PAYLOAD_MAX, VALUE_WANTED, VALUES_FIXED };
 
 static int no_memory(struct page *p)
 {
-    return error_set(p->sql->reterr, PR_ENOMEM, "no memory for the answer");
+    return error_set(p->sql->reterr, PR_ENOMEM, "out of memory for the answer");
 }
 
 /* ---- Texts ------------------------------------------------------------------------------------ */

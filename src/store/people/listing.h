@@ -28,7 +28,8 @@ struct listing {
         by_stream; /* through its index.  Nearly all that it finds fits: no more is looked at than a page has room for */
     size_t wanted; /* about how many will be enough; 0: nobody knows */
     listing_found found;
-    int (*page_end)(void *arg); /* rows of a page were told, and none of them is being read any more; may be NULL */
+    int (*page_end)(
+        void *arg); /* the rows of a page were given to found(), and none of them is being read any more; may be NULL */
     void *arg;
 };
 /* ret_cut (may be NULL): the last row that was looked at where filter.look_max was used up; else 0. */

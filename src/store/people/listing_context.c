@@ -88,7 +88,8 @@ int listing_context_read(struct sql *sql, struct arena *arena, struct listing_co
     int rc = sql_run(sql, SQL_listing_context, NO_BOX,
                      VALUES(V_TIME(sql->wall_us), V_TIME(sql->mono_us), V_TEXT(sql->boot)), &rows);
     while (rc == PR_OK && (rc = rows_step(&rows)) > 0)
-        rc = row_take(&reading, &rows) == PR_OK ? PR_OK : error_set(sql->reterr, PR_ENOMEM, "no memory for the answer");
+        rc = row_take(&reading, &rows) == PR_OK ? PR_OK
+                                                : error_set(sql->reterr, PR_ENOMEM, "out of memory for the answer");
     rows_end(&rows);
     if (rc == PR_OK && ret->hand_out_count > 0)
         qsort(ret->hand_outs, ret->hand_out_count, sizeof(ret->hand_outs[0]), hand_out_compare);

@@ -71,7 +71,7 @@ static bool is_on_dead(const struct order_run *o)
 
 static int no_memory(struct order_run *o)
 {
-    return error_set(o->sql->reterr, PR_ENOMEM, "no memory for what is to be changed");
+    return error_set(o->sql->reterr, PR_ENOMEM, "out of memory for what is to be changed");
 }
 
 /* Where this database has need for it. */

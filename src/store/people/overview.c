@@ -206,5 +206,5 @@ int question_answer(struct question *q)
     case QUERY_ROWS: return question_rows(q);
     case QUERY_FACTS: break;
     }
-    return error_set(q->sql->reterr, PR_EINVAL, "there is no question of kind %d", (int)q->query->kind);
+    return error_set(q->sql->reterr, PR_EINVAL, "unknown kind of question %d", (int)q->query->kind);
 }

@@ -6,7 +6,7 @@
 
 int question_no_memory(struct question *q)
 {
-    return error_set(q->sql->reterr, PR_ENOMEM, "no memory for the answer");
+    return error_set(q->sql->reterr, PR_ENOMEM, "out of memory for the answer");
 }
 
 pr_slice question_text(struct question *q, const struct rows *rows, int column)

@@ -52,7 +52,7 @@ PR_MUST_CHECK int question_answer(struct question *q);
 PR_MUST_CHECK int question_messages(struct question *q);
 PR_MUST_CHECK int question_dead(struct question *q);
 PR_MUST_CHECK int question_id(struct question *q);
-/* Behind what is listed already, which has room for so many. */
+/* Behind what is listed already; the list has room for `capacity` entries. */
 PR_MUST_CHECK int question_ended(struct question *q, size_t capacity);
 PR_MUST_CHECK int question_dead_count(struct question *q);
 PR_MUST_CHECK int question_groups(struct question *q);

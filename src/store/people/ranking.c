@@ -110,7 +110,7 @@ static int letter_group(void *arg, const struct listed *letter, struct pr_error 
     const struct letter_grouping *g = arg;
     return groups_take(g->reply, letter, g->arena) == PR_OK
                ? PR_OK
-               : error_set(reterr, PR_ENOMEM, "no memory for groups of dead letters");
+               : error_set(reterr, PR_ENOMEM, "out of memory for groups of dead letters");
 }
 
 static int letter_note(void *arg, const struct listed *letter, struct pr_error *reterr)
@@ -130,7 +130,7 @@ int groups_of_stream(const struct query *query, struct query_reply *reply, struc
     filter.look_max = GROUP_LOOK_STREAM;
     int rc = find(store, &filter, letter_group, &grouping, &last);
     const struct filter behind = { .state = -1, .stream = filter.stream, .after = last, .look_max = 1 };
-    if (rc == PR_OK && last > 0) /* so many were looked at: are there others? */
+    if (rc == PR_OK && last > 0) /* the bound was reached: are there others? */
         rc = find(store, &behind, letter_note, &more, NULL);
     if (more)
         groups_are_cut(reply, GROUP_LOOK_STREAM);

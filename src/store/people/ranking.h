@@ -12,7 +12,7 @@ void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
 /* One more dead letter of its group.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int groups_take(struct query_reply *reply, const struct listed *letter, struct arena *arena);
-/* How many of each group are looked at for one reason, where there are so many groups. */
+/* How many of each group are looked at for one reason, where there are this many groups. */
 int64_t groups_look_of_reason(int64_t groups);
 /* There were more than this. */
 void groups_are_cut(struct query_reply *reply, size_t looked);
@@ -32,7 +32,7 @@ struct stream_list {
     const struct filter *filter; /* the question's */
     struct stream_info *list;
     size_t count, capacity;
-    size_t known; /* the first so many are in order: streams_settle() */
+    size_t known; /* how many of the first are in order: streams_settle() */
 };
 
 /* A copy of it in the arena, or NULL: no memory. */
@@ -61,7 +61,7 @@ bool stream_waits_for_letter(const struct stream_list *streams, const struct str
                              const struct pr_message *letter);
 /* One row is held in its stream, and came back: is it the head of it (NULL: it has none)? */
 bool stream_is_alone(const struct stream_info *head);
-/* So many are held in its stream, maybe the head among them. */
+/* `held` rows are held in its stream, maybe the head among them. */
 void stream_set_waiting(struct stream_info *head, uint64_t held);
 /* The dead letter is the head, in the place of this one (NULL: of none).  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int streams_put(struct stream_list *streams, struct stream_info *head, const struct stream_info *dead);

@@ -284,11 +284,11 @@ STATEMENT(dead_count,
 
 /* ---- Groups of dead letters ----------------------------------------------------------------------------------------------
  * ?1, ?2: from when to when; ?3: box; ?4: endpoint; ?5: reason; ?6: text; ?7: this fingerprint alone; ?8: fingerprints at most;
- * ?9: so many of each are looked at.
+ * ?9: how many of each are looked at.
  * print, box, endpoint, type, error, cause, reason, id and died_at of the latest, when the first died, how many, how many there
  * are to be looked at. */
 
-/* A step through the index for each fingerprint.  What the index has is counted there: it is not left.  Of the latest so many
+/* A step through the index for each fingerprint.  What the index has is counted there: it is not left.  Of the latest ?9
  * the index has reasons, but not in their order; it has no texts. */
 #define OF_REASON "(?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
 #define SQLITE_PRINT "SELECT fingerprint FROM {prefix}dead_letter INDEXED BY {prefix}dead_letter_group WHERE fingerprint "
@@ -450,13 +450,13 @@ STATEMENT(fresh_gap,
     SQLITE("SELECT " FRESH_COLUMNS " FROM \"{box}\" WHERE row_id > ?1 AND row_id < ?2 AND due_at IS NULL AND held_by IS NULL"
            " ORDER BY row_id LIMIT ?3"),
     POSTGRES(""))
-/* ?1: behind this row; ?2: among so many. */
+/* ?1: behind this row; ?2: rows that are looked at. */
 STATEMENT(fresh_newest,
     SQLITE("SELECT " FRESH_COLUMNS " FROM (SELECT * FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id DESC LIMIT ?2)"
            " WHERE due_at IS NULL AND held_by IS NULL"),
     POSTGRES(""))
 
-/* ?1: at most so many. */
+/* ?1: how many at most. */
 STATEMENT(rows,
     SQLITE("SELECT count(*) FROM (SELECT 1 FROM \"{box}\" LIMIT ?1)"),
     POSTGRES("SELECT count(*) FROM (SELECT FROM {box} LIMIT ?1) r"))
@@ -488,7 +488,7 @@ STATEMENT(heads_whole,
              " CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE " POSTGRES_IS_HEAD
              " AND coalesce(b.row_id, b.seq) = p.place OFFSET 0) b"))
 
-/* What is held by each key: the key, how many, the place of the first.  ?1: so many keys; ?2: rows. */
+/* What is held by each key: the key, how many, the place of the first.  ?1: keys at most; ?2: rows at most. */
 STATEMENT(held_keys,
     SQLITE("SELECT held_by, count(*), min(seq) FROM (SELECT held_by, seq FROM \"{box}\" WHERE held_by > ''"
            " ORDER BY held_by LIMIT ?2) GROUP BY held_by ORDER BY held_by LIMIT ?1"),

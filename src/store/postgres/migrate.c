@@ -67,7 +67,7 @@ static int script_run(struct link *link, struct buf *script, struct pr_error *re
 {
     int rc = buf_failed(script);
     FAILPOINT("store.migrate.statement");
-    rc = rc == PR_OK ? link_script(link, script->data, reterr) : error_set(reterr, rc, "no memory for a migration");
+    rc = rc == PR_OK ? link_script(link, script->data, reterr) : error_set(reterr, rc, "out of memory for a migration");
     buf_fini(script);
     return rc;
 }

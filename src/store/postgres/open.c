@@ -40,14 +40,14 @@ static int pg_open(const struct store_options *options, void **ret_self, struct 
 {
     struct postgres_store *store = calloc(1, sizeof(*store));
     if (store == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a store");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a store");
     store_init(store, options);
     int rc = pg_conninfo_parse(options->url, &store->conninfo, reterr);
     if (rc == PR_OK) {
         store->people = link_new(&store->conninfo, LINK_PEOPLE, store->log);
         store->sender = link_new(&store->conninfo, LINK_PEOPLE, store->log);
         if (store->people == NULL || store->sender == NULL)
-            rc = error_set(reterr, PR_ENOMEM, "no memory for a store");
+            rc = error_set(reterr, PR_ENOMEM, "out of memory for a store");
     }
     if (rc == PR_OK)
         rc = link_ensure(store->people, reterr);

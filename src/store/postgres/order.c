@@ -153,5 +153,5 @@ int pg_sql_ended(struct sql *sql, const struct ended *list, size_t count, pr_sli
     int rc = pg_ended_insert(sql->connection, list, count, by, now_us, arrays, arena);
     for (size_t i = 0; i < ENDED_ARRAYS; i++)
         array_fini(&arrays[i]);
-    return rc == PR_OK ? PR_OK : error_set(sql->reterr, rc, "no memory for the ledger of %zu messages", count);
+    return rc == PR_OK ? PR_OK : error_set(sql->reterr, rc, "out of memory for the ledger of %zu messages", count);
 }

@@ -119,7 +119,7 @@ struct pg_session {
     unsigned first_lane;          /* whose turn is first */
     size_t row_bytes;             /* of the latest rows, on average; 0: not known */
     unsigned one_batch_left;      /* cycles that may go on with the latest snapshot (cycle.c) */
-    unsigned delete_only_cycles;  /* so many in a row only deleted what was sent */
+    unsigned delete_only_cycles;  /* cycles in a row that only deleted what was sent */
     uint64_t snapshot_number;     /* counts them */
     struct fresh *prefetch;       /* what was asked in advance (fresh.c); NULL: nothing ever was */
     bool had_more;                /* the snapshot before it left some */
@@ -136,14 +136,14 @@ struct pg_session {
     int64_t seen_last, seen_file, seen_notice, seen_instances;
     uint64_t *running; /* transactions that ran */
     size_t running_count;
-    bool fresh_reported;      /* that there may be new rows: once, until they were looked for */
-    int64_t wait_us;          /* between looks */
-    int64_t looked_us;        /* the latest one, or the latest cycle */
-    int64_t rate_us;          /* when it was last asked how many messages come ... */
-    int64_t rate_last;        /* ... and seen_last of then */
-    bool many_come;           /* so senders should not ring */
-    int event_fd;             /* -1: none */
-    uint64_t listens, guards; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
+    bool fresh_reported;          /* that there may be new rows: once, until they were looked for */
+    int64_t wait_us;              /* between looks */
+    int64_t looked_us;            /* the latest one, or the latest cycle */
+    int64_t rate_us;              /* when it was last asked how many messages come ... */
+    int64_t rate_last;            /* ... and seen_last of then */
+    bool many_come;               /* so senders should not ring */
+    int event_fd;                 /* -1: none */
+    uint64_t listens, sleep_lock; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
 
     /* Others of the same box, as long as their rows stay the same (lease.c). */
     struct watched {

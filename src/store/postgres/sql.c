@@ -324,7 +324,7 @@ static int pg_sql_facts(struct sql *sql, struct arena *arena, struct store_facts
     facts->disk_free_bytes = -1;
     facts->software = arena_printf(arena, "PostgreSQL %.*s", SLICE_ARGS(field_slice(r, 0, 0)));
     if (facts->software.data == NULL)
-        return error_set(sql->reterr, PR_ENOMEM, "no memory for the answer");
+        return error_set(sql->reterr, PR_ENOMEM, "out of memory for the answer");
     *ret_now_us = field_time(r, 0, 1);
     facts_of_server(r, arena, facts);
     if (facts->locked.size == 0 && field_bool(r, 0, 8))

@@ -69,8 +69,8 @@ int table_check(struct conn *conn, pr_slice box, pr_slice table, struct pr_error
     int64_t found;
     if (!name_is_valid(table) || sqlite3_strnicmp(table.data, OUR_PREFIX, strlen(OUR_PREFIX)) == 0)
         return error_set(reterr, PR_EINVAL,
-                         "\"%.*s\" cannot be the table of a box: use letters, digits and _, at most %d, and another "
-                         "beginning than " OUR_PREFIX,
+                         "\"%.*s\" cannot be the table of a box: use letters, digits and _, at most %d, and not "
+                         "starting with " OUR_PREFIX,
                          SLICE_ARGS(table), BOX_NAME_MAX);
     int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX, VALUES(V_TEXT(table)),
                       &found, reterr);

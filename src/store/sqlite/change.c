@@ -179,7 +179,7 @@ static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice de
         w->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
         if (sqlite3_bind_value(insert, i + 4, sqlite3_column_value(row, i)) != SQLITE_OK)
-            rc = error_set(w->reterr, PR_ENOMEM, "no memory for a row");
+            rc = error_set(w->reterr, PR_ENOMEM, "out of memory for a row");
     if (rc == PR_OK)
         rc = conn_step(w->conn, insert, w->reterr);
     if (rc == PR_OK && sqlite3_changes(w->conn->db) > 0)

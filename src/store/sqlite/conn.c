@@ -289,7 +289,7 @@ int conn_open(const struct sqlite_location *location, bool create, struct conn *
 
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a connection");
     conn->location = location;
     conn->busy_us = location->busy_us;
     conn->users = 1;
@@ -413,7 +413,7 @@ static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint
     struct conn_statement *statement = calloc(1, sizeof(*statement));
     int rc = statement != NULL ? buf_failed(&text) : PR_ENOMEM;
     if (rc != PR_OK)
-        error_set(reterr, rc, "no memory for a statement");
+        error_set(reterr, rc, "out of memory for a statement");
     if (rc == PR_OK) {
         int sqlite_rc = sqlite3_prepare_v3(conn->db, text.data, (int)text.size, SQLITE_PREPARE_PERSISTENT,
                                            &statement->handle, NULL);
@@ -427,7 +427,7 @@ static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint
             memcpy(statement->box, box.data, box.size);
         rc = map_insert(&conn->statements, &statement->node, hash);
         if (rc != PR_OK)
-            error_set(reterr, rc, "no memory for a statement");
+            error_set(reterr, rc, "out of memory for a statement");
     }
     if (rc != PR_OK) {
         if (statement != NULL)

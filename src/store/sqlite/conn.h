@@ -88,7 +88,7 @@ PR_MUST_CHECK int conn_begin(struct conn *conn, bool write, struct pr_error *ret
 PR_MUST_CHECK int conn_commit(struct conn *conn, struct pr_error *reterr);
 void conn_rollback(struct conn *conn); /* fine when there is none */
 
-/* Once the log has grown by so many pages: move what is in it into the database, as far as
+/* Once the log has grown by `pages`: move what is in it into the database, as far as
  * nobody is in the way.  A log that has become long is begun anew: writers wait for a moment. */
 void conn_checkpoint(struct conn *conn, int pages);
 

@@ -52,7 +52,7 @@ int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
     struct sqlite_session *session = calloc(1, sizeof(*session));
     if (session == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a session");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a session");
     session->store = self;
     memcpy(session->box_name, box.data, box.size);
     session->box = PR_BYTES(session->box_name, box.size);
@@ -290,7 +290,7 @@ static int cycle_check_file(struct sqlite_cycle *run)
              LOG_SLICE("box", session->box));
     return run->cycle->epoch == 0
                ? PR_OK
-               : error_set(run->reterr, PR_ELEASE, "%s was replaced by another file: all is read anew",
+               : error_set(run->reterr, PR_ELEASE, "%s was replaced by another file: everything is read again",
                            run->conn->location->path);
 }
 

@@ -55,7 +55,7 @@ int guards_compare(struct sqlite_cycle *run)
     struct effect_guards *g = &run->guards;
     int rc = effect_guards_init(g, c->effects, c->effect_count, c->verdict_count, &run->session->arena);
     if (rc != PR_OK)
-        return error_set(run->reterr, rc, "no memory for %zu effects", c->effect_count);
+        return error_set(run->reterr, rc, "out of memory for %zu effects", c->effect_count);
     for (size_t i = 0; i < c->effect_count && g->any; i++) {
         int64_t found = 0;
         bool known;
@@ -127,7 +127,7 @@ static int effect_apply(struct sqlite_cycle *run, const struct effect *e)
 {
     bool in_box = e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
     if (in_box && !name_is_valid(e->box))
-        return error_set(run->reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(e->box));
+        return error_set(run->reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(e->box));
     switch (e->kind) {
     case EFFECT_MESSAGE: return message_insert(run->conn, e->box, e->message, run->now_us, run->reterr);
     case EFFECT_EVENT: return append_event(run, e);
@@ -139,7 +139,7 @@ static int effect_apply(struct sqlite_cycle *run, const struct effect *e)
                          VALUES(V_TEXT(e->box), V_ID(e->id), V_TEXT(e->key), V_INT(run->now_us)), NULL);
     case EFFECT_KINDS: break;
     }
-    return error_set(run->reterr, PR_EINVAL, "there is no effect of kind %d", (int)e->kind);
+    return error_set(run->reterr, PR_EINVAL, "unknown kind of effect %d", (int)e->kind);
 }
 
 /* {"cycle":12,"3":17,...}: who was refused, for when this cycle is asked again. */
@@ -167,7 +167,7 @@ int effects_apply(struct sqlite_cycle *run)
     struct cycle_reply *reply = &run->session->reply;
     reply->effect_answers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(int));
     if (reply->effect_answers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu effects", c->effect_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
     for (size_t i = 0; i < c->effect_count; i++) {
         const struct effect *e = &c->effects[i];
         bool applied = e->verdict == EFFECT_ALWAYS || reply->answers[e->verdict] == PR_OK;
@@ -188,7 +188,7 @@ int answers_read(struct sqlite_cycle *run)
     sqlite3_stmt *s;
     reply->answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(int)); /* PR_OK */
     if (reply->answers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
     int rc = conn_bind(run->conn,
                        "SELECT CAST(j.key AS INTEGER), j.value FROM postrider_instance i, json_each(i.answers) j"
                        " WHERE i.id = ?1 AND json_extract(i.answers, '$.cycle') = ?2 AND j.key <> 'cycle'",

@@ -11,7 +11,8 @@ int ended_insert(struct conn *conn, const struct ended *list, size_t count, pr_s
 {
     size_t entry_count = 0;
     const struct ended_entry *entries = ended_group(list, count, arena, &entry_count);
-    int rc = entries != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the ledger of %zu messages", count);
+    int rc =
+        entries != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the ledger of %zu messages", count);
     for (size_t i = 0; i < entry_count && rc == PR_OK; i++) {
         const struct ended_entry *e = &entries[i];
         rc = conn_do(conn,
@@ -34,6 +35,6 @@ int ended_write(struct sqlite_cycle *run)
         return PR_OK;
     const struct ended *list = ended_of_cycle(c, run->session->reply.answers, arena, &count);
     if (list == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     return count > 0 ? ended_insert(run->conn, list, count, c->name, run->now_us, arena, run->reterr) : PR_OK;
 }

@@ -26,7 +26,7 @@ int evidence_read(struct sqlite_cycle *run)
     int rc = PR_OK;
 
     if (answers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for evidence");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for evidence");
     for (size_t i = 0; i < c->evidence_count && rc == PR_OK; i++) {
         answers[i] = 0;
         rc =

@@ -206,7 +206,7 @@ static int lost_read(struct sqlite_cycle *run, pr_id id, struct arena *arena, st
                                    .story = slice_dup(arena, column_slice(statement, 5)) };
         if (lost == NULL || lost->destination.data == NULL || lost->instance.data == NULL || lost->story.data == NULL) {
             sqlite3_reset(statement);
-            return error_set(run->reterr, PR_ENOMEM, "no memory for what an instance had in flight");
+            return error_set(run->reterr, PR_ENOMEM, "out of memory for what an instance had in flight");
         }
         *ret = lost;
     }
@@ -222,7 +222,7 @@ static int lost_count(struct sqlite_cycle *run, const struct lost *lost)
         buf_failed(&story) == PR_OK
             ? conn_do(run->conn, "UPDATE \"{box}\" SET attempts = ?2, story = ?3 WHERE row_id = ?1", run->session->box,
                       VALUES(V_INT(lost->row), V_INT(lost->attempt), V_TEXT(buf_slice(&story))), NULL, run->reterr)
-            : error_set(run->reterr, PR_ENOMEM, "no memory for the story of a message");
+            : error_set(run->reterr, PR_ENOMEM, "out of memory for the story of a message");
     buf_fini(&story);
     return rc;
 }

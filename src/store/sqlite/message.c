@@ -203,7 +203,7 @@ int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_
         *ret_over = over;
     char *block = arena_alloc(arena, message_bytes(m));
     if (block == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a row");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a row");
     struct pr_message borrowed = *m;
     message_copy(&borrowed, block, m);
     *ret_bad = bad;

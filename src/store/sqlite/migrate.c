@@ -116,7 +116,7 @@ static int columns_add(struct conn *conn, pr_slice table, struct pr_error *reter
         buf_addf(&script, "ALTER TABLE \"%.*s\" ADD COLUMN %s %s;", SLICE_ARGS(table), columns[i].name,
                  columns[i].type);
         rc = buf_failed(&script);
-        rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for a column");
+        rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "out of memory for a column");
         buf_fini(&script);
     }
     return rc;
@@ -139,7 +139,8 @@ static int migration_run(struct conn *conn, const struct migration *m, struct bo
     buf_init(&script, SCRIPT_MAX);
     script_expand(&script, m->sql, box);
     rc = buf_failed(&script);
-    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for %s.sql", m->name);
+    rc = rc == PR_OK ? script_run(conn, script.data, reterr)
+                     : error_set(reterr, rc, "out of memory for %s.sql", m->name);
     buf_fini(&script);
     return rc;
 }
@@ -305,7 +306,7 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
     view_add(&script, "postrider_messages", VIEW_MESSAGES, names);
     view_add(&script, "postrider_blocked_streams", VIEW_BLOCKED, names);
     int rc = buf_failed(&script);
-    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for the views");
+    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "out of memory for the views");
     buf_fini(&script);
     return rc;
 }
@@ -404,7 +405,7 @@ int sqlite_migrate(void *self, const struct store_box *boxes, size_t box_count, 
         return rc;
     struct names *names = calloc(1, sizeof(*names));
     if (names == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the names of boxes");
 
     conn_lock(conn);
     rc = encoding_check(conn, reterr);

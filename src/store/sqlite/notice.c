@@ -8,7 +8,7 @@
 static int slice_keep(struct arena *arena, pr_slice s, pr_slice *ret, struct pr_error *reterr)
 {
     *ret = slice_dup(arena, s);
-    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a reply");
+    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for a reply");
 }
 
 /* ---- Endpoints ---------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
         return rc;
     struct endpoint_state *list = arena_alloc_array(arena, (size_t)room, sizeof(*list));
     if (list == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %lld endpoints", (long long)room);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %lld endpoints", (long long)room);
     rc = conn_bind(conn,
                    "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired,"
                    " last_failed_at, last_reason, last_code, last_error, failed_in_row FROM postrider_endpoint"
@@ -138,7 +138,7 @@ static int notices_take(struct sqlite_cycle *run, bool *ret_endpoints)
             reply->notices = arena_alloc_array(&run->session->arena, NOTICES_PER_CYCLE, sizeof(*reply->notices));
         struct notice *notice = reply->notices != NULL ? &reply->notices[reply->notice_count++] : NULL;
         int fault = notice != NULL ? notice_take(run, statement, notice)
-                                   : error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+                                   : error_set(run->reterr, PR_ENOMEM, "out of memory for notices");
         if (fault != PR_OK) {
             sqlite3_reset(statement);
             return fault;
@@ -174,7 +174,7 @@ static int notices_missed(struct sqlite_cycle *run, bool *ret_missed)
         return rc;
     reply->notices = arena_alloc_array(&run->session->arena, 1, sizeof(*reply->notices));
     if (reply->notices == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for notices");
     reply->notices[0] = (struct notice){ .kind = NOTICE_RELOAD };
     reply->notice_count = 1;
     return rc;
@@ -192,7 +192,7 @@ static int repairs_read(struct sqlite_cycle *run, bool joins)
         return rc;
     struct notice *notices = arena_alloc_array(&run->session->arena, reply->notice_count + 1, sizeof(*notices));
     if (notices == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for notices");
     if (reply->notice_count > 0)
         memcpy(notices, reply->notices, reply->notice_count * sizeof(*notices));
     notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_REPAIRED };

@@ -69,7 +69,7 @@ static int url_parse(const char *url, struct sqlite_location *location, struct p
     }
     location->memory = slice_eq_cstr(path, ":memory:");
     location->path = strndup(path.data, path.size);
-    return location->path != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a store");
+    return location->path != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for a store");
 }
 
 static void boot_id_read(char ret[BOOT_ID_SIZE])
@@ -98,7 +98,7 @@ static int sqlite_open(const struct store_options *options, void **ret_self, str
 {
     struct sqlite_store *store = calloc(1, sizeof(*store));
     if (store == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a store");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a store");
     store->clock = options->clock != NULL ? options->clock : clock_system();
     store->log = options->log;
     store->poll_min_us = options->poll_min_us > 0 ? options->poll_min_us : POLL_MIN_US;

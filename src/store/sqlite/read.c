@@ -45,7 +45,7 @@ static int rows_grow(struct sqlite_session *session, struct pr_error *reterr)
     size_t capacity = session->row_capacity > 0 ? session->row_capacity * 2 : ROWS_FIRST;
     struct row *rows = realloc(session->rows, capacity * sizeof(*rows));
     if (rows == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %zu rows", capacity);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu rows", capacity);
     session->rows = rows;
     session->row_capacity = capacity;
     return PR_OK;
@@ -270,7 +270,7 @@ static int held_key_next(struct sqlite_cycle *run, pr_slice after, pr_slice *ret
     *ret_lanes = is_endpoints ? LANES_ALL : lane_bit(lane_of(column_slice(statement, 1), id));
     *ret_key = slice_dup(&run->session->arena, key);
     sqlite3_reset(statement);
-    return ret_key->data != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "no memory for a key");
+    return ret_key->data != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "out of memory for a key");
 }
 
 static int read_held_keys(struct sqlite_cycle *run)
@@ -283,7 +283,7 @@ static int read_held_keys(struct sqlite_cycle *run)
 
     reply->held_keys = arena_alloc_array(&run->session->arena, c->held_keys.rows, sizeof(*reply->held_keys));
     if (reply->held_keys == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu keys", c->held_keys.rows);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu keys", c->held_keys.rows);
     while ((rc = held_key_next(run, key, &key, &lanes)) == PR_OK) {
         if ((lanes & c->held_keys.lanes) == 0)
             continue;
@@ -322,7 +322,7 @@ static int reads_prepare(struct sqlite_cycle *run)
 
     reply->held_end = arena_alloc_array(&run->session->arena, c->held_count, sizeof(*reply->held_end));
     if (reply->held_end == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
     /* Who works nothing has reached the end of it. */
     reply->fresh_end = reply->due_end = reply->reread_end = reply->heads_end = reply->held_keys_end = true;
     for (size_t i = 0; i < c->held_count; i++)

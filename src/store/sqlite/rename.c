@@ -61,7 +61,7 @@ static int rename_by(struct conn *conn, const char *query, struct pr_error *rete
     while ((rc = conn_step(conn, statement, reterr)) > 0)
         buf_add_slice(&script, column_slice(statement, 0));
     if (rc == PR_OK && (rc = buf_failed(&script)) != PR_OK)
-        error_set(reterr, rc, "no memory for new names");
+        error_set(reterr, rc, "out of memory for new names");
     if (rc == PR_OK && script.size > 0)
         rc = script_run(conn, script.data, reterr);
     buf_fini(&script);

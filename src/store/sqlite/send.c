@@ -55,7 +55,7 @@ static int send_prepare(sqlite3 *db, const char *insert, pr_slice box, sqlite3_s
     sql_expand(&sql, insert, (struct box_names){ .box = box, .table = slice_from(table) });
     rc = buf_failed(&sql);
     if (rc != PR_OK) {
-        error_set(reterr, rc, "no memory for a statement");
+        error_set(reterr, rc, "out of memory for a statement");
     } else {
         rc = sqlite3_prepare_v2(db, sql.data, (int)sql.size, ret, NULL);
         rc = rc == SQLITE_OK ? PR_OK : sqlite_fault(db, rc, path_of(db), reterr);

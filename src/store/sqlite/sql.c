@@ -84,7 +84,7 @@ static int sqlite_run(struct sql *sql, const char *text, bool made, pr_slice box
         sql_expand(&expanded, text, names);
         rc = buf_failed(&expanded) == PR_OK
                  ? conn_bind_made(sql->connection, expanded.data, values, count, &statement, sql->reterr)
-                 : error_set(sql->reterr, PR_ENOMEM, "no memory for a statement");
+                 : error_set(sql->reterr, PR_ENOMEM, "out of memory for a statement");
         buf_fini(&expanded);
     } else {
         rc = conn_bind(sql->connection, text, box, values, count, &statement, sql->reterr);
@@ -242,7 +242,7 @@ static int sqlite_facts(struct sql *sql, struct arena *arena, struct store_facts
     facts->schema_wanted = schema_wanted();
     facts->software = arena_printf(arena, "SQLite %s", sqlite3_libversion());
     if (facts->software.data == NULL)
-        return error_set(sql->reterr, PR_ENOMEM, "no memory for the answer");
+        return error_set(sql->reterr, PR_ENOMEM, "out of memory for the answer");
     if (store->location.memory)
         facts_warn(facts, PR_STR("messages are lost when the process ends: use a file to keep them"));
     else

@@ -57,7 +57,7 @@ static int endings_collect(struct sqlite_cycle *run, struct ending **ret, size_t
     struct ending *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
     size_t count = 0;
     if (all == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     bool sorted = true; /* most endpoints answer in order */
     for (size_t i = 0; i < c->verdict_count; i++) {
         all[i] = (struct ending){ .row = c->verdicts[i].row, .verdict = i };
@@ -237,7 +237,7 @@ int verdicts_apply(struct sqlite_cycle *run)
     reply->answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*reply->answers));
     reply->split_rows = arena_alloc_array(&run->session->arena, split_count, sizeof(*reply->split_rows));
     if (reply->answers == NULL || reply->split_rows == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
 
     int rc = guards_compare(run);
     for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++)

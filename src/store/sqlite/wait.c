@@ -17,11 +17,11 @@
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
 
-#define POLL_CALM_US PR_SECONDS(2)      /* full attention for so long after activity */
+#define POLL_CALM_US PR_SECONDS(2)      /* full attention for this time after activity */
 #define STIRRED_MIN_US 250              /* the log was written to: its commit is not far */
 #define PROBE_US PR_MILLISECONDS(50)    /* standing by: how often to try the lock file */
-#define FRUITLESS_MANY 8                /* so many looks without a find: others are busy in this file, not for us ... */
-#define FRUITLESS_US PR_MILLISECONDS(2) /* ... and what they commit in so long is looked at together */
+#define FRUITLESS_MANY 8                /* looks without a find: others are busy in this file, not for us ... */
+#define FRUITLESS_US PR_MILLISECONDS(2) /* ... and what they commit in this time is looked at together */
 
 /* The watch tells once and is gone: a commit writes hundreds of times, ours as well as theirs. */
 static void watch_arm(struct sqlite_session *session)

@@ -150,14 +150,14 @@ static void rabbit_greet(void *self)
     r->read_us = r->sent_us = clock_mono_us(r->session.clock);
     frame_put_greeting(&r->session.pipeline.bytes);
     if (r->reader == NULL)
-        rabbit_failed(r, "no memory");
+        rabbit_failed(r, "out of memory");
 }
 
 static void put(struct amqp_transport *r, amqp_channel_t channel, amqp_method_number_t method, void *fields)
 {
     frame_put_method(&r->session.pipeline.bytes, channel, method, fields);
     if (buf_failed(&r->session.pipeline.bytes) != 0)
-        rabbit_failed(r, "no memory");
+        rabbit_failed(r, "out of memory");
 }
 
 /* ---- Greetings: each answer brings the next step ---------------------------------------------------------- */
@@ -166,7 +166,7 @@ static void put_start_ok(struct amqp_transport *r)
 {
     arena_reset(&r->scratch);
     if (amqp_put_start_ok(&r->session.pipeline.bytes, &r->session.url, r->session.config->name, &r->scratch) != PR_OK)
-        rabbit_failed(r, "no memory");
+        rabbit_failed(r, "out of memory");
 }
 
 static void put_tune_ok(struct amqp_transport *r, const amqp_connection_tune_t *tune)
@@ -181,7 +181,7 @@ static void put_tune_ok(struct amqp_transport *r, const amqp_connection_tune_t *
     r->form.frame_max = terms.frame_max;
     r->heartbeat_us = terms.heartbeat_us;
     if (buf_failed(bytes) != 0)
-        rabbit_failed(r, "no memory");
+        rabbit_failed(r, "out of memory");
 }
 
 static void put_channel_open(struct amqp_transport *r)
@@ -260,7 +260,7 @@ static void take_confirm(struct amqp_transport *r, uint64_t tag, bool multiple, 
     struct pipeline *p = &r->session.pipeline;
     uint64_t number = r->channel_base + tag;
     if (tag == 0 ? !multiple : number >= p->first_number + p->out_count) {
-        rabbit_failed(r, "it confirms what nobody sent");
+        rabbit_failed(r, "it confirms a message that was not sent");
         return;
     }
     if (tag == 0)
@@ -644,7 +644,7 @@ static int rabbit_open(void *self, const struct endpoint_config *config, struct 
     if (rc != PR_OK)
         return rc;
     r->suspects = calloc(r->session.pipeline.capacity, sizeof(*r->suspects));
-    return r->suspects != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
+    return r->suspects != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", config->name);
 }
 
 /* Say goodbye when that costs nothing: brokers complain in their log about clients that do not. */

@@ -33,7 +33,7 @@
 
 #define QPID_PORT 5672
 #define QPID_TLS_PORT 5671
-#define QPID_IDLE_MS 30000 /* a peer that is silent for so long is gone */
+#define QPID_IDLE_MS 30000 /* a peer that is silent for this time is gone */
 #define QPID_LINKS_MAX 64  /* addresses at once; one that is idle makes room */
 #define QPID_ADDRESS_MAX 1024
 
@@ -157,7 +157,7 @@ static void qpid_greet(void *self)
 {
     struct qpid *q = self;
     if (pn_connection_driver_init(&q->driver, NULL, NULL) != 0) {
-        qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
+        qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "out of memory");
         return;
     }
     pn_connection_t *connection = q->driver.connection;
@@ -334,12 +334,12 @@ static void take_event(struct qpid *q, pn_event_t *event, int64_t now_us)
     case PN_CONNECTION_REMOTE_OPEN: q->session.state = SESSION_UP; break;
     case PN_SESSION_REMOTE_OPEN:
         if (pn_event_session(event) != q->channel)
-            qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it opens a session that nobody asked for"); /* A2 */
+            qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an unexpected session"); /* A2 */
         break;
     case PN_LINK_REMOTE_OPEN: /* one without a target is about to be refused */
         l = link_of(q, pn_event_link(event));
         if (pn_link_is_receiver(pn_event_link(event)))
-            qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it opens a link that nobody asked for"); /* A2 */
+            qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an unexpected link"); /* A2 */
         else if (l != NULL)
             l->open = pn_terminus_get_type(pn_link_remote_target(l->sender)) != PN_UNSPECIFIED;
         break;

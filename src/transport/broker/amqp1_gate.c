@@ -38,7 +38,7 @@ static uint64_t take_number(struct amqp1_cursor *c, unsigned bytes)
 
 static void take_value(struct amqp1_cursor *c, unsigned depth);
 
-/* A list or a map: so many values, and nothing behind them. */
+/* A list or a map: `count` values, and nothing behind them. */
 static void take_compound(struct amqp1_cursor *c, unsigned width, unsigned depth)
 {
     struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
@@ -169,7 +169,7 @@ static ssize_t pass_body(enum amqp1_stage *stage, pr_slice body, size_t size, st
 {
     unsigned code = performative_of(body);
     if (code == 0)
-        return error_set(reterr, PR_EINVAL, "a frame that is no good");
+        return error_set(reterr, PR_EINVAL, "a malformed frame");
     for (size_t i = 0; i < ARRAY_LENGTH(rules); i++)
         if (rules[i].from == *stage && rules[i].what == code) {
             *stage = rules[i].to;

@@ -82,7 +82,7 @@ int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, str
     if (!gather(r, data, size))
         return FRAME_PART;
     if ((uint8_t)r->bytes[size - 1] != FRAME_END)
-        return error_set(reterr, PR_EINVAL, "a frame does not end where it said");
+        return error_set(reterr, PR_EINVAL, "a frame does not end where it should");
     struct frame_cursor c = { { r->bytes, size - 1 }, false };
     ret->type = (uint8_t)take_number(&c, 1);
     ret->channel = (uint16_t)take_number(&c, 2);

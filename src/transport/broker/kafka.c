@@ -564,7 +564,7 @@ static int kafka_open(void *self, const struct endpoint_config *config, struct p
     buf_init(&k->json, ENVELOPE_JSON_MAX);
     k->slots = calloc(k->capacity, sizeof(*k->slots));
     if (k->slots == NULL || k->event_fd < 0)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory or descriptor for %zu messages", config->name,
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory or descriptor for %zu messages", config->name,
                          k->capacity);
     for (size_t i = k->capacity; i-- > 0; k->first_free = &k->slots[i])
         k->slots[i].next_free = k->first_free;

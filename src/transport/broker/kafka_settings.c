@@ -105,7 +105,7 @@ static const struct kafka_setting {
     { "retry.backoff.ms", "100" },
     { "topic.metadata.refresh.interval.ms", "10000" },    /* a topic that was refused is asked for again */
     { "topic.metadata.refresh.fast.interval.ms", "100" }, /* a new leader is found soon */
-    /* So long a topic may be unknown (it is just being created) before that is an error. */
+    /* How long a topic may be unknown (it is just being created) before that is an error. */
     { "topic.metadata.propagation.max.ms", "2000" },
 };
 
@@ -168,7 +168,7 @@ static void set_hosts(struct settings *s, const struct broker_url *url)
     if (buf_failed(&hosts) == 0)
         set(s, "bootstrap.servers", buf_slice(&hosts).data);
     else
-        snprintf(s->why, sizeof(s->why), "no memory");
+        snprintf(s->why, sizeof(s->why), "out of memory");
     buf_fini(&hosts);
 }
 
@@ -245,7 +245,7 @@ static const struct kafka_setting fixed_of_consumers[] = {
     { "enable.auto.commit", "false" }, /* an offset is committed when its message is */
     { "enable.auto.offset.store", "false" },
     { "fetch.wait.max.ms", "100" },
-    { "session.timeout.ms", "10000" }, /* who dies without a word keeps his partitions for so long */
+    { "session.timeout.ms", "10000" }, /* who dies without a word keeps its partitions for this time */
     { "heartbeat.interval.ms", "3000" },
     { "socket.nagle.disable", "true" },
     { "socket.connection.setup.timeout.ms", "5000" },

@@ -135,7 +135,7 @@ static void mqtt_greet(void *self)
     q->read_us = q->sent_us = clock_mono_us(q->session.clock);
     mqtt_put_connect(&q->session.pipeline.bytes, &login);
     if (buf_failed(&q->session.pipeline.bytes) != 0)
-        mqtt_failed(q, "no memory");
+        mqtt_failed(q, "out of memory");
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------------------ */
@@ -200,7 +200,7 @@ static void take_answer(struct mqtt_transport *q, const struct mqtt_answer *answ
     if (answer->kind == MQTT_DISCONNECT)
         mqtt_refused(q, answer->code);
     else if (greeting != (answer->kind == MQTT_CONNACK))
-        mqtt_failed(q, greeting ? "its first packet is no CONNACK" : "a second CONNACK");
+        mqtt_failed(q, greeting ? "its first packet is not a CONNACK" : "a second CONNACK");
     else if (greeting)
         take_connack(q, answer);
     else if (answer->kind == MQTT_PUBACK)
@@ -375,7 +375,7 @@ static bool mqtt_has_bytes(void *self)
     return pipeline_unwritten(&q->session.pipeline) > 0;
 }
 
-/* A ping is answered at once; who says nothing for so long after one is gone. */
+/* A ping is answered at once; who says nothing for half a keepalive after one is gone. */
 static void mqtt_expire(void *self, int64_t now_us)
 {
     struct mqtt_transport *q = self;

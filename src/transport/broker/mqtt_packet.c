@@ -221,7 +221,7 @@ static uint32_t take_varint(struct mqtt_cursor *c)
     return 0;
 }
 
-/* How a property is written: a number of so many bytes, a string, or two of them. */
+/* How a property is written: a number of 1, 2 or 4 bytes, a string, or two of them. */
 enum shape { SHAPE_UNKNOWN, SHAPE_1 = 1, SHAPE_2 = 2, SHAPE_4 = 4, SHAPE_STRING, SHAPE_PAIR };
 
 /* All that a broker may send in CONNACK, PUBACK and DISCONNECT. */
@@ -313,8 +313,7 @@ ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_erro
 {
     struct mqtt_cursor c = { bytes, false };
     if (bytes.size > 0 && !is_answer((uint8_t)bytes.data[0]))
-        return error_set(reterr, PR_EINVAL, "it sends what nobody asked for: a packet that begins with %d",
-                         (uint8_t)bytes.data[0]);
+        return error_set(reterr, PR_EINVAL, "an unexpected packet that begins with %d", (uint8_t)bytes.data[0]);
     if (!has_head(bytes))
         return 0;
     uint32_t head = take_number(&c, 1), size = take_varint(&c);
@@ -330,7 +329,7 @@ ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_erro
     struct mqtt_cursor body = { { c.rest.data, size }, false };
     take_body(&body, ret);
     if (body.bad)
-        return error_set(reterr, PR_EINVAL, "a packet that is no good, it begins with %u", (unsigned)head);
+        return error_set(reterr, PR_EINVAL, "a malformed packet that begins with %u", (unsigned)head);
     return (ssize_t)whole;
 }
 
@@ -421,6 +420,6 @@ ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_er
         take_publish(&body, head >> 1 & 3, ret);
     else
         take_suback(&body, ret);
-    return body.bad ? error_set(reterr, PR_EINVAL, "a packet that is no good, it begins with %u", (unsigned)head)
+    return body.bad ? error_set(reterr, PR_EINVAL, "a malformed packet that begins with %u", (unsigned)head)
                     : (ssize_t)whole;
 }

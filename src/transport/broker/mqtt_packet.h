@@ -18,7 +18,7 @@ struct mqtt_login {
     pr_slice client, user, password; /* client empty: the broker makes a name; no user: no password */
     unsigned keepalive_s;
     /* Of who subscribes; 0: a session begins clean, nothing is said about the others. */
-    uint32_t expiry_s;    /* the session is kept for so long after the connection, with what waits in it */
+    uint32_t expiry_s;    /* how long the session is kept after the connection, with what waits in it */
     uint16_t receive_max; /* messages that may be out to us at once */
 };
 void mqtt_put_connect(struct buf *b, const struct mqtt_login *login);

@@ -168,7 +168,7 @@ static void put_connect(struct nats_transport *j)
     buf_add_cstr(bytes, "PING\r\n");
     j->stage = JET_PONG;
     if (rc != PR_OK || buf_failed(bytes) != 0)
-        jet_failed(j, "no memory");
+        jet_failed(j, "out of memory");
 }
 
 /* The server speaks first; after TLS, we do. */
@@ -308,7 +308,7 @@ static void take_stored(struct nats_transport *j, const struct delivery *d, cons
     if (error != NULL)
         take_error(j, d, error);
     else
-        fail(j, d, SEND_UNKNOWN, PR_REASON_REJECTED, "", "somebody answers who is not JetStream");
+        fail(j, d, SEND_UNKNOWN, PR_REASON_REJECTED, "", "the answer is not from JetStream");
     json_decref(tree);
 }
 
@@ -319,7 +319,7 @@ static void take_message(struct nats_transport *j, const struct nats_answer *ans
     int64_t number =
         ours ? inbox_number((pr_slice){ subject.data + inbox.size, subject.size - inbox.size }, INT64_MAX / 16) : -1;
     if (number < 0) {
-        jet_failed(j, "it sends what nobody asked for");
+        jet_failed(j, "an unexpected message");
         return;
     }
     const struct delivery *d = pipeline_answer(&j->session.pipeline, (uint64_t)number);
@@ -338,7 +338,7 @@ static void take_pong(struct nats_transport *j)
     } else if (j->pinged) {
         j->pinged = false;
     } else if (j->stores || p->out_count == 0) {
-        jet_failed(j, "it answers a PING that nobody sent");
+        jet_failed(j, "an unexpected PONG");
     } else {
         const struct delivery *d = pipeline_answer(p, p->first_number);
         reconnect_worked(&j->session.reconnect);
@@ -377,7 +377,7 @@ static void take_server_error(struct nats_transport *j, pr_slice error)
     }
     bool login = nats_error_is_login(text);
     session_failed(&j->session, login ? PR_REASON_UNAUTHORIZED : PR_REASON_TRANSPORT_UNAVAILABLE,
-                   login ? JET_LOGIN_FAILED : "", text[0] != '\0' ? text : "an error without a word");
+                   login ? JET_LOGIN_FAILED : "", text[0] != '\0' ? text : "an error without a text");
 }
 
 /* The first one begins the greeting; later ones tell of other servers, which are not for us. */
@@ -390,7 +390,7 @@ static void take_info(struct nats_transport *j, pr_slice text, bool is_last)
     if (wrong != NULL)
         jet_failed(j, wrong);
     else if (tls && !is_last)
-        jet_failed(j, "it goes on in the clear where TLS begins");
+        jet_failed(j, "it continues unencrypted where TLS should begin");
     else if (!tls)
         put_connect(j);
     else
@@ -400,7 +400,7 @@ static void take_info(struct nats_transport *j, pr_slice text, bool is_last)
 static void take_answer(struct nats_transport *j, const struct nats_answer *answer, bool is_last)
 {
     if (j->stage == JET_INFO && answer->kind != NATS_INFO && answer->kind != NATS_ERROR) {
-        jet_failed(j, "its first words are no INFO");
+        jet_failed(j, "its first line is not INFO");
         return;
     }
     switch (answer->kind) {
@@ -511,7 +511,8 @@ static int make_inbox(struct nats_transport *j, struct pr_error *reterr)
     uint8_t random[16];
     size_t size = (size_t)snprintf(j->reply_to, sizeof(j->reply_to), "_INBOX.");
     if (random_bytes_os(random, sizeof(random)) != PR_OK)
-        return error_set(reterr, PR_EIO, "endpoint %s: no random bytes", j->session.config->name);
+        return error_set(reterr, PR_EIO, "endpoint %s: the operating system provides no random numbers",
+                         j->session.config->name);
     for (size_t i = 0; i < sizeof(random); i++)
         size += (size_t)snprintf(j->reply_to + size, sizeof(j->reply_to) - size, "%02x", random[i]);
     snprintf(j->reply_to + size, sizeof(j->reply_to) - size, ".");

@@ -48,8 +48,7 @@ static ssize_t read_message(pr_slice bytes, size_t max, pr_slice line, size_t li
     pr_slice words[WORDS_MAX];
     size_t count = split(line, words), sizes = has_head ? 2 : 1;
     if (count < 2 + sizes || count > 3 + sizes || !slice_eq_cstr(words[1], "1"))
-        return error_set(reterr, PR_EINVAL, "a message that is no good: \"%.*s\"", (int)min_size(line.size, 60),
-                         line.data);
+        return error_set(reterr, PR_EINVAL, "a malformed message: \"%.*s\"", (int)min_size(line.size, 60), line.data);
     int64_t size = inbox_number(words[count - 1], (int64_t)max);
     int64_t head = has_head ? inbox_number(words[count - 2], (int64_t)max) : 0;
     if (size < 0 || head < 0 || head > size || line_size + (size_t)size + 2 > max + (INBOX_SIZE - NATS_ANSWER_MAX))
@@ -59,7 +58,7 @@ static ssize_t read_message(pr_slice bytes, size_t max, pr_slice line, size_t li
         return 0;
     const char *body = bytes.data + line_size;
     if (memcmp(body + size, "\r\n", 2) != 0)
-        return error_set(reterr, PR_EINVAL, "an answer does not end where it said");
+        return error_set(reterr, PR_EINVAL, "an answer does not end where it should");
     ret->subject = words[0];
     ret->reply = count == 3 + sizes ? words[2] : (pr_slice){ NULL, 0 };
     ret->head = (pr_slice){ body, (size_t)head };
@@ -92,7 +91,7 @@ ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret
     pr_slice line = { NULL, 0 };
     size_t size = inbox_line(bytes, &line), word = 0;
     if (size == 0)
-        return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of over %d bytes", INBOX_SIZE);
+        return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of more than %d bytes", INBOX_SIZE);
     while (word < line.size && !is_blank(line.data[word]))
         word++;
     pr_slice rest = { line.data + word, line.size - word };

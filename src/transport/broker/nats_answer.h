@@ -22,7 +22,7 @@ struct nats_answer {
 /* The first one in these bytes: how many it has; 0: it is not whole yet.
  * PR_EINVAL: that is not NATS, or too large; *reterr says why. */
 PR_MUST_CHECK ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_error *reterr);
-/* The same for who takes messages of up to so many bytes. */
+/* The same for a reader that takes messages of up to `max` bytes. */
 PR_MUST_CHECK ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret,
                                            struct pr_error *reterr);
 

@@ -93,7 +93,7 @@ int nats_seed_sign(pr_slice seed, pr_slice nonce, struct buf *ret, struct pr_err
     if (!is_seed(raw, base32_decode(seed, raw, sizeof(raw))))
         rc = error_set(reterr, PR_EINVAL, "its seed is damaged");
     else if (!sign(raw + 2, nonce, signature))
-        rc = error_set(reterr, PR_EINVAL, "its seed makes no signature");
+        rc = error_set(reterr, PR_EINVAL, "its seed cannot sign");
     else
         put_signature(ret, signature);
     OPENSSL_cleanse(raw, sizeof(raw));
@@ -132,7 +132,7 @@ static int read_file(const char *file, char *ret, size_t max, size_t *ret_size, 
         close(fd);
     if (fd < 0 || got < 0)
         return error_set(reterr, PR_EINVAL, "%s cannot be read: %s", file, strerror(error));
-    return *ret_size < max ? PR_OK : error_set(reterr, PR_EINVAL, "%s has over %zu bytes", file, max);
+    return *ret_size < max ? PR_OK : error_set(reterr, PR_EINVAL, "%s is larger than %zu bytes", file, max);
 }
 
 int nats_creds_sign(const char *file, pr_slice nonce, struct buf *ret_jwt, struct buf *ret_signature,

@@ -23,7 +23,7 @@ const char *nats_info_read(pr_slice text, bool tls, struct nats_info *ret)
     snprintf(ret->nonce, sizeof(ret->nonce), "%s", nonce != NULL ? nonce : "");
     json_decref(info);
     if (ret->payload_max <= 0)
-        return "its INFO is no good: max_payload is missing";
+        return "its INFO is malformed: max_payload is missing";
     if (!headers)
         return "it does not support headers: a server of version 2.2 or newer is needed";
     if (tls && !has_tls)

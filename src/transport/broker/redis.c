@@ -168,7 +168,7 @@ static void redis_greet(void *self)
     }
     r->session.state = r->greetings > 0 ? SESSION_GREETING : SESSION_UP;
     if (!good)
-        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "out of memory");
 }
 
 /* ---- One message -------------------------------------------------------------------------------- */
@@ -353,7 +353,7 @@ static void take_answer(struct redis_transport *r, const struct redis_answer *an
         return;
     }
     if (r->session.pipeline.out_count == 0) {
-        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it answers what nobody asked");
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an unexpected answer");
         return;
     }
     const struct delivery *d = pipeline_answer(&r->session.pipeline, r->session.pipeline.first_number);

@@ -16,7 +16,7 @@ static ssize_t read_string(pr_slice bytes, pr_slice head, size_t head_size, stru
     if (bytes.size < head_size + (size_t)size + 2)
         return 0;
     if (memcmp(bytes.data + head_size + size, "\r\n", 2) != 0)
-        return error_set(reterr, PR_EINVAL, "an answer does not end where it said");
+        return error_set(reterr, PR_EINVAL, "an answer does not end where it should");
     ret->text = (pr_slice){ bytes.data + head_size, (size_t)size };
     return (ssize_t)(head_size + (size_t)size + 2);
 }
@@ -32,7 +32,8 @@ ssize_t redis_answer_read(pr_slice bytes, struct redis_answer *ret, struct pr_er
                          (unsigned char)kind);
     size_t size = inbox_line(bytes, &line);
     if (size == 0)
-        return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "an answer of over %d bytes", INBOX_SIZE);
+        return bytes.size < INBOX_SIZE ? 0
+                                       : error_set(reterr, PR_EINVAL, "an answer of more than %d bytes", INBOX_SIZE);
     pr_slice text = { line.data + 1, line.size - 1 };
     *ret = (struct redis_answer){ .is_error = kind == '-', .text = kind == '$' ? PR_STR("") : text };
     return kind == '$' ? read_string(bytes, text, size, ret, reterr) : (ssize_t)size;

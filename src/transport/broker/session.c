@@ -89,7 +89,7 @@ size_t session_read(struct broker_session *s, void *ret, size_t size)
     if (s->wire.state != WIRE_OPEN || s->read_bytes >= SESSION_READ_MAX)
         return 0;
     if (size == 0) {
-        session_failed(s, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an answer that is larger than any");
+        session_failed(s, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an answer that is too large");
         return 0;
     }
     ssize_t got = wire_read(&s->wire, ret, size);

@@ -42,7 +42,7 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
     ERR_clear_error();
     w->tls = SSL_CTX_new(TLS_client_method());
     if (w->tls == NULL)
-        return error_set(reterr, PR_ENOMEM, "%s: no memory for TLS", endpoint_title(config).text);
+        return error_set(reterr, PR_ENOMEM, "%s: out of memory for TLS", endpoint_title(config).text);
     SSL_CTX_set_verify(w->tls, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(w->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (SSL_CTX_set_min_proto_version(w->tls, TLS1_2_VERSION) != 1)
@@ -104,7 +104,7 @@ static bool tls_start(struct wire *w)
     ERR_clear_error();
     w->session = SSL_new(w->tls);
     if (w->session == NULL || SSL_set_fd(w->session, w->fd) != 1)
-        return failed(w, "no memory for TLS");
+        return failed(w, "out of memory for TLS");
     if (!tls_name(w))
         return failed(w, "its name cannot be verified");
     SSL_set_connect_state(w->session);

@@ -141,7 +141,7 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
     x->done = calloc(x->capacity, sizeof(*x->done));
     x->waits_since_us = calloc(x->capacity, sizeof(*x->waits_since_us));
     if (x->workers == NULL || x->done == NULL || x->waits_since_us == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu programs", config->name, count);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory for %zu programs", config->name, count);
     for (; x->worker_count < count; x->worker_count++) {
         struct worker *w = &x->workers[x->worker_count];
         child_init(&w->child);

@@ -47,7 +47,7 @@ int exec_words(const struct endpoint_config *config, struct arena *arena, char *
     size_t count = 0;
 
     if (copy == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", config->name);
     const char *text = strchr(copy, ':') + 1;
     if (!cut_mode(copy, ret_lines))
         return error_set(reterr, PR_ECONFIG, "endpoint %s: mode must be message or lines", config->name);

@@ -139,7 +139,8 @@ static int http_open(void *self, const struct endpoint_config *config, struct pr
         rc = exchange_init(x, h, batch_messages(h));
         list_push_back(&h->free, &x->node);
     }
-    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "endpoint %s: no memory for %zu requests", config->name, count);
+    return rc == PR_OK ? PR_OK
+                       : error_set(reterr, rc, "endpoint %s: out of memory for %zu requests", config->name, count);
 }
 
 static void http_close(void *self)

@@ -58,7 +58,7 @@ PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr
 /* ---- Reply ---- */
 
 struct http_reply {
-    char body[HTTP_REPLY_SHOWN + 4]; /* so much more that it can be cut between characters */
+    char body[HTTP_REPLY_SHOWN + 4]; /* 4 more, so that it can be cut between characters */
     size_t body_size;
     size_t bytes;     /* of headers and body */
     bool has_headers; /* all of them, of the answer itself: only then it is one */

@@ -94,7 +94,7 @@ int http_url_check(const struct endpoint_config *config, struct pr_error *reterr
 
 /* ---- Headers -------------------------------------------------------------------------------- */
 
-/* A line without its value yet: room for so many bytes behind "prefix + name: ".  NULL: no memory. */
+/* A line without its value yet: room for value_max bytes behind "prefix + name: ".  NULL: no memory. */
 static char *header_new(struct http_request *request, const char *prefix, pr_slice name, size_t value_max,
                         size_t *ret_size)
 {

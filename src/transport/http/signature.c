@@ -48,7 +48,7 @@ static int add_key(struct signer *s, const char *endpoint, const char *secret, s
     else if ((s->keys[s->count] = key_new(buf_slice(&key))) != NULL)
         s->count++;
     else
-        rc = error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for a key", endpoint);
+        rc = error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory for a key", endpoint);
     if (key.data != NULL)
         explicit_bzero(key.data, key.size);
     buf_fini(&key);

@@ -422,7 +422,7 @@ int pg_changes_apply(struct pg_changes *p, struct pr_error *reterr)
     struct change_plan plan = { .changes = p };
     int rc = plan_make(&plan);
     if (rc != PR_OK)
-        return error_set(reterr, rc, "no memory for %zu changes", p->count);
+        return error_set(reterr, rc, "out of memory for %zu changes", p->count);
     for (unsigned wave = 0; wave == 0 || (wave < plan.wave_count && rc == PR_OK); wave++) {
         plan.by_ctid = 0;
         for (int group = 0; group < GROUP_COUNT; group++)

@@ -308,8 +308,8 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
         if (link_is_uncertain(session->link)) {
             session->uncertain = cycle->number;
             return error_set(reterr, PR_EUNCERTAIN,
-                             "the connection was lost during the commit: whether the cycle landed"
-                             " will be seen when the server is back");
+                             "the connection was lost during the commit: the cycle may"
+                             " have been committed; the next one checks");
         }
         link_rollback(session->link);
         if (!again)
@@ -359,10 +359,10 @@ int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_erro
 {
     struct postgres_store *store = self;
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
     struct pg_session *session = calloc(1, sizeof(*session));
     if (session == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a session");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a session");
     session->store = store;
     memcpy(session->box_name, box.data, box.size);
     session->box = (pr_slice){ session->box_name, box.size };
@@ -373,8 +373,9 @@ int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_erro
     batch_init(&session->batch);
     session->link = link_new(&store->conninfo, LINK_RELAY, store->log);
     session->scan = scan_new(NULL);
-    int rc = session->link != NULL && session->scan != NULL ? box_look(session, reterr)
-                                                            : error_set(reterr, PR_ENOMEM, "no memory for a session");
+    int rc = session->link != NULL && session->scan != NULL
+                 ? box_look(session, reterr)
+                 : error_set(reterr, PR_ENOMEM, "out of memory for a session");
     if (rc != PR_OK) {
         pg_session_close(session);
         return rc;

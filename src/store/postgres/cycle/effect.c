@@ -402,7 +402,7 @@ static int answers_make(struct cycle_run *run)
     const struct cycle *c = run->cycle;
     int *answers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(answers[0]));
     if (answers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu effects", c->effect_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
     for (size_t i = 0; i < c->effect_count; i++) {
         const struct effect *e = &c->effects[i];
         bool applied = e->verdict == EFFECT_ALWAYS || run->session->reply.answers[e->verdict] == PR_OK;
@@ -475,7 +475,7 @@ int pg_answers_read(struct cycle_run *run)
     PGresult *r = NULL;
     int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0])); /* PR_OK */
     if (answers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
     arg_id(&args, c->instance);
     arg_i64(&args, (int64_t)c->number);
     int rc =

@@ -50,6 +50,6 @@ int pg_ended_add(struct cycle_run *run)
         return PR_OK;
     if (list == NULL || pg_ended_insert(run->link, list, count, c->name, pg_store_wall_us(session->store),
                                         session->arrays, &session->arena) != PR_OK)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for the ledger of %zu verdicts", c->verdict_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for the ledger of %zu verdicts", c->verdict_count);
     return PR_OK;
 }

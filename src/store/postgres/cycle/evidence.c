@@ -49,7 +49,7 @@ int pg_evidence_take(struct cycle_run *run, const PGresult *result)
     size_t count = run->cycle->evidence_count;
     int64_t *answers = arena_alloc_array(&run->session->arena, count, sizeof(*answers));
     if (answers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for evidence");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for evidence");
     for (size_t i = 0; i < count; i++)
         answers[i] = 0;
     for (int i = 0; i < PQntuples(result); i++)

@@ -87,7 +87,7 @@ int pg_guards_compare(struct cycle_run *run)
     int rc = effect_guards_init(g, c->effects, c->effect_count, c->verdict_count, &run->session->arena);
     run->effect_numbers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(run->effect_numbers[0]));
     if (rc != PR_OK || run->effect_numbers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu effects", c->effect_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
     if (!g->any)
         return PR_OK;
     add_kind(run, EFFECT_EVENT, false, EVENT_GUARDS, &events);

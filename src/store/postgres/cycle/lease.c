@@ -78,7 +78,7 @@ static int watch_others(struct cycle_run *run)
     int64_t now_us = clock_mono_us(clock_system());
     struct watched *now = calloc(run->peer_count + 1, sizeof(now[0]));
     if (now == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu instances", run->peer_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu instances", run->peer_count);
     for (size_t i = 0; i < run->peer_count; i++) {
         struct peer *peer = &run->peers[i];
         now[i] = (struct watched){ .id = peer->id, .lease_end_us = peer->lease_end_us, .since_us = now_us };
@@ -99,7 +99,7 @@ static int take_others(struct cycle_run *run)
     run->peer_count = 0;
     run->peers = arena_alloc_array(&run->session->arena, (size_t)count, sizeof(run->peers[0]));
     if (run->peers == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %d instances", count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %d instances", count);
     for (int i = 0; i < count; i++)
         run->peers[run->peer_count++] = (struct peer){
             .id = field_id(run->others, i, 0),
@@ -199,7 +199,7 @@ static int lost_count(struct cycle_run *run, pr_id id)
     arg_array(&told, &places);
     arg_array(&told, &stories);
     rc = rc == PR_OK ? link_do(run->link, LOST_COUNT, run->session->box, &told, NULL, run->reterr)
-                     : error_set(run->reterr, rc, "no memory for the story of a message");
+                     : error_set(run->reterr, rc, "out of memory for the story of a message");
     array_fini(&places);
     array_fini(&stories);
     return rc;

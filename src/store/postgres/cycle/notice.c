@@ -36,7 +36,7 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
     int count = PQntuples(r);
     struct endpoint_state *list = arena_alloc_array(arena, (size_t)count, sizeof(list[0]));
     if (list == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for %d endpoints", count);
+        return error_set(reterr, PR_ENOMEM, "out of memory for %d endpoints", count);
     for (int i = 0; i < count; i++) {
         list[i] = (struct endpoint_state){
             .name = slice_dup(arena, field_slice(r, i, 0)),
@@ -56,7 +56,7 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
         };
         if (list[i].name.data == NULL || list[i].by.data == NULL || list[i].why.data == NULL ||
             list[i].last_code.data == NULL || list[i].last_error.data == NULL)
-            return error_set(reterr, PR_ENOMEM, "no memory for %d endpoints", count);
+            return error_set(reterr, PR_ENOMEM, "out of memory for %d endpoints", count);
     }
     *ret = list;
     *ret_count = (size_t)count;
@@ -115,7 +115,7 @@ int pg_notices_take(struct cycle_run *run)
     }
     reply->notices = arena_alloc_array(&run->session->arena, (size_t)count + 1, sizeof(reply->notices[0]));
     if (reply->notices == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %d notices", count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %d notices", count);
     if (count == NOTICES_PER_CYCLE) { /* whoever heard a part only might send what was discarded meanwhile */
         reply->notice_last = field_i64(r, count - 1, COLUMN_NUMBER);
         reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_RELOAD };

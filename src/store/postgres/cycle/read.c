@@ -38,7 +38,7 @@ int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row)
 {
     struct row *r = reply_room(run->session);
     if (r == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for the rows of a reply");
     *r = (struct row){ .from = ROW_FRESH };
     pg_message_decode_new(result, row, 1, SIZE_MAX, &r->m, &r->lane, &r->bad);
     r->over = over_limit(run, result, row);
@@ -52,7 +52,7 @@ int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum ro
 {
     struct row *r = reply_room(run->session);
     if (r == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for the rows of a reply");
     *r = (struct row){ .row = (uint64_t)field_i64(result, row, 0), .from = from };
     pg_message_decode(result, row, 1, SIZE_MAX, &r->m, &r->lane, &r->bad);
     r->over = over_limit(run, result, row);
@@ -90,15 +90,14 @@ static int64_t one_more(size_t rows)
 /* What is due, and behind it, with the handle 0, the first that will be. */
 static const char DUE[] =
     "(" SELECT_ROW WITH_PAYLOAD " FROM {box} b"
-    " WHERE b.due_at <= " NOW("$2") " AND b.held_by IS NULL"
-                                    " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, "
-                                    "'-infinity'), $4::bigint, $5::bigint)"
-                                    " AND " IN_LANES(
-                                        "$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint)"
-                                              " UNION ALL (SELECT 0, " WITHOUT_PAYLOAD
-                                              " FROM {box} b WHERE b.due_at > " NOW(
-                                                  "$2") " AND b.due_at < 'infinity' AND b.held_by IS NULL "
-                                                        "AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
+    " WHERE b.due_at <= " NOW(
+        "$2") " AND b.held_by IS NULL"
+              " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, "
+              "'-infinity'), $4::bigint, $5::bigint)"
+              " AND " IN_LANES("$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint)"
+                                     " UNION ALL (SELECT 0, " WITHOUT_PAYLOAD " FROM {box} b WHERE b.due_at > " NOW(
+                                         "$2") " AND b.due_at < 'infinity' AND b.held_by IS NULL "
+                                               "AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
 
 /* Each lane by its own keys, then together in the order of places. */
 static const char REREAD[] =
@@ -217,7 +216,7 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
     run->session->reply.held_end = arena_alloc_array(arena, c->held_count, sizeof(bool));
     run->fresh = pg_fresh_add(run);
     if (reads->held == NULL || run->session->reply.held_end == NULL || run->fresh == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for the reads of a cycle");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for the reads of a cycle");
     if (run->lanes != 0) {
         add_due(run, reads);
         pg_sweep_add(run, &reads->sweep);
@@ -270,7 +269,7 @@ static int take_held_keys(struct cycle_run *run, const PGresult *result)
     reply->held_key_count = min_size(count, run->cycle->held_keys.rows);
     reply->held_keys = arena_alloc_array(&run->session->arena, reply->held_key_count, sizeof(reply->held_keys[0]));
     if (reply->held_keys == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for keys");
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for keys");
     for (size_t i = 0; i < reply->held_key_count; i++)
         reply->held_keys[i] = field_slice(result, (int)i, 0);
     return PR_OK;
@@ -328,7 +327,7 @@ int pg_reads_run(struct cycle_run *run)
         pg_wait_remember(run);
         if (rc != PR_OK) { /* the changes are made; asked again, it only reads */
             run->session->uncertain = run->cycle->number;
-            rc = error_set(run->reterr, PR_EUNCERTAIN, "the cycle landed, but its answer was lost");
+            rc = error_set(run->reterr, PR_EUNCERTAIN, "the cycle was committed, but its answer was lost");
         }
     }
     return rc;

@@ -43,7 +43,7 @@ int pg_verdicts_apply(struct cycle_run *run)
 {
     struct pg_changes changes = changes_of(run);
     if (changes.list == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", run->cycle->verdict_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", run->cycle->verdict_count);
     int rc = pg_changes_apply(&changes, run->reterr);
     run->session->reply.answers = changes.answers;
     run->session->reply.split_rows = changes.split_rows;
@@ -66,7 +66,7 @@ int pg_verdicts_add_one_batch(struct cycle_run *run)
     struct args args = { .count = 0 };
     int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0]));
     if (answers == NULL || changes.list == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     for (size_t i = 0; i < c->verdict_count; i++)
         answers[i] = PR_OK; /* or there will be no reply */
     arg_i64(&args, (int64_t)pg_changes_put_ctids(&changes, &args));

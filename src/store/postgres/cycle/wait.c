@@ -54,7 +54,7 @@ void pg_wait_close(struct pg_session *session)
 
 /* ---- The channel ------------------------------------------------------------------------------ */
 
-#define GUARD "(hashtextextended('postrider ' || $1, 0))"
+#define SLEEP_LOCK "(hashtextextended('postrider ' || $1, 0))"
 #define CHANNEL_SIZE (2 * BOX_NAME_MAX + 2)
 
 /* The channel on which senders NOTIFY, as 017_text_box.sql has it. */
@@ -69,12 +69,12 @@ static bool is_listening(const struct pg_session *session)
     return link_is_up(session->link) && session->listens == session->link->generation;
 }
 
-static bool is_guarding(const struct pg_session *session)
+static bool holds_sleep_lock(const struct pg_session *session)
 {
-    return link_is_up(session->link) && session->guards == session->link->generation;
+    return link_is_up(session->link) && session->sleep_lock == session->link->generation;
 }
 
-static bool guard_do(struct pg_session *session, const char *sql)
+static bool sleep_lock_do(struct pg_session *session, const char *sql)
 {
     char name[CHANNEL_SIZE];
     struct args args = { .count = 0 };
@@ -88,25 +88,25 @@ static bool guard_do(struct pg_session *session, const char *sql)
 
 /* From now on senders ring, if nobody else sleeps (then they do anyway) and nobody is in the middle
  * of a transaction that has sent something (then looks have to do). */
-static void guard_take(struct pg_session *session)
+static void sleep_lock_take(struct pg_session *session)
 {
     struct link *link = session->link;
-    if (!link_is_up(link) || link->pooled || !link->rings || session->fresh_reported || is_guarding(session))
-        return; /* told already: more of them would be told for nothing */
+    if (!link_is_up(link) || link->pooled || !link->rings || session->fresh_reported || holds_sleep_lock(session))
+        return; /* new rows were reported already: more notifications would be for nothing */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;
-    if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD)) {
-        session->guards = link->generation;
+    if (is_listening(session) && sleep_lock_do(session, "SELECT pg_try_advisory_lock" SLEEP_LOCK)) {
+        session->sleep_lock = link->generation;
         session->looked_us = 0; /* who sent before that did not ring */
     }
 }
 
 /* Awake: nobody needs to ring.  When the connection is gone, so is the lock. */
-static void guard_leave(struct pg_session *session)
+static void sleep_lock_leave(struct pg_session *session)
 {
-    if (is_guarding(session))
-        (void)guard_do(session, "SELECT pg_advisory_unlock" GUARD);
-    session->guards = 0;
+    if (holds_sleep_lock(session))
+        (void)sleep_lock_do(session, "SELECT pg_advisory_unlock" SLEEP_LOCK);
+    session->sleep_lock = 0;
 }
 
 /* How many messages come, by the places drawn since the last time. */
@@ -125,7 +125,7 @@ void pg_wait_after_cycle(struct pg_session *session)
 {
     rate_remember(session);
     if (session->fresh_reported || session->many_come)
-        guard_leave(session);
+        sleep_lock_leave(session);
 }
 
 /* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
@@ -229,7 +229,7 @@ static int64_t idle_us(struct postgres_store *store)
 /* How long until the next look?  Not each wait begins with one: the cycle before it has just looked. */
 static int64_t look_in_us(const struct pg_session *session)
 {
-    int64_t every_us = is_guarding(session) ? max64(session->wait_us, idle_us(session->store)) : session->wait_us;
+    int64_t every_us = holds_sleep_lock(session) ? max64(session->wait_us, idle_us(session->store)) : session->wait_us;
     return max64(0, session->looked_us + every_us - real_us());
 }
 
@@ -255,7 +255,7 @@ static int wait_for_change(struct pg_session *session, int wake_fd, int64_t time
     for (;;) {
         if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) &&
             atomic_load(&session->store->log_readers) == 0)
-            guard_take(session); /* and then look */
+            sleep_lock_take(session); /* and then look */
         if (!link_is_up(session->link) || has_changed(session))
             break;
         int64_t left_us = timeout_us - (real_us() - start_us);
@@ -278,9 +278,9 @@ int pg_wait(void *self, int wake_fd, int64_t timeout_us)
     struct pg_session *session = self;
     bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US; /* it is not over with this sleep */
     int rc = wait_for_change(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
-    if (rc == 0 && purges)
-        rc = 1;
-    if (rc != 0 && session->many_come)
-        guard_leave(session);
+    if (purges)
+        rc = WAIT_LOOK_AGAIN;
+    if (rc == WAIT_LOOK_AGAIN && session->many_come)
+        sleep_lock_leave(session);
     return rc;
 }

@@ -15,7 +15,7 @@ static int boxes_take(struct link *link, const PGresult *result, struct pr_error
     size_t count = (size_t)PQntuples(result);
     struct link_box *boxes = calloc(count > 0 ? count : 1, sizeof(*boxes));
     if (boxes == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the names of boxes");
     free(link->boxes);
     link->boxes = boxes;
     link->box_count = 0;

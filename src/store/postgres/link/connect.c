@@ -58,7 +58,7 @@ static int settings_apply(struct link *link, struct pr_error *reterr)
     buf_init(&sql, SQL_MAX);
     link_settings(link, false, &sql);
     int rc = buf_failed(&sql) == PR_OK ? link_script(link, sql.data, reterr)
-                                       : error_set(reterr, PR_ENOMEM, "no memory for a connection");
+                                       : error_set(reterr, PR_ENOMEM, "out of memory for a connection");
     buf_fini(&sql);
     return rc;
 }
@@ -115,11 +115,11 @@ static int link_connect(struct link *link, struct pr_error *reterr)
     link->pg = PQconnectdbParams((const char *const *)link->conninfo->keywords,
                                  (const char *const *)link->conninfo->values, 0);
     if (link->pg == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a connection");
     if (PQstatus(link->pg) != CONNECTION_OK)
         return fault_of_connection(link->pg, link->conninfo, reterr);
     if (PQserverVersion(link->pg) < SERVER_VERSION_MIN)
-        return error_set(reterr, PR_EUNSUPPORTED, "the server is PostgreSQL %d: postrider needs %d or newer",
+        return error_set(reterr, PR_EUNSUPPORTED, "the server is PostgreSQL %d: Postrider needs %d or newer",
                          PQserverVersion(link->pg) / 10000, SERVER_VERSION_MIN / 10000);
     PQsetNoticeProcessor(link->pg, notice_log, link);
     link->generation++;

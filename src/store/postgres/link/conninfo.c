@@ -36,18 +36,19 @@ static int own_option(struct conninfo *conninfo, pr_slice key, pr_slice value, b
     *ret_own = true;
     if (slice_eq_cstr(key, "schema")) {
         if (!name_is_valid(value))
-            return error_set(reterr, PR_EINVAL,
-                             "schema=%.*s in the store's URL is no name: letters, digits and _, at most %d",
-                             SLICE_ARGS(value), BOX_NAME_MAX);
+            return error_set(
+                reterr, PR_EINVAL,
+                "schema=%.*s in the store's URL is not a valid name: use letters, digits and _, at most %d",
+                SLICE_ARGS(value), BOX_NAME_MAX);
         free(conninfo->schema);
         conninfo->schema = strndup(value.data, value.size);
-        return conninfo->schema != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a store");
+        return conninfo->schema != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for a store");
     }
     if (slice_eq_cstr(key, "prepare")) {
         conninfo->prepare = !slice_eq_cstr(value, "off");
         if (!conninfo->prepare || slice_eq_cstr(value, "auto"))
             return PR_OK;
-        return error_set(reterr, PR_EINVAL, "prepare=%.*s in the store's URL: it is auto or off", SLICE_ARGS(value));
+        return error_set(reterr, PR_EINVAL, "prepare=%.*s in the store's URL: use auto or off", SLICE_ARGS(value));
     }
     *ret_own = false;
     return PR_OK;
@@ -205,25 +206,25 @@ static int conninfo_read(struct conninfo *conninfo, const char *url, struct pr_e
     PQconninfoOption *options = PQconninfoParse(url, &why);
     if (options == NULL) {
         /* libpq repeats the part that it did not understand, and that may be the half of a password. */
-        int rc =
-            error_set(reterr, PR_EINVAL,
-                      "the store's URL is wrong: %.*s; it is postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, with %%40"
-                      " for an @ in a part of it",
-                      (int)strcspn(why != NULL ? why : "", "\":\n"), why != NULL ? why : "");
+        int rc = error_set(
+            reterr, PR_EINVAL,
+            "the store's URL is wrong: %.*s; use postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, and write %%40"
+            " for an @ within a part",
+            (int)strcspn(why != NULL ? why : "", "\":\n"), why != NULL ? why : "");
         PQfreemem(why);
         return rc;
     }
     if (has_two_ats(value_of(options, "host"))) {
         PQconninfoFree(options);
         return error_set(reterr, PR_EINVAL,
-                         "the store's URL is wrong: there are two @; write %%40 for one in a password");
+                         "the store's URL is wrong: it contains two @; write %%40 for one in a password");
     }
     size_t room = option_count(options) + ARRAY_LENGTH(defaults) + 4;
     conninfo->keywords = calloc(room, sizeof(conninfo->keywords[0]));
     conninfo->values = calloc(room, sizeof(conninfo->values[0]));
     int rc = conninfo->keywords != NULL && conninfo->values != NULL ? conninfo_fill(conninfo, options) : PR_ENOMEM;
     PQconninfoFree(options);
-    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "no memory for a store");
+    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "out of memory for a store");
 }
 
 int pg_conninfo_parse(const char *url, struct conninfo *ret, struct pr_error *reterr)
@@ -232,7 +233,7 @@ int pg_conninfo_parse(const char *url, struct conninfo *ret, struct pr_error *re
     *ret = (struct conninfo){ .prepare = true, .schema = strdup(SCHEMA_DEFAULT) };
     buf_init(&stripped, URL_MAX);
     int rc = ret->schema != NULL ? url_strip(ret, url, &stripped, reterr)
-                                 : error_set(reterr, PR_ENOMEM, "no memory for a store");
+                                 : error_set(reterr, PR_ENOMEM, "out of memory for a store");
     if (rc == PR_OK)
         rc = conninfo_read(ret, stripped.data, reterr);
     buf_fini(&stripped);

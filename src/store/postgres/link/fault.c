@@ -17,7 +17,7 @@ static const struct {
 } faults[] = {
     { "40001", PR_EBUSY, "try again" },
     { "40P01", PR_EBUSY, "try again" },
-    { "55P03", PR_EBUSY, "another transaction holds a lock for long: find it in pg_stat_activity" },
+    { "55P03", PR_EBUSY, "another transaction has held a lock for too long: find it in pg_stat_activity" },
     { "57014", PR_EBUSY, "the statement was cancelled or took too long: try again" },
     { "53300", PR_EBUSY, "raise max_connections, or put a pooler in between" },
     { "53100", PR_EFULL, "the server's disk is full: make room" },
@@ -27,9 +27,9 @@ static const struct {
     { "3F000", PR_ESCHEMA, "run postrider init" },
     { "42P01", PR_ESCHEMA, "run postrider init" },
     { "42703", PR_ESCHEMA,
-      "a table in the place of postrider's has other columns: restore it, or name another schema in"
+      "a table with the name of one of Postrider's has other columns: restore it, or name another schema in"
       " the URL (schema=NAME)" },
-    { "42P07", PR_ESCHEMA, "it is not postrider's: name another schema in the URL (schema=NAME)" },
+    { "42P07", PR_ESCHEMA, "it does not belong to Postrider: name another schema in the URL (schema=NAME)" },
     { "42883", PR_ESCHEMA, "run postrider init" },
     { "42704", PR_ESCHEMA, "run postrider init" },
     { "XX001", PR_ECORRUPT, "restore a backup" },
@@ -74,7 +74,7 @@ static const struct {
     { "password authentication failed", PR_ESTORE, "check the user and the password" },
     { "no password supplied", PR_ESTORE, "put the password into PGPASSWORD or a password file" },
     { "no pg_hba.conf entry", PR_ESTORE, "the server does not let this user in from here: see its pg_hba.conf" },
-    { "could not translate host name", PR_ESTORE, "there is no such host: check the URL" },
+    { "could not translate host name", PR_ESTORE, "the host does not exist: check the URL" },
     { "Connection refused", PR_ESTORE, "is the server running, and is the port right?" },
     { "No such file or directory", PR_ESTORE, "is the server running, and is its socket directory right?" },
     { "too many connections", PR_EBUSY, "raise the limit of the role or the database, or put a pooler in between" },
@@ -82,8 +82,8 @@ static const struct {
     { "remaining connection slots", PR_EBUSY, "raise max_connections, or put a pooler in between" },
     { "starting up", PR_EBUSY, "wait a moment" },
     { "shutting down", PR_EBUSY, "wait until it is back" },
-    { "root certificate file", PR_ESTORE, "name the certificate with sslrootcert=FILE, or say sslmode=require" },
-    { "does not support SSL", PR_ESTORE, "plain text to another host must be said: sslmode=disable" },
+    { "root certificate file", PR_ESTORE, "name the certificate with sslrootcert=FILE, or set sslmode=require" },
+    { "does not support SSL", PR_ESTORE, "to send unencrypted to another host, set sslmode=disable" },
     { "role \"", PR_ESTORE, "create the role, or name another user in the URL" },
     { "database \"", PR_ESTORE, "create the database, or name another one in the URL" },
 };

@@ -347,7 +347,7 @@ int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
 {
     if (!list_grow((void **)&link->results, link->result_count, &link->result_room, sizeof(result))) {
         PQclear(result);
-        return error_set(reterr, PR_ENOMEM, "no memory for a result");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a result");
     }
     link->results[link->result_count++] = result;
     return PR_OK;
@@ -471,9 +471,9 @@ static int add_fault(struct link *link, struct pr_error *reterr)
 {
     int rc = link->add_failed;
     if (rc == PR_ENOMEM)
-        error_set(reterr, rc, "no memory for a statement");
+        error_set(reterr, rc, "out of memory for a statement");
     else if (rc == PR_ETOOBIG)
-        error_set(reterr, rc, "a statement is larger than PostgreSQL takes: send less at once");
+        error_set(reterr, rc, "a statement is larger than PostgreSQL accepts: send less at once");
     else if (rc == PR_ESCHEMA)
         error_set(reterr, rc,
                   "there is no box \"%s\": name it under boxes: in the configuration, and run postrider init",

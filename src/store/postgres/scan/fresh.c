@@ -2,7 +2,7 @@
  *
  * While cycles of one batch follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
  * rows it tells: those behind them, as of the same snapshot.  So it is asked in advance, and the server reads it
- * while the engine works on what it was told.  It is one struct fresh that the session keeps.  Whoever uses it makes sure
+ * while the engine works on the rows of the last reply.  It is one struct fresh that the session keeps.  Whoever uses it makes sure
  * that the question is the same, that our own row is as it was, and that there is no notice: then no row can have changed
  * since it was read.  (doc/adr/0049) */
 #include <stdlib.h>
@@ -117,7 +117,7 @@ struct fresh {
     size_t payload_max;
     size_t *fated; /* places in the reply: not as new as they look */
     size_t fated_count;
-    bool more; /* than was told is there */
+    bool more; /* there is more than the reply has */
     bool cut;  /* by the limits of the cycle, behind the last row that counts */
     unsigned cut_lane;
     size_t cut_range;
@@ -356,7 +356,7 @@ static int fresh_reply_rows(struct fresh *f)
     f->fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(f->fated[0]));
     f->fated_count = 0;
     if (order == NULL || f->fated == NULL)
-        return error_set(f->run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+        return error_set(f->run->reterr, PR_ENOMEM, "out of memory for the rows of a reply");
     for (int i = 0; i < f->rows; i++) {
         if (row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
             order[count++] = (struct placed){ .seq = field_i64(f->result, i, 2), .row = i };

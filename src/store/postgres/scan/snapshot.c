@@ -123,7 +123,7 @@ int pg_snapshot_take(struct cycle_run *run)
     if (rc == PR_OK)
         rc = scan_snapshot(session->scan, last, &now);
     if (rc == PR_ENOMEM)
-        return error_set(run->reterr, rc, "no memory for a snapshot");
+        return error_set(run->reterr, rc, "out of memory for a snapshot");
     session->seen_last = last;
     session->seen_file = file;
     session->snapshot_number++;
