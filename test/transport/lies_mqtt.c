@@ -29,8 +29,8 @@ TEST(mqtt_survives_a_broker_that_lies_in_its_greeting) /* B206 */
           { ANSWERS("\x20\xff\xff\xff\x7f\x00\x00"), FLOODS(K K K K) },
           .stays = false },
         { "a length without end", "at most", { ANSWERS("\x20\xff\xff\xff\xff\xff\xff") }, .stays = true },
-        { "an acknowledgement first", "no CONNACK", { ANSWERS("\x40\x02\x00\x01") }, .stays = true },
-        { "pings and nothing else", "no CONNACK", { FLOODS("\xd0\x00") }, .stays = false },
+        { "an acknowledgement first", "not a CONNACK", { ANSWERS("\x40\x02\x00\x01") }, .stays = true },
+        { "pings and nothing else", "not a CONNACK", { FLOODS("\xd0\x00") }, .stays = false },
         { "a message of its own",
           "begins with 48",
           { ANSWERS(CONNACK "\x30\x05\x00\x01"

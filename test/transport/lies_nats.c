@@ -22,7 +22,7 @@ TEST(nats_survives_a_server_that_lies_in_its_greeting) /* B206 */
           "2.2 or newer",
           { SAYS("INFO {\"max_payload\":1000}\r\n") },
           .stays = true },
-        { "a message first", "no INFO", { SAYS("MSG a 1 2\r\nab\r\n") }, .stays = true },
+        { "a message first", "not INFO", { SAYS("MSG a 1 2\r\nab\r\n") }, .stays = true },
         { "a message in the greeting", "before the greeting", { SAYS(INFO "MSG a 1 2\r\nab\r\n") }, .stays = true },
         { "it wants TLS",
           "tls=true",
