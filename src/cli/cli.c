@@ -266,7 +266,7 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
         return cli_usage(cli, "--until: \"%s\" is not a time; use 1h or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
     bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0 ||
-                        filter.state == STATE_DEAD;
+                        strncmp(cli->command->name, "events", 6) == 0 || filter.state == STATE_DEAD;
     if (filter.after != 0 && filter.box.size + filter.after_box.size == 0 && !in_one_order)
         return cli_usage(cli, "--after needs BOX:ROW, or --box: each box numbers its own rows");
     if (filter.after_box.size > 0 && strcmp(cli->command->name, "list") != 0)

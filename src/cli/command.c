@@ -7,9 +7,9 @@
 #include "runtime/config/config_suggest.h"
 
 #define FLAGS_SEND                                                                                                     \
-    (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) |              \
-     FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) | \
-     FLAG_BIT(SUBJECT) | FLAG_BIT(CORRELATION_ID))
+    (FLAG_BIT(TYPE) | FLAG_BIT(EVENT) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) |            \
+     FLAG_BIT(DUE) | FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) |    \
+     FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT) | FLAG_BIT(CORRELATION_ID))
 
 #define ANY_NUMBER 100000 /* of arguments */
 
@@ -134,6 +134,22 @@ const struct command commands[] = {
       "postrider audit\n"
       "postrider audit --since 24h --json\n",
       FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 0, run_audit },
+    { "events list", "", "list the event store: one stream by version, or all events in one order",
+      "postrider events\n"
+      "postrider events list --stream order-7\n"
+      "postrider events list --after 1200 --limit 1000 --json     # all behind place 1200\n",
+      FLAG_BIT(STREAM) | FLAGS_PAGE, 0, 0, run_events_list },
+    { "events show", "STREAM VERSION", "show one event with its payload",
+      "postrider events show order-7 3\n"
+      "postrider events show order-7 3 --json\n",
+      0, 2, 2, run_events_show },
+    { "events tail", "", "print events as they are stored, until you stop it",
+      "postrider events tail\n"
+      "postrider events tail --after 0 --json          # from the first one on\n"
+      "postrider events tail --stream order-7\n",
+      FLAG_BIT(STREAM) | FLAG_BIT(AFTER), 0, 0, run_events_tail },
+    { "events", "", "the same as events list", "postrider events\n", FLAG_BIT(STREAM) | FLAGS_PAGE, 0, 0,
+      run_events_list },
     { "endpoints list", "", "list endpoints: state, sent and failed messages",
       "postrider endpoints\n"
       "postrider endpoints --for 5s           # measure rates for 5 seconds\n"
@@ -287,6 +303,9 @@ static const struct {
     { "dead export", FLAG_AFTER, "continue after this row" },
     { "streams", FLAG_AFTER, "continue after this stream (see the end of the last page)" },
     { "audit", FLAG_AFTER, "continue after this entry (see the end of the last page)" },
+    { "events", FLAG_AFTER, "continue after this place; with --stream: after this version" },
+    { "events list", FLAG_AFTER, "continue after this place; with --stream: after this version" },
+    { "events tail", FLAG_AFTER, "begin after this place; with --stream: after this version (default: now)" },
     { "adopt", FLAG_BOX, "move its rows into this box" },
 };
 

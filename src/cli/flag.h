@@ -44,6 +44,7 @@
     X(DUE, "due", 0, "TIME", "do not send before: in 5m, or 2024-01-31T12:00:00Z")                                     \
     X(EXPIRES, "expires", 0, "TIME", "do not send after: in 1h, or 2024-01-31T12:00:00Z")                              \
     X(ID, "id", 0, "UUID", "message id; a second message with the same id is a duplicate")                             \
+    X(EVENT, "event", 0, NULL, "store it in the event store, too, as the next version of its stream")                  \
     X(GRANTS, "grants", 0, NULL, "print the SQL for roles and their rights instead")                                   \
     X(DROP_SLOT, "drop-slot", 0, NULL, "remove Postrider's replication slots and publications")                        \
     X(COUNT, "count", 0, "N", "number of messages")                                                                    \

@@ -78,6 +78,9 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
             reterr, PR_ETOOBIG,
             "payload has %zu bytes, the limit is %zu: raise limits.payload, or send a reference to the data",
             message->payload.size, payload_max);
+    if (message->event && message->stream.size == 0)
+        return error_set(reterr, PR_EINVAL,
+                         "an event needs a stream: set stream to what it is about, such as order-7, or event to false");
     if (!slice_is_json_object(message->headers))
         return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
     if (!time_is_plausible(message->due_us) || !time_is_plausible(message->expires_us))

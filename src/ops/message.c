@@ -97,6 +97,19 @@ static void json_stored(struct json_writer *w, const char *key, pr_slice json, b
         json_slice(w, json);
 }
 
+void event_json(struct json_writer *w, const struct stored_event *event)
+{
+    json_begin_object(w);
+    reply_write(w, REPLY_EVENT, event);
+    if (event->place > 0) {
+        json_key(w, "place");
+        json_uint(w, event->place);
+    }
+    json_stored(w, "headers", event->headers, slice_is_json_object(event->headers), "{}");
+    json_payload(w, event->payload);
+    json_end_object(w);
+}
+
 static bool is_array(pr_slice text)
 {
     return text.size >= 2 && text.data[0] == '[' && text.data[text.size - 1] == ']' && utf8_valid(text);

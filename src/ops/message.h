@@ -11,6 +11,8 @@ void message_json(struct json_writer *w, const struct config *config, const stru
                   const struct listed *listed);
 /* The same of one that its receiver has claimed. */
 void message_claimed_json(struct json_writer *w, const struct listed *listed);
+/* An event of the event store. */
+void event_json(struct json_writer *w, const struct stored_event *event);
 /* Where it is going, for a column: the endpoint, or "" while the routes have not decided. */
 pr_slice message_endpoint(const struct listed *listed);
 /* Of the latest real failure; where there was none, why it died.  "" when it is fine. */

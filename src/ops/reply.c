@@ -151,6 +151,18 @@ static const struct member audit_members[] = {
     /* clang-format on */
 };
 
+/* With its place, headers and payload beside it (message.c). */
+static const struct member event_members[] = {
+    /* clang-format off */
+    M(stored_event, "stream", TEXT, stream)
+    M(stored_event, "version", COUNT, version)
+    M(stored_event, "id", ID, id)
+    M(stored_event, "type", TEXT, type)
+    M(stored_event, "content_type", TEXT, content_type)
+    M(stored_event, "created_at", TIME, created_us)
+    /* clang-format on */
+};
+
 /* With the payload, headers and the story beside it (message.c). */
 static const struct member message_members[] = {
     /* clang-format off */
@@ -206,6 +218,7 @@ static const struct reply_members {
     [REPLY_GROUP] = { group_members, ARRAY_LENGTH(group_members) },
     [REPLY_STREAM] = { stream_members, ARRAY_LENGTH(stream_members) },
     [REPLY_AUDIT] = { audit_members, ARRAY_LENGTH(audit_members) },
+    [REPLY_EVENT] = { event_members, ARRAY_LENGTH(event_members) },
     [REPLY_MESSAGE] = { message_members, ARRAY_LENGTH(message_members) },
     [REPLY_DEAD] = { dead_members, ARRAY_LENGTH(dead_members) },
 };

@@ -21,6 +21,7 @@ enum reply_shape {
     REPLY_GROUP,    /* dead_group */
     REPLY_STREAM,   /* stream_info */
     REPLY_AUDIT,    /* audit_entry */
+    REPLY_EVENT,    /* stored_event */
     REPLY_MESSAGE,  /* listed ... */
     REPLY_DEAD,     /* ... and what only dead letters have */
 };

@@ -390,6 +390,12 @@ static int take_plain(struct event_decoder *d, const char *key, const json_t *va
                    { "id", NULL, NULL } };
     if (strcmp(key, "headers") == 0)
         return json_is_null(value) ? PR_OK : take_headers(d, value);
+    if (strcmp(key, "event") == 0) {
+        m->event = json_is_true(value);
+        return json_is_boolean(value) || json_is_null(value)
+                   ? PR_OK
+                   : error_set(d->reterr, PR_EINVAL, "event: must be true or false");
+    }
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
         if (strcmp(key, fields[i].name) != 0)
             continue;

@@ -220,6 +220,16 @@ struct audit_entry {
     uint64_t matched, changed, refused;
 };
 
+/* A message that was appended to the events of its stream. */
+struct stored_event {
+    uint64_t place; /* among all events; 0: not asked for */
+    pr_slice stream;
+    uint64_t version; /* in its stream, from 1 on */
+    pr_id id;
+    pr_slice type, content_type, headers, payload;
+    int64_t created_us;
+};
+
 #define FACTS_LOCKED_US PR_SECONDS(2)
 struct store_facts { /* for doctor and status */
     int schema_version, schema_wanted;
@@ -245,7 +255,9 @@ enum query_kind {
     QUERY_STREAMS,     /* filter: box, endpoint, stream; those that most wait behind first */
     QUERY_AUDIT,       /* the latest first; filter: since, until, limit, after (a number: what is before it) */
     QUERY_FAILING,     /* each box; near */
-    QUERY_ROWS,        /* how many rows filter.box has, of whatever state: total, at most filter.limit + 1 */
+    QUERY_EVENTS, /* filter: stream: in the order of its versions; without: all, in the order of their places; limit, after
+                        * (a version, or a place) */
+    QUERY_ROWS, /* how many rows filter.box has, of whatever state: total, at most filter.limit + 1 */
 };
 
 struct query {
@@ -287,6 +299,8 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     size_t audit_count;
     struct box_failing *failing;
     size_t failing_count;
+    struct stored_event *events;
+    size_t event_count;
     uint64_t total;        /* at most COUNT_EXACT_MAX + 1, where nobody asked for more */
     int64_t ended_from_us; /* ID: the ledger was looked at from then on only; 0: all of it */
     struct store_facts facts;

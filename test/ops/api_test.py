@@ -298,7 +298,7 @@ def bad_input_is_refused_with_a_reason(d):
     d.fails(404, "unknown_box", "POST", "/v1/messages?box=nowhere", {"type": "x"})
     for path in "/v1/messages", "/v1/streams":
         d.fails(404, "unknown_box", "GET", path + "?box=nowhere")
-    for path in ("/v1/messages", "/v1/messages/" + UNKNOWN_ID, "/v1/status", "/v1/boxes", "/v1/events", "/v1/replays",
+    for path in ("/v1/messages", "/v1/messages/" + UNKNOWN_ID, "/v1/status", "/v1/boxes", "/v1/feed", "/v1/replays",
                  "/health", "/metrics"):
         d.fails(400, "invalid", "GET", path + "?boxx=outbox")
     d.fails(422, "unknown_endpoint", "POST", "/v1/messages", {"type": "x", "destination": "nowhere"})
@@ -475,7 +475,7 @@ def tokens_have_roles():
         assert d.raw("GET", "/v1/status")[2]["www-authenticate"] == "Bearer"
         for wrong in ("x", OPERATOR[:-1], OPERATOR + "x", VIEWER[:-1] + "1", ""):
             d.fails(401, "token_missing", "GET", "/v1/status", token=wrong or " ")
-        for path in ("/metrics", "/openapi.json", "/v1/messages", "/v1/events"):
+        for path in ("/metrics", "/openapi.json", "/v1/messages", "/v1/feed"):
             assert d.raw("GET", path)[0] == 401, path
         assert d.ok("GET", "/v1/status", token=VIEWER)["health"] == "ok"
         assert d.raw("GET", "/v1/status", None, {"Host": "relay.example", "Authorization": "bearer " + VIEWER})[0] == 200
@@ -511,13 +511,33 @@ def it_listens_for_others_only_with_a_token():
 
 
 @test
+def events_are_read_by_stream_and_in_one_order(d):  # B95, B96
+    for n in range(3):
+        d.send(type="order.placed", stream="event-%d" % (n % 2), event=True, payload_text="e%d" % n, headers={"n": n}, destination="good")
+    d.send(type="order.placed", stream="event-0", payload_text="no event", destination="good")
+    one = d.ok("GET", "/v1/events?stream=event-0")
+    assert [(e["version"], e["payload"], e["headers"]) for e in one["events"]] == [(1, "e0", {"n": 0}), (2, "e2", {"n": 2})], one
+    assert one["next"] == 2 and not one["more"]
+    assert d.ok("GET", "/v1/events?stream=event-0&after=2") == {"events": [], "more": False, "next": 2}
+    page = d.ok("GET", "/v1/events?limit=2")
+    places = [e["place"] for e in page["events"]]
+    assert places == [1, 2] and page["more"] and page["next"] == 2, page
+    rest = d.ok("GET", "/v1/events?after=2")
+    assert [(e["stream"], e["version"], e["place"]) for e in rest["events"]] == [("event-0", 2, 3)], rest
+    d.sql("INSERT INTO outbox (type, stream, event, payload, destination) VALUES ('plain', 'event-0', %s, 'by hand', 'good')"
+          % ("1" if KIND == "sqlite" else "true"))
+    assert d.ok("GET", "/v1/events?after=3")["events"][0]["payload"] == "by hand"
+    d.fails(400, "invalid", "POST", "/v1/messages", {"type": "t", "event": True})
+
+
+@test
 def a_socket_file_serves_too():
     with open_daemon("'unix:HERE/api.sock'") as d:
         sock = os.path.join(d.path, "api.sock")
         assert os.stat(sock).st_mode & 0o777 == 0o600
         assert d.ok("GET", "/v1/status")["health"] == "ok"
         listener = d.connection()
-        response = event_lines(listener, "/v1/events")
+        response = event_lines(listener, "/v1/feed")
         begin = time.monotonic()
     assert not os.path.exists(sock)
     assert time.monotonic() - begin < DEADLINE_SECONDS / 2  # who listens holds no stop up
@@ -919,8 +939,8 @@ def endpoints_are_paused_resumed_and_tested(d):
 @test
 def events_tell_what_happens(d):
     with contextlib.closing(d.connection()) as all_of_it, contextlib.closing(d.connection()) as some:
-        response = event_lines(all_of_it, "/v1/events")
-        deaths = event_lines(some, "/v1/events?kind=dead,changed&endpoint=dead")
+        response = event_lines(all_of_it, "/v1/feed")
+        deaths = event_lines(some, "/v1/feed?kind=dead,changed&endpoint=dead")
         id = d.send(type="a.e")
         kind, data = next_event(response, id)
         assert (kind, data["id"], data["box"], data["endpoint"]) == ("sent", id, "outbox", "good"), (kind, data)
@@ -935,13 +955,13 @@ def events_tell_what_happens(d):
         kind, data = next_event(response, id, bad, dead)
         assert (kind, data["id"]) == ("changed", bad) and data["what"].startswith("discard: 1")
     for wrong in ("kind=odd", "colour=1"):
-        d.fails(400, "invalid", "GET", "/v1/events?" + wrong)
+        d.fails(400, "invalid", "GET", "/v1/feed?" + wrong)
 
 
 @test
 def events_tell_when_a_breaker_opens_and_when_it_closes(d):
     with contextlib.closing(d.connection()) as c:
-        response = event_lines(c, "/v1/events?kind=endpoint&endpoint=shaky")
+        response = event_lines(c, "/v1/feed?kind=endpoint&endpoint=shaky")
         id = d.send(type="e", destination="shaky")
         for what in ("open", "closed"):
             kind, data = next_event(response, None)
@@ -956,7 +976,7 @@ def a_slow_listener_is_dropped_and_holds_nobody_up(d):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.settimeout(DEADLINE_SECONDS)
         s.connect(("127.0.0.1", d.port))
-        s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        s.sendall(b"GET /v1/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
         got = s.recv(300)
         assert got.startswith(b"HTTP/1.1 200"), got
         event = {"specversion": "1.0", "type": "a.flood", "source": "x"}
@@ -1072,7 +1092,7 @@ ROUTES = """POST /v1/messages|GET /v1/messages|GET /v1/messages/{id}|POST /v1/me
 POST /v1/messages/{id}/park|POST /v1/messages/{id}/discard|GET /v1/dead|GET /v1/dead/groups|POST /v1/dead/replay|POST /v1/dead/discard
 POST /v1/dead/{id}/edit|GET /v1/endpoints|POST /v1/endpoints/{name}/pause|POST /v1/endpoints/{name}/resume|POST /v1/endpoints/{name}/test
 POST /v1/claims|POST /v1/claims/complete|POST /v1/claims/fail|POST /v1/claims/abandon|POST /v1/claims/release
-POST /v1/claims/renew|GET /v1/streams|POST /v1/streams/release|GET /v1/boxes|GET /v1/instances|GET /v1/status|GET /v1/audit|GET /v1/events|GET /metrics|GET /health|GET /health/live
+POST /v1/claims/renew|GET /v1/streams|POST /v1/streams/release|GET /v1/boxes|GET /v1/instances|GET /v1/status|GET /v1/audit|GET /v1/events|GET /v1/feed|GET /metrics|GET /health|GET /health/live
 GET /health/ready|GET /openapi.json|POST /v1/messages/retry|POST /v1/messages/release|POST /v1/messages/park|POST /v1/messages/discard
 POST /v1/messages/{id}/dead|POST /v1/dead/{id}/note|GET /v1/dead/export|POST /v1/dead/import|GET /v1/replays|GET /v1/replays/{id}
 POST /v1/replays/{id}/stop|POST /v1/replays/{id}/resume"""

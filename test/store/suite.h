@@ -35,6 +35,7 @@ struct suite;
 struct plant {
     pr_slice id; /* bytes as they are stored, 16 when it is a good one; empty: the default */
     const char *type, *destination, *stream, *headers, *payload;
+    bool event;
 };
 
 /* One store under test: what the contract does not say about it. */

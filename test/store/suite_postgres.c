@@ -157,11 +157,11 @@ static void raw_insert(PGconn *pg, const char *box, const struct plant *plant)
     bool object = headers > 1 && plant->headers[0] == '{' && plant->headers[headers - 1] == '}';
     bool old = (plant->type != NULL && plant->type[0] == '\0') || (plant->headers != NULL && !object);
     snprintf(sql, sizeof(sql),
-             "INSERT INTO %s.%s (%s%stype, destination, stream, headers, payload, subject)"
+             "INSERT INTO %s.%s (%s%stype, destination, stream, headers, payload, subject, event)"
              " VALUES (%s%s$2, coalesce($3, ''), $4, CASE WHEN left($5, 1) = '[' OR right($5, 1) = '}' THEN $5::json"
-             " ELSE to_json($5) END, $6, $7)",
+             " ELSE to_json($5) END, $6, $7, %s)",
              schema, box, old ? "xid, " : "", id[0] != '\0' ? "id, " : "", old ? "'3'::xid8, " : "",
-             id[0] != '\0' ? "$1::uuid, " : "");
+             id[0] != '\0' ? "$1::uuid, " : "", plant->event ? "true" : "false");
     const char *values[] = {
         id[0] != '\0' ? id : NULL, plant->type, plant->destination, plant->stream, plant->headers, plant->payload,
         bad_id ? "\001" : NULL
@@ -229,7 +229,9 @@ static void postgres_add(struct suite *s, void *tx, const char *box, const struc
 {
     (void)s;
     char *type = text_of(message->type), *stream = text_of(message->stream);
-    struct plant plant = { .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type, .stream = stream };
+    struct plant plant = {
+        .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type, .stream = stream, .event = message->event
+    };
     raw_insert(*(PGconn **)tx, suite_table(box), &plant);
     free(type);
     free(stream);

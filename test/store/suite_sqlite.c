@@ -54,9 +54,9 @@ static int raw_insert(sqlite3 *db, const char *box, const struct plant *plant)
     sqlite3_stmt *statement = NULL;
     char sql[256];
     snprintf(sql, sizeof(sql),
-             "INSERT INTO \"%s\" (%stype, destination, stream, headers, payload)"
-             " VALUES (%s?2, coalesce(?3, ''), ?4, ?5, ?6)",
-             box, plant->id.size > 0 ? "id, " : "", plant->id.size > 0 ? "?1, " : "");
+             "INSERT INTO \"%s\" (%stype, destination, stream, headers, payload, event)"
+             " VALUES (%s?2, coalesce(?3, ''), ?4, ?5, ?6, %d)",
+             box, plant->id.size > 0 ? "id, " : "", plant->id.size > 0 ? "?1, " : "", plant->event);
     if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
         return SQLITE_ERROR;
     if (plant->id.size > 0)
@@ -152,9 +152,13 @@ static void sqlite_add(struct suite *s, void *tx, const char *box, const struct 
 {
     (void)s;
     char *type = strndup(message->type.data, message->type.size);
-    struct plant plant = { .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type };
+    char *stream = message->stream.size > 0 ? strndup(message->stream.data, message->stream.size) : NULL;
+    struct plant plant = {
+        .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type, .stream = stream, .event = message->event
+    };
     int rc = raw_insert(tx, suite_table(box), &plant);
     free(type);
+    free(stream);
     CHECK_EQ(rc, SQLITE_DONE);
 }
 

@@ -202,6 +202,7 @@ int run_send(struct cli *cli)
         .source = slice_from(values[FLAG_SOURCE]),
         .subject = slice_from(values[FLAG_SUBJECT]),
         .correlation_id = slice_from(values[FLAG_CORRELATION_ID]),
+        .event = flag_given(&cli->flags, FLAG_EVENT),
     };
     int code = cli_load_config(cli);
 

@@ -112,6 +112,7 @@ void api_boxes(struct api *x);
 void api_instances(struct api *x);
 void api_status(struct api *x);
 void api_audit(struct api *x);
+void api_events(struct api *x);
 void api_metrics(struct api *x);
 void api_health(struct api *x);
 void api_live(struct api *x);

@@ -203,6 +203,7 @@ int question_answer(struct question *q)
     case QUERY_INSTANCES: return instances(q);
     case QUERY_AUDIT: return audit(q);
     case QUERY_FAILING: return failing(q);
+    case QUERY_EVENTS: return question_events(q);
     case QUERY_ROWS: return question_rows(q);
     case QUERY_FACTS: break;
     }

@@ -39,8 +39,10 @@ int people_query(const struct store *store, const struct query *query, struct ar
     struct sql sql = { .reterr = reterr };
     struct query_reply reply;
     struct question q = { .sql = &sql, .arena = arena, .query = query, .reply = &reply };
-    bool again;
-    int rc = question_ask(&q, store, &again);
+    bool again = false;
+    int rc = query->kind == QUERY_EVENTS && query->filter.stream.size == 0 ? events_place(store, reterr) : PR_OK;
+    if (rc == PR_OK)
+        rc = question_ask(&q, store, &again);
     if (again)
         rc = question_ask(&q, store, &again);
     if (rc >= PR_OK)

@@ -6,7 +6,7 @@
  *   counts.c      how many are in which state        overview.c        audit, instances, breakers, what fails
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
  *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
- *   ended.c       what the ledger knows of an id
+ *   ended.c       what the ledger knows of an id     events.c          the event store
  *
  * To add a question: its kind and its reply in store.h, its statement in statement_list.h, its function and its line in
  * overview.c. */
@@ -60,5 +60,9 @@ PR_MUST_CHECK int question_boxes(struct question *q);
 PR_MUST_CHECK int question_rows(struct question *q);
 PR_MUST_CHECK int question_streams(struct question *q);
 PR_MUST_CHECK int question_breakers(struct question *q);
+PR_MUST_CHECK int question_events(struct question *q);
+
+/* Before all events are asked for: those that were committed since get their places, in a transaction of its own. */
+PR_MUST_CHECK int events_place(const struct store *store, struct pr_error *reterr);
 
 #endif

@@ -30,6 +30,22 @@ STATEMENT(audit,
     BOTH("SELECT number, at, who, action, target, why, matched, changed, refused FROM {prefix}audit"
          " WHERE number < ?1 AND at >= ?2 AND at < ?3 ORDER BY number DESC LIMIT ?4"))
 
+/* place, stream, version, id, type, content_type, headers, payload, created_at.  ?1: behind which version; ?2: how many; ?3: the stream. */
+STATEMENT(events_of_stream,
+    BOTH("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
+         " WHERE stream = ?3 AND version > ?1 ORDER BY version LIMIT ?2"))
+
+/* The same of all.  ?1: behind which place. */
+STATEMENT(events,
+    BOTH("SELECT o.place, e.stream, e.version, e.id, e.type, e.content_type, e.headers, e.payload, e.created_at"
+         " FROM {prefix}event_order o JOIN {prefix}event e ON e.stream = o.stream AND e.version = o.version"
+         " WHERE o.place > ?1 ORDER BY o.place LIMIT ?2"))
+
+/* What was committed since gets its places; ?1: how many at most. */
+STATEMENT(events_place,
+    SQLITE(""),
+    POSTGRES("SELECT {prefix}place_events(?1::integer)"))
+
 /* ?1: the boot; a lease of another one is over. */
 STATEMENT(instances,
     SQLITE("SELECT id, box, name, version, epoch, iif(lanes > 0, -1, 0), iif(boot_id = ?1, lease_end, 0), started_at"
