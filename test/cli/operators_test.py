@@ -769,7 +769,7 @@ def test_every_command_that_changes_leaves_one_line_in_the_record(place):  # B20
     # All of the commands, so that a new one is not forgotten; what these do not change is not recorded.
     changing = {" ".join(c[:2]) if c[0] in ("dead", "endpoints") else c[0] for c, *_ in table}
     others = {"init", "run", "demo", "send", "status", "top", "list", "show", "why", "dead list", "dead show", "dead groups", "dead export",
-              "streams", "instances", "audit", "endpoints list", "endpoints", "policy check", "policy explain", "policy replay",
+              "streams", "instances", "audit", "events", "events list", "events show", "events tail", "endpoints list", "endpoints", "policy check", "policy explain", "policy replay",
               "config check", "config show", "config init", "config reference", "adopt", "doctor", "bench"}
     told = place.ok("--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()
     known = {" ".join(word for word in line[2:29].split() if word.islower()) for line in told}

@@ -414,12 +414,12 @@ TRAP = """
         END LOOP;
         FOR n IN SELECT unnest(ARRAY['uuid7', 'send', 'send_row', 'format', 'coalesce', 'nullif', 'jsonb_typeof', 'encode', 'set_bit',
                 'uuid_send', 'gen_random_uuid', 'int8send', 'clock_timestamp', 'extract', 'now', 'pg_current_xact_id', 'left',
-                'json_typeof', 'hashtext', 'uuid_hash', 'current_setting', 'hashtextextended', 'pg_notify', 'nextval']) LOOP
+                'json_typeof', 'hashtext', 'uuid_hash', 'current_setting', 'hashtextextended', 'pg_notify', 'nextval', 'convert_to', 'append_event', 'note_event']) LOOP
             EXECUTE format('CREATE FUNCTION pg_temp.%I() RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
             EXECUTE format('CREATE FUNCTION pg_temp.%I(pg_catalog.text) RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
             EXECUTE format('CREATE FUNCTION pg_temp.%I(pg_catalog.jsonb) RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
         END LOOP;
-        FOR n IN SELECT unnest(ARRAY['box', 'outbox', 'dead_letter', 'meta', 'pg_type', 'pg_proc', 'pg_class']) LOOP
+        FOR n IN SELECT unnest(ARRAY['box', 'outbox', 'event', 'event_new', 'event_stream', 'dead_letter', 'meta', 'pg_type', 'pg_proc', 'pg_class']) LOOP
             EXECUTE format('CREATE TABLE pg_temp.%I (name pg_catalog.text, id pg_catalog.int4)', n);
         END LOOP;
     END $$;
@@ -434,13 +434,14 @@ def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B2
     try:
         definers = place.psql("SELECT count(*), count(*) FILTER (WHERE proconfig = ARRAY['search_path=pg_catalog, pg_temp']), min(proname::text)"
                               " FROM pg_proc WHERE prosecdef AND pronamespace = '{s}'::regnamespace")
-        assert definers == "6|6|box_tables", definers
+        assert definers == "8|8|append_event", definers
         assert "outbox" in place.psql(TRAP + "SELECT {s}.box_tables()", user=role)
         for number, payload in enumerate(("pg_catalog.text 'a'", "pg_catalog.bytea 'a'", "pg_catalog.json '{}'", "pg_catalog.jsonb '{}'")):
             place.psql(TRAP + """SELECT {s}.send(type => 't%d', payload => %s, headers => pg_catalog.jsonb '{"a":1}', stream => 's',
-                destination => 'd', id => '00000000-0000-7000-8000-00000000000%d')""" % (number, payload, number), user=role)
+                event => true, destination => 'd', id => '00000000-0000-7000-8000-00000000000%d')""" % (number, payload, number), user=role)
             place.psql(TRAP + "SELECT {s}.send('u%d', %s)" % (number, payload), user=role)
         assert place.psql("SELECT count(*) FROM {s}.outbox") == "8"
+        assert place.psql("SELECT max(version), count(*) FROM {s}.event WHERE stream = 's'") == "4|4"
         place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=role, fails="permission denied")
     finally:
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))

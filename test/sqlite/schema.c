@@ -50,6 +50,12 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
 {
     static const char *const steps[] = {
         "DROP TABLE postrider_ended",
+        "DROP TRIGGER postrider_outbox_event",
+        "DROP TRIGGER postrider_inbox_event",
+        "DROP TRIGGER postrider_ledger_event",
+        "DROP TRIGGER postrider_event_place",
+        "DROP TABLE postrider_event_order",
+        "INSERT INTO inbox (type, stream, event) VALUES ('placed', 's', 1), ('paid', 's', 1), ('other', 's', 0)",
         "DROP VIEW postrider_messages",
         "DROP VIEW postrider_blocked_streams",
         "ALTER TABLE outbox DROP COLUMN held_for",
@@ -80,6 +86,10 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_messages WHERE parked_by = type"), 3);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_messages WHERE type = 'sender' AND parked_by IS NULL"), 1);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_dead_letter WHERE parked_by IS NOT NULL"), 0);
+    CHECK_EQ(fixture_int(f, "SELECT group_concat(type || version || place) = 'placed11,paid22' FROM postrider_event"
+                            " JOIN postrider_event_order USING (stream, version)"),
+             1); /* what waited to be sent is stored as events, too */
+    CHECK_EQ(fixture_int(f, "SELECT version FROM postrider_event_stream WHERE stream = 's'"), 2);
     fixture_close(f);
 }
 
