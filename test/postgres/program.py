@@ -118,7 +118,7 @@ def test_any_language_sends_with_a_plain_insert_or_with_send(place):
         INSERT INTO {s}.outbox (type, stream, payload, headers) VALUES ('b', 'account-7', '{}', '{"tenant":"7"}');
         SELECT {s}.send(type => 'c', payload => '{"amount":5}'::jsonb, stream => 'account-7', destination => 'orders');
         SELECT {s}.send('d', 'text');
-        SELECT {s}.send(type => 'e', payload => '\\x00ff'::bytea, due => now() + interval '1 hour', event => true,
+        SELECT {s}.send(type => 'e', payload => '\\x00ff'::bytea, due => now() + interval '1 hour', event => true, stream => 'account-8',
                         expires => now() + interval '2 hours', headers => '{"a":1}');
         COMMIT;""")
     listed = {m["type"]: m for m in map(json.loads, place.ok("list", "--json").splitlines())}
