@@ -8,21 +8,21 @@
 
 /* clang-format off */
 static const struct action actions[] = {
-    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,      false },
-    [ADMIN_RELEASE]      = { "release",     NOTICE_DUE,      false },
-    [ADMIN_PARK]         = { "park",        NOTICE_PARKED,   false },
-    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,     false },
-    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED,   false }, /* strict streams wait behind it */
-    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,      true },
-    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,     true },
-    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,      true },
-    [ADMIN_DEAD_NOTE]    = { STORY_NOTE,    NOTICE_PARKED,   true }, /* nobody is told */
-    [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   true },
-    [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, false },
-    [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, false },
-    [ADMIN_ENDPOINT_TEST] = { NULL,         NOTICE_DUE,      false }, /* nobody is told */
-    [ADMIN_REPLAY_STOP]   = { NULL,         NOTICE_DUE,      false },
-    [ADMIN_REPLAY_RESUME] = { NULL,         NOTICE_DUE,      false },
+    [ADMIN_RETRY]          = { "retry",         "retry",       NOTICE_DUE,       false, STEPS_BOX },
+    [ADMIN_RELEASE]        = { "release",       "release",     NOTICE_DUE,       false, STEPS_BOX },
+    [ADMIN_PARK]           = { "park",          "park",        NOTICE_PARKED,    false, STEPS_BOX },
+    [ADMIN_DISCARD]        = { "discard",       NULL,          NOTICE_GONE,      false, STEPS_BOX },
+    [ADMIN_DEAD_ADD]       = { "dead_add",      "dead_letter", NOTICE_PARKED,    false, STEPS_NONE }, /* strict streams wait behind it */
+    [ADMIN_DEAD_REPLAY]    = { "dead_replay",   "replay",      NOTICE_DUE,       true,  STEPS_NONE },
+    [ADMIN_DEAD_DISCARD]   = { "dead_discard",  NULL,          NOTICE_GONE,      true,  STEPS_DEAD },
+    [ADMIN_DEAD_EDIT]      = { "dead_edit",     "edit",        NOTICE_DUE,       true,  STEPS_NONE },
+    [ADMIN_DEAD_NOTE]      = { "dead_note",     STORY_NOTE,    NOTICE_PARKED,    true,  STEPS_NONE }, /* nobody is notified */
+    [ADMIN_DEAD_IMPORT]    = { "dead_import",   NULL,          NOTICE_RELOAD,    true,  STEPS_NONE },
+    [ADMIN_PAUSE]          = { "pause",         NULL,          NOTICE_ENDPOINT,  false, STEPS_NONE },
+    [ADMIN_RESUME]         = { "resume",        NULL,          NOTICE_ENDPOINT,  false, STEPS_NONE },
+    [ADMIN_ENDPOINT_TEST]  = { "endpoint_test", NULL,          NOTICE_DUE,       false, STEPS_NONE }, /* nobody is notified */
+    [ADMIN_REPLAY_STOP]    = { "replay_stop",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
+    [ADMIN_REPLAY_RESUME]  = { "replay_resume", NULL,          NOTICE_DUE,       false, STEPS_NONE },
 };
 /* clang-format on */
 
@@ -30,6 +30,16 @@ const struct action *action_of(enum admin_kind kind)
 {
     ASSERT((size_t)kind < ARRAY_LENGTH(actions));
     return &actions[kind];
+}
+
+bool action_find(pr_slice name, enum admin_kind *ret)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(actions); i++)
+        if (slice_eq_cstr(name, actions[i].name)) {
+            *ret = (enum admin_kind)i;
+            return true;
+        }
+    return false;
 }
 
 pr_slice note_kept(pr_slice note)

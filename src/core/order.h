@@ -20,7 +20,7 @@ enum admin_kind {
                          * released as it was.  Refused: its id was sent anew; or (by id; a filter does not find them) it
                          * was edited */
     ADMIN_DEAD_DISCARD,
-    ADMIN_DEAD_EDIT,   /* one id, or row: what replay would make, changed as edit says, with a new id (made) and the old one
+    ADMIN_DEAD_EDIT, /* one id, or row: what replay would make, changed as edit says, with a new id (made) and the old one
                          * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
     ADMIN_DEAD_NOTE,   /* why is put behind its note, with who said it; and into its story, which goes with the message
                          * when it is replayed, and is there when it dies again */
@@ -34,12 +34,19 @@ enum admin_kind {
     ADMIN_REPLAY_RESUME,
 };
 
+/* May an order for many rows be carried out in steps, each a transaction of its own? */
+enum action_steps { STEPS_NONE, STEPS_BOX, STEPS_DEAD };
+
 struct action {
+    const char *name;        /* in the audit; of orders about rows of a box also the last word of its routes */
     const char *step;        /* what it is called in the story; NULL: it leaves no line */
     enum notice_kind notice; /* what running instances are told */
     bool on_dead;            /* it looks among the dead letters, and not in the boxes */
+    enum action_steps steps;
 };
 const struct action *action_of(enum admin_kind kind);
+/* False: no order has that name. */
+bool action_find(pr_slice name, enum admin_kind *ret);
 
 /* What is different in an edited message; NULL: as it was. */
 struct dead_edit {

@@ -58,14 +58,12 @@ static int change_boxes(struct store *store, const struct admin *admin, struct a
 
 int change_run(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
-    bool in_box = admin->kind == ADMIN_RETRY || admin->kind == ADMIN_RELEASE || admin->kind == ADMIN_PARK ||
-                  admin->kind == ADMIN_DISCARD;
-    bool dead = admin->kind == ADMIN_DEAD_DISCARD;
+    const enum action_steps steps = action_of(admin->kind)->steps;
     *ret_reply = (struct admin_reply){ 0 };
     if (admin->dry_run || admin->filter.id_count > 0 || admin->filter.limit > 0 || filter_is_empty(&admin->filter) ||
-        !(in_box || dead))
+        steps == STEPS_NONE)
         return store_admin(store, admin, ret_reply, reterr);
-    if (in_box) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
+    if (steps == STEPS_BOX) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
         return change_boxes(store, admin, ret_reply, reterr);
     struct admin order = *admin;
     order.filter.limit = DEAD_STEP_ROWS;

@@ -6,28 +6,9 @@
 #include "base/json.h"
 #include "base/util.h"
 
-static const char *const names[] = {
-    [ADMIN_RETRY] = "retry",
-    [ADMIN_RELEASE] = "release",
-    [ADMIN_PARK] = "park",
-    [ADMIN_DISCARD] = "discard",
-    [ADMIN_DEAD_ADD] = "dead_add",
-    [ADMIN_DEAD_REPLAY] = "dead_replay",
-    [ADMIN_DEAD_DISCARD] = "dead_discard",
-    [ADMIN_DEAD_EDIT] = "dead_edit",
-    [ADMIN_DEAD_NOTE] = "dead_note",
-    [ADMIN_DEAD_IMPORT] = "dead_import",
-    [ADMIN_PAUSE] = "pause",
-    [ADMIN_RESUME] = "resume",
-    [ADMIN_ENDPOINT_TEST] = "endpoint_test",
-    [ADMIN_REPLAY_STOP] = "replay_stop",
-    [ADMIN_REPLAY_RESUME] = "replay_resume",
-};
-
 const char *admin_name(enum admin_kind kind)
 {
-    ASSERT((size_t)kind < ARRAY_LENGTH(names));
-    return names[kind];
+    return action_of(kind)->name;
 }
 
 static void write_id(struct json_writer *w, pr_id id)

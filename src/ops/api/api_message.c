@@ -171,18 +171,16 @@ bool api_record(struct api *x, const struct admin *admin)
     return rc >= 0;
 }
 
+/* The last word of the path is the order's name, but for what is dead: /messages/{id}/dead, /dead/{id}/note. */
 static enum admin_kind change_kind(const struct api *x)
 {
-    static const struct {
-        const char *word;
-        enum admin_kind kind;
-    } kinds[] = { { "/retry", ADMIN_RETRY },     { "/release", ADMIN_RELEASE }, { "/park", ADMIN_PARK },
-                  { "/discard", ADMIN_DISCARD }, { "/dead", ADMIN_DEAD_ADD },   { "/note", ADMIN_DEAD_NOTE } };
-    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
-        if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
-            return kinds[i].kind;
-    ASSERT(!"every route of a change ends with its word");
-    return ADMIN_RETRY;
+    const pr_slice path = slice_from(x->route->path);
+    enum admin_kind kind = ADMIN_DEAD_ADD;
+    if (slice_ends_with(path, PR_STR("/note")))
+        return ADMIN_DEAD_NOTE;
+    bool found = action_find(slice_from(strrchr(path.data, '/') + 1), &kind);
+    ASSERT(found || slice_ends_with(path, PR_STR("/dead")));
+    return kind;
 }
 
 /* Why it is dead: a word of the list, or none. */
