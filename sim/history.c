@@ -10,7 +10,9 @@
 #include "core/ended.h"
 #include "core/cycle.h"
 #include "core/delivery.h"
+#include "core/order.h"
 #include "core/state.h"
+#include "core/verdict.h"
 
 static const char *const event_names[] = {
 #define X(name, text) #name,
@@ -24,18 +26,7 @@ static const char *const event_texts[] = {
 #undef X
 };
 
-static const char *const verdict_names[] = {
-    [VERDICT_COMPLETE] = "complete", [VERDICT_FAIL] = "fail",       [VERDICT_POSTPONE] = "postpone",
-    [VERDICT_RETURN] = "return",     [VERDICT_ABANDON] = "abandon", [VERDICT_RELEASE] = "release",
-    [VERDICT_DISCARD] = "discard",   [VERDICT_EXPIRE] = "expire",   [VERDICT_DEAD_LETTER] = "dead_letter",
-    [VERDICT_PARK] = "park",         [VERDICT_HOLD] = "hold",       [VERDICT_RESCHEDULE] = "reschedule",
-    [VERDICT_SPLIT] = "split",
-};
 static const char *const outcome_names[] = { "ok", "failed", "unknown", "returned" };
-static const char *const admin_names[] = { "retry",     "release",     "park",         "discard",
-                                           "dead add",  "dead replay", "dead discard", "dead edit",
-                                           "dead note", "dead import", "pause",        "resume" };
-
 const char *event_name(enum event_kind kind)
 {
     return event_names[kind];
@@ -69,9 +60,9 @@ void history_add(struct history *h, const struct event *event)
 static const char *event_word(const struct event *e)
 {
     switch (e->kind) {
-    case EVENT_VERDICT: return e->what < sizeof(verdict_names) / sizeof(*verdict_names) ? verdict_names[e->what] : "?";
+    case EVENT_VERDICT: return verdict_traits((enum verdict_kind)e->what)->name;
     case EVENT_RESULT: return e->what < sizeof(outcome_names) / sizeof(*outcome_names) ? outcome_names[e->what] : "?";
-    case EVENT_ADMIN: return e->what < sizeof(admin_names) / sizeof(*admin_names) ? admin_names[e->what] : "?";
+    case EVENT_ADMIN: return action_of((enum admin_kind)e->what)->name;
     case EVENT_ENDED: return ended_name(e->what) != NULL ? ended_name(e->what) : "";
     case EVENT_SEEN:
     case EVENT_UNDRAINED: return e->what < STATE_COUNT ? state_name((enum state)e->what) : "?";

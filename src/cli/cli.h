@@ -128,41 +128,8 @@ pr_slice cli_user(struct cli *cli);
 
 /* ---- The commands ---- */
 
-int run_init(struct cli *cli);
-int run_run(struct cli *cli);
-int run_demo(struct cli *cli);
-int run_send(struct cli *cli);
-int run_status(struct cli *cli);
-int run_top(struct cli *cli);
-int run_list(struct cli *cli);
-int run_show(struct cli *cli);
-int run_why(struct cli *cli);
-int run_change(struct cli *cli); /* retry release park discard, dead replay|discard|add */
-int run_dead_list(struct cli *cli);
-int run_dead_show(struct cli *cli);
-int run_dead_groups(struct cli *cli);
-int run_dead_edit(struct cli *cli);
-int run_dead_note(struct cli *cli);
-int run_dead_export(struct cli *cli);
-int run_dead_import(struct cli *cli);
-int run_streams(struct cli *cli);
-int run_instances(struct cli *cli);
-int run_audit(struct cli *cli);
-int run_events_list(struct cli *cli);
-int run_events_show(struct cli *cli);
-int run_events_tail(struct cli *cli);
-int run_bench(struct cli *cli);
-int run_adopt(struct cli *cli);
-int run_doctor(struct cli *cli);
-int run_endpoints(struct cli *cli);
-int run_endpoints_test(struct cli *cli);
-int run_pause(struct cli *cli); /* pause, resume */
-int run_policy_check(struct cli *cli);
-int run_policy_explain(struct cli *cli);
-int run_policy_replay(struct cli *cli);
-int run_config_check(struct cli *cli);
-int run_config_show(struct cli *cli);
-int run_config_init(struct cli *cli);
-int run_config_reference(struct cli *cli);
+#define COMMAND(name, arguments, summary, examples, flags, args_min, args_max, run) int run(struct cli *cli);
+#include "cli/command_list.h"
+#undef COMMAND
 
 #endif

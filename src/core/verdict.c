@@ -1,7 +1,33 @@
 #include "core/verdict.h"
 
+#include "base/error.h"
 #include "base/utf8.h"
+#include "base/util.h"
 #include "core/message.h"
+
+/* clang-format off */
+static const struct verdict_traits traits[] = {
+    [VERDICT_COMPLETE]    = { "complete",    false, BLOCKS_NOBODY },
+    [VERDICT_FAIL]        = { "fail",        true,  BLOCKS_UNLESS_AVAILABLE },
+    [VERDICT_POSTPONE]    = { "postpone",    true,  BLOCKS_UNLESS_AVAILABLE },
+    [VERDICT_RETURN]      = { "return",      false, BLOCKS_NOBODY },
+    [VERDICT_ABANDON]     = { "abandon",     true,  BLOCKS_UNLESS_AVAILABLE },
+    [VERDICT_RELEASE]     = { "release",     true,  BLOCKS_NOBODY },
+    [VERDICT_DISCARD]     = { "discard",     false, BLOCKS_NOBODY },
+    [VERDICT_EXPIRE]      = { "expire",      false, BLOCKS_NOBODY },
+    [VERDICT_DEAD_LETTER] = { "dead_letter", false, BLOCKS_STRICT },
+    [VERDICT_PARK]        = { "park",        false, BLOCKS_STRICT },
+    [VERDICT_HOLD]        = { "hold",        false, BLOCKS_NOBODY },
+    [VERDICT_RESCHEDULE]  = { "reschedule",  false, BLOCKS_NOBODY },
+    [VERDICT_SPLIT]       = { "split",       false, BLOCKS_NOBODY },
+};
+/* clang-format on */
+
+const struct verdict_traits *verdict_traits(enum verdict_kind kind)
+{
+    ASSERT((size_t)kind < ARRAY_LENGTH(traits));
+    return &traits[kind];
+}
 
 #define TEXTS_MAX (256 * 1024) /* story, error, code, rule of one verdict */
 

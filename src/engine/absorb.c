@@ -5,6 +5,7 @@
  * reads. */
 #include <stdlib.h>
 
+#include "core/verdict.h"
 #include "engine/internal.h"
 
 /* ---- Notices ------------------------------------------------------------------------------------- */
@@ -168,9 +169,7 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
  * due pass has reached: it would never be met there. */
 static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, const struct verdict *v, int64_t now_us)
 {
-    bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE || v->kind == VERDICT_ABANDON ||
-                      v->kind == VERDICT_RELEASE;
-    if (comes_back && (r->replayed || v->delay_us <= e->reading.due_after_us - r->now_us))
+    if (verdict_traits(v->kind)->comes_back && (r->replayed || v->delay_us <= e->reading.due_after_us - r->now_us))
         e->reading.due_restart_us = now_us;
 }
 

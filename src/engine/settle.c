@@ -152,13 +152,9 @@ void judge_dead(struct engine *e, struct item *item, int reason, int cause, int 
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
                   pr_slice error, int64_t now_us)
 {
-    static const char *const steps[] = {
-        [VERDICT_ABANDON] = "abandon", [VERDICT_POSTPONE] = "postpone", [VERDICT_RELEASE] = "release",
-        [VERDICT_DISCARD] = "discard", [VERDICT_EXPIRE] = "expire",     [VERDICT_PARK] = "park",
-    };
     const struct verdict v = { .kind = kind, .reason = reason, .rule = rule, .error = error };
 
-    judge(e, item, &v, steps[kind], kind == VERDICT_PARK ? PR_NEVER : 0, now_us);
+    judge(e, item, &v, verdict_traits(kind)->name, kind == VERDICT_PARK ? PR_NEVER : 0, now_us);
 }
 
 /* ---- After the commit -------------------------------------------------------------------------- */
@@ -166,14 +162,11 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
 /* Which streams wait behind a message that ended so? */
 static bool keeps_blocking(const struct item *item)
 {
-    switch (item->verdict.kind) {
-    case VERDICT_FAIL:
-    case VERDICT_POSTPONE:
-    case VERDICT_ABANDON: return item->endpoint->setting->ordering != ORDERING_AVAILABLE;
-    case VERDICT_DEAD_LETTER:
-    case VERDICT_PARK: return item->endpoint->setting->ordering == ORDERING_STRICT;
-    default: return false;
-    }
+    const enum verdict_blocks blocks = verdict_traits(item->verdict.kind)->blocks;
+    if (blocks == BLOCKS_NOBODY)
+        return false;
+    const enum ordering ordering = item->endpoint->setting->ordering;
+    return blocks == BLOCKS_STRICT ? ordering == ORDERING_STRICT : ordering != ORDERING_AVAILABLE;
 }
 
 static void settle_stream(struct engine *e, struct item *item, bool applied)

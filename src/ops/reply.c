@@ -217,7 +217,6 @@ static const struct reply_members {
     [REPLY_INSTANCE] = { instance_members, ARRAY_LENGTH(instance_members) },
     [REPLY_GROUP] = { group_members, ARRAY_LENGTH(group_members) },
     [REPLY_STREAM] = { stream_members, ARRAY_LENGTH(stream_members) },
-    [REPLY_AUDIT] = { audit_members, ARRAY_LENGTH(audit_members) },
     [REPLY_EVENT] = { event_members, ARRAY_LENGTH(event_members) },
     [REPLY_MESSAGE] = { message_members, ARRAY_LENGTH(message_members) },
     [REPLY_DEAD] = { dead_members, ARRAY_LENGTH(dead_members) },
@@ -272,10 +271,15 @@ static void write_member(struct json_writer *w, const struct member *m, const vo
     }
 }
 
+static void members_write(struct json_writer *w, const struct reply_members *m, const void *row)
+{
+    for (size_t i = 0; i < m->count; i++)
+        write_member(w, &m->members[i], (const char *)row + m->members[i].offset);
+}
+
 void reply_write(struct json_writer *w, enum reply_shape shape, const void *row)
 {
-    for (size_t i = 0; i < shapes[shape].count; i++)
-        write_member(w, &shapes[shape].members[i], (const char *)row + shapes[shape].members[i].offset);
+    members_write(w, &shapes[shape], row);
 }
 
 /* ---- Reading ---- */
@@ -407,7 +411,48 @@ void instance_json(struct json_writer *w, const struct instance_info *instance)
     object_json(w, REPLY_INSTANCE, instance);
 }
 
-void audit_json(struct json_writer *w, const struct audit_entry *entry)
+/* ---- Lists ---- */
+
+static const struct reply_list {
+    const char *name;
+    struct reply_members members;
+    size_t row_size, rows, count; /* rows, count: places in struct query_reply */
+} lists[] = {
+#define LIST(name, members, row, rows, count)                                                                          \
+    {                                                                                                                  \
+        name, { members, ARRAY_LENGTH(members) }, sizeof(struct row), offsetof(struct query_reply, rows),              \
+            offsetof(struct query_reply, count)                                                                        \
+    }
+    [QUERY_AUDIT] = LIST("audit", audit_members, audit_entry, audit, audit_count),
+};
+
+bool reply_list_find(pr_slice name, enum query_kind *ret)
 {
-    object_json(w, REPLY_AUDIT, entry);
+    for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
+        if (lists[i].name != NULL && slice_eq_cstr(name, lists[i].name)) {
+            *ret = (enum query_kind)i;
+            return true;
+        }
+    return false;
+}
+
+void reply_row_json(struct json_writer *w, enum query_kind kind, const void *row)
+{
+    json_begin_object(w);
+    members_write(w, &lists[kind].members, row);
+    json_end_object(w);
+}
+
+void reply_list_write(struct json_writer *w, enum query_kind kind, const struct query_reply *reply)
+{
+    const struct reply_list *list = &lists[kind];
+    const char *rows;
+    size_t count;
+    memcpy(&rows, (const char *)reply + list->rows, sizeof(rows));
+    memcpy(&count, (const char *)reply + list->count, sizeof(count));
+    json_key(w, list->name);
+    json_begin_array(w);
+    for (size_t i = 0; i < count; i++)
+        reply_row_json(w, kind, rows + i * list->row_size);
+    json_end_array(w);
 }

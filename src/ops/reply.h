@@ -20,7 +20,6 @@ enum reply_shape {
     REPLY_INSTANCE, /* instance_info */
     REPLY_GROUP,    /* dead_group */
     REPLY_STREAM,   /* stream_info */
-    REPLY_AUDIT,    /* audit_entry */
     REPLY_EVENT,    /* stored_event */
     REPLY_MESSAGE,  /* listed ... */
     REPLY_DEAD,     /* ... and what only dead letters have */
@@ -35,6 +34,12 @@ void reply_parse(const json_t *object, enum reply_shape shape, struct arena *are
 void group_json(struct json_writer *w, const struct dead_group *group);
 void stream_json(struct json_writer *w, const struct stream_info *stream);
 void instance_json(struct json_writer *w, const struct instance_info *instance);
-void audit_json(struct json_writer *w, const struct audit_entry *entry);
+
+/* Questions whose answer is a list of rows, each with its members: the table is in reply.c.  name: its key in the API. */
+bool reply_list_find(pr_slice name, enum query_kind *ret);
+/* "NAME":[...] into an object that is open. */
+void reply_list_write(struct json_writer *w, enum query_kind kind, const struct query_reply *reply);
+/* One row of it, as an object. */
+void reply_row_json(struct json_writer *w, enum query_kind kind, const void *row);
 
 #endif

@@ -142,7 +142,7 @@ int run_audit(struct cli *cli)
         const struct audit_entry *e = &reply.audit[i];
 
         if (cli->json) {
-            audit_json(line_begin(&line), e);
+            reply_row_json(line_begin(&line), QUERY_AUDIT, e);
             line_end(&line);
             continue;
         }

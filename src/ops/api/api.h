@@ -12,7 +12,7 @@
 #include "ops/api/route.h"
 #include "runtime/runtime.h"
 
-#define API_HEADERS_MAX 64 /* of CloudEvents in a request */
+#define API_HEADERS_MAX 64      /* of CloudEvents in a request */
 #define ANSWER_MAX (256u << 20) /* bytes: a page of the largest payloads is refused, not a reason to die */
 
 struct metrics;
@@ -26,7 +26,7 @@ struct api {
     struct params params;
     struct decode_input input; /* content type and body; for messages the headers, too */
     struct decode_header headers[API_HEADERS_MAX];
-    json_t *json;              /* the body of BODY_JSON, an object; NULL: there is none */
+    json_t *json; /* the body of BODY_JSON, an object; NULL: there is none */
     enum role role;
     pr_slice who; /* for the audit */
     struct runtime *rt;
@@ -111,7 +111,7 @@ void api_streams_release(struct api *x);
 void api_boxes(struct api *x);
 void api_instances(struct api *x);
 void api_status(struct api *x);
-void api_audit(struct api *x);
+void api_list(struct api *x); /* audit */
 void api_events(struct api *x);
 void api_metrics(struct api *x);
 void api_health(struct api *x);

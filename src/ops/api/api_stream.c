@@ -63,18 +63,17 @@ void api_streams_release(struct api *x)
     api_fault(x, &error);
 }
 
-void api_audit(struct api *x)
+/* A question whose answer is a list (reply.h); the last word of the path is its name. */
+void api_list(struct api *x)
 {
     struct query query = { .kind = QUERY_AUDIT };
     struct query_reply reply;
+    bool found = reply_list_find(slice_from(strrchr(x->route->path, '/') + 1), &query.kind);
+    ASSERT(found);
     if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
         return;
     json_begin_object(&x->w);
-    json_key(&x->w, "audit");
-    json_begin_array(&x->w);
-    for (size_t i = 0; i < reply.audit_count; i++)
-        audit_json(&x->w, &reply.audit[i]);
-    json_end_array(&x->w);
+    reply_list_write(&x->w, query.kind, &reply);
     json_key(&x->w, "more");
     json_bool(&x->w, reply.more);
     json_end_object(&x->w);

@@ -107,7 +107,7 @@ const struct api_route routes[] = {
     GET_("/v1/instances", ROLE_VIEWER, api_instances, "Lists the running instances.", "", "200"),
     GET_("/v1/status", ROLE_VIEWER, api_status,
          "Shows health with advice, boxes, endpoints and instances in one answer.", "", "200"),
-    GET_("/v1/audit", ROLE_VIEWER, api_audit, "Lists what operators did, latest first.", "since until limit after",
+    GET_("/v1/audit", ROLE_VIEWER, api_list, "Lists what operators did, latest first.", "since until limit after",
          "200"),
     GET_("/v1/events", ROLE_VIEWER, api_events,
          "Lists events of the event store: of one stream by version, or all in one order; after: a version or a place.",
