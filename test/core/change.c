@@ -6,6 +6,7 @@
 #include "base/slice.h"
 #include "check.h"
 #include "core/message.h"
+#include "core/verdict.h"
 
 static const pr_id an_id = { { 1, 2, 3 } };
 
@@ -312,4 +313,27 @@ TEST(a_due_time_is_never_that_of_a_fresh_row_and_what_is_parked_may_stay_so)
     CHECK_EQ(change_due_us(&far, &(struct pr_message){ .due_us = PR_NEVER }, 9), PR_NEVER);
     const struct change none = { .delay_us = 5 };
     CHECK_EQ(change_due_us(&none, &(struct pr_message){ .due_us = 7 }, 9), 7);
+}
+
+TEST(what_comes_back_at_its_due_time_is_what_the_change_makes_due)
+{
+    for (enum verdict_kind kind = VERDICT_COMPLETE; kind <= VERDICT_SPLIT; kind++) {
+        CHECK(verdict_traits(kind)->name != NULL);
+        if (kind == VERDICT_RETURN) /* nothing is written */
+            continue;
+        struct change c =
+            change_of_verdict(VERDICT(.kind = kind, .delay_us = 5, .held_by = PR_STR("x/y"), .cause = 1), false);
+        bool due = c.fate == FATE_STAYS && (c.sets & SET_DUE) != 0 && c.delay_us != PR_NEVER;
+        CHECK_EQ(verdict_traits(kind)->comes_back, due);
+    }
+}
+
+TEST(an_order_is_found_by_its_name)
+{
+    enum admin_kind found = ADMIN_RETRY;
+    for (enum admin_kind kind = ADMIN_RETRY; kind <= ADMIN_REPLAY_RESUME; kind++) {
+        CHECK(action_find(slice_from(action_of(kind)->name), &found));
+        CHECK_EQ(found, kind);
+    }
+    CHECK(!action_find(PR_STR("hurry"), &found));
 }
