@@ -1,12 +1,16 @@
 /* nats as a source: the suite's other side, and what is NATS's own. */
+#include <arpa/inet.h>
 #include <nats/nats.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../transport/server.h"
+#include "base/buf.h"
 #include "base/slice.h"
 #include "check.h"
 #include "transport/cloudevents.h"
@@ -161,6 +165,53 @@ TEST(nats_raw_message_has_its_subject_as_type)
     world_run(&w, 1000);
     CHECK_SLICE(world_rows(&w, 1)->listed[0].m.type, "orders.new");
     world_fini(&w);
+}
+
+/* The server takes any bytes for headers; no library would write these. */
+static void publish_bytes(pr_slice head, pr_slice body)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)server.port),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    struct buf out;
+    char heard[4096] = "";
+    size_t size = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    buf_init(&out, 1 << 20);
+    buf_addf(&out, "CONNECT {\"verbose\":false,\"headers\":true}\r\nHPUB orders.new %zu %zu\r\n", head.size,
+             head.size + body.size);
+    buf_add_slice(&out, head);
+    buf_add_slice(&out, body);
+    buf_add_cstr(&out, "\r\nPING\r\n");
+    CHECK_EQ(buf_failed(&out), 0);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    CHECK_EQ(send(fd, out.data, out.size, MSG_NOSIGNAL), (ssize_t)out.size);
+    while (strstr(heard, "PONG\r\n") == NULL) { /* it has taken it */
+        ssize_t got = recv(fd, heard + size, sizeof(heard) - 1 - size, 0);
+        CHECK(got > 0);
+        size += (size_t)got;
+    }
+    close(fd);
+    buf_fini(&out);
+}
+
+/* As many headers as their bytes allow: all of them are counted before there is room for them. */
+TEST(nats_headers_without_a_name_are_no_headers_and_overrun_nothing) /* B206 */
+{
+    struct buf head;
+    buf_init(&head, 1 << 20);
+    buf_add_cstr(&head, "NATS/1.0\r\n");
+    for (int i = 0; i < 20000; i++)
+        buf_add_cstr(&head, ":\r\n");
+    buf_add_cstr(&head, "k:v\r\n\r\n");
+    world_init(&w);
+    publish_bytes(buf_slice(&head), PR_STR("kept"));
+    world_run(&w, 1000);
+    const struct pr_message *m = &world_rows(&w, 1)->listed[0].m;
+    CHECK_SLICE(m->payload, "kept");
+    CHECK_SLICE(m->headers, "{\"k\":\"v\"}");
+    world_fini(&w);
+    buf_fini(&head);
 }
 
 TEST(nats_stream_that_is_not_there_is_told_and_what_to_do)

@@ -180,6 +180,24 @@ TEST(redis_entry_without_data_is_a_json_object_of_its_fields)
     world_fini(&w);
 }
 
+/* A column of text cannot hold a NUL on PostgreSQL: the letter must not be refused for ever in its message's place. */
+TEST(redis_content_type_with_a_nul_is_a_dead_letter_and_the_next_message_comes) /* B97 */
+{
+    static const char *args[] = { "XADD", "orders", "*", "content-type", "text\0plain", "data", "kept" };
+    static const size_t sizes[] = { 4, 6, 1, 12, 10, 4, 4 };
+    world_init(&w);
+    freeReplyObject(command(7, args, sizes));
+    tell("XADD orders * data {}");
+    world_run(&w, 1000);
+    const struct pr_message *m = &world_dead(&w, 1)->listed[0].m;
+    CHECK_SLICE(m->payload, "kept");
+    CHECK_SLICE(m->content_type, "");
+    (void)world_rows(&w, 1);
+    world_stop(&w);
+    CHECK_EQ(redis_left(&w), 0);
+    world_fini(&w);
+}
+
 TEST(redis_stream_that_is_no_stream_is_told_and_what_to_do)
 {
     world_init(&w);
