@@ -77,7 +77,7 @@ static double kafka_raw_rate(struct site *site, size_t count)
     struct pr_error error;
     rd_kafka_t *rk;
     arena_init(&arena, 1024);
-    if (kafka_url(&config, &arena, &url, &error) < 0 || kafka_producer_new(&config, &url, &rk, &error) < 0)
+    if (kafka_url(&config, &arena, &url, &error) < 0 || kafka_producer_new(&config, &url, NULL, &rk, &error) < 0)
         die("kafka: %s", error.text);
     if (rd_kafka_brokers_add(rk, site->address) < 1)
         die("kafka: no broker at %s", site->address);

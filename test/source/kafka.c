@@ -105,6 +105,7 @@ static int64_t kafka_left(struct world *w)
 
 static const struct harness harness = {
     .kind = "kafka",
+    .is_batched = true,
     .is_positioned = true,
     .has_headers = true,
     .start = kafka_start,

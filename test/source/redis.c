@@ -140,6 +140,7 @@ static int64_t redis_left(struct world *w)
 
 static const struct harness harness = {
     .kind = "redis",
+    .is_batched = true,
     .is_positioned = true,
     .has_headers = true,
     .start = redis_start,
@@ -193,6 +194,24 @@ TEST(redis_content_type_with_a_nul_is_a_dead_letter_and_the_next_message_comes) 
     CHECK_SLICE(m->payload, "kept");
     CHECK_SLICE(m->content_type, "");
     (void)world_rows(&w, 1);
+    world_stop(&w);
+    CHECK_EQ(redis_left(&w), 0);
+    world_fini(&w);
+}
+
+/* Entries are asked for by their number: 40 MB in one answer are too many, and each of them is fine. */
+TEST(redis_answer_that_is_too_large_is_asked_for_again_in_parts)
+{
+    enum { COUNT = 100, SIZE = 400000 };
+    static char body[SIZE];
+    const char *args[] = { "XADD", "orders", "*", "data", body };
+    static const size_t sizes[] = { 4, 6, 1, 4, SIZE };
+    memset(body, '1', sizeof(body));
+    world_init(&w);
+    for (int i = 0; i < COUNT; i++)
+        freeReplyObject(command(5, args, sizes));
+    world_run(&w, 1000);
+    (void)world_dead(&w, COUNT); /* more than limits.payload */
     world_stop(&w);
     CHECK_EQ(redis_left(&w), 0);
     world_fini(&w);

@@ -30,6 +30,7 @@ struct harness {
     bool is_positioned;             /* a message without an id has a position, so that it is stored once */
     bool has_headers;               /* beside attributes */
     bool has_ids;                   /* the broker has ids of its own that senders set */
+    bool is_batched;                /* an answer holds many messages, so that one may be larger than others can */
     void (*start)(struct world *w); /* a server, an empty place in it, and the url */
     void (*publish)(struct world *w, const struct post *post);
     void (*restart)(struct world *w); /* the server goes and comes back with what it had */

@@ -499,6 +499,24 @@ TEST(kafka_gives_up_at_the_deadline_when_nobody_answers)
     tcp_proxy_stop(proxy);
 }
 
+/* The same by the library's own clock: it is on the wire, and nobody may say that it did not arrive. */
+TEST(kafka_does_not_know_what_became_of_what_the_library_gives_up_in_flight)
+{
+    struct tcp_proxy *proxy = proxy_start();
+    prepare(tcp_proxy_port(proxy), "");
+    w.config.timeout_us = PR_SECONDS(2);
+    world_open(&w);
+    send_until_ok();
+    tcp_proxy_hold(proxy, true);
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.deliveries[i].deadline_us = world_now() + WORLD_WAIT_US;
+    world_run(&w);
+    check_failed(i, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "_MSG_TIMED_OUT", "timed out");
+    tcp_proxy_hold(proxy, false);
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
 /* Nobody leads the partition: everything stays in the library's queue. */
 TEST(kafka_sends_nothing_late_that_the_library_has)
 {

@@ -6,6 +6,7 @@
  * the connection.  The queue is there already: who reads does not decide how long it is, or where its dead letters go.
  *
  *    connected --> start --> tune --> open-ok --> channel.open-ok --> qos-ok --> consume-ok: up */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,6 @@
 
 #define RABBIT_PORT 5672
 #define RABBIT_TLS_PORT 5671
-#define RABBIT_BODY_MAX ((uint64_t)512 << 20)
 
 struct amqp_source {
     struct broker *broker;
@@ -248,8 +248,11 @@ static int take_header(struct amqp_source *r, const struct amqp_frame *f, struct
 {
     pr_slice payload = slice_dup(&r->scratch, f->payload);
     int rc = payload.data != NULL ? amqp_properties_read(payload, &r->scratch, &r->properties) : PR_ENOMEM;
-    if (rc != PR_OK || r->properties.body_size > RABBIT_BODY_MAX)
+    if (rc != PR_OK)
         return talk_fault(&r->talk, reterr, rc == PR_ENOMEM ? "out of memory" : "the header of a message is malformed");
+    if (r->properties.body_size > r->body.max)
+        return talk_fault(&r->talk, reterr, "a message of %" PRIu64 " bytes, at most %zu are read: " BROKER_SIZE_ADVICE,
+                          r->properties.body_size, r->body.max);
     r->has_header = true;
     return PR_OK;
 }
@@ -334,11 +337,12 @@ static int rabbit_open(void *self, struct broker *broker, struct pr_error *reter
     r->queue = broker_url_param(&broker->url, "queue", "");
     r->vhost = broker->url.path.size > 0 ? broker->url.path : PR_STR("/");
     arena_init(&r->scratch, 4096);
-    buf_init(&r->body, RABBIT_BODY_MAX);
+    buf_init(&r->body, broker_message_max(broker));
     r->reader = calloc(1, sizeof(*r->reader));
     if (r->reader == NULL)
         return error_set(reterr, PR_ENOMEM, "source %s: out of memory", broker->config.name);
-    return talk_init(&r->talk, &broker->config, &broker->url, has_tls(&broker->config), reterr);
+    return talk_init(&r->talk, &broker->config, &broker->url, has_tls(&broker->config), broker_message_max(broker),
+                     reterr);
 }
 
 static void rabbit_close(void *self)

@@ -46,6 +46,11 @@ int broker_check_start(const struct endpoint_config *config, const struct broker
                            endpoint_title(config).text);
 }
 
+size_t broker_message_max(const struct broker *b)
+{
+    return 2 * b->source->payload_max + 4 * (size_t)PR_HEADERS_MAX;
+}
+
 bool broker_starts_at_first(const struct broker_url *url)
 {
     return slice_eq_cstr(broker_url_param(url, "start", "first"), "first");

@@ -55,6 +55,11 @@ PR_MUST_CHECK int broker_check_start(const struct endpoint_config *config, const
                                      struct pr_error *reterr);
 bool broker_starts_at_first(const struct broker_url *url);
 
+/* So many bytes of one message, with all that is around it, a broker can make us hold: twice what the box takes, so that what is
+ * somewhat too large becomes a dead letter, and its headers.  What is still larger is a fault with BROKER_SIZE_ADVICE. */
+size_t broker_message_max(const struct broker *b);
+#define BROKER_SIZE_ADVICE "raise limits.payload if its messages are that large"
+
 /* The methods of every source with a url. */
 int broker_open(struct source *source, const struct broker_ops *ops, void **ret_self, struct pr_error *reterr);
 void broker_run(void *self, int wake_fd);

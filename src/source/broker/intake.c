@@ -50,6 +50,11 @@ void intake_begin(struct intake *in)
     arena_reset(&in->arena);
 }
 
+void intake_expect(struct intake *in, size_t average)
+{
+    in->average = average;
+}
+
 size_t intake_room(const struct intake *in)
 {
     size_t fits = in->average > 0 ? INTAKE_BYTES_MAX / in->average : INTAKE_FIRST;

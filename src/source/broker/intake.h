@@ -52,6 +52,8 @@ static inline bool intake_is_full(const struct intake *in)
 {
     return intake_size(in) == in->capacity || in->bytes >= INTAKE_BYTES_MAX;
 }
+/* Those that come have so many bytes, as far as one knows. */
+void intake_expect(struct intake *in, size_t average);
 /* How many messages fit into a batch, as far as one can know before they come: at least 1. */
 size_t intake_room(const struct intake *in);
 

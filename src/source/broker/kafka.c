@@ -30,6 +30,7 @@ struct kafka_source {
     struct broker *broker;
     struct arena scratch; /* one message */
     rd_kafka_t *consumer; /* NULL: none */
+    struct kafka_gate *gate;
     rd_kafka_queue_t *events;
     int event_fd;                             /* -1: none */
     rd_kafka_topic_partition_list_t *offsets; /* behind what was received */
@@ -66,13 +67,14 @@ static int failed(rd_kafka_resp_err_t error, const char *text, struct pr_error *
 }
 
 /* A broker that is away is the library's affair, until all are. */
-static void on_error(rd_kafka_t *consumer, int error, const char *text, void *user)
+static void on_error(rd_kafka_t *consumer, int error, const char *text, void *gate)
 {
-    struct kafka_source *k = user;
+    struct kafka_source *k = kafka_gate_user(gate);
     char both[450];
     (void)consumer;
     if (error == RD_KAFKA_RESP_ERR__TRANSPORT) {
-        snprintf(k->last, sizeof(k->last), "%s", text);
+        if (!kafka_gate_why(gate, k->last, sizeof(k->last)))
+            snprintf(k->last, sizeof(k->last), "%s", text);
         return;
     }
     bool all_down = error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && k->last[0] != '\0';
@@ -93,18 +95,25 @@ static int consumer_make(struct kafka_source *k, struct pr_error *reterr)
 {
     static const uint64_t one = 1;
     const struct broker *b = k->broker;
+    const size_t answer_max = INTAKE_BYTES_MAX + broker_message_max(b);
     const struct kafka_reader reader = { .group = broker_url_param(&b->url, "group", "postrider").data,
                                          .starts_at_first = broker_starts_at_first(&b->url),
                                          .batch = b->intake.capacity,
                                          .batch_bytes = INTAKE_BYTES_MAX,
                                          .on_error = on_error,
-                                         .user = k };
+                                         .answer_max = answer_max,
+                                         .gate = kafka_gate_new(answer_max, k) };
     k->why = (struct pr_error){ .code = PR_OK };
     k->last[0] = '\0';
     k->silences = 0;
+    if (reader.gate == NULL)
+        return error_set(reterr, PR_ENOMEM, "source %s: no memory or descriptor for its connections", b->config.name);
     int rc = kafka_consumer_new(&b->config, &b->url, &reader, &k->consumer, reterr);
-    if (rc != PR_OK)
+    if (rc != PR_OK) {
+        kafka_gate_free(reader.gate);
         return rc;
+    }
+    k->gate = reader.gate;
     k->events = rd_kafka_queue_get_consumer(k->consumer);
     rd_kafka_queue_io_event_enable(k->events, k->event_fd, &one, sizeof(one));
     k->offsets = rd_kafka_topic_partition_list_new(16);
@@ -123,7 +132,9 @@ static void kafka_drop(void *self)
     rd_kafka_queue_destroy(k->events);
     if (k->cluster != NULL)
         rd_kafka_mem_free(k->consumer, k->cluster);
+    kafka_gate_stop(k->gate);
     rd_kafka_destroy(k->consumer);
+    kafka_gate_free(k->gate);
     k->consumer = NULL;
     k->cluster = NULL;
 }

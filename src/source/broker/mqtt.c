@@ -250,7 +250,8 @@ static int mqtt_open(void *self, struct broker *broker, struct pr_error *reterr)
     q->acks = arena_alloc_array(&broker->arena, q->ack_capacity, sizeof(*q->acks));
     if (q->acks == NULL || q->client.data == NULL)
         return error_set(reterr, PR_ENOMEM, "source %s: out of memory", broker->config.name);
-    return talk_init(&q->talk, &broker->config, &broker->url, has_tls(&broker->config), reterr);
+    return talk_init(&q->talk, &broker->config, &broker->url, has_tls(&broker->config), broker_message_max(broker),
+                     reterr);
 }
 
 static void mqtt_close(void *self)

@@ -26,7 +26,6 @@
 
 #define JET_PORT 4222
 #define JET_INBOX_SIZE 48
-#define JET_MESSAGE_MAX ((size_t)128 << 20)
 #define JET_NO_CONSUMER 10014
 #define JET_LEAVE_US PR_SECONDS(1)
 #define ACK_SUBJECT "$JS.ACK."
@@ -119,9 +118,10 @@ static enum talk_end next(struct nats_source *j, int wake_fd, int64_t deadline_u
 {
     struct pr_error why = { 0 };
     for (;;) {
-        ssize_t size = nats_answer_read_max(talk_heard(&j->talk), JET_MESSAGE_MAX, ret, &why);
+        ssize_t size = nats_answer_read_max(talk_heard(&j->talk), broker_message_max(j->broker), ret, &why);
         if (size < 0) {
-            snprintf(j->talk.why, sizeof(j->talk.why), "%s:%u: %.300s", j->talk.wire.host, j->talk.wire.port, why.text);
+            snprintf(j->talk.why, sizeof(j->talk.why), "%s:%u: %.300s%s", j->talk.wire.host, j->talk.wire.port,
+                     why.text, why.code == PR_ETOOBIG ? ": " BROKER_SIZE_ADVICE : "");
             talk_drop(&j->talk);
             return TALK_LOST;
         }
@@ -476,7 +476,7 @@ static int jet_open(void *self, struct broker *broker, struct pr_error *reterr)
     bool tls = slice_eq_cstr(broker_url_param(&broker->url, "tls", "false"), "true");
     int rc = make_inbox(j, reterr);
     if (rc == PR_OK)
-        rc = talk_init(&j->talk, &broker->config, &broker->url, tls, reterr);
+        rc = talk_init(&j->talk, &broker->config, &broker->url, tls, broker_message_max(broker) + INBOX_SIZE, reterr);
     j->talk.wire.tls_later = true;
     return rc;
 }

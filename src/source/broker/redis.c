@@ -22,6 +22,7 @@
 #define REDIS_PORT 6379
 #define CLAIM_DEFAULT "60s"
 #define CLAIM_MIN_US PR_SECONDS(1)
+#define ANSWER_BATCHES 4 /* entries are asked for by their number: so much more than a batch an answer may be */
 #define CLAIM_MAX_US PR_SECONDS(86400)
 
 struct redis_source {
@@ -211,7 +212,7 @@ static int write_fields(struct redis_source *r, const struct decode_header *fiel
 {
     struct buf text;
     struct json_writer w;
-    buf_init(&text, TALK_IN_MAX);
+    buf_init(&text, 6 * r->talk.in_max); /* a byte can become \u0000 */
     json_init(&w, &text);
     json_begin_object(&w);
     for (size_t i = 0; i < count; i++) {
@@ -338,6 +339,8 @@ static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_e
     }
     if (rc == PR_OK && r->ack_count == 0)
         rc = read_group(r, in, true, wake_fd, reterr);
+    if (rc != PR_OK && r->talk.is_over && intake_room(in) > 1) /* they are pending now, and are read one by one */
+        intake_expect(in, INTAKE_BYTES_MAX);
     return rc;
 }
 
@@ -373,7 +376,8 @@ static int redis_open(void *self, struct broker *broker, struct pr_error *reterr
     r->acked = arena_alloc_array(&broker->arena, r->ack_capacity, sizeof(*r->acked));
     if (r->acked == NULL)
         return error_set(reterr, PR_ENOMEM, "source %s: out of memory", broker->config.name);
-    return talk_init(&r->talk, &broker->config, &broker->url, has_tls(&broker->config), reterr);
+    return talk_init(&r->talk, &broker->config, &broker->url, has_tls(&broker->config),
+                     ANSWER_BATCHES * INTAKE_BYTES_MAX + broker_message_max(broker), reterr);
 }
 
 static void redis_close(void *self)

@@ -6,10 +6,11 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "source/source.h"
+#include "source/broker/broker.h"
 #include "transport/delivery.h"
 
 #define TALK_READ_SIZE 65536
+#define TALK_OUT_MAX ((size_t)64 << 20) /* far more than acknowledgements have */
 #define TALK_SAY_US PR_SECONDS(5)
 #define TALK_LEAVE_US PR_MILLISECONDS(500)
 
@@ -19,10 +20,11 @@ static int64_t now(void)
 }
 
 int talk_init(struct talk *t, const struct endpoint_config *config, const struct broker_url *url, bool tls,
-              struct pr_error *reterr)
+              size_t in_max, struct pr_error *reterr)
 {
-    buf_init(&t->in, TALK_IN_MAX);
-    buf_init(&t->out, TALK_IN_MAX);
+    t->in_max = in_max;
+    buf_init(&t->in, in_max + 2 * TALK_READ_SIZE);
+    buf_init(&t->out, TALK_OUT_MAX);
     return wire_init(&t->wire, config, url, tls, reterr);
 }
 
@@ -104,6 +106,13 @@ static bool has_bytes(const struct talk *t)
     return t->written < t->out.size;
 }
 
+static void forget_understood(struct talk *t)
+{
+    memmove(t->in.data, t->in.data + t->used, t->in.size - t->used);
+    buf_truncate(&t->in, t->in.size - t->used);
+    t->used = 0;
+}
+
 enum talk_end talk_look(struct talk *t)
 {
     char bytes[TALK_READ_SIZE];
@@ -119,11 +128,17 @@ enum talk_end talk_look(struct talk *t)
         return lost(t);
     if (got == 0)
         return TALK_TIMEOUT;
-    buf_add(&t->in, bytes, (size_t)got);
     t->heard_us = now();
-    if (buf_failed(&t->in) == 0)
+    if (t->in.size + (size_t)got > t->in_max)
+        forget_understood(t);
+    t->is_over = t->in.size + (size_t)got > t->in_max + TALK_READ_SIZE;
+    buf_add(&t->in, bytes, (size_t)got);
+    if (!t->is_over && buf_failed(&t->in) == 0)
         return TALK_BYTES;
-    snprintf(t->why, sizeof(t->why), "%s:%u: out of memory for what it says", t->wire.host, t->wire.port);
+    snprintf(t->why, sizeof(t->why),
+             t->is_over ? "%s:%u: it sends more than %zu bytes at once: " BROKER_SIZE_ADVICE
+                        : "%s:%u: out of memory for the %zu bytes that it sends",
+             t->wire.host, t->wire.port, t->in_max);
     talk_drop(t);
     return TALK_LOST;
 }
@@ -182,9 +197,7 @@ void talk_understood(struct talk *t, size_t size)
         buf_reset(&t->in);
         t->used = 0;
     } else if (t->used > TALK_READ_SIZE && t->used > t->in.size / 2) { /* rarely, so that it stays linear */
-        memmove(t->in.data, t->in.data + t->used, t->in.size - t->used);
-        buf_truncate(&t->in, t->in.size - t->used);
-        t->used = 0;
+        forget_understood(t);
     }
 }
 

@@ -7,7 +7,6 @@
 #include "transport/broker/wire.h"
 
 #define TALK_GREETING_US PR_SECONDS(5) /* for a connection, and for each answer to a greeting */
-#define TALK_IN_MAX ((size_t)1 << 30)  /* bytes of a batch as it comes: S5 keeps it far below */
 
 enum talk_end {
     TALK_BYTES, /* there are new ones */
@@ -21,13 +20,16 @@ struct talk {
     struct buf in;  /* from `used` on not understood yet */
     struct buf out; /* from `written` on to be written */
     size_t used, written;
+    size_t in_max;             /* bytes that are not understood yet */
+    bool is_over;              /* the connection ended since there were more */
     int64_t heard_us, said_us; /* when bytes last came and went; monotonic */
     char why[512];
 };
 
-/* config and url are borrowed until fini.  PR_OK, PR_ECONFIG, PR_ENOMEM; afterwards safe to fini. */
+/* config and url are borrowed until fini.  in_max: bytes that the other side may say before they can be understood.  PR_OK,
+ * PR_ECONFIG, PR_ENOMEM; afterwards safe to fini. */
 PR_MUST_CHECK int talk_init(struct talk *t, const struct endpoint_config *config, const struct broker_url *url,
-                            bool tls, struct pr_error *reterr);
+                            bool tls, size_t in_max, struct pr_error *reterr);
 void talk_fini(struct talk *t); /* safe on a zeroed one */
 
 /* With TLS, unless the wire's tls_later is set: TALK_BYTES when it is open. */

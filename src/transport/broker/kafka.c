@@ -41,6 +41,7 @@
 #define KAFKA_GRACE_US PR_SECONDS(3)         /* the library looks every second for what is late */
 #define KAFKA_TOPIC_MAX 4096                 /* brokers take 249; they say so themselves */
 #define KAFKA_WHY_SIZE 512
+#define LAST_PROBLEM "; the last problem was: "
 
 enum kafka_state { KAFKA_UP, KAFKA_DOUBT, KAFKA_DOWN };
 
@@ -65,6 +66,7 @@ struct kafka_transport {
     struct buf topic, json;
 
     rd_kafka_t *producer; /* NULL: it broke, and is not made anew yet */
+    struct kafka_gate *gate;
     rd_kafka_queue_t *events;
     int event_fd;
     bool broken; /* its error is fatal, it must go */
@@ -89,12 +91,37 @@ struct kafka_transport {
 
 /* ---- Results ------------------------------------------------------------------------------------------ */
 
+static void set_why(struct kafka_transport *k, rd_kafka_resp_err_t error, const char *text)
+{
+    /* The library does not always call a failed handshake _SSL. */
+    const char *advice = kafka_advice(strstr(text, "certificate") != NULL ? RD_KAFKA_RESP_ERR__SSL : error);
+    k->trouble = true;
+    /* About the connection, not a message: what came from there is not Kafka. */
+    k->why_reason = error == RD_KAFKA_RESP_ERR__BAD_MSG ? PR_REASON_TRANSPORT_UNAVAILABLE : kafka_reason(error);
+    snprintf(k->why_code, sizeof(k->why_code), "%s", rd_kafka_err2name(error));
+    snprintf(k->why, sizeof(k->why), "%s%s%s", text, advice != NULL ? ": " : "", advice != NULL ? advice : "");
+}
+
+/* The library only knows that a connection ended, and does not always say so. */
+static bool learn_refusal(struct kafka_transport *k)
+{
+    char text[KAFKA_WHY_SIZE];
+    if (k->gate == NULL || !kafka_gate_why(k->gate, text, sizeof(text)))
+        return false;
+    set_why(k, RD_KAFKA_RESP_ERR__BAD_MSG, text);
+    return true;
+}
+
 static void add_failed(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome,
                        rd_kafka_resp_err_t error)
 {
-    char text[512];
-    const char *advice = kafka_advice(error);
-    snprintf(text, sizeof(text), "%s%s%s", rd_kafka_err2str(error), advice != NULL ? ": " : "",
+    char text[KAFKA_WHY_SIZE + 64];
+    const char *advice = kafka_advice(error), *between = ": ";
+    if (error == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT && (learn_refusal(k) || k->trouble)) {
+        advice = k->why;
+        between = LAST_PROBLEM;
+    }
+    snprintf(text, sizeof(text), "%s%s%s", rd_kafka_err2str(error), advice != NULL ? between : "",
              advice != NULL ? advice : "");
     struct delivery_result *result = result_ring_add(&k->done);
     int reason = kafka_reason(error);
@@ -116,22 +143,11 @@ static void add_why(struct kafka_transport *k, const struct delivery *d, enum se
 static void add_late(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome)
 {
     char text[KAFKA_WHY_SIZE + 64];
-    snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? "; the last problem was: " : "",
-             k->trouble ? k->why : "");
+    (void)learn_refusal(k);
+    snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? LAST_PROBLEM : "", k->trouble ? k->why : "");
     struct delivery_result *result = result_ring_add(&k->done);
     result_failed(result, d->token, outcome, PR_REASON_TIMEOUT_EXCEEDED, "", slice_from(text));
     result->unsent = outcome == SEND_FAILED;
-}
-
-static void set_why(struct kafka_transport *k, rd_kafka_resp_err_t error, const char *text)
-{
-    /* The library does not always call a failed handshake _SSL. */
-    const char *advice = kafka_advice(strstr(text, "certificate") != NULL ? RD_KAFKA_RESP_ERR__SSL : error);
-    k->trouble = true;
-    /* About the connection, not a message: what came from there is not Kafka. */
-    k->why_reason = error == RD_KAFKA_RESP_ERR__BAD_MSG ? PR_REASON_TRANSPORT_UNAVAILABLE : kafka_reason(error);
-    snprintf(k->why_code, sizeof(k->why_code), "%s", rd_kafka_err2name(error));
-    snprintf(k->why, sizeof(k->why), "%s%s%s", text, advice != NULL ? ": " : "", advice != NULL ? advice : "");
 }
 
 /* ---- Slots ---------------------------------------------------------------------------------------------- */
@@ -241,7 +257,8 @@ static void take_error(struct kafka_transport *k, rd_kafka_event_t *event)
     if (has_broken(k))
         return;
     if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-        set_why(k, error, rd_kafka_event_error_string(event));
+        if (!learn_refusal(k))
+            set_why(k, error, rd_kafka_event_error_string(event));
     } else if (k->state == KAFKA_UP && !brokers_are_there(k, now_us)) {
         k->state = KAFKA_DOUBT;
         k->doubt_us = k->worked ? now_us + KAFKA_DOUBT_US : now_us; /* who was never there need not come back */
@@ -285,8 +302,11 @@ static void producer_free(struct kafka_transport *k)
     if (k->producer != NULL) {
         (void)rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
                                               RD_KAFKA_PURGE_F_NON_BLOCKING); /* nothing is waited for */
+        kafka_gate_stop(k->gate);
         rd_kafka_destroy(k->producer);
     }
+    kafka_gate_free(k->gate);
+    k->gate = NULL;
     k->events = NULL;
     k->producer = NULL;
     k->broken = false;
@@ -295,9 +315,15 @@ static void producer_free(struct kafka_transport *k)
 static int producer_make(struct kafka_transport *k, struct pr_error *reterr)
 {
     static const uint64_t one = 1;
-    int rc = kafka_producer_new(k->config, &k->url, &k->producer, reterr);
-    if (rc != PR_OK)
+    k->gate = kafka_gate_new(KAFKA_ANSWER_MAX, k);
+    if (k->gate == NULL)
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory or descriptor for its connections",
+                         k->config->name);
+    int rc = kafka_producer_new(k->config, &k->url, k->gate, &k->producer, reterr);
+    if (rc != PR_OK) {
+        producer_free(k);
         return rc;
+    }
     k->events = rd_kafka_queue_get_main(k->producer);
     rd_kafka_queue_io_event_enable(k->events, k->event_fd, &one, sizeof(one));
     k->state = KAFKA_UP;

@@ -94,9 +94,6 @@ static const struct kafka_setting {
     /* Brokers refuse a batch as a whole.  One this small is never refused for its size, and a larger
      * message travels alone: "too large" always means the message itself. */
     { "batch.size", "131072" },
-    /* What a broker says is kept until it is whole.  Answers to messages are small; those about all topics of a large
-     * cluster have some megabytes. */
-    { "receive.message.max.bytes", "16777216" },
     { "socket.nagle.disable", "true" },
     { "socket.connection.setup.timeout.ms", "5000" },
     /* At most one attempt a second for each broker (it takes 75 % at least), the first at once. */
@@ -133,9 +130,14 @@ static void set_value(struct settings *s, const char *name, pr_slice value)
         set(s, name, value.data);
 }
 
+static bool has_tls(const struct broker_url *url)
+{
+    return slice_eq_cstr(broker_url_param(url, "tls", "false"), "true");
+}
+
 static void set_security(struct settings *s, const struct endpoint_config *config, const struct broker_url *url)
 {
-    bool tls = slice_eq_cstr(broker_url_param(url, "tls", "false"), "true"), sasl = url->user.size > 0;
+    bool tls = has_tls(url), sasl = url->user.size > 0;
     set(s, "security.protocol", tls ? (sasl ? "sasl_ssl" : "ssl") : (sasl ? "sasl_plaintext" : "plaintext"));
     if (tls) {
         struct broker_tls files = broker_url_tls(config, url);
@@ -196,6 +198,7 @@ static void set_all(struct settings *s, const struct endpoint_config *config, co
         broker_url_number(config, url, "max_bytes", max_bytes, 1000, KAFKA_MESSAGE_BYTES_MAX, &max_bytes, &ignored);
     ASSERT(rc == PR_OK); /* kafka_url() has checked it */
     set_number(s, "message.max.bytes", max_bytes);
+    set_number(s, "receive.message.max.bytes", (int64_t)KAFKA_ANSWER_MAX);
     set_number(s, "queue.buffering.max.messages", (int64_t)capacity);
     /* Each delivery has its own deadline; these only free what is behind it. */
     set_number(s, "message.timeout.ms", timeout_ms);
@@ -203,11 +206,13 @@ static void set_all(struct settings *s, const struct endpoint_config *config, co
     set_number(s, "socket.timeout.ms", min64(timeout_ms, 60000));
 }
 
-int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url, rd_kafka_t **ret,
-                       struct pr_error *reterr)
+int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url, struct kafka_gate *gate,
+                       rd_kafka_t **ret, struct pr_error *reterr)
 {
     struct settings s = { .conf = rd_kafka_conf_new() };
     set_all(&s, config, url);
+    if (gate != NULL)
+        kafka_gate_install(gate, s.conf, !has_tls(url));
     rd_kafka_conf_set_log_cb(s.conf, log_nothing);
     rd_kafka_conf_set_events(s.conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
     rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_PRODUCER, s.conf, s.why, sizeof(s.why)) : NULL;
@@ -270,9 +275,10 @@ int kafka_consumer_new(const struct endpoint_config *config, const struct broker
     set_number(&s, "queued.max.messages.kbytes", (int64_t)reader->batch_bytes / 1024);
     set_number(&s, "fetch.max.bytes", (int64_t)reader->batch_bytes);
     set_number(&s, "fetch.message.max.bytes", (int64_t)reader->batch_bytes);
+    set_number(&s, "receive.message.max.bytes", min64((int64_t)reader->answer_max, INT32_MAX));
     rd_kafka_conf_set_log_cb(s.conf, log_nothing);
     rd_kafka_conf_set_error_cb(s.conf, reader->on_error);
-    rd_kafka_conf_set_opaque(s.conf, reader->user);
+    kafka_gate_install(reader->gate, s.conf, !has_tls(url));
     rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_CONSUMER, s.conf, s.why, sizeof(s.why)) : NULL;
     if (rk == NULL) { /* only then is the conf still ours */
         rd_kafka_conf_destroy(s.conf);

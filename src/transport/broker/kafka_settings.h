@@ -5,17 +5,22 @@
 #include <librdkafka/rdkafka.h>
 
 #include "transport/broker/broker_url.h"
+#include "transport/broker/kafka_gate.h"
 
 #define KAFKA_CONCURRENCY 2000
 #define KAFKA_CONCURRENCY_MAX 100000
+/* What a broker says is kept until it is whole.  Answers to messages are small; those about all topics of a large
+ * cluster have some megabytes. */
+#define KAFKA_ANSWER_MAX ((size_t)16 << 20)
 
 /* PR_OK, PR_ECONFIG, PR_ENOMEM; the path of *ret is the template of the topic. */
 PR_MUST_CHECK int kafka_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
                             struct pr_error *reterr);
 
-/* Does not connect yet: PR_OK, PR_ECONFIG (a value or a file is wrong), PR_ENOMEM. */
+/* Does not connect yet: PR_OK, PR_ECONFIG (a value or a file is wrong), PR_ENOMEM.  Its brokers are behind the gate, which
+ * outlives it; NULL: none. */
 PR_MUST_CHECK int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url,
-                                     rd_kafka_t **ret, struct pr_error *reterr);
+                                     struct kafka_gate *gate, rd_kafka_t **ret, struct pr_error *reterr);
 
 /* The same for who reads a topic, in a group.  Nothing is committed by itself. */
 PR_MUST_CHECK int kafka_consumer_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
@@ -25,9 +30,10 @@ struct kafka_reader {
     bool starts_at_first; /* when the group knows no position */
     size_t batch;         /* messages that are fetched ahead, and their bytes */
     size_t batch_bytes;
+    size_t answer_max; /* bytes of an answer, of a batch or of one large record */
     /* Errors that no record has, while it is polled. */
-    void (*on_error)(rd_kafka_t *consumer, int error, const char *text, void *user);
-    void *user;
+    void (*on_error)(rd_kafka_t *consumer, int error, const char *text, void *gate);
+    struct kafka_gate *gate;
 };
 PR_MUST_CHECK int kafka_consumer_new(const struct endpoint_config *config, const struct broker_url *url,
                                      const struct kafka_reader *reader, rd_kafka_t **ret, struct pr_error *reterr);

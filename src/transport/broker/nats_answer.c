@@ -52,7 +52,7 @@ static ssize_t read_message(pr_slice bytes, size_t max, pr_slice line, size_t li
     int64_t size = inbox_number(words[count - 1], (int64_t)max);
     int64_t head = has_head ? inbox_number(words[count - 2], (int64_t)max) : 0;
     if (size < 0 || head < 0 || head > size || line_size + (size_t)size + 2 > max + (INBOX_SIZE - NATS_ANSWER_MAX))
-        return error_set(reterr, PR_EINVAL, "an answer of \"%.*s\" bytes, at most %zu are read",
+        return error_set(reterr, PR_ETOOBIG, "an answer of \"%.*s\" bytes, at most %zu are read",
                          (int)min_size(words[count - 1].size, 20), words[count - 1].data, max);
     if (bytes.size < line_size + (size_t)size + 2)
         return 0;

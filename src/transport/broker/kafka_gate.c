@@ -1,0 +1,455 @@
+#include "transport/broker/kafka_gate.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "transport/broker/kafka_answer.h"
+
+#define CONNECT_MS 5000
+#define READ_SIZE 65536
+#define QUESTIONS_MAX 4096            /* that wait for an answer; idempotence allows five, the rest are few */
+#define WAITING_MAX ((size_t)1 << 20) /* bytes for who does not read: then nothing is read for it */
+
+/* Bytes on their way to one side. */
+struct flow {
+    struct buf bytes;
+    size_t written;
+};
+
+struct passage {
+    struct list_node node; /* gate.fresh, then gate.passages */
+    int library_fd;        /* its number, to find it again; the library closes it */
+    int near_fd, far_fd;
+    struct flow up, down;
+    struct buf heard;                         /* of the broker, not checked yet */
+    unsigned char head[KAFKA_QUESTION_BYTES]; /* of the request that is passing */
+    size_t head_size;
+    size_t passing; /* bytes of it that are still to come */
+    struct kafka_question questions[QUESTIONS_MAX];
+    size_t first, count;
+};
+
+struct kafka_gate {
+    void *user;
+    size_t answer_max;
+    int wake_fd; /* there is a new passage */
+    int stop_fd; /* readable from kafka_gate_stop() on */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool runs, stops;     /* under the lock */
+    struct list fresh;    /* under the lock; the library made them, and they may not be connected */
+    char why[256];        /* under the lock */
+    struct list passages; /* the thread's */
+    size_t passage_count;
+};
+
+static void passage_free(struct passage *p)
+{
+    if (p->near_fd >= 0)
+        close(p->near_fd);
+    if (p->far_fd >= 0)
+        close(p->far_fd);
+    buf_fini(&p->up.bytes);
+    buf_fini(&p->down.bytes);
+    buf_fini(&p->heard);
+    free(p);
+}
+
+static void free_all(struct list *list)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(list)) != NULL)
+        passage_free(LIST_ENTRY(node, struct passage, node));
+}
+
+/* ---- What goes through ---------------------------------------------------------------------------------- */
+
+static bool refuse(struct kafka_gate *g, const char *what, const char *why)
+{
+    pthread_mutex_lock(&g->lock);
+    snprintf(g->why, sizeof(g->why), "what the broker answers to %s is not Kafka's: %s", what, why);
+    pthread_mutex_unlock(&g->lock);
+    return false;
+}
+
+static size_t length_of(const unsigned char *bytes)
+{
+    return (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
+}
+
+static bool note_question(struct kafka_gate *g, struct passage *p)
+{
+    struct kafka_question q;
+    size_t length = length_of(p->head);
+    if (!kafka_question_read(p->head, &q))
+        return refuse(g, kafka_question_name(&q), "its version is too old; the brokers must be Kafka 1.0 or newer");
+    if (length < KAFKA_QUESTION_BYTES - 4 || p->count == QUESTIONS_MAX)
+        return refuse(g, kafka_question_name(&q), "nothing comes");
+    p->questions[(p->first + p->count++) % QUESTIONS_MAX] = q;
+    p->passing = length - (KAFKA_QUESTION_BYTES - 4);
+    p->head_size = 0;
+    return true;
+}
+
+/* From the library: which questions they are. */
+static bool pass_up(struct kafka_gate *g, struct passage *p, const unsigned char *bytes, size_t size)
+{
+    buf_add(&p->up.bytes, bytes, size);
+    while (size > 0) {
+        size_t skip = min_size(size, p->passing);
+        p->passing -= skip;
+        bytes += skip;
+        size -= skip;
+        skip = min_size(size, sizeof(p->head) - p->head_size);
+        memcpy(p->head + p->head_size, bytes, skip);
+        p->head_size += skip;
+        bytes += skip;
+        size -= skip;
+        if (p->head_size == sizeof(p->head) && !note_question(g, p))
+            return false;
+    }
+    return buf_failed(&p->up.bytes) == 0;
+}
+
+/* One whole answer, with its length. */
+static bool pass_answer(struct kafka_gate *g, struct passage *p, unsigned char *bytes, size_t size)
+{
+    if (p->count == 0)
+        return refuse(g, "nobody", "there was no question");
+    const struct kafka_question *q = &p->questions[p->first];
+    if ((uint32_t)length_of(bytes + 4) != (uint32_t)q->correlation)
+        return refuse(g, kafka_question_name(q), "it is for another question");
+    const char *bad = kafka_answer_check(q, bytes + 8, size - 8);
+    if (bad != NULL)
+        return refuse(g, kafka_question_name(q), bad);
+    p->first = (p->first + 1) % QUESTIONS_MAX;
+    p->count--;
+    buf_add(&p->down.bytes, bytes, size);
+    return buf_failed(&p->down.bytes) == 0;
+}
+
+static bool pass_down(struct kafka_gate *g, struct passage *p)
+{
+    unsigned char *bytes = (unsigned char *)p->heard.data;
+    size_t size = p->heard.size, used = 0;
+    while (size - used >= 4) {
+        size_t length = length_of(bytes + used);
+        if (length < 4 || length > g->answer_max)
+            return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody",
+                          "its size is not possible");
+        if (size - used < length + 4)
+            break;
+        if (!pass_answer(g, p, bytes + used, length + 4))
+            return false;
+        used += length + 4;
+    }
+    if (used > 0) {
+        memmove(bytes, bytes + used, size - used);
+        buf_truncate(&p->heard, size - used);
+    }
+    return true;
+}
+
+/* ---- The sockets ---------------------------------------------------------------------------------------- */
+
+static bool flow_write(struct flow *f, int fd)
+{
+    while (f->written < f->bytes.size) {
+        ssize_t sent = send(fd, f->bytes.data + f->written, f->bytes.size - f->written, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0)
+            return errno == EAGAIN || errno == EINTR;
+        f->written += (size_t)sent;
+    }
+    buf_reset(&f->bytes);
+    f->written = 0;
+    return true;
+}
+
+static bool passage_read(struct kafka_gate *g, struct passage *p, bool near)
+{
+    unsigned char bytes[READ_SIZE];
+    ssize_t got = recv(near ? p->near_fd : p->far_fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (got == 0)
+        return false;
+    if (near)
+        return pass_up(g, p, bytes, (size_t)got);
+    buf_add(&p->heard, bytes, (size_t)got);
+    return buf_failed(&p->heard) == 0 && pass_down(g, p);
+}
+
+/* Who has not taken what it was sent is sent no more. */
+static short events_of(const struct flow *in, const struct flow *out)
+{
+    return (short)((out->bytes.size < WAITING_MAX ? POLLIN : 0) | (in->bytes.size > 0 ? POLLOUT : 0));
+}
+
+static bool passage_work(struct kafka_gate *g, struct passage *p, const struct pollfd fds[2])
+{
+    bool good = true;
+    if (good && (fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+        good = passage_read(g, p, true);
+    if (good && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+        good = passage_read(g, p, false);
+    bool written = flow_write(&p->down, p->near_fd); /* what was checked, also before an end */
+    return good && written && flow_write(&p->up, p->far_fd);
+}
+
+/* ---- The thread ----------------------------------------------------------------------------------------- */
+
+static void take_connected(struct kafka_gate *g)
+{
+    list_foreach(node, &g->fresh) {
+        struct passage *p = LIST_ENTRY(node, struct passage, node);
+        if (p->library_fd >= 0)
+            continue; /* not connected yet */
+        list_remove(node);
+        list_push_back(&g->passages, node);
+        g->passage_count++;
+    }
+}
+
+static void work(struct kafka_gate *g, struct pollfd *fds)
+{
+    size_t i = 1;
+    list_foreach(node, &g->passages) {
+        struct passage *p = LIST_ENTRY(node, struct passage, node);
+        if (!passage_work(g, p, &fds[i])) {
+            list_remove(node);
+            passage_free(p);
+            g->passage_count--;
+        }
+        i += 2;
+    }
+}
+
+static bool wait_for_bytes(struct kafka_gate *g, struct pollfd *fds)
+{
+    uint64_t ignored;
+    size_t count = 0;
+    fds[count++] = (struct pollfd){ .fd = g->wake_fd, .events = POLLIN };
+    list_foreach(node, &g->passages) {
+        const struct passage *p = LIST_ENTRY(node, struct passage, node);
+        fds[count++] = (struct pollfd){ .fd = p->near_fd, .events = events_of(&p->down, &p->up) };
+        fds[count++] = (struct pollfd){ .fd = p->far_fd, .events = events_of(&p->up, &p->down) };
+    }
+    if (poll(fds, count, -1) <= 0)
+        return false;
+    if (fds[0].revents != 0)
+        (void)!read(g->wake_fd, &ignored, sizeof(ignored));
+    return true;
+}
+
+/* Without memory it ends, too: the library has lost all its brokers then. */
+static void *run(void *arg)
+{
+    struct kafka_gate *g = arg;
+    for (;;) {
+        pthread_mutex_lock(&g->lock);
+        bool stops = g->stops;
+        take_connected(g);
+        pthread_mutex_unlock(&g->lock);
+        struct pollfd *fds = stops ? NULL : calloc(1 + 2 * g->passage_count, sizeof(*fds));
+        if (fds == NULL)
+            break;
+        if (wait_for_bytes(g, fds))
+            work(g, fds);
+        free(fds);
+    }
+    free_all(&g->passages);
+    return NULL;
+}
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+    (void)!write(fd, &one, sizeof(one));
+}
+
+/* ---- What the library calls, in threads of its own -------------------------------------------------------- */
+
+static struct passage *passage_new(struct kafka_gate *g, int domain, int type, int protocol)
+{
+    int pair[2];
+    struct passage *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return NULL;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        free(p);
+        return NULL;
+    }
+    p->library_fd = pair[0];
+    p->near_fd = pair[1];
+    p->far_fd = socket(domain, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+    buf_init(&p->up.bytes, SIZE_MAX / 2);
+    buf_init(&p->down.bytes, SIZE_MAX / 2);
+    buf_init(&p->heard, g->answer_max + READ_SIZE + 4);
+    if (p->far_fd >= 0)
+        return p;
+    close(pair[0]);
+    passage_free(p);
+    return NULL;
+}
+
+/* One of this number that the library has closed since, without a connection. */
+static void forget(struct kafka_gate *g, int library_fd)
+{
+    list_foreach(node, &g->fresh) {
+        struct passage *p = LIST_ENTRY(node, struct passage, node);
+        if (p->library_fd == library_fd) {
+            list_remove(node);
+            passage_free(p);
+        }
+    }
+}
+
+static int gate_socket(int domain, int type, int protocol, void *opaque)
+{
+    struct kafka_gate *g = opaque;
+    struct passage *p = passage_new(g, domain, type, protocol);
+    if (p == NULL)
+        return -1;
+    int library_fd = p->library_fd;
+    pthread_mutex_lock(&g->lock);
+    forget(g, library_fd);
+    list_push_back(&g->fresh, &p->node);
+    pthread_mutex_unlock(&g->lock);
+    return library_fd;
+}
+
+/* 0, or an errno.  The library has a thread for each broker: this one may wait. */
+static int wait_connected(const struct kafka_gate *g, int fd)
+{
+    struct pollfd fds[2] = { { .fd = fd, .events = POLLOUT }, { .fd = g->stop_fd, .events = POLLIN } };
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (poll(fds, 2, CONNECT_MS) <= 0)
+        return ETIMEDOUT;
+    if (fds[1].revents != 0)
+        return ECANCELED;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+static int start_thread(struct kafka_gate *g)
+{
+    if (!g->runs && pthread_create(&g->thread, NULL, run, g) == 0)
+        g->runs = true;
+    return g->runs ? 0 : EAGAIN;
+}
+
+static int gate_connect(int library_fd, const struct sockaddr *address, int size, const char *id, void *opaque)
+{
+    struct kafka_gate *g = opaque;
+    int fd = -1, one = 1;
+    (void)id;
+    pthread_mutex_lock(&g->lock);
+    list_foreach(node, &g->fresh)
+        if (LIST_ENTRY(node, struct passage, node)->library_fd == library_fd)
+            fd = LIST_ENTRY(node, struct passage, node)->far_fd;
+    pthread_mutex_unlock(&g->lock);
+    ASSERT(fd >= 0);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    int error = connect(fd, address, (socklen_t)size) == 0 ? 0 : errno;
+    if (error == EINPROGRESS)
+        error = wait_connected(g, fd);
+    pthread_mutex_lock(&g->lock);
+    if (error == 0)
+        error = g->stops ? ECANCELED : start_thread(g);
+    list_foreach(node, &g->fresh) {
+        struct passage *p = LIST_ENTRY(node, struct passage, node);
+        if (p->library_fd == library_fd && error == 0)
+            p->library_fd = -1; /* the thread's from here on */
+    }
+    if (error != 0)
+        forget(g, library_fd);
+    pthread_mutex_unlock(&g->lock);
+    if (error == 0)
+        ring(g->wake_fd);
+    return error;
+}
+
+/* ---- Its life ----------------------------------------------------------------------------------------------- */
+
+struct kafka_gate *kafka_gate_new(size_t answer_max, void *user)
+{
+    struct kafka_gate *g = calloc(1, sizeof(*g));
+    if (g == NULL)
+        return NULL;
+    g->user = user;
+    g->answer_max = answer_max;
+    g->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    g->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&g->lock, NULL);
+    list_init(&g->fresh);
+    list_init(&g->passages);
+    if (g->wake_fd >= 0 && g->stop_fd >= 0)
+        return g;
+    kafka_gate_free(g);
+    return NULL;
+}
+
+void kafka_gate_install(struct kafka_gate *g, rd_kafka_conf_t *conf, bool is_open)
+{
+    rd_kafka_conf_set_opaque(conf, g);
+    if (!is_open)
+        return;
+    rd_kafka_conf_set_socket_cb(conf, gate_socket);
+    rd_kafka_conf_set_connect_cb(conf, gate_connect);
+}
+
+void *kafka_gate_user(struct kafka_gate *g)
+{
+    return g->user;
+}
+
+void kafka_gate_stop(struct kafka_gate *g)
+{
+    pthread_mutex_lock(&g->lock);
+    bool runs = g->runs;
+    g->stops = true;
+    g->runs = false;
+    pthread_mutex_unlock(&g->lock);
+    if (g->stop_fd >= 0)
+        ring(g->stop_fd);
+    if (!runs)
+        return;
+    ring(g->wake_fd);
+    pthread_join(g->thread, NULL);
+}
+
+void kafka_gate_free(struct kafka_gate *g)
+{
+    if (g == NULL)
+        return;
+    kafka_gate_stop(g);
+    free_all(&g->fresh);
+    if (g->wake_fd >= 0)
+        close(g->wake_fd);
+    if (g->stop_fd >= 0)
+        close(g->stop_fd);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+bool kafka_gate_why(struct kafka_gate *g, char *ret, size_t size)
+{
+    pthread_mutex_lock(&g->lock);
+    bool is_any = g->why[0] != '\0';
+    snprintf(ret, size, "%s", g->why);
+    g->why[0] = '\0';
+    pthread_mutex_unlock(&g->lock);
+    return is_any;
+}
