@@ -1,5 +1,6 @@
 #include "source/undecodable.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/slice.h"
@@ -17,4 +18,21 @@ int undecodable_init(struct undecodable *u, const struct pr_message *m, pr_slice
 void undecodable_fini(struct undecodable *u)
 {
     free(u->texts);
+}
+
+void undecodable_note(struct undecodable_log *l, const char *why)
+{
+    l->count++;
+    snprintf(l->why, sizeof(l->why), "%s", why);
+}
+
+void undecodable_tell(struct undecodable_log *l, const struct log *log, const char *source, pr_slice box,
+                      int64_t now_us)
+{
+    if (l->count == 0 || (l->told_us != 0 && now_us - l->told_us < PR_SECONDS(1)))
+        return;
+    log_emit(log, LOG_WARN, "undecodable", LOG_STR("source", source), LOG_SLICE("box", box),
+             LOG_INT("messages", l->count), LOG_STR("error", l->why), LOG_STR("next", "see postrider dead list"));
+    l->count = 0;
+    l->told_us = now_us;
 }

@@ -1,7 +1,10 @@
 /* How a source is doing, whatever its kind. */
+#include <string.h>
+
 #include "base/error.h"
 #include "check.h"
 #include "source/source.h"
+#include "source/undecodable.h"
 
 static struct source working(void)
 {
@@ -59,6 +62,31 @@ TEST(batches_add_up_and_the_last_one_has_a_time)
     CHECK_EQ(status.counts.stored, 7);
     CHECK_EQ(status.counts.duplicates, 1);
     CHECK_EQ(status.counts.dead, 2);
+}
+
+static char lines[2048];
+
+static void keep_line(void *arg, const char *line, size_t size)
+{
+    (void)arg;
+    strncat(lines, line, size);
+}
+
+TEST(what_cannot_be_decoded_is_one_line_a_second_with_how_many_there_were)
+{
+    const struct log log = { .level = LOG_WARN, .write = keep_line };
+    struct undecodable_log l = { 0 };
+    lines[0] = '\0';
+    for (int64_t i = 0; i < 1000; i++) {
+        undecodable_note(&l, "no JSON");
+        undecodable_tell(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(5) + i);
+    }
+    undecodable_tell(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(6)); /* also when no more come */
+    undecodable_tell(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(8));
+    CHECK_STR(lines, "level=warn event=undecodable source=orders box=inbox messages=1 error=\"no JSON\" "
+                     "next=\"see postrider dead list\"\n"
+                     "level=warn event=undecodable source=orders box=inbox messages=999 error=\"no JSON\" "
+                     "next=\"see postrider dead list\"\n");
 }
 
 TEST(tables_and_the_log_need_postgres_and_the_fault_names_the_store)

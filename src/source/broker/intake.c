@@ -42,12 +42,19 @@ void intake_fini(struct intake *in)
     *in = (struct intake){ 0 };
 }
 
+static void tell_undecodable(struct intake *in)
+{
+    undecodable_tell(&in->undecodable, in->source->log, in->source->config->name, slice_from(in->source->config->box),
+                     clock_mono_us(clock_system()));
+}
+
 void intake_begin(struct intake *in)
 {
     if (intake_size(in) > 0)
         in->average = in->bytes / intake_size(in) + 1;
     in->count = in->dead_count = in->bytes = 0;
     arena_reset(&in->arena);
+    tell_undecodable(in);
 }
 
 void intake_expect(struct intake *in, size_t average)
@@ -225,8 +232,7 @@ static int bury(struct intake *in, const struct received *r, const char *why, st
     if (rc != PR_OK)
         return rc;
     in->dead_count++;
-    log_emit(in->source->log, LOG_WARN, "undecodable", LOG_SLICE("source", name_of(in)), LOG_SLICE("box", box),
-             LOG_STR("error", why));
+    undecodable_note(&in->undecodable, why);
     return PR_OK;
 }
 
@@ -290,5 +296,7 @@ int intake_store(struct intake *in, struct source_counts *ret, struct pr_error *
 {
     *ret = (struct source_counts){ 0 };
     int rc = store_dead(in, ret, reterr);
+    if (rc == PR_OK)
+        tell_undecodable(in);
     return rc == PR_OK ? store_rows(in, ret, reterr) : rc;
 }

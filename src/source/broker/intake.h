@@ -11,6 +11,7 @@
 
 #include "source/decode.h"
 #include "source/source.h"
+#include "source/undecodable.h"
 
 #define INTAKE_BYTES_MAX ((size_t)4 << 20) /* of a batch: from there on nothing is added */
 #define INTAKE_HEADERS_MAX 256             /* of one message */
@@ -36,6 +37,7 @@ struct intake {
     size_t count, dead_count, capacity;
     size_t bytes;
     size_t average; /* bytes of a message lately; 0: none came yet */
+    struct undecodable_log undecodable;
 };
 
 PR_MUST_CHECK int intake_init(struct intake *in, struct source *source, struct pr_error *reterr);

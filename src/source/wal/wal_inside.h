@@ -85,6 +85,7 @@ struct wal_keep {
     pr_slice *boxes;           /* of the store, in box_names; the configuration may know fewer */
     size_t box_count;
     struct arena box_names;
+    struct undecodable_log undecodable;
 };
 
 void wal_keep_init(struct wal_keep *keep, struct postgres_store *store, const struct wal_setting *setting,

@@ -8,6 +8,7 @@
  *
  * What cannot be read becomes a dead letter with its bytes (B9).  What the database refuses (a
  * constraint that somebody added) becomes one, too: then the batch is done again, one at a time. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -162,11 +163,12 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
     link_add(keep->sql, DEAD_INSERT, box, &args, NULL);
     rc = link_run(keep->sql, reterr);
     if (rc == PR_OK) {
-        char place[WAL_PLACE_TEXT_SIZE];
+        char place[WAL_PLACE_TEXT_SIZE], text[256];
         keep->kept.dead++;
         wal_place_format(event->place, place);
-        log_emit(keep->store->log, LOG_WARN, "letter_undecodable", LOG_SLICE("box", box), LOG_STR("place", place),
-                 LOG_STR("error", why));
+        snprintf(text, sizeof(text), "at %s: %.200s", place, why);
+        undecodable_note(&keep->undecodable, text);
+        undecodable_tell(&keep->undecodable, keep->store->log, "wal", box, clock_mono_us(clock_system()));
     }
     return rc;
 }
