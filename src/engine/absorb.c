@@ -242,7 +242,7 @@ static void absorb_receipt(struct engine *e)
 {
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (e->membership.stopping)
+        if (e->membership.stopping || item->seatless)
             item_return(e, item, false);
         else
             item_move(e, item, PLACE_READY);
@@ -253,6 +253,7 @@ static void absorb_receipt(struct engine *e)
 
 void engine_forget(struct engine *e)
 {
+    choose_answered(e);
     endpoints_call_back(e);
     e->plan.planned_hold_count = 0;
     window_drop_lanes(e, LANES_ALL, true);
@@ -282,6 +283,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
 
     ASSERT(e->plan.asked);
     e->plan.asked = false;
+    choose_answered(e);
     e->plan.retry_at_us = 0;
     e->plan.retry_delay_us = 0;
     e->plan.cycled_us = now_us;

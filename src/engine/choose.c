@@ -19,9 +19,7 @@ unsigned suspicion(const struct pr_message *m)
 /* Others must let a suspect of ours go first, or need not any more. */
 static void set_suspect_waits(struct engine *e, bool waits)
 {
-    if (waits != e->window.suspect_waits)
-        limits_suspect_waits(e->limits, waits);
-    e->window.suspect_waits = waits;
+    limits_suspect_waits(e->limits, &e->member, waits);
 }
 
 /* What an endpoint ends while a cycle is committed must be there already, or it would stand still meanwhile.  Who
@@ -250,7 +248,7 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
         return true;
     }
-    if (!unsendable && !(limits_suspect_may_enter(e->limits, suspicion(&item->m)) &&
+    if (!unsendable && !(limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us) &&
                          suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);
         return false;
@@ -304,13 +302,50 @@ bool choose_possible(struct engine *e, int64_t now_us)
             continue;
         if (is_unsendable(e, item, now_us))
             return true;
-        if (limits_suspect_may_enter(e->limits, suspicion(&item->m)))
+        if (limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us))
             return true;
         set_suspect_waits(e, suspicion(&item->m) >= 2);
         return false;
     }
     set_suspect_waits(e, false);
     return false;
+}
+
+/* ---- Seats in the company ------------------------------------------------------------------------ */
+
+/* The cycle goes to the store, which may not answer: others need not wait for what was chosen for ever. */
+void choose_asked(struct engine *e, int64_t now_us)
+{
+    uint64_t seats = 0;
+
+    list_foreach(node, &e->window.chosen)
+        seats += suspect_limit_seat(suspicion(&LIST_ENTRY(node, struct item, node)->m));
+    e->plan.seats_at_risk = limits_are_shared(e->limits);
+    limits_seats_at_risk(e->limits, &e->member, seats, now_us);
+}
+
+/* It is over.  Who finds no seat any more must not go. */
+void choose_answered(struct engine *e)
+{
+    if (!e->plan.seats_at_risk)
+        return;
+    e->plan.seats_at_risk = false;
+    if (limits_seats_kept(e->limits, &e->member))
+        return;
+    list_foreach(node, &e->window.chosen) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        item->seatless = !suspect_limit_enter(&e->limits->suspects, suspicion(&item->m));
+    }
+}
+
+void choose_leave(struct engine *e, struct item *item)
+{
+    bool taken = item->seatless || (e->plan.seats_at_risk && item->place == PLACE_CHOSEN &&
+                                    !limits_seat_kept(&e->member, suspicion(&item->m)));
+
+    item->seatless = false;
+    if (!taken)
+        limits_suspect_leave(e->limits, suspicion(&item->m));
 }
 
 void choose_held_up(struct engine *e)

@@ -60,7 +60,7 @@ static bool engine_join(struct engine *e)
     e->setting.window_count = e->limits->setting.window_count;
     e->setting.window_bytes = e->limits->setting.window_bytes;
     e->breaker_salt = limits_are_shared(e->limits) ? hash_slice(0, e->setting.box) : 0;
-    e->member = (struct limits_member){ .wake = e->setting.wake, .wake_arg = e->setting.wake_arg };
+    e->member = (struct limits_member){ .wake = e->setting.wake, .wake_arg = e->setting.wake_arg, .look_us = PR_NEVER };
     limits_join(e->limits, &e->member);
     return true;
 }
@@ -501,6 +501,8 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
     if (wants_cycle(e, now_us))
         return now_us;
     next_us = min64(min64(renew_at_us(e), look_at_us(e)), e->plan.inline_results_at_us);
+    if (e->member.look_us > now_us)
+        next_us = min64(next_us, e->member.look_us);
     if (e->membership.stopping)
         return next_us;
     if (e->membership.lanes != 0 && window_has_room(e))

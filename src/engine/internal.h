@@ -85,6 +85,7 @@ struct item {
     bool from_due;                      /* its row has a due time */
     struct endpoint_breaker *weighs_on; /* its pending verdict is a failure that this breaker counted; NULL: none did */
     bool outdated;                      /* an operator changed its row while it was out */
+    bool seatless;                      /* others have taken its seat while it was chosen: see limits_seats_at_risk() */
     bool refusable;                     /* effects have guards: its stream is freed by the store's answer, not before */
     struct delivery delivery;
     struct verdict verdict;
@@ -299,7 +300,6 @@ struct window {
     struct list receipts;
     size_t receipt_count;
     size_t next_endpoint; /* round robin */
-    bool suspect_waits;   /* a suspect of ours waits for others to finish */
 };
 
 /* What of the store was read, and what is to be read next: the fresh scan, the due pass, streams that wake up, gaps and
@@ -336,6 +336,7 @@ struct plan {
     struct cycle cycle;
     struct arena arena; /* of the cycle */
     bool asked;
+    bool seats_at_risk; /* of what is chosen, while other engines share them */
     int64_t retry_at_us;
     int64_t retry_delay_us;
     int64_t planned_us;           /* store's clock: when the cycle was first asked */
@@ -468,6 +469,9 @@ void choose_settle(struct endpoint *ep); /* what is out has changed: tell the li
 void choose(struct engine *e, int64_t now_us);
 bool choose_possible(struct engine *e, int64_t now_us);
 /* The store is out of reach: a suspect that could not go anyway holds up no other box. */
+void choose_asked(struct engine *e, int64_t now_us);
+void choose_answered(struct engine *e);
+void choose_leave(struct engine *e, struct item *item); /* it is neither chosen nor out any more */
 void choose_held_up(struct engine *e);
 void choose_over(struct engine *e); /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);

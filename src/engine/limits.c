@@ -134,18 +134,42 @@ void limits_wake_all(struct limits *l)
 
 /* ---- Suspects --------------------------------------------------------------------------------- */
 
-bool limits_suspect_may_enter(struct limits *l, unsigned level)
-{
-    if (suspect_limit_allows(&l->suspects, level))
-        return true;
-    atomic_store(&l->suspects_wait, true); /* and look again: somebody may have left between the two */
-    return suspect_limit_allows(&l->suspects, level);
-}
-
 static void suspects_changed(struct limits *l)
 {
     if (limits_are_shared(l) && atomic_load(&l->suspects_wait) && atomic_exchange(&l->suspects_wait, false))
         limits_wake_all(l);
+}
+
+/* Those of others whose cycle has been under way for too long: their store may not answer for minutes. */
+static void take_seats(struct limits *l, struct limits_member *m, int64_t now_us)
+{
+    m->look_us = PR_NEVER;
+    lock(l, l->endpoint_room);
+    list_foreach(node, &l->members) {
+        struct limits_member *other = LIST_ENTRY(node, struct limits_member, node);
+        int64_t since_us = atomic_load(&other->cycle_since_us);
+        if (other == m || since_us == 0 || (atomic_load(&other->seats) == 0 && !atomic_load(&other->suspect_waits)))
+            continue;
+        if (now_us - since_us < LIMITS_SEAT_US) {
+            m->look_us = min64(m->look_us, since_us + LIMITS_SEAT_US);
+            continue;
+        }
+        suspect_limit_leave_all(&l->suspects, atomic_exchange(&other->seats, 0));
+        if (atomic_exchange(&other->suspect_waits, false))
+            suspect_limit_wait_over(&l->suspects);
+    }
+    unlock(l, l->endpoint_room);
+}
+
+bool limits_suspect_may_enter(struct limits *l, struct limits_member *m, unsigned level, int64_t now_us)
+{
+    m->look_us = PR_NEVER;
+    if (suspect_limit_allows(&l->suspects, level))
+        return true;
+    atomic_store(&l->suspects_wait, true); /* and look again: somebody may have left between the two */
+    if (limits_are_shared(l))
+        take_seats(l, m, now_us);
+    return suspect_limit_allows(&l->suspects, level);
 }
 
 void limits_suspect_leave(struct limits *l, unsigned level)
@@ -154,14 +178,43 @@ void limits_suspect_leave(struct limits *l, unsigned level)
     suspects_changed(l);
 }
 
-void limits_suspect_waits(struct limits *l, bool waits)
+void limits_suspect_waits(struct limits *l, struct limits_member *m, bool waits)
 {
+    if (atomic_exchange(&m->suspect_waits, waits) == waits)
+        return;
     if (waits) {
         suspect_limit_wait(&l->suspects);
         return;
     }
     suspect_limit_wait_over(&l->suspects);
     suspects_changed(l);
+}
+
+void limits_seats_at_risk(struct limits *l, struct limits_member *m, uint64_t seats, int64_t now_us)
+{
+    if (!limits_are_shared(l))
+        return;
+    atomic_store(&m->seats, seats);
+    atomic_store(&m->cycle_since_us, max64(now_us, 1));
+}
+
+bool limits_seats_kept(struct limits *l, struct limits_member *m)
+{
+    if (!limits_are_shared(l))
+        return true;
+    atomic_store(&m->cycle_since_us, 0);
+    return atomic_exchange(&m->seats, 0) != 0;
+}
+
+bool limits_seat_kept(struct limits_member *m, unsigned level)
+{
+    uint64_t seats = atomic_load(&m->seats);
+
+    do {
+        if (seats == 0)
+            return false;
+    } while (!atomic_compare_exchange_weak(&m->seats, &seats, seats - suspect_limit_seat(level)));
+    return true;
 }
 
 /* ---- The line --------------------------------------------------------------------------------- */

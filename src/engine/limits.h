@@ -23,8 +23,8 @@
 #include "policy/breaker.h"
 #include "policy/rate.h"
 
-#define LIMITS_TURN_US                                                                                                 \
-    PR_MILLISECONDS(100) /* who is first in line and does not come keeps others waiting for this time */
+#define LIMITS_TURN_US PR_MILLISECONDS(100) /* who is first in line and does not come holds others up for this time */
+#define LIMITS_SEAT_US PR_SECONDS(1)        /* ... and who was chosen, until its receipt is committed, for this */
 
 struct endpoint_setting;
 
@@ -74,6 +74,11 @@ struct limits_member { /* an engine */
     struct list_node node;
     void (*wake)(void *arg);
     void *wake_arg;
+    /* While its cycle is under way nothing that was chosen for it is out: who would go but for these waits for a turn. */
+    _Atomic int64_t cycle_since_us; /* 0: none is */
+    _Atomic uint64_t seats;         /* of what was chosen; 0: none, or others have taken them */
+    _Atomic bool suspect_waits;     /* a suspect of ours waits for others to finish */
+    int64_t look_us;                /* when we need not wait any more for those of others; PR_NEVER */
 };
 
 struct limits_setting {
@@ -110,10 +115,16 @@ void limits_leave(struct limits *l, struct limits_member *m);
 void limits_wake_all(struct limits *l);
 bool limits_are_shared(const struct limits *l);
 
-/* May one of this level go out?  Otherwise we are woken when that may have changed. */
-bool limits_suspect_may_enter(struct limits *l, unsigned level);
+/* May one of this level go out?  Otherwise we are woken when that may have changed, or look again at look_us. */
+bool limits_suspect_may_enter(struct limits *l, struct limits_member *m, unsigned level, int64_t now_us);
 void limits_suspect_leave(struct limits *l, unsigned level);
-void limits_suspect_waits(struct limits *l, bool waits);
+void limits_suspect_waits(struct limits *l, struct limits_member *m, bool waits);
+
+/* A cycle is under way, with these seats; it is over.  False: it took too long, and the seats are others' now. */
+void limits_seats_at_risk(struct limits *l, struct limits_member *m, uint64_t seats, int64_t now_us);
+PR_MUST_CHECK bool limits_seats_kept(struct limits *l, struct limits_member *m);
+/* One of them is not needed any more.  False: it was taken already. */
+PR_MUST_CHECK bool limits_seat_kept(struct limits_member *m, unsigned level);
 
 void limits_lock(struct endpoint_limits *l);
 void limits_unlock(struct endpoint_limits *l);

@@ -430,6 +430,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     }
     if (receipt_plan(e, &e->plan.arena) != PR_OK)
         unchoose(e); /* no memory: judge what is judged, start nothing */
+    choose_asked(e, now_us);
     plan_tallies(e);
     pauses_plan(e, now_us);
     reports_plan(e, now_us);

@@ -14,7 +14,7 @@ static unsigned level_shift(unsigned level)
     return COUNT_BITS + 8 * (level - 2);
 }
 
-static uint64_t level_one(unsigned level)
+uint64_t suspect_limit_seat(unsigned level)
 {
     return 1 + (level >= 2 ? UINT64_C(1) << level_shift(level) : 0);
 }
@@ -44,14 +44,20 @@ bool suspect_limit_enter(struct suspect_limit *c, unsigned level)
     do {
         if (!has_room(c, out, level))
             return false;
-    } while (!atomic_compare_exchange_weak(&c->out, &out, out + level_one(level)));
+    } while (!atomic_compare_exchange_weak(&c->out, &out, out + suspect_limit_seat(level)));
     return true;
 }
 
 void suspect_limit_leave(struct suspect_limit *c, unsigned level)
 {
-    uint64_t before = atomic_fetch_sub(&c->out, level_one(level));
+    uint64_t before = atomic_fetch_sub(&c->out, suspect_limit_seat(level));
     ASSERT((before & COUNT_MASK) > 0);
+}
+
+void suspect_limit_leave_all(struct suspect_limit *c, uint64_t seats)
+{
+    uint64_t before = atomic_fetch_sub(&c->out, seats);
+    ASSERT((before & COUNT_MASK) >= (seats & COUNT_MASK));
 }
 
 void suspect_limit_wait(struct suspect_limit *c)

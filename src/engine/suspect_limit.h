@@ -24,6 +24,10 @@ bool suspect_limit_allows(const struct suspect_limit *c, unsigned level);
 bool suspect_limit_enter(struct suspect_limit *c, unsigned level);
 void suspect_limit_leave(struct suspect_limit *c, unsigned level);
 
+/* What one takes, as a part of one word: those of several add up. */
+uint64_t suspect_limit_seat(unsigned level);
+void suspect_limit_leave_all(struct suspect_limit *c, uint64_t seats);
+
 /* A suspect waits: those above suspicion let it go first. */
 void suspect_limit_wait(struct suspect_limit *c);
 void suspect_limit_wait_over(struct suspect_limit *c);

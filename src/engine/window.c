@@ -186,7 +186,7 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
         return;
     list_remove(&item->node);
     if (is_going(item->place) && !is_going(next))
-        limits_suspect_leave(e->limits, suspicion(&item->m)); /* choose() entered */
+        choose_leave(e, item);
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
     if (is_pledged(item->place))

@@ -205,6 +205,86 @@ TEST(a_suspect_whose_store_is_out_of_reach_holds_no_other_box_up) /* B42 */
     limits_free(limits);
 }
 
+/* Another engine of the process, on another store, with a message that nobody suspects. */
+static void hand_with_message(struct hand *h, struct limits *limits, int64_t now_us)
+{
+    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("x") };
+
+    hand_open(h, limits);
+    h->now_us = now_us;
+    CHECK_EQ(store_enqueue(&h->store, PR_STR("outbox"), &m, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
+}
+
+static void hand_complete(struct hand *h, const struct delivery *d)
+{
+    CHECK_EQ(engine_judge(h->engine, h->now_us, &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE },
+                          NULL),
+             PR_OK);
+    hand_turn(h);
+}
+
+TEST(a_suspect_that_was_chosen_holds_other_boxes_up_for_a_turn_while_its_store_does_not_answer) /* B42 */
+{
+    struct hand h, other;
+    struct limits *limits = hand_with_suspect(&h);
+    const struct cycle *cycle;
+    const struct cycle_reply *reply;
+    const struct delivery *d, *late;
+
+    limits_suspect_leave(limits, 0);
+    CHECK(engine_plan(h.engine, h.now_us, true, &cycle)); /* the suspect is chosen, and its receipt on the way */
+    CHECK_EQ(cycle->receipt_count, 1);
+    hand_with_message(&other, limits, h.now_us);
+    hand_turn(&other);
+    CHECK_EQ(engine_take(other.engine, other.now_us, 0, &d, 1), 0); /* it goes alone */
+    CHECK_EQ(engine_next_us(other.engine, other.now_us), h.now_us + LIMITS_SEAT_US);
+    other.now_us += LIMITS_SEAT_US;
+    hand_turn(&other);
+    CHECK_EQ(engine_take(other.engine, other.now_us, 0, &d, 1), 1);
+
+    h.now_us = other.now_us;
+    CHECK_EQ(store_cycle(&h.session, cycle, &reply, NULL), PR_OK); /* it lands after all */
+    engine_absorb(h.engine, h.now_us, h.now_us, reply);
+    hand_turn(&h);
+    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &late, 1), 0); /* not in company */
+    hand_complete(&other, d);
+    hand_turn(&h);
+    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &late, 1), 1);
+    CHECK_EQ(late->attempt, SUSPICION_MAX + 1); /* what did not go is not counted */
+    hand_complete(&h, late);
+    CHECK_EQ(atomic_load(&limits->suspects.out), 0);
+    CHECK_EQ(atomic_load(&limits->suspects.waiting), 0);
+    hand_close(&other);
+    hand_close(&h);
+    limits_free(limits);
+}
+
+/* Its engine is gone with what was chosen, before and after others have taken its seat. */
+TEST(seats_are_given_back_once_whoever_takes_them) /* B42 */
+{
+    for (int is_late = 0; is_late < 2; is_late++) {
+        struct hand h, other;
+        struct limits *limits = hand_with_suspect(&h);
+        const struct cycle *cycle;
+        const struct delivery *d;
+
+        limits_suspect_leave(limits, 0);
+        CHECK(engine_plan(h.engine, h.now_us, true, &cycle));
+        hand_with_message(&other, limits, h.now_us + is_late * LIMITS_SEAT_US);
+        hand_turn(&other);
+        CHECK_EQ(engine_take(other.engine, other.now_us, 0, &d, 1), (size_t)is_late);
+        engine_cycle_failed(h.engine, other.now_us, PR_ELEASE);
+        hand_turn(&other);
+        CHECK_EQ(engine_take(other.engine, other.now_us, 0, &d, 1), (size_t)!is_late);
+        CHECK_EQ(atomic_load(&limits->suspects.out), 1);
+        hand_complete(&other, d);
+        CHECK_EQ(atomic_load(&limits->suspects.out), 0);
+        hand_close(&other);
+        hand_close(&h);
+        limits_free(limits);
+    }
+}
+
 TEST(one_cycle_empties_a_full_window_and_fills_it_again) /* B16 */
 {
     struct hand h;

@@ -185,6 +185,49 @@ TEST(status_shows_endpoints_failures_and_deaths)
     place_fini(&p);
 }
 
+static atomic_int busy_now, busy_most, busy_calls;
+
+/* It is ill at first, so that its breaker opens and is probed, and slow enough that calls overlap. */
+static int busy(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    int now = atomic_fetch_add(&busy_now, 1) + 1, most = atomic_load(&busy_most);
+    (void)message, (void)user;
+    while (now > most && !atomic_compare_exchange_weak(&busy_most, &most, now))
+        ;
+    bool ill = atomic_fetch_add(&busy_calls, 1) < 6;
+    usleep(500);
+    atomic_fetch_sub(&busy_now, 1);
+    return ill ? pr_fail(context, PR_REASON_TRANSPORT_UNAVAILABLE, "not yet") : PR_OK;
+}
+
+/* Two box loops, each with a transport of its own, meet at the limits of one endpoint (ADR 63): the sanitizer for threads
+ * looks on in ./dev test full. */
+TEST(two_boxes_share_rate_concurrency_and_breaker_of_an_endpoint)
+{
+    struct place p;
+    struct pr_engine_counts counts;
+    place_init(&p);
+    place_send(&p, NULL, "t", NULL, 300);
+    place_send(&p, "inbox", "t", NULL, 300);
+    struct runtime *rt = make(&p, "",
+                              "endpoints:\n"
+                              "  e: {url: \"handler:t\", concurrency: 3, rate: 2000/s, retry: [10ms, 10ms],\n"
+                              "      breaker: {after: 2, open: 20ms, cap: 20ms}}\n"
+                              "routes: [{to: e}, {box: inbox, to: e}]\n");
+    busy_now = busy_most = busy_calls = 0;
+    CHECK_EQ(runtime_handle(rt, EVERY_OUTBOX, PR_STR("t"), busy, NULL), PR_OK);
+    start(rt);
+    place_wait(&p, "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM inbox)",
+               0); /* also those that are due later */
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.sent, 600);
+    CHECK(busy_most > 1 && busy_most <= 3);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter"), 0);
+    CHECK_EQ(runtime_stop(rt, PR_SECONDS(10)), PR_OK);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
 /* ---- Trouble ----------------------------------------------------------------------------------- */
 
 TEST(locked_store_is_told_and_waited_for)
