@@ -52,6 +52,7 @@ struct delivery_result {
      * PR_UNKNOWN).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
     void (*settled)(void *arg, int answer);
     void *settled_arg;
+    int settled_as; /* what to answer instead of PR_OK: it became another outcome than was said; 0: nothing */
 };
 
 #endif

@@ -259,6 +259,7 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
     }
     item->settled = result->settled;
     item->settled_arg = result->settled_arg;
+    item->settled_as = result->settled_as;
     if (result->outcome != SEND_RETURNED) {
         int64_t took_us = now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us);
         choose_ended(e, item->endpoint, took_us, now_us);

@@ -97,6 +97,7 @@ struct item {
     int *answer;                            /* the worker's; borrowed until the verdict is committed */
     void (*settled)(void *arg, int answer); /* see struct delivery_result; NULL: nobody is to be told */
     void *settled_arg;
+    int settled_as;
 };
 
 struct head {

@@ -270,7 +270,7 @@ void item_return_unsent(struct engine *e, struct item *item)
 void item_tell(struct item *item, int answer)
 {
     if (item->settled != NULL)
-        item->settled(item->settled_arg, answer);
+        item->settled(item->settled_arg, answer == PR_OK ? item->settled_as : answer);
     item->settled = NULL;
 }
 

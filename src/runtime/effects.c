@@ -32,6 +32,7 @@ static void fail(struct delivery_result *result, const char *code, const char *t
     result->bits = was.bits;
     result->settled = was.settled;
     result->settled_arg = was.settled_arg;
+    result->settled_as = PR_EINVAL;
     was.settled = NULL;
     delivery_result_fini(&was);
 }

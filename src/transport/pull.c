@@ -225,10 +225,10 @@ static void claim_end(struct open_claim *c, struct list *list)
     list_push_back(&s->ended, &c->node);
 }
 
-static void claim_return(struct open_claim *c)
+static void claim_return(struct open_claim *c, struct list *list)
 {
     c->result = (struct delivery_result){ .outcome = SEND_RETURNED };
-    claim_end(c, &c->shelf->offered);
+    claim_end(c, list);
 }
 
 static void claim_abandon(struct open_claim *c, const char *why)
@@ -243,7 +243,7 @@ static void shelf_return_all(struct pull_shelf *s, const void *owner)
     list_foreach(node, &s->offered) {
         struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         if (owner == NULL || c->owner == owner)
-            claim_return(c);
+            claim_return(c, &s->offered);
     }
 }
 
@@ -324,7 +324,7 @@ static bool claim_begin(struct pull_shelf *s, struct open_claim *c, int64_t now)
     c->number = s->pull->last_number + 1;
     if (random_bytes_os(&c->secret, sizeof c->secret) < 0 ||
         map_insert(&s->pull->claims, &c->by_number, c->number) < 0) {
-        claim_return(c);
+        claim_return(c, &s->offered);
         return false;
     }
     s->pull->last_number++;
@@ -351,18 +351,22 @@ static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, vo
             break;
         bytes += message_bytes(c->delivery->message);
         if (!delivery_may_start(c->delivery, now)) {
-            claim_return(c); /* the lease is about to end */
+            claim_return(c, &s->offered); /* the lease is about to end */
             continue;
         }
         if (!claim_begin(s, c, now))
             continue;
         token_write(c, token);
-        visit(arg, &(struct pull_claim){ .token = token,
-                                         .attempt = c->delivery->attempt,
-                                         .left_us = c->span_us,
-                                         .endpoint = slice_from(s->endpoint),
-                                         .box = slice_from(s->box),
-                                         .message = c->delivery->message });
+        const struct pull_claim claim = { .token = token,
+                                          .attempt = c->delivery->attempt,
+                                          .left_us = c->span_us,
+                                          .endpoint = slice_from(s->endpoint),
+                                          .box = slice_from(s->box),
+                                          .message = c->delivery->message };
+        if (!visit(arg, &claim)) {
+            claim_return(c, &s->claimed);
+            break;
+        }
         count++;
     }
     return count;
@@ -430,6 +434,18 @@ static struct open_claim *claim_of(const struct pull *p, pr_slice token, enum pu
     return NULL;
 }
 
+void pull_give_back(struct pull *p, const pr_slice *tokens, size_t count)
+{
+    enum pull_answer ignored;
+    pull_lock(p);
+    for (size_t i = 0; i < count; i++) {
+        struct open_claim *c = claim_of(p, tokens[i], &ignored);
+        if (c != NULL)
+            claim_return(c, &c->shelf->claimed);
+    }
+    pull_unlock(p);
+}
+
 static void waiting_leave(struct waiting *w)
 {
     if (--w->refs == 0)
@@ -444,7 +460,7 @@ static void on_settled(void *arg, int answer)
     struct pull *p = w->pull;
     pull_lock(p);
     if (waiter->verdict != NULL)
-        waiter->verdict->answer = answer == PR_OK ? PULL_OK : PULL_STALE;
+        waiter->verdict->answer = answer == PR_OK ? PULL_OK : answer == PR_EINVAL ? PULL_FAILED : PULL_STALE;
     w->pending--;
     if (w->pending == 0)
         pthread_cond_broadcast(&p->moved);
@@ -593,7 +609,7 @@ static void shelf_return_surplus(struct pull_shelf *s, int64_t now)
     if (s->surplus_us == 0 || now < time_add(s->surplus_us, OFFER_US))
         return;
     while (s->offered_count > s->demand)
-        claim_return(LIST_ENTRY(list_last(&s->offered), struct open_claim, node));
+        claim_return(LIST_ENTRY(list_last(&s->offered), struct open_claim, node), &s->offered);
     s->surplus_us = 0;
 }
 

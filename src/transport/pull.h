@@ -18,8 +18,9 @@
 #include "core/delivery.h"
 
 #define PULL_TOKEN_SIZE 64
-#define PULL_BYTES ((size_t)16 << 20) /* ... and their bytes, unless one alone has more: JSON can be six times as long */
-#define PULL_MAX 1000 /* messages in one claim, and claims in one verdict */
+#define PULL_BYTES                                                                                                     \
+    ((size_t)16 << 20) /* ... and their bytes, unless one alone has more: JSON can be six times as long */
+#define PULL_MAX 1000  /* messages in one claim, and claims in one verdict */
 
 struct pull;
 
@@ -60,15 +61,20 @@ struct pull_claim {
     pr_slice endpoint, box;
     const struct pr_message *message;
 };
-typedef void (*pull_visit)(void *arg, const struct pull_claim *claim);
+/* Called with the lock that all claimers share: it only copies what it needs.  False: it cannot, and the message goes back. */
+typedef bool (*pull_visit)(void *arg, const struct pull_claim *claim);
 
 /* Calls visit for each message that is claimed; none may come in time.  Fault PR_ENOTFOUND: no such endpoint takes messages
  * of this box; PR_EINVAL: several do. */
 PR_MUST_CHECK int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg,
                             struct pr_error *reterr);
 
+/* Claims that never reached who asked for them go back, and count nothing. */
+void pull_give_back(struct pull *p, const pr_slice *tokens, size_t count);
+
 enum pull_answer {
     PULL_OK,
+    PULL_FAILED,  /* its effects could not be stored: it has failed, and its endpoint's rules say what follows */
     PULL_STALE,   /* the claim had ended already, or its time was over: nothing changed */
     PULL_UNKNOWN, /* no token of this process */
     PULL_PENDING, /* it is not committed yet */

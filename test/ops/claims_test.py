@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -239,15 +241,56 @@ def who_waits_gets_a_message_when_it_comes(d):
     assert d.end("complete", *got) == ["ok"]
 
 
+def claim_all(d, idents):
+    """All of them are there for us, before a claim of somebody else could expire, and nobody has tried one."""
+    end = time.monotonic() + 20
+    while idents and time.monotonic() < end:
+        for c in d.claim(wait="1s", max=12):
+            idents.remove(c["message"]["id"])
+            assert c["attempt"] == 1 and d.end("complete", c) == ["ok"], c["attempt"]
+    assert not idents, len(idents)
+
+
 @test
 def who_has_gone_gets_nothing(d):
     gone = http.client.HTTPConnection("127.0.0.1", d.port, timeout=DEADLINE_SECONDS)
     gone.request("POST", "/v1/claims", json.dumps({"wait": "50s"}), {"X-Postrider": "1", "Content-Type": "application/json"})
     time.sleep(0.2)  # it waits there; if it does not yet, that is fine, too
     gone.close()
-    ident = d.send()
-    c = d.claim_one(wait="20s")
-    assert c["message"]["id"] == ident and c["attempt"] == 1 and d.end("complete", c) == ["ok"], c
+    claim_all(d, {d.send() for _ in range(8)})  # it would have one of them before anybody else asks
+
+
+@test
+def what_cannot_be_sent_to_who_asked_goes_back_at_once(d):  # B98
+    idents = {d.send(payload_text="x" * 900000) for _ in range(12)}
+    gone = socket.socket()
+    gone.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    gone.connect(("127.0.0.1", d.port))
+    body = json.dumps({"wait": "20s", "max": 12})
+    gone.sendall(("POST /v1/claims HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nX-Postrider: 1\r\nContent-Type: application/json\r\n"
+                  "Content-Length: %d\r\n\r\n%s" % (d.port, len(body), body)).encode())
+    gone.recv(1)  # the answer has begun, and is larger than all buffers between us
+    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    gone.close()
+    claim_all(d, idents)
+
+
+@test
+def few_wait_at_once_and_others_have_a_place():
+    with contextlib.closing(Daemon()) as d:
+        d.send()
+        c = d.claim_one()
+        waiting = []
+        for _ in range(24):
+            w = http.client.HTTPConnection("127.0.0.1", d.port, timeout=DEADLINE_SECONDS)
+            w.request("POST", "/v1/claims", json.dumps({"wait": "50s"}), {"X-Postrider": "1", "Content-Type": "application/json"})
+            waiting.append(w)
+        refused = wait_for("no more may wait", lambda: (lambda a: a if a[0] == 503 else None)(d.ask("POST", "/v1/claims", {})))
+        assert refused[1]["error"]["code"] == "too_many" and "24 workers" in refused[1]["error"]["message"], refused
+        assert d.end("complete", c) == ["ok"] and d.is_ready()
+        for w in waiting:
+            w.close()
+        wait_for("who has gone makes room", lambda: d.ask("POST", "/v1/claims", {})[0] == 200)
 
 
 @test

@@ -469,5 +469,6 @@ TEST(what_only_a_cycle_can_store_is_the_failure_of_an_inline_handler)
     CHECK_EQ(result.token, 7);
     CHECK_EQ(result.bits, PR_STATUS_EVENT_STORED);
     CHECK(result.effects == NULL);
+    CHECK_EQ(result.settled_as, PR_EINVAL); /* whoever said that it went well hears that it did not */
     delivery_result_fini(&result);
 }

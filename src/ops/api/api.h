@@ -15,6 +15,7 @@
 #define API_HEADERS_MAX 64      /* of CloudEvents in a request */
 #define ANSWER_MAX (256u << 20) /* bytes: a page of the largest payloads is refused, not a reason to die */
 
+struct claimed;
 struct metrics;
 struct replays;
 struct paces;
@@ -37,6 +38,9 @@ struct api {
     struct runtime_inside in;      /* entered while answer() runs, unless the route is for anybody */
     struct config_routing routing; /* of its configuration: for filters */
     struct arena arena;
+    /* The answer did not reach who asked: what it said is to be undone.  NULL: nothing is. */
+    void (*unsent)(struct api *x);
+    struct claimed *claimed; /* of unsent */
 
     /* Answered: */
     unsigned status;

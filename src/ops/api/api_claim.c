@@ -26,22 +26,52 @@ static int64_t now_us(void)
 
 /* ---- Claiming --------------------------------------------------------------------------------- */
 
-static void claim_json(void *arg, const struct pull_claim *claim)
+/* What one request has claimed: copies, in the order in which they came. */
+struct claimed {
+    struct claimed_one {
+        pr_slice token;
+        int64_t expires_us;
+        struct listed listed;
+    } * list;
+    pr_slice *tokens;
+    size_t count;
+};
+
+static bool keep_claim(void *arg, const struct pull_claim *claim)
 {
     struct api *x = arg;
-    struct listed listed = {
-        .m = *claim->message, .box = claim->box, .endpoint = claim->endpoint, .state = STATE_IN_FLIGHT
-    };
-    listed.m.attempts = claim->attempt;
+    struct claimed *all = x->claimed;
+    struct claimed_one *c = &all->list[all->count];
+    char *block = arena_alloc(&x->arena, message_bytes(claim->message) + 1);
+    *c = (struct claimed_one){ .token = slice_dup(&x->arena, slice_from(claim->token)),
+                               .expires_us = time_add(now_us(), claim->left_us),
+                               .listed = { .box = slice_dup(&x->arena, claim->box),
+                                           .endpoint = slice_dup(&x->arena, claim->endpoint),
+                                           .state = STATE_IN_FLIGHT } };
+    if (block == NULL || c->token.data == NULL || c->listed.box.data == NULL || c->listed.endpoint.data == NULL)
+        return false;
+    message_copy(claim->message, block, &c->listed.m);
+    c->listed.m.attempts = claim->attempt;
+    all->tokens[all->count++] = c->token;
+    return true;
+}
+
+static void claim_json(struct api *x, const struct claimed_one *c)
+{
     json_begin_object(&x->w);
     json_key(&x->w, "token");
-    json_cstr(&x->w, claim->token);
+    json_slice(&x->w, c->token);
     json_key(&x->w, "attempt");
-    json_int(&x->w, claim->attempt);
-    member_time(&x->w, "expires_at", time_add(now_us(), claim->left_us));
+    json_int(&x->w, c->listed.m.attempts);
+    member_time(&x->w, "expires_at", c->expires_us);
     json_key(&x->w, "message");
-    message_claimed_json(&x->w, &listed);
+    message_claimed_json(&x->w, &c->listed);
     json_end_object(&x->w);
+}
+
+static void give_back(struct api *x)
+{
+    pull_give_back(runtime_pull(x->rt), x->claimed->tokens, x->claimed->count);
 }
 
 /* It has closed its end: whatever it got would wait for nobody. */
@@ -66,6 +96,17 @@ static bool span_of(struct api *x, const char *name, const json_t *value, int64_
 
 static atomic_uint claimers;
 
+static int claim(struct api *x, const struct pull_request *request, struct pr_error *reterr)
+{
+    struct claimed *all = arena_zalloc(&x->arena, sizeof *all);
+    if (all == NULL || (all->list = arena_alloc_array(&x->arena, request->max, sizeof *all->list)) == NULL ||
+        (all->tokens = arena_alloc_array(&x->arena, request->max, sizeof *all->tokens)) == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu claims", request->max);
+    x->claimed = all;
+    x->unsent = give_back;
+    return pull_take(runtime_pull(x->rt), request, keep_claim, x, reterr);
+}
+
 void api_claims(struct api *x)
 {
     const json_t *max = json_object_get(x->json, "max");
@@ -88,17 +129,20 @@ void api_claims(struct api *x)
                   "%d workers are waiting already", CLAIMERS_MAX);
         return;
     }
-    json_begin_object(&x->w);
-    json_key(&x->w, "claims");
-    json_begin_array(&x->w);
-    int rc = pull_take(runtime_pull(x->rt), &request, claim_json, x, &error);
+    int rc = claim(x, &request, &error);
     atomic_fetch_sub(&claimers, 1);
-    json_end_array(&x->w);
-    json_end_object(&x->w);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
+        return;
     }
+    json_begin_object(&x->w);
+    json_key(&x->w, "claims");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < x->claimed->count; i++)
+        claim_json(x, &x->claimed->list[i]);
+    json_end_array(&x->w);
+    json_end_object(&x->w);
 }
 
 /* ---- Ending ----------------------------------------------------------------------------------- */
@@ -237,9 +281,11 @@ static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outco
 
 static const char *answer_word(enum pull_answer answer)
 {
-    static const char *const words[] = {
-        [PULL_OK] = "ok", [PULL_STALE] = "stale", [PULL_UNKNOWN] = "unknown", [PULL_PENDING] = "pending"
-    };
+    static const char *const words[] = { [PULL_OK] = "ok",
+                                         [PULL_FAILED] = "failed",
+                                         [PULL_STALE] = "stale",
+                                         [PULL_UNKNOWN] = "unknown",
+                                         [PULL_PENDING] = "pending" };
     return words[answer];
 }
 

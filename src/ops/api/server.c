@@ -280,11 +280,20 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct r
     return result;
 }
 
+static void undo(struct api *x)
+{
+    if (x->unsent != NULL)
+        x->unsent(x);
+    x->unsent = NULL;
+}
+
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct request *r)
 {
     struct api *x = &r->x;
-    if (buf_failed(&x->out))
+    if (buf_failed(&x->out)) {
+        undo(x);
         api_error(x, 503, "no_memory", "request less: limit=10", "the answer is too large");
+    }
     buf_add_cstr(&x->out, x->out.size > 0 && x->out.data[x->out.size - 1] == '\n' ? "" : "\n");
     pr_slice out = buf_slice(&x->out);
     return send_response(connection, r,
@@ -444,10 +453,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
 static void on_end(void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
 {
-    (void)arg, (void)connection, (void)code;
+    (void)arg, (void)connection;
     struct request *r = *state;
     if (r == NULL)
         return;
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        undo(&r->x);
     if (r->x.content_type != NULL)
         api_fini(&r->x);
     buf_fini(&r->body);
