@@ -291,7 +291,9 @@ int cli_open_filtered(struct cli *cli, struct filter *ret_filter)
         code = cli_filter(cli, ret_filter);
     if (code == EXIT_DONE)
         code = cli_open_store(cli);
-    return code == EXIT_DONE ? cli_filter(cli, ret_filter) : code; /* again: times are by the store's clock */
+    if (code == EXIT_DONE)
+        code = cli_filter(cli, ret_filter); /* again: times are by the store's clock */
+    return code == EXIT_DONE && ret_filter->box.size > 0 ? cli_box_must_be(cli, ret_filter->box) : code;
 }
 
 int cli_box_must_be(struct cli *cli, pr_slice box)

@@ -614,7 +614,8 @@ def park_retry_discard_by_id(p):
     reply = p.ok("discard", id, "--json").json()[0]
     assert reply["changed"] == 1 and reply["missing"] == 0 and reply["dry_run"] is False
     p.fails(4, "show", id)
-    has(p.fails(4, "list", "--box", "outbux").err, 'unknown box "outbux"; did you mean outbox?')
+    for command in (("list",), ("dead", "list"), ("dead", "groups"), ("streams",), ("dead", "discard", "--yes"), ("retry", "--yes")):
+        has(p.fails(4, *command, "--box", "outbux").err, 'unknown box "outbux"; did you mean outbox?')
 
 
 @test

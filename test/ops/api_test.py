@@ -474,7 +474,7 @@ def tokens_have_roles():
         d.fails(401, "token_missing", "GET", "/v1/status")
         assert d.raw("GET", "/v1/status")[2]["www-authenticate"] == "Bearer"
         for wrong in ("x", OPERATOR[:-1], OPERATOR + "x", VIEWER[:-1] + "1", ""):
-            d.fails(401, "token_missing", "GET", "/v1/status", token=wrong or " ")
+            d.fails(401, "token_wrong", "GET", "/v1/status", token=wrong or " ")
         for path in ("/metrics", "/openapi.json", "/v1/messages", "/v1/feed"):
             assert d.raw("GET", path)[0] == 401, path
         assert d.ok("GET", "/v1/status", token=VIEWER)["health"] == "ok"
@@ -492,7 +492,7 @@ def tokens_have_roles():
         open(config, "w", encoding="utf-8").write(text)
         d.process.send_signal(1)
         wait_for("the new token", lambda: d.ask("GET", "/v1/instances", token="other-viewer-0123456789")[0] == 200)
-        d.fails(401, "token_missing", "GET", "/v1/status", token=VIEWER)
+        d.fails(401, "token_wrong", "GET", "/v1/status", token=VIEWER)
 
 
 @test

@@ -147,6 +147,8 @@ def a_claimed_message_is_whole_and_completes_once(d):  # B98, B4
     m = c["message"]
     assert (m["id"], m["payload"], m["stream"], m["headers"], m["correlation_id"]) == (ident, body, "s", {"k": "v"}, "c"), m
     assert c["attempt"] == 1 and m["endpoint"] == "worker" and m["box"] == "inbox", c
+    why = d.run("why", ident, "-c", "c.yaml")
+    assert "A worker has claimed it from instance" in why and "comes back after 30s" in why and "being sent" not in why, why
     assert d.end("complete", c, {"token": "0-0-0"}, {"token": "nonsense"}) == ["ok", "unknown", "unknown"]
     assert d.end("complete", c) == ["stale"] and d.end("fail", c) == ["stale"] and d.end("renew", c) == ["stale"]
     assert d.box()["ready"] == 0 and d.claim() == []
@@ -401,7 +403,7 @@ def wrong_requests_are_refused_and_change_nothing(d):
     c = (d.send(), d.claim_one())[1]
     token = c["token"]
     for path, body, word in (("", {"max": 0}, "max"), ("", {"max": 1001}, "max"), ("", {"wait": "2h"}, "wait"), ("", {"wait": 3}, "wait"),
-                             ("", {"colour": "red"}, "colour"), ("/complete", {}, "claims"), ("/complete", {"claims": []}, "claims"),
+                             ("", {"colour": "red"}, "colour"), ("/renew", {"colour": "red"}, "known are claims, for"), ("/complete", {}, "claims"), ("/complete", {"claims": []}, "claims"),
                              ("/complete", {"claims": [{}]}, "token"), ("/complete", {"claims": [{"token": 5}]}, "token"),
                              ("/complete", {"claims": [{"token": token}, {"token": token, "x": "y"}]}, "x"),
                              ("/complete", {"claims": [{"token": token, "effects": [{"payload": 1}]}]}, "type"),

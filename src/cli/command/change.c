@@ -163,12 +163,12 @@ int run_change(struct cli *cli)
         int told = report(cli, change, &admin, &reply);
         return code != EXIT_DONE ? code : told;
     }
+    if (admin.filter.box.size > 0 && (code = cli_box_must_be(cli, admin.filter.box)) != EXIT_DONE)
+        return code;
     int rc = change_run(&cli->store, &admin, &reply, &err);
     if (rc != PR_OK && reply.changed > 0)
         (void)report(cli, change, &admin, &reply); /* of those before the fault */
     if (rc != PR_OK)
         return cli_fault(&err);
-    if (reply.matched == 0 && admin.filter.box.size > 0)
-        code = cli_box_must_be(cli, admin.filter.box);
-    return code == EXIT_DONE ? report(cli, change, &admin, &reply) : code;
+    return report(cli, change, &admin, &reply);
 }

@@ -138,8 +138,6 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         query.filter.look_max = LOOK_MAX;
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);
-    if (reply.listed_count == 0 && query.filter.box.size > 0)
-        code = cli_box_must_be(cli, query.filter.box);
     messages_see_routes(cli->config, &reply);
     if (code == EXIT_DONE)
         code = print_list(cli, &reply, query.kind == QUERY_MESSAGES, nothing);

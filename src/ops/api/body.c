@@ -61,6 +61,19 @@ static bool needs_are_met(struct api *x)
     return true;
 }
 
+/* "claims* for" is "claims, for" to people. */
+static void list_fields(const char *fields, char *ret, size_t size)
+{
+    size_t used = 0;
+    for (; *fields != '\0' && used + 3 < size; fields++) {
+        if (*fields == ' ')
+            ret[used++] = ',';
+        if (*fields != '*')
+            ret[used++] = *fields;
+    }
+    ret[used] = '\0';
+}
+
 bool body_check(struct api *x)
 {
     const char *key;
@@ -68,7 +81,9 @@ bool body_check(struct api *x)
     json_object_foreach(x->json, key, value)
     {
         if (!field_is_known(x->route->fields, key)) {
-            api_error(x, 400, "invalid", "", "unknown member \"%.60s\"; known are: %s", key, x->route->fields);
+            char known[256];
+            list_fields(x->route->fields, known, sizeof known);
+            api_error(x, 400, "invalid", "", "unknown member \"%.60s\"; known are %s", key, known);
             return false;
         }
         if (!field_has_right_type(key, value)) {

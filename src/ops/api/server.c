@@ -61,6 +61,7 @@ struct request {
     struct buf body;
     char *url;    /* as it was sent */
     bool refused; /* x has the answer; the body is only read to be gone */
+    bool has_token;
     const char *allow;
 };
 
@@ -174,6 +175,7 @@ static void admit(struct server *s, struct request *r, struct MHD_Connection *co
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
     bool known = hosts <= 1 && authz_host_is_known(&authz, header(connection, MHD_HTTP_HEADER_HOST));
     r->x.role = authz_role(&authz, header(connection, MHD_HTTP_HEADER_AUTHORIZATION));
+    r->has_token = header(connection, MHD_HTTP_HEADER_AUTHORIZATION) != NULL;
     buf_init(&r->body, s->body_max);
     ASSERT(pthread_rwlock_unlock(&s->lock) == 0);
     if (!known)
@@ -187,9 +189,11 @@ static void admit(struct server *s, struct request *r, struct MHD_Connection *co
 
 static void check_role(struct request *r)
 {
-    if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE)
-        refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN",
-               "a valid token is required");
+    if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE && r->has_token)
+        refuse(r, MHD_HTTP_UNAUTHORIZED, "token_wrong", "use http.token or http.viewer_token of the configuration",
+               "this token is not valid");
+    else if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE)
+        refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN", "a token is required");
     else if (r->x.role < r->x.route->role)
         refuse(r, MHD_HTTP_FORBIDDEN, "viewer", "use the operator's token", "this token is read-only");
 }

@@ -373,6 +373,11 @@ static void say_turn(struct why_context *v)
             full ? "concurrency" : "", full && rated ? " or " : "", rated ? "rate" : "", e->name);
 }
 
+static bool is_pulled(const struct why_context *v)
+{
+    return v->setting != NULL && strcmp(v->setting->url, "pull:") == 0;
+}
+
 static void say_where(struct why_context *v)
 {
     const struct listed *l = v->l;
@@ -383,7 +388,11 @@ static void say_where(struct why_context *v)
     switch (v->o->state) {
     case STATE_READY: say_ready(v); break;
     case STATE_IN_FLIGHT:
-        SAY(v, "It is being sent right now, attempt %d, by instance %s.\n", l->m.attempts + 1, clean(v, l->instance));
+        if (is_pulled(v))
+            SAY(v, "A worker has claimed it from instance %s, attempt %d.\n", clean(v, l->instance), l->m.attempts + 1);
+        else
+            SAY(v, "It is being sent right now, attempt %d, by instance %s.\n", l->m.attempts + 1,
+                clean(v, l->instance));
         break;
     case STATE_DELAYED:
         SAY(v, "It waits because its sender scheduled it for %s: %s.\n", time_words(v->arena, l->m.due_us),
@@ -521,6 +530,14 @@ static void say_end_of_pause(struct why_context *v)
 
 static void say_in_flight(struct why_context *v)
 {
+    if (is_pulled(v)) {
+        SAY(v,
+            "It ends as its worker says: complete, fail, abandon or release. If the worker says nothing and does not renew "
+            "its claim, the message\n"
+            "comes back after %s, and this attempt counts.\n",
+            span_words(v->arena, v->setting->timeout_us));
+        return;
+    }
     SAY(v, "It is delivered, or the endpoint's rules decide about its failure");
     if (v->setting != NULL && v->setting->timeout_us > 0)
         SAY(v, "; without an answer it fails after %s", span_words(v->arena, v->setting->timeout_us));

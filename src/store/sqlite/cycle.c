@@ -259,7 +259,7 @@ static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
     memcpy(session->position, run->position, sizeof(session->position));
     if (run->took) /* not before: on a full disk it would be said with each try */
         log_emit(session->store->log, LOG_INFO, "box_taken", LOG_SLICE("box", session->box),
-                 LOG_BOOL("buried", run->buried));
+                 LOG_BOOL("from_dead_instance", run->buried));
     if (c->leave)
         session_forget(session);
     if (!run->owner)
