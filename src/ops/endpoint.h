@@ -23,6 +23,8 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t n
 
 /* The one endpoint that the routes send it to from its box; empty: none, or several. */
 pr_slice message_route(const struct config *config, pr_slice box, const struct pr_message *m);
+/* What comes next where that is another answer than the one by which it was parked. */
+#define ROUTE_MATCHES_NOW "it continues when postrider run has read the configuration (kill -HUP, or a start)"
 
 /* The configuration's routes, for filters; config must outlive it. */
 struct config_routing {

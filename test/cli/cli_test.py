@@ -1046,6 +1046,9 @@ def why_tells_what_happened_and_what_comes_next(p):  # B18 B200
     gone, = p.ok("why", dead, "--json").json()
     assert gone["next"]["what"].startswith("Nothing happens by itself") and gone["next"]["at"] is None, gone
     has(p.ok("why", nowhere).out, "it names no endpoint, and no route matches", " not sent: destination_missing")
+    p.write("more.yaml", DAEMON_CONFIG.replace("routes:\n", "routes:\n  - {type: lost, to: slow}\n"))  # which nobody has read yet
+    has(p.ok("list", "--state", "parked", "-c", "more.yaml").out, "a route matches now: it continues when postrider run")
+    has(p.ok("why", nowhere, "-c", "more.yaml").out, "no route matched it, but one does now")
     status = p.ok("status", "--json").json()[0]
     assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "destination"], status  # B18
 

@@ -120,7 +120,8 @@ class Judge:
         times = [(at, what) for at, what in self.world.events if what in CAUSES]
         for daemon in self.world.daemons:
             for line in self.world.log_of(daemon).splitlines():
-                found = re.search(r"time=(\S+)Z .*event=(lease_lost|stop_timeout|store_trouble)\b", line)
+                # A request that timed out may lie in the queue of a busy receiver, and be answered when nobody listens any more.
+                found = re.search(r"time=(\S+)Z .*(?:event=|reason=)(lease_lost|stop_timeout|store_trouble|timeout_exceeded)\b", line)
                 if found:
                     at = datetime.datetime.fromisoformat(found[1]).replace(tzinfo=datetime.timezone.utc)
                     times.append((at.timestamp(), found[2]))

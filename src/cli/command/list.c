@@ -6,6 +6,7 @@
 #include "cli/command/endpoint.h"
 #include "cli/command/message.h"
 #include "base/util.h"
+#include "ops/endpoint.h"
 
 static enum color state_color(enum state state)
 {
@@ -38,6 +39,8 @@ static pr_slice why_words(struct cli *cli, const struct listed *l, const struct 
     if (b != NULL)
         return arena_printf(&cli->arena, "endpoint %s: %s", breaker_state_word(b, now_us),
                             breaker_words(&cli->arena, b));
+    if (l->state == STATE_PARKED && message_awaits_route(&l->m) && l->m.destination.size == 0 && l->endpoint.size > 0)
+        return PR_STR("a route matches now: " ROUTE_MATCHES_NOW);
     return arena_printf(&cli->arena, "%s%s%.*s", message_reason(l),
                         message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
                         (int)min_size(l->m.error.size, 500), l->m.error.size > 0 ? l->m.error.data : "");

@@ -269,6 +269,8 @@ static void say_parked(struct why_context *v)
     if (message_awaits_route(m) && m->destination.size > 0)
         SAY(v, "It is parked: no endpoint \"%s\" is configured. It continues when the configuration has one.\n",
             clean(v, m->destination));
+    else if (message_awaits_route(m) && message_route(v->o->config, v->l->box, m).size > 0)
+        SAY(v, "It is parked: no route matched it, but one does now. " ROUTE_MATCHES_NOW ".\n");
     else if (message_awaits_route(m))
         SAY(v, "It is parked: it names no endpoint, and no route matches. It continues when a route matches.\n");
     else
@@ -532,7 +534,8 @@ static void say_in_flight(struct why_context *v)
 {
     if (is_pulled(v)) {
         SAY(v,
-            "It ends as its worker says: complete, fail, abandon or release. If the worker says nothing and does not renew "
+            "It ends as its worker says: complete, fail, abandon or release. If the worker says nothing and does not "
+            "renew "
             "its claim, the message\n"
             "comes back after %s, and this attempt counts.\n",
             span_words(v->arena, v->setting->timeout_us));
