@@ -10,6 +10,7 @@ from world import ENDPOINTS, MAX_ATTEMPTS, TYPES
 POISON = 7
 # What explains that a receiver got something twice: whoever had it could not say any more that it was delivered.
 CAUSES = ("kill", "stop_and_go", "terminate", "restart", "fail_over", "lease_lost", "stop_timeout", "store_trouble")
+RETRY_SECONDS = 30  # what timed out is sent again by then, also by another relay
 LATE_SECONDS = 10  # a request of one that was killed may wait so long at a receiver that is busy
 PROBLEMS_MAX = 10
 
@@ -136,7 +137,7 @@ class Judge:
                 cause = times[at - 1] if at > 0 else (0, "none")
                 if leg[0] in by_people:
                     self.counts["duplicates: an order"] += 1
-                elif cause[0] >= before.at - LATE_SECONDS:
+                elif cause[0] >= before.at - LATE_SECONDS and (cause[1] != "timeout_exceeded" or after.at - cause[0] < RETRY_SECONDS):
                     self.counts["duplicates: " + cause[1]] += 1
                 else:
                     self.wrong("I9 delivered twice without a cause", (*leg, before.at, after.at, self.between(before.at, after.at)))
