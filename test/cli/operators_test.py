@@ -547,7 +547,7 @@ def test_why_knows_what_has_ended(place):  # B89
     assert re.search(r"bob discarded it .* ago", place.ok("why", dead))
     unknown = "01900000-0000-7000-8000-000000000000"
     assert "it was never stored, or it ended longer ago than `ended` (default 24h) keeps" in place.fails(4, "why", unknown)
-    assert "postrider why tells which" in place.fails(4, "show", good)
+    assert "postrider why shows which" in place.fails(4, "show", good)
 
     told = {what: place.json("why", what)[0] for what in (good, picky, late, mine)}
     facts = {what: tuple(told[what]["message"][k] for k in ("state", "outcome", "endpoint", "attempts", "instance", "by")) for what in told}

@@ -240,7 +240,7 @@ def test_the_configuration_is_checked(place):
                           ("table: t, slot: x", "unknown key"), ("wal: a}, {wal: b", "only one wal source")):
         done = place.command("config", "check", source=source)
         assert done.returncode == 3 and words in done.stderr, (source, done.stderr)
-    place.refused(["cannot be the name of a slot"], source="wal: a, slot: 'Big-Name'")
+    place.refused(["is not a valid slot name"], source="wal: a, slot: 'Big-Name'")
 
 
 # ---- Letters ----
@@ -432,7 +432,7 @@ def test_a_slot_that_is_gone_is_made_anew_and_never_silently(place):
     assert place.check()[0] == "error" and "does not exist" in place.check()[1]
     daemon = place.begin()
     assert "wal_slot_gone" in place.log(daemon), place.log(daemon)
-    assert place.check()[0] == "error" and "was not seen" in place.check()[1], place.check()
+    assert place.check()[0] == "error" and "were not read" in place.check()[1], place.check()
     place.emit('{"type":"afterwards"}')
     place.comes(daemon, "afterwards")
     place.init()  # a person knows
