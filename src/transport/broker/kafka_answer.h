@@ -1,7 +1,7 @@
 /* kafka_answer.h - is what a broker of Kafka answers an answer to what it was asked?  librdkafka believes what it reads: a host
  * that is NULL, or a string of -3 bytes, ends the process.  So it only sees answers of which every length was checked. */
-#ifndef TRANSPORT_KAFKA_ANSWER_H
-#define TRANSPORT_KAFKA_ANSWER_H
+#ifndef TRANSPORT_BROKER_KAFKA_ANSWER_H
+#define TRANSPORT_BROKER_KAFKA_ANSWER_H
 
 #include <postrider.h>
 

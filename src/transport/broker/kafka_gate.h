@@ -5,8 +5,8 @@
  *    librdkafka <-- pair --> the gate's thread <-- TCP --> broker
  *
  * With TLS the library has its connection for itself: what comes through it comes from who has the certificate. */
-#ifndef TRANSPORT_KAFKA_GATE_H
-#define TRANSPORT_KAFKA_GATE_H
+#ifndef TRANSPORT_BROKER_KAFKA_GATE_H
+#define TRANSPORT_BROKER_KAFKA_GATE_H
 
 #include <librdkafka/rdkafka.h>
 #include <stdbool.h>
