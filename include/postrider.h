@@ -457,6 +457,7 @@ PR_API PR_MUST_CHECK int pr_engine_send(struct pr_engine *engine, const char *bo
 struct pr_engine_counts {
     uint64_t sent, failed, dead, discarded, expired, returned, stale, poison;
     uint64_t waiting_in_memory, in_flight, cycles;
+    uint64_t duplicates; /* rows of messages that their handlers had ended before: not handed out, or refused */
 };
 PR_API void pr_engine_counts(struct pr_engine *engine, struct pr_engine_counts *ret_counts);
 

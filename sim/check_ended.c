@@ -10,10 +10,13 @@ static const char *as_words(int as)
 
 static void expect(struct checker *c, uint32_t message, enum ended_as as, int attempt)
 {
+    const struct parcel *p = c->messages[message].parcel;
+    struct shadow_message *m =
+        p->original != NULL ? &c->messages[p->original->index] : &c->messages[message]; /* by id */
     struct shadow_end *end = arena_zalloc(&c->arena, sizeof(*end));
     ASSERT(end != NULL);
-    *end = (struct shadow_end){ .next = c->messages[message].ends, .as = as, .attempt = attempt };
-    c->messages[message].ends = end;
+    *end = (struct shadow_end){ .next = m->ends, .as = as, .attempt = attempt };
+    m->ends = end;
 }
 
 /* With a verdict that was applied. */
@@ -26,6 +29,8 @@ void ended_verdict(struct checker *c, const struct event *e)
         expect(c, e->message, ENDED_DISCARDED, e->number);
     else if (e->what == VERDICT_EXPIRE)
         expect(c, e->message, ENDED_EXPIRED, e->number);
+    else if (e->what == VERDICT_DUPLICATE)
+        expect(c, e->message, ENDED_DUPLICATE, e->number);
 }
 
 void ended_by_person(struct checker *c, uint32_t message)

@@ -209,6 +209,8 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
     if (setting_of(c, e) != NULL)
         blame_delivered(c, e, setting_of(c, e));
     check_handled(c, e);
+    check_ends_once(c, e);
+    mark_ended(c, e);
     row->forget_us = time_add(max64(c->wall_max_us, e->wall_us), c->s->engine.keep_us);
     shadow_move(c, row, STATE_DONE);
 }
@@ -282,6 +284,7 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
                    failures);
     row->attempts = max64(row->attempts, e->number);
     row->failures = failures;
+    c->messages[e->message].was_dead = true;
     shadow_move(c, row, STATE_DEAD);
 }
 
@@ -297,6 +300,8 @@ static void on_discard(struct checker *c, const struct event *e, struct shadow_r
         breach_set(c, "I1", "m%u was %s, and no rule said so", e->message, moved ? "moved" : "discarded");
     check_ruled(c, e, &x, moved);
     take_unsent(e, row);
+    if (!moved)
+        mark_ended(c, e);
     shadow_move(c, row, STATE_GONE);
 }
 
@@ -325,6 +330,7 @@ static void on_expire(struct checker *c, const struct event *e, struct shadow_ro
     int64_t expires_us = c->messages[e->message].parcel->m.expires_us;
     if (expires_us == 0 || expires_us > max64(latest_guess_us(c, e), c->wall_max_us))
         breach_set(c, "I1", "m%u ended as expired, and is not", e->message);
+    mark_ended(c, e);
     shadow_move(c, row, STATE_GONE);
 }
 
@@ -376,6 +382,10 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     case VERDICT_EXPIRE: on_expire(c, e, row); break;
     case VERDICT_PARK: on_park(c, e, row); break;
     case VERDICT_DISCARD: on_discard(c, e, row); break;
+    case VERDICT_DUPLICATE:
+        check_duplicate_end(c, e, true);
+        shadow_move(c, row, STATE_GONE);
+        break;
     case VERDICT_HOLD: on_hold(c, e, row); break;
     case VERDICT_SPLIT:
         m->split = true;
@@ -408,6 +418,12 @@ void check_verdict(struct checker *c, const struct event *e)
     if (e->answer == ANSWER_REFUSED) { /* its handler is asked again */
         row->ok = false;
         row->refused = true;
+    }
+    if (e->answer == ANSWER_HANDLED) { /* it will end as a duplicate */
+        check_duplicate_end(c, e, false);
+        row->ok = false;
+        shadow_come_back(row);
+        return;
     }
     if (e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED)
         return; /* another verdict comes */

@@ -24,6 +24,7 @@ static void count(const struct event *e, struct shadow_total *t)
     t->counts[TOTAL_DEAD] += e->what == VERDICT_DEAD_LETTER || moved;
     t->counts[TOTAL_DISCARDED] += e->what == VERDICT_DISCARD && !moved;
     t->counts[TOTAL_EXPIRED] += e->what == VERDICT_EXPIRE;
+    t->counts[TOTAL_DUPLICATES] += e->what == VERDICT_DUPLICATE;
 }
 
 static void move_all(struct shadow_total *from, struct shadow_total *to)
@@ -48,7 +49,9 @@ void totals_verdict(struct checker *c, const struct event *e)
     if (e->answer == PR_OK)
         count(e, &c->happened[at]);
     else
-        count(e, e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED ? &t->again[at] : &t->stale[at]);
+        count(e, e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED || e->answer == ANSWER_HANDLED
+                     ? &t->again[at]
+                     : &t->stale[at]);
 }
 
 void totals_cycle(struct checker *c, const struct event *e)
@@ -73,7 +76,7 @@ void totals_end(struct checker *c, uint8_t instance)
 
 void check_total(struct checker *c, const struct event *e)
 {
-    static const char *const words[TOTAL_KINDS] = { "sent", "failed", "dead", "discarded", "expired" };
+    static const char *const words[TOTAL_KINDS] = { "sent", "failed", "dead", "discarded", "expired", "duplicates" };
     for (uint8_t i = 0; i < SIM_INSTANCES_MAX; i++)
         totals_end(c, i);
     int64_t happened = c->happened[e->destination].counts[e->what];

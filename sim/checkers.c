@@ -213,6 +213,7 @@ static void on_seen(struct checker *c, const struct event *e)
     } else if (dead && m->admin != ADMIN_DEAD_ADD) {
         breach_set(c, "I5", "m%u is dead and nobody said so", e->message);
     }
+    m->was_dead = m->was_dead || dead;
     if (dead && e->extra != m->parcel->digest)
         breach_set(c, "I7", "the dead letter of m%u is not what was sent", e->message);
     if (dead && row->state == STATE_DEAD && (e->number != row->attempts || e->value != row->failures))
@@ -256,6 +257,7 @@ static void on_admin_end(struct checker *c, const struct event *e)
         if (m->admin != (row->state == STATE_DEAD ? ADMIN_DEAD_DISCARD : ADMIN_DISCARD))
             breach_set(c, "I1", "m%u was %s and is nowhere", e->message, state_name(row->state));
         ended_by_person(c, e->message);
+        mark_ended(c, e);
         row->state = STATE_GONE;
         row->open = false;
     }
@@ -323,6 +325,7 @@ static void read_event(struct checker *c, const struct event *e)
     switch ((enum event_kind)e->kind) {
     case EVENT_COMMIT: on_commit(c, e); break;
     case EVENT_UNSTORED: on_unstored(c, e); break;
+    case EVENT_REFUSED: check_duplicate_end(c, e, false); break;
     case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
     case EVENT_UP:
         check_rate_up(c, e);

@@ -20,6 +20,7 @@
  *   I29  breakers as people see them are the engines' own
  *   I30  no more than its rate goes to an endpoint
  *   I31  effects are stored with their verdict or not at all
+ *   I32  where a box has dedupe, an id is ended once per handler within its time
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
@@ -27,6 +28,7 @@
  *   check_rate.c    I30
  *   check_blame.c   I25, I26
  *   check_effect.c  I31
+ *   check_mark.c    I32
  *   check_brought.c I21
  *   check_ended.c   I28
  *   check_totals.c  I22
@@ -115,6 +117,8 @@ struct shadow_end {
 struct shadow_message {
     struct shadow_end *ends;
     bool event_stored, marked; /* by an effect */
+    bool ended, was_dead;      /* a row of it was completed, expired or discarded ... */
+    int64_t ended_wall_us;     /* ... the latest then; was dead */
     struct shadow_row *rows;
     const struct parcel *parcel;
     struct shadow_message *next_in_stream; /* in order of commits */
@@ -281,6 +285,11 @@ void wait_all(struct checker *c, const struct event *e);
 void wait_up(struct checker *c, const struct event *e);
 void wait_gone(struct checker *c, const struct event *e);
 void wait_instance(struct checker *c, const struct event *e);
+
+/* check_mark.c */
+void mark_ended(struct checker *c, const struct event *e);
+void check_ends_once(struct checker *c, const struct event *e); /* before mark_ended() */
+void check_duplicate_end(struct checker *c, const struct event *e, bool may_be_dead);
 
 /* check_effect.c */
 void check_effect(struct checker *c, const struct event *e);

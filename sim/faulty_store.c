@@ -73,7 +73,7 @@ static struct event about_row(struct world *w, const struct instance *in, enum e
 static void unmistake(struct world *w, const struct verdict *v, struct event *event)
 {
     const struct parcel *p = world_find(w, v->id);
-    if (p == NULL || p->index == event->message)
+    if (p == NULL || p->index == event->message || (p->copy != NULL && p->copy->index == event->message))
         return;
     event->message = p->index;
     event->destination = world_destination(w, p->m.destination);
@@ -92,6 +92,12 @@ static void witness_effects(struct world *w, const struct cycle *cycle, size_t v
             world_announce(w);
         }
     }
+}
+
+/* The engine's own, which I32 sees by what it does; handlers' marks refuse nothing but themselves. */
+static bool is_mark(const struct effect *e)
+{
+    return e->kind == EFFECT_SEEN && e->takes_verdict;
 }
 
 static void witness_verdicts(struct world *w, struct instance *in, const struct cycle *cycle,
@@ -123,7 +129,8 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         if (reply->answers[i] == PR_OK)
             witness_effects(w, cycle, i);
         for (size_t k = 0; k < cycle->effect_count; k++)
-            if (cycle->effects[k].verdict == i && cycle->effects[k].kind != EFFECT_MESSAGE)
+            if (cycle->effects[k].verdict == i && cycle->effects[k].kind != EFFECT_MESSAGE &&
+                !is_mark(&cycle->effects[k]))
                 effects_witness(w, event, &cycle->effects[k], reply->effect_answers[k], reply->answers[i]);
     }
     witness_effects(w, cycle, EFFECT_ALWAYS);

@@ -243,7 +243,7 @@ void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoin
 {
     struct faulty_send *f = arena_zalloc(&w->arena, sizeof(*f));
     ASSERT(f != NULL);
-    struct parcel *p = world_find(w, d->message->id);
+    struct parcel *p = parcel_of(w, d->message);
     if (p == NULL) {
         w->broken = "a message was sent that nobody stored";
         return;

@@ -18,6 +18,7 @@
 /*    NAME       what it says                                   what     number    value   */
 #define EVENTS(X)                                                                                                      \
     X(COMMIT, "a sender's transaction put it into the box") /* delayed, place, due; answer: corrects */                \
+    X(REFUSED, "a sender was told that it is a duplicate")  /*                         */                              \
     X(ROLLBACK, "a sender's transaction took it back")      /*                         */                              \
     X(UNSTORED, "the store lost the commit of it")          /*                         */                              \
     X(UP, "an engine starts")                               /*                         */                              \
@@ -66,7 +67,7 @@
 #define VERDICT_IS_MOVED 1   /* a discarded message: it went to another endpoint */
 #define VERDICT_IS_COUNTED 2 /* a failure of its endpoint */
 
-enum total { TOTAL_SENT, TOTAL_FAILED, TOTAL_DEAD, TOTAL_DISCARDED, TOTAL_EXPIRED, TOTAL_KINDS };
+enum total { TOTAL_SENT, TOTAL_FAILED, TOTAL_DEAD, TOTAL_DISCARDED, TOTAL_EXPIRED, TOTAL_DUPLICATES, TOTAL_KINDS };
 
 enum event_kind {
 #define X(name, text) EVENT_##name,

@@ -24,8 +24,10 @@ void ledger_note(struct world *w)
         arena_reset(&arena);
         int rc = store_query(&w->store, &query, &arena, &reply, NULL);
         ASSERT(rc == PR_OK);
+        if (w->parcels[i]->original != NULL)
+            continue; /* it was asked for by its id */
         for (size_t k = 0; k < reply.listed_count; k++)
-            if (reply.listed[k].ended != 0)
+            if (reply.listed[k].ended != 0 && reply.listed[k].m.attempts + (int)reply.listed[k].instance.size > 0)
                 tell(w, i, &reply.listed[k]);
     }
     arena_fini(&arena);

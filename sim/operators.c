@@ -28,6 +28,13 @@ static void note_admin(struct world *w, enum event_kind kind, const struct parce
                (struct event){ .kind = (uint8_t)kind, .instance = INSTANCE_NONE, .message = p->index, .what = what });
 }
 
+/* Another one with its id, which an order by id means, too. */
+static const struct parcel *twin_of(const struct parcel *p)
+{
+    const struct parcel *twin = p->copy != NULL ? p->copy : p->original;
+    return twin != NULL && twin->stored ? twin : NULL;
+}
+
 static void world_show(struct world *w, const struct parcel *p)
 {
     struct arena arena;
@@ -39,9 +46,11 @@ static void world_show(struct world *w, const struct parcel *p)
     int rc = store_query(&w->store, &query, &arena, &reply, &error);
     ASSERT(rc == PR_OK);
     for (size_t i = 0; i < reply.listed_count; i++)
-        note_seen(w, p, &reply.listed[i]);
+        note_seen(w, parcel_of(w, &reply.listed[i].m), &reply.listed[i]);
     arena_fini(&arena);
     note_admin(w, EVENT_ADMIN_END, p, 0);
+    if (twin_of(p) != NULL)
+        note_admin(w, EVENT_ADMIN_END, twin_of(p), 0);
 }
 
 /* ---- Many at once ---------------------------------------------------------------------------- */
@@ -75,7 +84,7 @@ static void view_init(struct world *w, pr_slice stream, struct operator_view *v)
         int rc = store_query(&w->store, &queries[i], &v->arena, &reply, NULL);
         ASSERT(rc == PR_OK);
         for (size_t k = reply.listed_count; k-- > 0;) {
-            const struct parcel *p = world_find(w, reply.listed[k].m.id);
+            const struct parcel *p = parcel_of(w, &reply.listed[k].m);
             struct shown *one = arena_alloc(&v->arena, sizeof(*one));
             ASSERT(one != NULL);
             if (p == NULL)
@@ -128,6 +137,8 @@ void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
                            .by = PR_STR("sim"),
                            .why = PR_STR("dice") };
     note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
+    if (twin_of(p) != NULL)
+        note_admin(w, EVENT_ADMIN, twin_of(p), (uint16_t)kind);
     admin_do(w, &admin);
     world_show(w, p);
 }

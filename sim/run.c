@@ -223,7 +223,7 @@ static int look_at_leftovers(struct world *w, bool note, uint64_t *ret_state)
     *ret_state = 0;
     for (size_t i = 0; i < l.rows.listed_count; i++) {
         const struct listed *row = &l.rows.listed[i];
-        const struct parcel *p = world_find(w, row->m.id);
+        const struct parcel *p = parcel_of(w, &row->m);
         bool person = waits_for_a_person(w, &l, row);
         left = max64(left, person ? ROWS_FOR_A_PERSON : ROWS_LEFT);
         *ret_state += person ? 0 : ((uint64_t)1 << 32) + (uint64_t)row->m.failures;
@@ -246,12 +246,12 @@ static void decide_by_hand(struct world *w, bool replay)
     unsigned targets[SIM_ENDPOINTS_MAX];
     leftovers_init(w, &l);
     for (size_t i = 0; i < l.dead.listed_count; i++) {
-        const struct parcel *p = world_find(w, l.dead.listed[i].m.id);
+        const struct parcel *p = parcel_of(w, &l.dead.listed[i].m);
         if (p != NULL)
             world_admin(w, !p->undecodable && replay && p->index % 2 != 0 ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD, p);
     }
     for (size_t i = 0; i < l.rows.listed_count; i++) {
-        const struct parcel *p = world_find(w, l.rows.listed[i].m.id);
+        const struct parcel *p = parcel_of(w, &l.rows.listed[i].m);
         if (p != NULL && l.rows.listed[i].state == STATE_PARKED)
             world_admin(w, scenario_targets(w->scenario, &p->m, targets) > 0 && replay ? ADMIN_RETRY : ADMIN_DISCARD,
                         p);
@@ -312,7 +312,8 @@ static void let_purge(struct world *w)
 
 static void note_total(struct world *w, const struct endpoint_state *state)
 {
-    const uint64_t counts[TOTAL_KINDS] = { state->sent, state->failed, state->dead, state->discarded, state->expired };
+    const uint64_t counts[TOTAL_KINDS] = { state->sent,      state->failed,  state->dead,
+                                           state->discarded, state->expired, state->duplicates };
     for (size_t i = 0; i < TOTAL_KINDS; i++)
         world_note(w, (struct event){ .kind = EVENT_TOTAL,
                                       .instance = INSTANCE_NONE,

@@ -398,6 +398,21 @@ static void draw_senders(struct scenario *s)
     s->with_effect = random_chance(&r, 0.7) ? 0 : random_double(&r) * 0.2;
 }
 
+/* A box that handles each id once, and senders who send some of them again: where nobody acts on messages by id, which means
+ * all rows of it. */
+static void draw_dedupe(struct scenario *s)
+{
+    struct random r;
+
+    die_init(&r, s->seed, "dedupe");
+    if (s->faults.operator_every_us + s->faults.edit_every_us + s->faults.share_every_us > 0)
+        return;
+    s->copied = 0.1 + 0.5 * random_double(&r);
+    s->engine.dedupe_us = PR_SECONDS(86400) * 36500;
+    if (s->faults.step_every_us == 0 && random_chance(&r, 0.5))
+        s->engine.dedupe_us = draw_log(&r, PR_MINUTES(1), s->safety_us);
+}
+
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us)
 {
     struct random r;
@@ -420,6 +435,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
         crowd(s);
     draw_rates(s);
     draw_limits(s);
+    draw_dedupe(s);
     rules_draw(s);
 }
 

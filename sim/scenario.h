@@ -76,7 +76,8 @@ struct scenario {
     int64_t safety_us; /* how long the faults go on */
     unsigned blackout; /* > 0: the endpoint before it is down, or paused, until the faults stop */
     bool blackout_paused;
-    double no_stream, to_endpoint, to_nowhere, delayed, expiring, with_effect; /* shares of messages */
+    double no_stream, to_endpoint, to_nowhere, delayed, expiring, with_effect,
+        copied; /* shares of messages; copied: sent again with the same id (engine.dedupe_us) */
     int64_t delay_max_us, expire_max_us;
     size_t payload_max;
     struct faults faults;

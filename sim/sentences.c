@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "store/memory/memory.h"
 
 pr_id world_send_to(struct world *w, const char *destination, const char *stream, const char *payload)
 {
@@ -15,6 +16,25 @@ pr_id world_send_to(struct world *w, const char *destination, const char *stream
     int rc = world_store(w, &p, 1);
     ASSERT(rc == PR_OK);
     return p->m.id;
+}
+
+void world_send_again(struct world *w, pr_id id, const char *destination, const char *stream, const char *payload)
+{
+    struct parcel *original = world_find(w, id), *p = world_parcel(w);
+    struct memory_tx *tx = memory_tx_begin(&w->store);
+    ASSERT(original != NULL && tx != NULL);
+    p->m = original->m;
+    p->m.destination = slice_dup(&w->arena, slice_from(destination));
+    p->m.stream = slice_dup(&w->arena, slice_from(stream));
+    p->m.payload = slice_dup(&w->arena, slice_from(payload));
+    p->original = original;
+    original->copy = p;
+    parcel_seal(w, p);
+    int rc = memory_tx_insert(tx, w->scenario->engine.box, &p->m);
+    ASSERT(rc == PR_OK);
+    memory_tx_commit(tx);
+    parcel_stored(w, p);
+    world_announce(w);
 }
 
 pr_id world_send(struct world *w, const char *stream, const char *payload)

@@ -73,11 +73,13 @@ struct parcel *world_find(struct world *w, pr_id id)
     return NULL;
 }
 
-/* Where the id is damaged its payload tells. */
+/* Where the id is damaged its payload tells; and of two with one id the destination. */
 struct parcel *parcel_of(struct world *w, const struct pr_message *m)
 {
     struct parcel *p = world_find(w, m->id);
     uint32_t index;
+    if (p != NULL && p->copy != NULL && slice_eq(m->destination, p->copy->m.destination))
+        return p->copy;
     if (p != NULL || m->payload.size < sizeof(index))
         return p;
     memcpy(&index, m->payload.data, sizeof(index));
@@ -160,9 +162,13 @@ int world_store(struct world *w, struct parcel *const *parcels, size_t count)
     for (size_t i = 0; i < count; i++)
         messages[i] = parcels[i]->m;
     int rc = send_call(w, messages, count, ids, answers);
-    for (size_t i = 0; i < count && rc == PR_OK; i++)
+    for (size_t i = 0; i < count && rc == PR_OK; i++) {
         if (answers[i] == PR_OK)
             parcel_stored(w, parcels[i]);
+        else if (parcels[i]->original != NULL)
+            world_note(
+                w, (struct event){ .kind = EVENT_REFUSED, .instance = INSTANCE_NONE, .message = parcels[i]->index });
+    }
     free(messages);
     free(answers);
     free(ids);
@@ -231,6 +237,61 @@ static void draw_effect(struct world *w, struct parcel *p)
     p->effect = draw_parcel(w);
     p->effect->undecodable = false;
     parcel_seal(w, p->effect);
+}
+
+/* ---- The same again ------------------------------------------------------------------------------ */
+
+static void copy_arrives(struct world *w, void *arg)
+{
+    struct parcel *p = arg;
+    struct memory_tx *tx = NULL;
+    w->open_transactions--;
+    parcel_seal(w, p);
+    if (!w->scenario->sqlite && random_chance(&w->dice[DIE_COPIES], 0.5))
+        tx = memory_tx_begin(&w->store); /* a plain INSERT: nobody looks */
+    if (tx == NULL) {
+        if (world_store(w, &p, 1) != PR_OK)
+            w->broken = "a sender could not store its message";
+        return;
+    }
+    int rc = memory_tx_insert(tx, w->scenario->engine.box, &p->m);
+    ASSERT(rc == PR_OK);
+    memory_tx_commit(tx);
+    parcel_stored(w, p);
+    world_announce(w);
+}
+
+/* Its sender does not know that it has sent it, and names the endpoint that the routes would find, or the other way round; in
+ * another stream, perhaps, and so in another lane. */
+static void draw_copy(struct world *w, struct parcel *p)
+{
+    const struct scenario *s = w->scenario;
+    struct random *r = &w->dice[DIE_COPIES];
+    unsigned targets[SIM_ENDPOINTS_MAX], same[SIM_ENDPOINTS_MAX];
+    if (!random_chance(r, s->copied) || scenario_targets(s, &p->m, targets) != 1)
+        return;
+    struct parcel *copy = world_parcel(w);
+    copy->m = p->m;
+    copy->original = p;
+    copy->m.payload = draw_payload(w, copy);
+    copy->m.destination = slice_is_empty(p->m.destination) ? s->endpoints[targets[0]].name : (pr_slice){ NULL, 0 };
+    if (random_chance(r, 0.5))
+        copy->m.stream = arena_printf(&w->arena, "s%u", (unsigned)random_below(r, s->streams));
+    if (scenario_targets(s, &copy->m, same) != 1 || same[0] != targets[0])
+        return; /* nobody sends it */
+    p->copy = copy;
+}
+
+/* At the same moment, soon, or when it was handled long ago. */
+static void copy_send(struct world *w, struct parcel *p)
+{
+    struct random *r = &w->dice[DIE_COPIES];
+    const int64_t within_us[] = { PR_MILLISECONDS(2), PR_SECONDS(2), w->scenario->safety_us / 4 };
+    if (p->copy == NULL || !p->stored)
+        return;
+    w->open_transactions++;
+    world_at(w, w->mono_us + random_between(r, 0, within_us[random_below(r, ARRAY_LENGTH(within_us))]), copy_arrives,
+             p->copy, NULL);
 }
 
 /* ---- Transactions ------------------------------------------------------------------------------ */
@@ -307,6 +368,8 @@ static void transaction_end(struct world *w, void *arg)
         w->broken = "a sender could not store its messages";
     if (!t->rollback && t->memory != NULL)
         world_announce(w);
+    for (size_t i = 0; i < t->count; i++)
+        copy_send(w, t->parcels[i]);
     if (t->memory != NULL && random_chance(&w->dice[DIE_LOSSES], w->faults.lost))
         world_at(w, w->mono_us + random_between(&w->dice[DIE_LOSSES], 0, LOSS_AFTER_MAX_US), lose_commits, NULL, NULL);
 }
@@ -328,6 +391,7 @@ static void transaction_begin(struct world *w)
         }
         parcel_seal(w, p);
         draw_effect(w, p);
+        draw_copy(w, p);
         if (t->memory != NULL) {
             p->place = ++w->places;
             int rc = memory_tx_insert(t->memory, w->scenario->engine.box, &p->m);

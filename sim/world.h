@@ -84,6 +84,8 @@ struct parcel {
     unsigned typed;          /* > 0: it brings effects of every kind along, of this key (effects.c) */
     struct parcel *effect;   /* sent along when it is handled; NULL: none */
     bool poison, bad, undecodable, delayed, stored;
+    struct parcel *copy,
+        *original; /* the same id sent again, to the same endpoint under another name; NULL: it was not */
     const struct parcel *corrects; /* the dead letter whose place it took; NULL: none */
     unsigned starts, arrivals, crashes;
 };
@@ -240,6 +242,8 @@ void world_live(struct world *w); /* both phases, from begin to END */
 
 pr_id world_send(struct world *w, const char *stream, const char *payload);
 pr_id world_send_to(struct world *w, const char *destination, const char *stream, const char *payload);
+/* The same id once more, to another destination: past all that looks, by a plain INSERT. */
+void world_send_again(struct world *w, pr_id id, const char *destination, const char *stream, const char *payload);
 unsigned world_deliveries(struct world *w, pr_id id);
 unsigned world_sends(struct world *w, pr_id id);
 /* GONE when it is not in the store any more. */

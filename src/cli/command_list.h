@@ -76,8 +76,10 @@ COMMAND("dead replay", "[ID...]", "return dead letters to their place in the box
         "too\n"
         "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
         "postrider dead replay --endpoint billing --since 24h --yes\n"
-        "postrider dead replay --fingerprint 5f1c2ab09d3e7746 --canary 5 --rate 100/s --yes\n",
-        FLAGS_DEAD | FLAGS_CHANGE | FLAG_BIT(RATE) | FLAG_BIT(CANARY) | FLAG_BIT(FOR), 0, ANY_NUMBER, run_change)
+        "postrider dead replay --fingerprint 5f1c2ab09d3e7746 --canary 5 --rate 100/s --yes\n"
+        "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91 --again   # it was handled meanwhile\n",
+        FLAGS_DEAD | FLAGS_CHANGE | FLAG_BIT(RATE) | FLAG_BIT(CANARY) | FLAG_BIT(FOR) | FLAG_BIT(AGAIN), 0, ANY_NUMBER,
+        run_change)
 COMMAND("dead discard", "[ID...]", "delete dead letters permanently",
         "postrider dead discard 0190163d-8694-739b-aea5-966c26f8ad91\n"
         "postrider dead discard --until 30d --yes\n"
@@ -111,7 +113,7 @@ COMMAND("dead export", "", "export dead letters as JSON lines, byte for byte",
 COMMAND("dead import", "FILE", "import an export; skips dead letters that already exist",
         "postrider dead import dead.jsonl\n"
         "postrider dead import dead.jsonl --dry-run\n",
-        FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN), 1, 1, run_dead_import)
+        FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(AGAIN), 1, 1, run_dead_import)
 COMMAND("streams", "", "list streams whose head failed: since when, why, and how many wait",
         "postrider streams --blocked\n"
         "postrider streams --endpoint billing --json\n",

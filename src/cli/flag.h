@@ -29,6 +29,7 @@
     X(ROW, "row", 0, "ROW", "only the dead letter with this row number")                                               \
     X(YES, "yes", 'y', NULL, "skip the confirmation")                                                                  \
     X(DRY_RUN, "dry-run", 'n', NULL, "only show what would change")                                                    \
+    X(AGAIN, "again", 0, NULL, "also messages that were handled meanwhile")                                            \
     X(WHY, "why", 0, "TEXT", "reason for the audit log")                                                               \
     X(BY, "by", 0, "NAME", "name for the audit log (default USER@HOST)")                                               \
     X(RATE, "rate", 0, "N/s", "replay at most N per second")                                                           \

@@ -278,6 +278,10 @@ static bool write_order(struct remote *r, const struct admin *a, struct buf *pat
         json_key(w, "why");
         json_slice(w, a->why);
     }
+    if (a->again) {
+        json_key(w, "again");
+        json_bool(w, true);
+    }
     if (a->dry_run) {
         json_key(w, "dry_run");
         json_bool(w, true);
@@ -290,12 +294,18 @@ static struct admin_reply reply_of(const json_t *answer, long status)
 {
     json_int_t next = json_integer_value(json_object_get(answer, "next"));
 
+    const char *code = json_string_value(json_object_get(json_object_get(answer, "error"), "code"));
+    bool handled = status == 409 && code != NULL && strcmp(code, "handled") == 0;
+
     if (status == 404 || status == 409)
-        return (struct admin_reply){ .matched = status == 409, .refused = status == 409, .missing = status == 404 };
+        return (struct admin_reply){
+            .matched = status == 409, .refused = status == 409, .handled = handled, .missing = status == 404
+        };
     return (struct admin_reply){
         .matched = (uint64_t)json_integer_value(json_object_get(answer, "matched")),
         .changed = (uint64_t)json_integer_value(json_object_get(answer, "changed")),
         .refused = (uint64_t)json_integer_value(json_object_get(answer, "refused")),
+        .handled = (uint64_t)json_integer_value(json_object_get(answer, "handled")),
         .missing = (uint64_t)json_integer_value(json_object_get(answer, "missing")),
         .last_row = (uint64_t)next,
         .more = next > 0,

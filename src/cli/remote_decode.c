@@ -150,11 +150,30 @@ static void decode_end(struct reply_decoder *d, const json_t *o, struct listed *
     l->instance = by;
 }
 
+/* Each delivery tells all of them. */
+static void decode_marks(struct reply_decoder *d, const json_t *handled)
+{
+    const json_t *o;
+    size_t i;
+
+    d->reply->marks = arena_alloc_array(d->arena, json_array_size(handled), sizeof(*d->reply->marks));
+    d->reply->mark_count = d->reply->marks != NULL ? json_array_size(handled) : 0;
+    json_array_foreach(handled, i, o) if (i < d->reply->mark_count) d->reply->marks[i] = (struct mark_info){
+        .box = text_of(d, o, "box"),
+        .handler = text_of(d, o, "handler"),
+        .outcome = ended_parse(text_of(d, o, "outcome")),
+        .at_us = time_of(o, "at", 0),
+        .again_us = time_of(o, "again_at", 0),
+    };
+}
+
 /* One for each endpoint that it goes to, with what it waits for. */
 static void decode_delivery(struct reply_decoder *d, const json_t *o, void *row)
 {
     size_t count = (size_t)((struct listed *)row - d->reply->listed) + 1;
 
+    if (count == 1)
+        decode_marks(d, json_object_get(o, "handled"));
     decode_message(d, json_object_get(o, "message"), row);
     decode_end(d, json_object_get(o, "message"), row);
     add_breaker(d, json_object_get(json_object_get(o, "next"), "breaker"), count);

@@ -10,7 +10,6 @@
 #include "core/message.h"
 #include "core/story.h"
 
-
 /* ---- Verdicts ----------------------------------------------------------------------------------- */
 
 /* It ends a hand-out: when somebody began to count anew, it is about the past. */
@@ -99,6 +98,7 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
         guard_hand_out(&c, v);
         c.fate = FATE_GONE;
         break;
+    case VERDICT_DUPLICATE:
     case VERDICT_EXPIRE: c.fate = FATE_GONE; break;
     case VERDICT_FAIL:
         guard_hand_out(&c, v);

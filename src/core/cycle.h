@@ -40,7 +40,8 @@ enum verdict_kind {
     VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
     VERDICT_HOLD,        /* held_by = key (fresh and due rows that others go before; not a hand-out).  due stays */
     VERDICT_RESCHEDULE, /* a row that is worked by its time alone: due = due_us, if it is still due_is_us; not a hand-out */
-    VERDICT_SPLIT,      /* the row, whose time has come, is replaced by one per destination: same id and seq,
+    VERDICT_DUPLICATE, /* the row is deleted: its message was handled before (core/mark.h) */
+    VERDICT_SPLIT,     /* the row, whose time has come, is replaced by one per destination: same id and seq,
                           * counters 0, no due time, released as it is, held_by = its holder */
 };
 
@@ -61,10 +62,11 @@ enum verdict_kind {
  *         ANSWER_BUSY somebody else holds the row, or a guard of its effects, in an open transaction: nothing
  *                     changed.  Ask again.
  *         ANSWER_REFUSED  a guard of its effects does not hold (core/effect.h): nothing changed.
+ *         ANSWER_HANDLED  the same, and the guard is the mark of its message: somebody handled it before.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL or
  * POSTPONE without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
-enum { ANSWER_BUSY = 16, ANSWER_REFUSED = 17 }; /* beside enum pr_result */
+enum { ANSWER_BUSY = 16, ANSWER_REFUSED = 17, ANSWER_HANDLED = 18 }; /* beside enum pr_result */
 
 struct verdict {
     enum verdict_kind kind;
@@ -80,14 +82,15 @@ struct verdict {
     pr_slice story;            /* the whole new story; empty: unchanged */
     pr_slice held_by;          /* HOLD ... */
     int held_for;              /* ... enum pr_held_for; 0: its stream */
-    int cause;            /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
-    bool counted;         /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
+    int cause;     /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
+    bool counted;  /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
                             * failure of its endpoint */
-    pr_slice rule;        /* DEAD_LETTER: which rule decided */
-    int limit;            /* DEAD_LETTER: the limit that was reached, 0 none */
-    pr_slice endpoint;    /* DEAD_LETTER, COMPLETE, DISCARD, EXPIRE: where it was going (destination may be '') */
-    pr_slice moved_to;    /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
-    char fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
+    pr_slice rule; /* DEAD_LETTER: which rule decided */
+    int limit;     /* DEAD_LETTER: the limit that was reached, 0 none */
+    pr_slice
+        endpoint; /* DEAD_LETTER, COMPLETE, DISCARD, EXPIRE, DUPLICATE: where it was going (destination may be '') */
+    pr_slice moved_to;            /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
+    char fingerprint[17];         /* DEAD_LETTER; empty string otherwise */
     const pr_slice *destinations; /* SPLIT */
     const pr_slice *holders;      /* SPLIT: held_by of each part; NULL: all wait for their endpoints, that is
                                    * "destination/" (see message_awaits_endpoint()) */
@@ -100,11 +103,17 @@ struct receipt_entry {
     int number;
 };
 
+/* Whose mark is asked for: has this handler (an endpoint) ended the message before, or has it a dead letter of it? */
+struct mark_key {
+    pr_id id;
+    pr_slice handler;
+};
+
 /* What the verdicts of this cycle come to for one endpoint ('' for none): added to the stored
  * totals.  Negative: a verdict of an earlier cycle was counted and then turned out to be stale. */
 struct tally {
     pr_slice endpoint;
-    int64_t sent, failed, dead, discarded, expired;
+    int64_t sent, failed, dead, discarded, expired, duplicates;
     int reason;           /* of the latest failure, also one that counts for no message; 0: none.  It is kept */
     pr_slice code, error; /* ... with the store's now, instead of the one before */
 };
@@ -179,7 +188,8 @@ struct cycle {
     size_t breaker_count;
     const struct evidence *delivered; /* just now, of all boxes: the store's now is kept of each */
     size_t delivered_count;
-    int64_t keep_us; /* > 0: how long completed rows stay in `done` */
+    int64_t keep_us;   /* > 0: how long completed rows stay in `done` */
+    int64_t dedupe_us; /* > 0: how long what ends in this box stays marked (core/mark.h); told to the store on join */
     struct retention retention;
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
@@ -213,6 +223,8 @@ struct cycle {
                                                 * endpoint's own key is told also when it may have rows in these lanes */
     const struct held_read *held;
     size_t held_count;
+    const struct mark_key *marks; /* of what is on the receipt and about to be started */
+    size_t mark_count;
     const struct evidence *evidence; /* when was one of these delivered last, by anybody? */
     size_t evidence_count;
     int64_t notice_after; /* operators' notices with a greater number; 0 on join:
@@ -245,7 +257,7 @@ struct endpoint_state {
     pr_slice name;
     int64_t paused_until_us; /* 0: not paused; PR_NEVER: until resumed */
     pr_slice by, why;
-    uint64_t sent, failed, dead, discarded, expired;
+    uint64_t sent, failed, dead, discarded, expired, duplicates;
     uint64_t failed_in_row; /* attempts since the latest delivery, all of which failed; 0: that one was the latest */
     int64_t last_failed_us; /* 0: it never failed */
     int last_reason;
@@ -266,7 +278,7 @@ struct cycle_reply {
     uint64_t lanes_owned;
     uint64_t lanes_asked; /* owned lanes that somebody else should have: give them when idle */
 
-    int *answers; /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED */
+    int *answers; /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED, ANSWER_HANDLED */
     int *
         effect_answers; /* per effect, see core/effect.h; PR_UNKNOWN also when its verdict was not applied.  NULL: not known */
     uint64_t *split_rows; /* per destination of every SPLIT, in order of verdicts; 0: not applied */
@@ -280,6 +292,7 @@ struct cycle_reply {
     bool *held_end; /* per held_read */
     pr_slice *held_keys;
     size_t held_key_count;
+    bool *marked;      /* per question of marks; NULL: none is */
     int64_t *evidence; /* per question: the store's time; 0: never, or long ago */
 
     struct notice *notices;

@@ -69,7 +69,9 @@ void effect_guards_settle(struct effect_guards *g, const struct effect *effects,
         if (effects[i].verdict == EFFECT_ALWAYS || (!busy && !refused))
             continue;
         int *verdict = &g->verdicts[effects[i].verdict];
-        if (*verdict != ANSWER_REFUSED)
+        if (refused && effects[i].kind == EFFECT_SEEN)
+            *verdict = ANSWER_HANDLED;
+        else if (*verdict != ANSWER_HANDLED && *verdict != ANSWER_REFUSED)
             *verdict = refused ? ANSWER_REFUSED : ANSWER_BUSY;
     }
 }

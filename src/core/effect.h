@@ -12,8 +12,8 @@
  *   DELETE    none; PR_UNKNOWN when there is no such row     -
  *   SEEN      there is no mark of (box, id, handler)         PR_STALE
  *
- * A refused effect (PR_STALE) is left out; with takes_verdict the verdict is refused with it (ANSWER_REFUSED), and
- * nothing of that delivery is written.  A guard that somebody else holds in an open transaction, or that an earlier
+ * A refused effect (PR_STALE) is left out; with takes_verdict the verdict is refused with it (ANSWER_REFUSED; by a mark:
+ * ANSWER_HANDLED), and nothing of that delivery is written.  A guard that somebody else holds in an open transaction, or that an earlier
  * verdict of the same cycle has, is busy: its verdict is ANSWER_BUSY and is asked again.  Several effects of one verdict
  * with one guard are appended behind each other; the first one's `expected` counts. */
 #ifndef CORE_EFFECT_H
@@ -29,7 +29,7 @@ enum effect_kind {
     EFFECT_HISTORY, /* key: the execution; value: `count` events in one row */
     EFFECT_STATE,   /* key: the flow; name; value, or data NULL: removed */
     EFFECT_DELETE,  /* box, id: its rows go, whatever their destinations */
-    EFFECT_SEEN,    /* box, id, key: the handler */
+    EFFECT_SEEN,    /* box, id, key: the handler; outcome, alone, keep_us: see core/mark.h */
     EFFECT_KINDS
 };
 
@@ -45,6 +45,9 @@ struct effect {
     int64_t expected, count;
     pr_slice key, name, value;
     pr_id id;
+    int outcome;     /* SEEN: enum ended_as */
+    bool alone;      /* SEEN: its message was addressed to nobody by name, and this was its only handler */
+    int64_t keep_us; /* SEEN: the mark goes so long after now; 0: never */
 };
 
 static inline bool effect_has_guard(const struct effect *e)
@@ -60,8 +63,9 @@ uint64_t effect_guard_hash(const struct effect *e);
 struct effect_guards {
     size_t *first; /* of each effect: the first one with the same guard; SIZE_MAX: it has none */
     int *answers;  /* of each: PR_OK, PR_DUPLICATE, PR_STALE, ANSWER_BUSY */
-    int *verdicts; /* of each verdict: PR_OK, ANSWER_REFUSED, ANSWER_BUSY */
-    bool any;      /* one of them has a guard */
+    int *
+        verdicts; /* of each verdict: PR_OK, ANSWER_HANDLED, ANSWER_REFUSED, ANSWER_BUSY: the first of them that holds */
+    bool any;     /* one of them has a guard */
 };
 
 /* The first step: which guards are shared.  Answers are PR_OK, or ANSWER_BUSY where an earlier verdict has the guard.

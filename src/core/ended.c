@@ -10,10 +10,8 @@
 #define ID_BYTES sizeof(((pr_id *)NULL)->bytes)
 
 static const char *const names[] = {
-    [ENDED_DELIVERED] = "delivered",
-    [ENDED_DISCARDED] = "discarded",
-    [ENDED_EXPIRED] = "expired",
-    [ENDED_BY_PERSON] = "discarded",
+    [ENDED_DELIVERED] = "delivered", [ENDED_DISCARDED] = "discarded", [ENDED_EXPIRED] = "expired",
+    [ENDED_BY_PERSON] = "discarded", [ENDED_DUPLICATE] = "duplicate",
 };
 
 const char *ended_name(int as)
@@ -23,7 +21,7 @@ const char *ended_name(int as)
 
 int ended_parse(pr_slice name)
 {
-    for (int as = ENDED_DELIVERED; as < ENDED_BY_PERSON; as++)
+    for (int as = ENDED_DELIVERED; as < (int)ARRAY_LENGTH(names); as++) /* of two with one name the first */
         if (slice_eq_cstr(name, names[as]))
             return as;
     return 0;
@@ -49,6 +47,8 @@ bool ended_of_verdict(const struct verdict *v, bool keeps, struct ended *ret)
         as = ENDED_DISCARDED;
     else if (v->kind == VERDICT_EXPIRE)
         as = ENDED_EXPIRED;
+    else if (v->kind == VERDICT_DUPLICATE)
+        as = ENDED_DUPLICATE;
     else
         return false;
     *ret = (struct ended){

@@ -15,10 +15,11 @@ enum ended_as {
     ENDED_DELIVERED = 1,
     ENDED_DISCARDED = 2, /* by a rule or a handler */
     ENDED_EXPIRED = 3,
+    ENDED_DUPLICATE = 5, /* its handler had ended another row of this id before, or has a dead letter of it */
     ENDED_BY_PERSON = 4, /* discarded, by whom the entry names in the place of an instance */
 };
 
-/* "delivered", "discarded", "expired"; NULL for what is none. */
+/* "delivered", "discarded", "expired", "duplicate"; NULL for what is none. */
 const char *ended_name(int as);
 /* 0 for a word that is none. */
 int ended_parse(pr_slice name);

@@ -17,7 +17,7 @@ enum admin_kind {
                          * error why is.  What has no destination died for the endpoint that the filter's routes give it,
                          * if they give one */
     ADMIN_DEAD_REPLAY, /* back to the box and the place it came from, new life: due = now, counters 0, bits | Failed,
-                         * released as it was.  Refused: its id was sent anew; or (by id; a filter does not find them) it
+                         * released as it was.  Refused: its id was sent anew; its endpoint has handled it (core/mark.h); or (by id; a filter does not find them) it
                          * was edited */
     ADMIN_DEAD_DISCARD,
     ADMIN_DEAD_EDIT, /* one id, or row: what replay would make, changed as edit says, with a new id (made) and the old one
@@ -25,7 +25,8 @@ enum admin_kind {
     ADMIN_DEAD_NOTE,   /* why is put behind its note, with who said it; and into its story, which goes with the message
                          * when it is replayed, and is there when it dies again */
     ADMIN_DEAD_IMPORT, /* letters are put among the dead letters as they are, with a new row.  Refused: that id
-                         * (for that destination) is there already, in the box or dead; its box is unknown */
+                         * (for that destination) is there already, in the box or dead; its endpoint has handled it
+                         * (core/mark.h); its box is unknown */
     ADMIN_PAUSE,       /* filter.endpoint, until_us: the later end wins */
     ADMIN_RESUME,
     /* Not done by a store, only recorded there: with an outcome. */

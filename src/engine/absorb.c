@@ -16,6 +16,8 @@ static void forget_item(struct engine *e, struct item *item)
 
     if (item->place == PLACE_CHOSEN || item->place == PLACE_READY)
         item_return(e, item, false); /* announced, but nobody has begun */
+    if (item->place == PLACE_TWIN)
+        twin_return(e, item);
     if (item->place != PLACE_WAITING) {
         item->outdated = true; /* it is out, or judged: the store will tell that it came too late */
         return;
@@ -189,6 +191,18 @@ static void judge_again(struct engine *e, struct item *item, int answer, int64_t
     }
 }
 
+/* Another row of its message was quicker: nothing of this one was stored, and whoever handled it is told so. */
+static void end_as_duplicate(struct engine *e, struct item *item, int64_t now_us)
+{
+    verdict_tally(e, item, -1);
+    if (item->answer != NULL)
+        *item->answer = PR_DUPLICATE;
+    item->answer = NULL;
+    item_tell(item, PR_DUPLICATE);
+    item->refusable = false;
+    judge_duplicate(e, item, now_us);
+}
+
 /* Of a cycle that is asked again the store knows who was busy or refused; the rest has landed. */
 static int answer_of(const struct cycle_reply *r, size_t i)
 {
@@ -206,6 +220,10 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         int answer = answer_of(r, i++);
 
         look_behind_cursor(e, r, &item->verdict, now_us);
+        if (answer == ANSWER_HANDLED) {
+            end_as_duplicate(e, item, now_us);
+            continue;
+        }
         if (answer == ANSWER_BUSY || answer == ANSWER_REFUSED) {
             judge_again(e, item, answer, now_us);
             split += splits;
@@ -236,16 +254,28 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         open_lanes(e, e->membership.lanes);
 }
 
+static bool is_marked(const struct item *item, const struct cycle_reply *r)
+{
+    return item->mark > 0 && r->marked != NULL && r->marked[item->mark - 1];
+}
+
 /* The receipt is committed: now they may go out. (E1)  Who was told to stop while the cycle was on
- * its way starts nothing any more. */
-static void absorb_receipt(struct engine *e)
+ * its way starts nothing any more.  What was handled before ends here. */
+static void absorb_receipt(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (e->membership.stopping || item->seatless)
+        bool marked = is_marked(item, r);
+
+        item->mark = 0;
+        if (e->membership.stopping || item->seatless) {
             item_return(e, item, false);
-        else
+        } else if (marked) {
+            breakers_returned(e, item->endpoint, item);
+            judge_duplicate(e, item, now_us);
+        } else {
             item_move(e, item, PLACE_READY);
+        }
     }
 }
 
@@ -310,7 +340,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
         e->membership.left = true;
         return;
     }
-    absorb_receipt(e);
+    absorb_receipt(e, r, now_us);
     absorb_lanes(e, r);
     absorb_reads(e, r, now_us);
 }

@@ -248,6 +248,10 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
         return true;
     }
+    if (twin_is_on_its_way(e, item)) {
+        twin_await(e, item);
+        return true;
+    }
     if (!unsendable && !(limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us) &&
                          suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);

@@ -576,6 +576,8 @@ static void check_item(const struct engine *e, const struct item *item)
         ASSERT(item_find(e, item->row, item->m.id) == item);
     if (item->place == PLACE_SPLITTING)
         ASSERT(item->row == 0);
+    if (place_is_on_its_way(item->place))
+        ASSERT(!twin_is_on_its_way(e, item)); /* E3 */
 }
 
 static void check_stream(const struct stream *s)

@@ -17,7 +17,8 @@
  *   E1  Nothing is sent that is not on a committed receipt of this epoch.
  *   E2  At most one message of a stream is out at once, and in seq order, unless `ordering`
  *       says otherwise.
- *   E3  Every item is in exactly one place: waiting, chosen, out, judged.
+ *   E3  Every item is in exactly one place: waiting, chosen, out, judged.  With dedupe, of the rows of one message for one
+ *       endpoint at most one is chosen, out or judged.
  *   E4  The window never holds more than its count and bytes (with the windows of other engines
  *       that share its limits), and an endpoint no more than its share while others wait.
  *   E5  After a failure the followers go on only when its verdict is committed.
@@ -81,6 +82,7 @@ struct engine_setting { /* everything is borrowed until engine_free */
     size_t window_count; /* limits.in_flight; not looked at where limits are shared */
     size_t window_bytes;
     int64_t keep_us;
+    int64_t dedupe_us; /* > 0: a message is handled once by each endpoint, and remembered for so long (core/mark.h) */
     struct retention retention;
     size_t payload_max;
     int64_t poll_us; /* how often to look for what came unannounced (poll.max) */
@@ -166,7 +168,7 @@ bool engine_stopped(const struct engine *e); /* it has left the store */
 bool engine_idle(struct engine *e, int64_t now_us);
 
 struct engine_counts {
-    uint64_t sent, failed, dead, poison, discarded, expired, parked, returned, stale, split, held;
+    uint64_t sent, failed, dead, poison, discarded, expired, duplicates, parked, returned, stale, split, held;
     uint64_t cycles, leases_lost;
     size_t window_count, window_bytes, out;
     struct histogram commit_to_send; /* from the creation of a message to its first hand-out, when it had no due time */

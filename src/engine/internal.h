@@ -5,6 +5,7 @@
  *   gap.c             gaps: rows that were met and are not in memory, and reading them again
  *   route.c           where a row goes
  *   receipt.c         what was announced to the store before it was sent
+ *   twin.c            rows of one message for one endpoint, where it is to be handled once
  *   choose.c          which rows go out next, and how many at once
  *   limits.c          what all engines of a process may do together: rates, concurrency, breakers, the window
  *   breakers.c        the breakers of an endpoint: who waits for them
@@ -57,6 +58,7 @@ enum place {
     PLACE_NONE,      /* in no list: being made or about to be freed */
     PLACE_SPLITTING, /* stream->items or endpoint->loose; its row is not stored yet */
     PLACE_WAITING,   /* stream->items or endpoint->loose */
+    PLACE_TWIN,      /* e->window.twins: waits for another row of its message, see twin.c */
     PLACE_CHOSEN,    /* e->window.chosen: on the receipt of the cycle being made */
     PLACE_READY,     /* endpoint->ready: its receipt is committed */
     PLACE_OUT,       /* e->window.out: the transport has it */
@@ -66,7 +68,7 @@ enum place {
 };
 
 struct item {
-    struct map_node by_row;
+    struct map_node by_row, by_id;
     struct list_node node; /* the list of its place */
     struct list_node on_receipt;
     struct receipt *receipt; /* NULL: on none */
@@ -86,6 +88,8 @@ struct item {
     struct endpoint_breaker *weighs_on; /* its pending verdict is a failure that this breaker counted; NULL: none did */
     bool outdated;                      /* an operator changed its row while it was out */
     bool seatless;                      /* others have taken its seat while it was chosen: see limits_seats_at_risk() */
+    size_t mark;                        /* on the receipt being made: 1 + its place in cycle.marks; 0: not asked */
+    bool has_twins;                     /* it is in window.ids: others of its message may be there */
     bool refusable;                     /* effects have guards: its stream is freed by the store's answer, not before */
     struct delivery delivery;
     struct verdict verdict;
@@ -294,8 +298,9 @@ struct window {
     size_t leaving, leaving_bytes; /* of these, while reads are planned */
     struct map rows;
     struct map streams;
+    struct map ids;    /* items of a box with dedupe */
     size_t head_count; /* in all streams */
-    struct list chosen, out, judged, planned, zombies;
+    struct list twins, chosen, out, judged, planned, zombies;
     size_t out_count; /* chosen, ready, out */
     size_t judged_count;
     struct list receipts;
@@ -458,7 +463,17 @@ size_t route_message(const struct engine *e, const struct pr_message *m, unsigne
 /* receipt.c */
 void receipt_leave(struct item *item, bool handed_back);
 int receipt_plan(struct engine *e, struct arena *arena);
+int receipt_plan_marks(struct engine *e, struct arena *arena);
 void receipt_free_all(struct engine *e);
+
+/* twin.c */
+bool twin_enter(struct engine *e, struct item *item); /* false: no memory */
+void twin_leave(struct engine *e, struct item *item);
+bool place_is_on_its_way(enum place place);
+bool twin_is_on_its_way(const struct engine *e, const struct item *item);
+void twin_await(struct engine *e, struct item *item);       /* put it aside ... */
+void twin_return(struct engine *e, struct item *item);      /* ... and back */
+void twins_wake(struct engine *e, const struct item *item); /* it is not on its way any more */
 
 /* choose.c */
 void choose_pace(struct engine *e);                   /* a cycle is being planned */
@@ -563,6 +578,7 @@ void judge_dead(struct engine *e, struct item *item, int reason, int cause, int 
                 pr_slice code, pr_slice error, int64_t now_us);
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
                   pr_slice error, int64_t now_us);
+void judge_duplicate(struct engine *e, struct item *item, int64_t now_us); /* it was handled before */
 void settle_committed(struct engine *e, struct item *item, int answer, const uint64_t *split_rows, int64_t now_us);
 void item_drop_verdict(struct item *item);
 void verdict_tally(struct engine *e, const struct item *item, int sign);

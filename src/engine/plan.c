@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mark.h"
 #include "engine/internal.h"
 
 /* ---- What is there to read? ---------------------------------------------------------------- */
@@ -237,7 +238,7 @@ static void count_leaving(struct engine *e)
 {
     list_foreach(node, &e->window.planned) {
         const struct item *item = LIST_ENTRY(node, struct item, node);
-        if (item->verdict.kind != VERDICT_COMPLETE)
+        if (item->verdict.kind != VERDICT_COMPLETE && item->verdict.kind != VERDICT_DUPLICATE)
             continue;
         e->window.leaving++;
         e->window.leaving_bytes += item->bytes;
@@ -281,7 +282,7 @@ static void plan_reads(struct engine *e, int64_t now_us)
 
 static size_t count_effects(const struct engine *e)
 {
-    size_t count = 0;
+    size_t count = e->setting.dedupe_us > 0 ? e->window.judged_count : 0;
     list_foreach(node, &e->window.judged)
         for (struct send_effect *f = LIST_ENTRY(node, struct item, node)->effects; f != NULL; f = f->next)
             count++;
@@ -300,6 +301,15 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
         ret[count++].message = &f->message;
     }
     return count;
+}
+
+/* What ends in a box with dedupe is marked with it. */
+static size_t plan_mark(const struct engine *e, const struct item *item, size_t verdict, struct effect *ret)
+{
+    if (!mark_of_verdict(&item->verdict, e->setting.box, item->m.destination.size == 0, e->setting.dedupe_us, ret))
+        return 0;
+    ret->verdict = verdict;
+    return 1;
 }
 
 static void swap_holds(struct engine *e)
@@ -328,6 +338,7 @@ static int plan_verdicts(struct engine *e)
     list_foreach(node, &e->window.judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         effect_count += plan_effects(item->effects, count, effects + effect_count);
+        effect_count += plan_mark(e, item, count, effects + effect_count);
         verdicts[count++] = item->verdict;
         verdict_tally(e, item, +1);
         if (!item->refusable) /* else it may come back: it is on its receipt until it is answered */
@@ -412,6 +423,7 @@ static void begin_cycle(struct engine *e)
         .lease_us = e->setting.lease_us,
         .name = e->setting.name,
         .keep_us = e->setting.keep_us,
+        .dedupe_us = e->setting.dedupe_us,
         .retention = e->setting.retention,
         .notice_after = e->reading.notice_after,
         .payload_max = e->setting.payload_max,
@@ -428,7 +440,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
         unchoose(e);
         return false;
     }
-    if (receipt_plan(e, &e->plan.arena) != PR_OK)
+    if (receipt_plan_marks(e, &e->plan.arena) != PR_OK || receipt_plan(e, &e->plan.arena) != PR_OK)
         unchoose(e); /* no memory: judge what is judged, start nothing */
     choose_asked(e, now_us);
     plan_tallies(e);

@@ -39,6 +39,26 @@ void receipt_free_all(struct engine *e)
         receipt_free(e, LIST_ENTRY(node, struct receipt, node));
 }
 
+/* Which of those that are about to be started were handled before, or are dead?  PR_ENOMEM: nobody is asked. */
+int receipt_plan_marks(struct engine *e, struct arena *arena)
+{
+    size_t count = 0;
+
+    if (e->setting.dedupe_us == 0 || list_is_empty(&e->window.chosen))
+        return PR_OK;
+    struct mark_key *keys = arena_alloc(arena, e->window.out_count * sizeof(*keys));
+    if (keys == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, &e->window.chosen) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        keys[count++] = (struct mark_key){ item->m.id, item->endpoint->setting->name };
+        item->mark = count;
+    }
+    e->plan.cycle.marks = keys;
+    e->plan.cycle.mark_count = count;
+    return PR_OK;
+}
+
 /* The receipt of the cycle being made: what was chosen, and what is carried over from receipts
  * that are closed by it.  What is judged has left its receipt already, but for verdicts that may be refused: these are
  * not out, and still on one.  PR_ENOMEM: nothing changed. */

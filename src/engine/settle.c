@@ -157,6 +157,12 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
     judge(e, item, &v, verdict_traits(kind)->name, kind == VERDICT_PARK ? PR_NEVER : 0, now_us);
 }
 
+void judge_duplicate(struct engine *e, struct item *item, int64_t now_us)
+{
+    judge_simple(e, item, VERDICT_DUPLICATE, PR_REASON_NONE, PR_STR("dedupe"),
+                 PR_STR("it was handled before, or is a dead letter"), now_us);
+}
+
 /* ---- After the commit -------------------------------------------------------------------------- */
 
 /* Which streams wait behind a message that ended so? */
@@ -215,6 +221,7 @@ void verdict_tally(struct engine *e, const struct item *item, int sign)
     t->dead += is_dead(&item->verdict) ? sign : 0;
     t->discarded += is_discarded(&item->verdict) ? sign : 0;
     t->expired += item->verdict.kind == VERDICT_EXPIRE ? sign : 0;
+    t->duplicates += item->verdict.kind == VERDICT_DUPLICATE ? sign : 0;
 }
 
 static void settle_counts(struct engine *e, const struct item *item)
@@ -227,6 +234,7 @@ static void settle_counts(struct engine *e, const struct item *item)
     e->counts.dead += is_dead(&item->verdict);
     e->counts.discarded += is_discarded(&item->verdict);
     e->counts.expired += kind == VERDICT_EXPIRE;
+    e->counts.duplicates += kind == VERDICT_DUPLICATE;
     e->counts.parked += kind == VERDICT_PARK;
     if (item->endpoint == NULL)
         return;

@@ -22,6 +22,8 @@ int window_init(struct engine *e, struct pr_error *reterr)
     e->window.free_count = e->window.slot_count;
     map_init(&e->window.rows);
     map_init(&e->window.streams);
+    map_init(&e->window.ids);
+    list_init(&e->window.twins);
     list_init(&e->window.chosen);
     list_init(&e->window.out);
     list_init(&e->window.judged);
@@ -50,6 +52,7 @@ void window_fini(struct engine *e)
         stream_free(e, MAP_ENTRY(node, struct stream, node));
     map_fini(&e->window.rows);
     map_fini(&e->window.streams);
+    map_fini(&e->window.ids);
     free(e->window.slots);
     free(e->window.generations);
     free(e->window.free_slots);
@@ -85,7 +88,8 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
     item->over = row->over;
     item->bytes = bytes + sizeof(*item);
     item->from_due = row->m.due_us != 0;
-    if (row->row != 0 && item_set_row(e, item, row->row) != PR_OK) {
+    if (!twin_enter(e, item) || (row->row != 0 && item_set_row(e, item, row->row) != PR_OK)) {
+        twin_leave(e, item);
         free(item);
         return NULL;
     }
@@ -163,6 +167,7 @@ static void count_going(struct engine *e, struct item *item, int change)
 static struct list *place_list(struct engine *e, struct item *item, enum place place)
 {
     switch (place) {
+    case PLACE_TWIN: return &e->window.twins;
     case PLACE_CHOSEN: return &e->window.chosen;
     case PLACE_READY: return &item->endpoint->ready;
     case PLACE_OUT: return &e->window.out;
@@ -219,12 +224,14 @@ static void item_link(struct engine *e, struct item *item, enum place place)
 
 void item_move(struct engine *e, struct item *item, enum place place)
 {
-    bool was_going = is_going(item->place);
+    bool was_going = is_going(item->place), was_on_its_way = place_is_on_its_way(item->place);
 
     item_unlink(e, item, place);
     item_link(e, item, place);
     if (was_going || is_going(place))
         choose_settle(item->endpoint);
+    if (was_on_its_way && !place_is_on_its_way(place))
+        twins_wake(e, item);
 }
 
 void item_wait(struct engine *e, struct item *item, bool at_back)
@@ -284,6 +291,7 @@ void item_free(struct engine *e, struct item *item)
         stream_set_here(item->stream, item->m.seq, false);
     if (item->row != 0)
         map_remove(&e->window.rows, &item->by_row);
+    twin_leave(e, item);
     window_count(e, -1, 0 - item->bytes);
     if (item->endpoint != NULL) {
         item->endpoint->count--;
@@ -369,6 +377,8 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
         struct item *item = e->window.slots[i];
         if (item == NULL || (lanes & lane_bit(item->lane)) == 0 || item->place == PLACE_ZOMBIE)
             continue;
+        if (item->place == PLACE_TWIN)
+            twin_return(e, item);
         if (item->place != PLACE_WAITING && !also_busy)
             continue;
         if (item->endpoint != NULL)

@@ -62,6 +62,7 @@ static const struct member endpoint_members[] = {
     M(endpoint_state, "dead", COUNT, dead)
     M(endpoint_state, "discarded", COUNT, discarded)
     M(endpoint_state, "expired", COUNT, expired)
+    M(endpoint_state, "duplicates", COUNT, duplicates)
     M(endpoint_state, "failed_in_row", COUNT, failed_in_row)
     /* clang-format on */
 };

@@ -21,8 +21,8 @@ struct feed {
 
 const char *happening_name(enum happening_kind kind)
 {
-    static const char *const names[] = { "sent",      "failed",  "dead",    "parked",
-                                         "discarded", "expired", "changed", "endpoint" };
+    static const char *const names[] = { "sent",    "failed",    "dead",    "parked",  "discarded",
+                                         "expired", "duplicate", "changed", "endpoint" };
     ASSERT((size_t)kind < ARRAY_LENGTH(names));
     return names[kind];
 }

@@ -19,6 +19,7 @@ enum happening_kind {
     HAPPENING_PARKED,
     HAPPENING_DISCARDED,
     HAPPENING_EXPIRED,
+    HAPPENING_DUPLICATE,
     HAPPENING_CHANGED,  /* a person did something: `error` says what */
     HAPPENING_ENDPOINT, /* its breaker opened or closed: `error` says which */
 };

@@ -415,6 +415,8 @@ static size_t find_endpoint(const struct inliner *in, pr_slice box, const struct
     routing.box = box;
     routing.kind = known != NULL ? known->kind : BOX_OUTBOX;
     size_t count = engine_route(&routing, m, targets, ARRAY_LENGTH(targets));
+    if (known != NULL && known->dedupe_us > 0)
+        return SIZE_MAX; /* whether it was handled the box knows */
     return count == 1 && in->options.setting->is_inline[targets[0]] ? targets[0] : SIZE_MAX;
 }
 

@@ -349,7 +349,8 @@ static uint64_t relay_work(const struct relay *r)
     uint64_t work = 0;
     for (size_t i = 0; i < r->started; i++) {
         const struct engine_counts *c = &box_loop_view(r->box_loops[i])->counts;
-        work += c->sent + c->failed + c->dead + c->discarded + c->expired + c->parked + c->returned + c->split;
+        work += c->sent + c->failed + c->dead + c->discarded + c->expired + c->duplicates + c->parked + c->returned +
+                c->split;
     }
     return work;
 }
@@ -485,6 +486,7 @@ void relay_counts(struct relay *r, struct pr_engine_counts *counts)
         counts->dead += c->dead;
         counts->discarded += c->discarded;
         counts->expired += c->expired;
+        counts->duplicates += c->duplicates;
         counts->returned += c->returned;
         counts->stale += c->stale;
         counts->poison += c->poison;

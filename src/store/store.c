@@ -294,6 +294,14 @@ static int only_dead(struct pr_error *reterr)
     return error_set(reterr, PR_EINVAL, "only dead letters can be found by row");
 }
 
+struct listed listed_marked(const struct mark_info *mark, pr_id id)
+{
+    const struct ended ended = {
+        .id = id, .box = mark->box, .endpoint = mark->handler, .as = (enum ended_as)mark->outcome
+    };
+    return listed_ended(&ended, mark->at_us, (pr_slice){ NULL, 0 });
+}
+
 struct listed listed_ended(const struct ended *ended, int64_t at_us, pr_slice by)
 {
     return (struct listed){

@@ -108,11 +108,21 @@ struct listed {
     const char *bad; /* cannot be decoded; listed all the same (B87) */
 };
 
+/* A handler has ended a message (core/mark.h). */
+struct mark_info {
+    pr_slice box, handler;
+    int outcome; /* enum ended_as */
+    int64_t at_us;
+    int64_t again_us; /* when the message arrived again last, and was not stored; 0: it did not */
+};
+
 #define LOOK_MAX                                                                                                       \
     25000 /* rows that a listing looks at before it answers: people wait for a fifth of a second, not more */
 #define ENDED_LOOK_US PR_SECONDS(2) /* that a person waits for the ledger */
 #define COUNT_EXACT_MAX 10000       /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
 
+/* As a listing tells it, where nothing but its mark is left of it; slices are borrowed. */
+struct listed listed_marked(const struct mark_info *mark, pr_id id);
 /* As a listing tells it; slices are borrowed. */
 struct listed listed_ended(const struct ended *ended, int64_t at_us, pr_slice by);
 
@@ -245,7 +255,7 @@ struct store_facts { /* for doctor and status */
 enum query_kind {
     QUERY_MESSAGES,
     QUERY_DEAD,
-    QUERY_ID, /* filter.ids[0]: in all boxes, dead letters and done; and in the ledger, if ended */
+    QUERY_ID, /* filter.ids[0]: in all boxes, dead letters and done; and in the ledger and among the marks, if ended */
     QUERY_BOXES,
     QUERY_ENDPOINTS,
     QUERY_INSTANCES,
@@ -301,6 +311,8 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     size_t failing_count;
     struct stored_event *events;
     size_t event_count;
+    struct mark_info *marks; /* ID, with ended: by box and time */
+    size_t mark_count;
     uint64_t total;        /* at most COUNT_EXACT_MAX + 1, where nobody asked for more */
     int64_t ended_from_us; /* ID: the ledger was looked at from then on only; 0: all of it */
     struct store_facts facts;
@@ -321,11 +333,13 @@ struct admin {
         *verdict; /* DEAD_ADD: by this one, not by hand; NULL: by hand.  Its row has all but cause, limit
                                * and rule */
     bool dry_run; /* count only; nothing is recorded */
+    bool again;   /* DEAD_REPLAY, DEAD_IMPORT: also what has been handled (core/mark.h); its mark goes */
     const struct dead_edit *edit; /* DEAD_EDIT */
     pr_id made;                   /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
     const struct listed *letters; /* DEAD_IMPORT, at most IMPORT_MAX */
     size_t letter_count;
-    int *answers; /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
+    int *
+        answers; /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_STALE (handled), PR_UNKNOWN (its box) */
     const struct admin_reply
         *outcome; /* it was done elsewhere, or found nothing to do: only write it down, with these counts */
 };
@@ -335,6 +349,8 @@ struct admin_reply {
     uint64_t matched;    /* rows that the filter or the ids found */
     uint64_t changed;    /* what happened (or, dry_run, would have) */
     uint64_t refused;    /* e.g. replay of an id that was sent anew */
+    uint64_t handled;    /* ... of these, since the message has been handled: see again */
+    int64_t handled_us;  /* when the first of them was; 0: none */
     uint64_t missing;    /* ids that are nowhere */
     uint64_t busy;       /* rows that somebody holds in an open transaction: they are matched and refused */
     uint64_t last_row;   /* of what was matched, the last in its order; 0: nothing was */

@@ -356,7 +356,7 @@ def config_show_has_no_secrets_and_says_where_values_come_from(p):  # B204
     has(p.ok("config", "show", "-c", "c.yaml", "--store", "sqlite:z.db").out, "store: sqlite:z.db", "# --store")
     data = p.ok("config", "show", "c.yaml", "--json").json()[0]
     assert data["endpoints"]["hook"]["url"] == "https://***@h.example/x" and data["batch"] == 1000, data
-    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"kind": "outbox", "table": "", "keep": "0s"}, data
+    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"kind": "outbox", "table": "", "keep": "0s", "dedupe": "none"}, data
     assert data["boxes"]["inbox"]["kind"] == "inbox", data
 
 

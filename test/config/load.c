@@ -74,8 +74,8 @@ TEST(config_reads_everything)
                             "stop_timeout: 3s\n"
                             "limits: {payload: 2MiB, in_flight: 77, in_flight_bytes: 8MiB}\n"
                             "boxes:\n"
-                            "  ledger: {keep: 24h}\n"
-                            "  partners: {kind: inbox}\n"
+                            "  ledger: {keep: 24h, dedupe: 1h}\n"
+                            "  partners: {kind: inbox, dedupe: none}\n"
                             "  inbox: {keep: 1m}\n"
                             "  outbox:\n"
                             "endpoints:\n"
@@ -110,6 +110,10 @@ TEST(config_reads_everything)
     CHECK_EQ(c->boxes[1].kind, BOX_INBOX); /* without a word */
     CHECK_EQ(c->boxes[2].kind, BOX_OUTBOX);
     CHECK_EQ(c->boxes[3].kind, BOX_INBOX);
+    CHECK_EQ(c->boxes[0].dedupe_us, 0); /* of an outbox, without a word */
+    CHECK_EQ(c->boxes[1].dedupe_us, PR_SECONDS(86400));
+    CHECK_EQ(c->boxes[2].dedupe_us, PR_SECONDS(3600));
+    CHECK_EQ(c->boxes[3].dedupe_us, 0);
     CHECK(config_find_box(c, PR_STR("ledger")) == &c->boxes[2]);
     CHECK(config_find_box(c, PR_STR("nope")) == NULL);
 

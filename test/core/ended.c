@@ -43,7 +43,7 @@ TEST(a_bucket_is_the_minute_that_the_id_tells) /* B89 */
     CHECK_EQ(ended_bucket((pr_id){ { 0 } }), ENDED_BUCKET_NONE);
 }
 
-TEST(only_what_is_delivered_discarded_or_expired_has_ended) /* B89 */
+TEST(only_what_is_delivered_discarded_expired_or_a_duplicate_has_ended) /* B89 */
 {
     for (int kind = VERDICT_COMPLETE; kind <= VERDICT_SPLIT; kind++) {
         const struct verdict v = { .kind = (enum verdict_kind)kind,
@@ -52,10 +52,11 @@ TEST(only_what_is_delivered_discarded_or_expired_has_ended) /* B89 */
                                    .attempts = 2,
                                    .endpoint = PR_STR("e") };
         struct ended e = { .as = 0 };
-        int as = kind == VERDICT_COMPLETE  ? ENDED_DELIVERED
-                 : kind == VERDICT_DISCARD ? ENDED_DISCARDED
-                 : kind == VERDICT_EXPIRE  ? ENDED_EXPIRED
-                                           : 0;
+        int as = kind == VERDICT_COMPLETE    ? ENDED_DELIVERED
+                 : kind == VERDICT_DISCARD   ? ENDED_DISCARDED
+                 : kind == VERDICT_EXPIRE    ? ENDED_EXPIRED
+                 : kind == VERDICT_DUPLICATE ? ENDED_DUPLICATE
+                                             : 0;
         CHECK_EQ(ended_of_verdict(&v, false, &e), as != 0);
         CHECK_EQ(e.as, as);
         if (as == 0)
@@ -166,7 +167,7 @@ TEST(bytes_across_two_ids_are_no_id) /* B89 */
 
 TEST(the_words_of_an_end_are_read_as_they_are_written) /* B89 */
 {
-    static const int all[] = { ENDED_DELIVERED, ENDED_DISCARDED, ENDED_EXPIRED };
+    static const int all[] = { ENDED_DELIVERED, ENDED_DISCARDED, ENDED_EXPIRED, ENDED_DUPLICATE };
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         CHECK_EQ(ended_parse(slice_from(ended_name(all[i]))), all[i]);
     CHECK_STR(ended_name(ENDED_BY_PERSON), "discarded");

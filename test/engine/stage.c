@@ -40,7 +40,7 @@ static void stage_judge(struct world *w, const struct delivery *d, unsigned endp
     const struct pr_message *m = d->message;
     char text[64] = "";
     pr_slice payload;
-    struct note note = { w->mono_us, m->id, world_find(w, m->id)->m.stream, endpoint, d->attempt, m->status };
+    struct note note = { w->mono_us, m->id, parcel_of(w, m)->m.stream, endpoint, d->attempt, m->status };
 
     diary_add(s, &note);
     memcpy(text, m->payload.data, min_size(m->payload.size, sizeof(text) - 1));

@@ -73,6 +73,15 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
         " ('person', 9223372036854775807, 9, '[{\"attempt\":0,\"rule\":\"ann\",\"step\":\"park\"}]'),"
         " ('sender', 9223372036854775807, 0, NULL)",
         "ALTER TABLE postrider_box DROP COLUMN table_name",
+        "ALTER TABLE postrider_box DROP COLUMN dedupe_us",
+        "DROP VIEW postrider_endpoint_overview",
+        "ALTER TABLE postrider_endpoint DROP COLUMN duplicates",
+        "DROP INDEX postrider_seen_until",
+        "ALTER TABLE postrider_seen DROP COLUMN outcome",
+        "ALTER TABLE postrider_seen DROP COLUMN alone",
+        "ALTER TABLE postrider_seen DROP COLUMN until",
+        "ALTER TABLE postrider_seen DROP COLUMN again_at",
+        "CREATE INDEX postrider_seen_at ON postrider_seen (at)",
         "UPDATE postrider_meta SET value = 21 WHERE key = 'schema_version'",
     };
     struct fixture *f = fixture_open("");

@@ -162,6 +162,7 @@ int model_verdict(struct model *m, const struct verdict *v)
     case VERDICT_RETURN: break;
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:
+    case VERDICT_DUPLICATE:
     case VERDICT_EXPIRE: r->place = MODEL_NOWHERE; break;
     case VERDICT_FAIL:
         row_failed(m, r, v);

@@ -280,6 +280,8 @@ void worker_fill(struct worker *w, const struct cycle *cycle, struct cycle *ret)
     ret->notice_after = w->notice;
     if (cycle->retention.ended_us == 0)
         ret->retention.ended_us = w->suite->ended_us;
+    if (cycle->dedupe_us == 0)
+        ret->dedupe_us = w->suite->dedupe_us;
     ret->payload_max = cycle->payload_max != 0 ? cycle->payload_max : SUITE_PAYLOAD_MAX;
     if (ret->fresh_rows > 0 && ret->fresh_bytes == 0)
         ret->fresh_bytes = SIZE_MAX;

@@ -88,7 +88,8 @@ struct suite {
     struct arena arena;       /* what queries answered; until the test ends */
     struct worker workers[SUITE_WORKERS_MAX];
     size_t worker_count;
-    int64_t ended_us; /* retention.ended_us of every cycle that has none of its own */
+    int64_t ended_us;  /* retention.ended_us of every cycle that has none of its own */
+    int64_t dedupe_us; /* ... and the same of dedupe_us */
     struct pr_error error;
 };
 

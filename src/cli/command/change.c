@@ -106,22 +106,41 @@ static int confirm(struct cli *cli, const struct change_command *change, const s
     return EXIT_FAILED;
 }
 
+/* Marked as ended by the endpoint that it would go to (core/mark.h). */
+static void say_handled(const struct admin_reply *r)
+{
+    char when[TIME_TEXT_SIZE] = "";
+    bool one = r->handled == 1;
+
+    if (r->handled_us != 0)
+        time_format_rfc3339(r->handled_us, when);
+    cli_say("%" PRIu64 " refused: %s handled%s%s; to handle %s again, add --again", r->handled,
+            one ? "its message was" : "their messages were",
+            when[0] == '\0' ? " meanwhile"
+            : one           ? " at "
+                            : ", the first at ",
+            when, one ? "it" : "them");
+}
+
 static int report(const struct cli *cli, const struct change_command *change, const struct admin *admin,
                   const struct admin_reply *r)
 {
     if (cli->json)
         printf("{\"action\":\"%s\",\"matched\":%" PRIu64 ",\"changed\":%" PRIu64 ",\"refused\":%" PRIu64
-               ",\"missing\":%" PRIu64 ",\"dry_run\":%s}\n",
-               change->command, r->matched, r->changed, r->refused, r->missing, admin->dry_run ? "true" : "false");
+               ",\"handled\":%" PRIu64 ",\"missing\":%" PRIu64 ",\"dry_run\":%s}\n",
+               change->command, r->matched, r->changed, r->refused, r->handled, r->missing,
+               admin->dry_run ? "true" : "false");
     else
         printf("%" PRIu64 " %s%s\n", r->changed, admin->dry_run ? "would be " : "", change->done);
     if (r->missing > 0)
         cli_say("%" PRIu64 " of the ids %s found%s", r->missing, r->missing == 1 ? "was not" : "were not",
                 admin->kind >= ADMIN_DEAD_REPLAY && admin->kind <= ADMIN_DEAD_DISCARD ? " among the dead letters" : "");
-    if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
+    if (r->handled > 0)
+        say_handled(r);
+    if (r->refused > r->handled && admin->kind == ADMIN_DEAD_REPLAY)
         cli_say("%" PRIu64 " refused: the box has a newer message with the same id, or the dead letter was edited",
-                r->refused);
-    else if (r->refused > 0)
+                r->refused - r->handled);
+    else if (r->refused > r->handled)
         cli_say("%" PRIu64 " refused: the state of the message does not allow it", r->refused);
     if (r->missing + r->refused == 0)
         return EXIT_DONE;
@@ -133,7 +152,9 @@ static int report(const struct cli *cli, const struct change_command *change, co
 int run_change(struct cli *cli)
 {
     const struct change_command *change = find_change(cli->command);
-    struct admin admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
+    struct admin admin = { .kind = change->kind,
+                           .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN),
+                           .again = flag_given(&cli->flags, FLAG_AGAIN) };
     struct admin_reply reply = { 0 };
     struct pr_error err;
     bool replays = change->kind == ADMIN_DEAD_REPLAY && cli->arg_count == 0; /* by filter: in steps */

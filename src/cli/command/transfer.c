@@ -80,6 +80,7 @@ static int batch_store(struct transfer_batch *b)
         .by = cli_user(b->cli),
         .why = slice_from(b->cli->flags.values[FLAG_WHY]),
         .dry_run = flag_given(&b->cli->flags, FLAG_DRY_RUN),
+        .again = flag_given(&b->cli->flags, FLAG_AGAIN),
         .letters = b->letters,
         .letter_count = b->count,
         .answers = answers,
@@ -97,10 +98,13 @@ static int batch_store(struct transfer_batch *b)
 
         pr_id_format(b->letters[i].m.id, id);
         b->stored += answers[i] == PR_OK;
-        b->duplicates += answers[i] == PR_DUPLICATE;
+        b->duplicates += answers[i] == PR_DUPLICATE || answers[i] == PR_STALE;
         b->unknown += answers[i] == PR_UNKNOWN;
         if (answers[i] == PR_DUPLICATE)
             cli_say("line %" PRIu64 ": %s already exists", b->lines[i], id);
+        else if (answers[i] == PR_STALE)
+            cli_say("line %" PRIu64 ": %s was handled meanwhile; to import it all the same, add --again", b->lines[i],
+                    id);
         else if (answers[i] == PR_UNKNOWN)
             cli_say("line %" PRIu64 ": unknown box %.*s; name it in the configuration and run postrider init",
                     b->lines[i], SLICE_ARGS(b->letters[i].box));

@@ -61,6 +61,11 @@ static void order(struct api *x, const struct admin *admin)
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
+    } else if (one && reply.handled == 1) {
+        char when[TIME_TEXT_SIZE];
+        time_format_rfc3339(reply.handled_us, when);
+        api_error(x, 409, "handled", "\"again\": true in the body replays it all the same",
+                  "its message was handled at %s", when);
     } else if (one && reply.refused == 1) {
         api_error(x, 409, "refused", "the box has a newer message with its id, or a corrected message replaced it",
                   "the replay was refused");
@@ -75,7 +80,8 @@ void api_dead_change(struct api *x)
     struct admin admin = { .kind = replay ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD,
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
-                           .dry_run = body_true(x, "dry_run") };
+                           .dry_run = body_true(x, "dry_run"),
+                           .again = body_true(x, "again") };
     if (!body_filter(x, &admin.filter))
         return;
     if (replay && !admin.dry_run && api_replay_is_long(x))

@@ -73,6 +73,7 @@ void api_dead_import(struct api *x)
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
                            .dry_run = body_true(x, "dry_run"),
+                           .again = body_true(x, "again"),
                            .letters = letters,
                            .letter_count = count,
                            .answers = answers };

@@ -130,6 +130,11 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
     json_uint(&x->w, r->changed);
     json_key(&x->w, "refused");
     json_uint(&x->w, r->refused);
+    if (admin->kind == ADMIN_DEAD_REPLAY) {
+        json_key(&x->w, "handled"); /* of the refused */
+        json_uint(&x->w, r->handled);
+        member_time(&x->w, "handled_at", r->handled_us);
+    }
     json_key(&x->w, "missing");
     json_uint(&x->w, r->missing);
     json_key(&x->w, "dry_run");

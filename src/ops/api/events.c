@@ -40,7 +40,7 @@ static int parse_kinds(pr_slice list, unsigned *ret, struct pr_error *reterr)
         if (kind > HAPPENING_ENDPOINT)
             return error_set(
                 reterr, PR_EINVAL,
-                "kind: unknown kind \"%.*s\"; use one of sent failed dead parked discarded expired changed endpoint",
+                "kind: unknown kind \"%.*s\"; use one of sent failed dead parked discarded expired duplicate changed endpoint",
                 (int)size, list.data);
         *ret |= 1u << kind;
         size += comma != NULL;

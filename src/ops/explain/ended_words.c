@@ -39,6 +39,12 @@ const char *ended_words(struct arena *arena, const struct listed *l, int64_t now
     case ENDED_EXPIRED:
         return arena_printf(arena, "It expired %s, %s; instance %s removed it.", when, after_attempts(arena, l), by)
             .data;
+    case ENDED_DUPLICATE:
+        return arena_printf(arena,
+                            "A duplicate%s ended %s without being handled: the message had been handled, or was a dead "
+                            "letter; instance %s removed it.",
+                            where_to(arena, l), when, by)
+            .data;
     case ENDED_BY_PERSON:
         return arena_printf(arena, "%s discarded it %s, %s.", l->instance.size > 0 ? by : "A person", when,
                             after_attempts(arena, l))
@@ -48,6 +54,20 @@ const char *ended_words(struct arena *arena, const struct listed *l, int64_t now
                             after_attempts(arena, l), by)
             .data;
     }
+}
+
+const char *mark_words(struct arena *arena, const struct mark_info *m, int64_t now_us)
+{
+    const char *again = "";
+    if (m->again_us != 0)
+        again = arena_printf(arena, " It arrived again %s ago (%s) and was not stored: a duplicate.",
+                             span_words(arena, now_us - m->again_us), time_words(arena, m->again_us))
+                    .data;
+    return arena_printf(arena, "It was handled by %s %s ago (%s): %s.%s",
+                        m->handler.size > 0 ? text_clean_copy(arena, m->handler) : "no endpoint",
+                        span_words(arena, now_us - m->at_us), time_words(arena, m->at_us), ended_name(m->outcome),
+                        again)
+        .data;
 }
 
 const char *ended_missing_words(struct arena *arena, const struct query_reply *reply)

@@ -7,6 +7,9 @@
 /* "It was delivered to billing 3m ago (2024-01-31 12:00:00), at the 2nd attempt, by instance web-1."; fit for a terminal. */
 const char *ended_words(struct arena *arena, const struct listed *listed, int64_t now_us);
 
+/* "It was handled by billing 3m ago (2024-01-31 12:00:00): delivered.", and whether it arrived again. */
+const char *mark_words(struct arena *arena, const struct mark_info *mark, int64_t now_us);
+
 /* Why nothing was found, behind "no message ID: ". */
 const char *ended_missing_words(struct arena *arena, const struct query_reply *reply);
 

@@ -380,11 +380,22 @@ static bool is_pulled(const struct why_context *v)
     return v->setting != NULL && strcmp(v->setting->url, "pull:") == 0;
 }
 
+/* Who has ended it in this box, whatever rows of it there are. */
+static void say_marks(struct why_context *v)
+{
+    const struct query_reply *r = v->o->reply;
+    for (size_t i = 0; i < r->mark_count; i++)
+        if (slice_eq(r->marks[i].box, v->l->box))
+            SAY(v, "%s\n", mark_words(v->arena, &r->marks[i], v->now_us));
+}
+
 static void say_where(struct why_context *v)
 {
     const struct listed *l = v->l;
+    bool only_marked = l->ended != 0 && l->instance.size == 0 && l->m.attempts == 0;
     if (l->ended != 0) {
-        SAY(v, "%s\n", ended_words(v->arena, l, v->now_us));
+        if (!only_marked)
+            SAY(v, "%s\n", ended_words(v->arena, l, v->now_us));
         return;
     }
     switch (v->o->state) {
@@ -655,6 +666,7 @@ int message_why_make(struct message_why *o, struct pr_error *reterr)
         return rc;
     buf_init(&v.text, WHY_TEXT_MAX);
     say_where(&v);
+    say_marks(&v);
     o->now = take_text(&v);
     say_next(&v);
     o->next = take_text(&v);
@@ -677,6 +689,18 @@ static void member_lines(struct json_writer *w, const struct message_why *o, con
     member_text(w, key, (pr_slice){ copy, copy != NULL ? text.size : 0 });
 }
 
+static void mark_json(struct json_writer *w, const struct mark_info *mark)
+{
+    json_begin_object(w);
+    member_text(w, "box", mark->box);
+    member_text(w, "handler", mark->handler);
+    member_time(w, "at", mark->at_us);
+    json_key(w, "outcome");
+    json_cstr(w, ended_name(mark->outcome));
+    member_time(w, "again_at", mark->again_us);
+    json_end_object(w);
+}
+
 void message_why_json(struct json_writer *w, const struct message_why *o)
 {
     char id[PR_ID_TEXT_SIZE] = "";
@@ -691,6 +715,11 @@ void message_why_json(struct json_writer *w, const struct message_why *o)
     json_end_object(w);
     json_key(w, "breaker");
     breaker_json(w, o->breaker, o->reply->now_us);
+    json_key(w, "handled");
+    json_begin_array(w);
+    for (size_t i = 0; i < o->reply->mark_count; i++)
+        mark_json(w, &o->reply->marks[i]);
+    json_end_array(w);
     json_key(w, "commands");
     json_begin_array(w);
     for (size_t i = 0; i < o->command_count; i++) {

@@ -67,6 +67,9 @@ static int replay_some(struct replay *r, struct store *store, const struct filte
     r->sum.matched += ret->matched;
     r->sum.changed += ret->changed;
     r->sum.refused += ret->refused;
+    r->sum.handled += ret->handled;
+    if (r->sum.handled_us == 0)
+        r->sum.handled_us = ret->handled_us;
     return PR_OK;
 }
 
@@ -191,8 +194,9 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     r->watch_end_us = time_add(now_us, r->canary_wait_us);
     r->state = reply.refused > 0 ? REPLAY_FAILED : reply.changed > 0 ? REPLAY_WATCH : REPLAY_CANARY;
     if (r->state == REPLAY_FAILED)
-        (void)snprintf(r->why, sizeof r->why,
-                       "a canary cannot be replayed: the box has a newer message with its id; use another filter");
+        (void)snprintf(r->why, sizeof r->why, "a canary cannot be replayed: %s",
+                       reply.handled > 0 ? "its message was handled meanwhile; use another filter, or again"
+                                         : "the box has a newer message with its id; use another filter");
     return PR_OK;
 }
 

@@ -175,7 +175,11 @@ static void write_ends(struct buf *b, const struct own *own)
             const char *end;
             uint64_t count;
         } ends[] = {
-            { "sent", c->sent }, { "dead", c->dead }, { "discarded", c->discarded }, { "expired", c->expired }
+            { "sent", c->sent },
+            { "dead", c->dead },
+            { "discarded", c->discarded },
+            { "expired", c->expired },
+            { "duplicate", c->duplicates },
         };
         for (size_t k = 0; k < ARRAY_LENGTH(ends); k++)
             sample(b, "postrider_messages_ended_total", "box", slice_from(own->boxes[i].name), "end",
@@ -404,7 +408,7 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
     family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are up to date.");
     sample_1(b, "postrider_store_up", NULL, NONE, runtime_is_ready(rt, &error) == PR_OK);
     family(b, "postrider_inbox_duplicates_total", "counter",
-           "Messages for the inbox that this process received and that were already stored.");
+           "Messages for the inbox that this process received and that were already stored or handled.");
     sample_1(b, "postrider_inbox_duplicates_total", NULL, NONE,
              (double)__atomic_load_n(&in->store->inbox_duplicates, __ATOMIC_RELAXED));
     family(b, "postrider_counts_age_seconds", "gauge", "Age of the counts of boxes.");

@@ -36,7 +36,7 @@ void watch_see(struct watch_past *past, const struct status *s)
     uint64_t total = 0;
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        total += e->sent + e->failed + e->dead + e->discarded + e->expired;
+        total += e->sent + e->failed + e->dead + e->discarded + e->expired + e->duplicates;
     }
     if (past->known && past->total == total)
         return;

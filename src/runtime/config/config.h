@@ -24,12 +24,14 @@
 #define CONFIG_NODES_MAX 50000      /* keys and values */
 #define CONFIG_KEYS_MAX 4096        /* in one map: each is compared with all others */
 #define CONFIG_VALUE_MAX 65536      /* bytes of one value, after expansion */
+#define DEDUPE_INBOX_US PR_SECONDS(86400)
 #define CONFIG_NAME_MAX 63          /* bytes of the name of an endpoint */
 
 struct config_box {
     const char *name;
     enum box_kind kind; /* of `inbox`: inbox, unless the file says otherwise */
     const char *table;  /* in the database; "": the one that it has, or one of its own name */
+    int64_t dedupe_us;  /* how long it is remembered what each handler has ended (core/mark.h); 0: not at all */
     int64_t keep_us;    /* how long completed messages stay readable; 0: not at all */
     bool used;          /* it is the outbox, the file names it, or a route or source does; handlers may, too */
 };

@@ -187,6 +187,8 @@ const struct option_section option_root = { "", "", SECTION(root_options) };
 
 static const char *const box_kinds[] = { "outbox", "inbox", NULL }; /* enum box_kind */
 
+static const char *const no_duration[] = { "none", NULL }; /* 0 */
+
 static const struct option box_options[] = {
     { "kind", OPTION_CHOICE, "outbox",
       "What the box is for. Routes and handlers that name no box take messages of every `outbox`; those of an `inbox` "
@@ -201,6 +203,12 @@ static const struct option box_options[] = {
       FIELD(config_box, table) },
     { "keep", OPTION_DURATION, "0s", "How long delivered messages stay readable. `0s`: they are deleted at once.",
       FIELD(config_box, keep_us), .min = 0, .max = DAYS(3650) },
+    { "dedupe", OPTION_DURATION, "none",
+      "Each handler (endpoint) ends a message once: one with the same id that arrives within this time after it was "
+      "delivered, expired or discarded is a duplicate, which is acknowledged, counted and not handled. Takes about 185 "
+      "bytes per message and handler for this time on PostgreSQL, and 115 on SQLite. `none`: ids are only compared with what waits or is dead. Default "
+      "of an `inbox`: `24h`.",
+      FIELD(config_box, dedupe_us), .min = PR_SECONDS(1), .max = DAYS(365), .choices = no_duration },
 };
 const struct option_section option_box = {
     "boxes.NAME",

@@ -59,7 +59,7 @@ struct option {
     bool secret; /* TEXT: never shown */
     size_t offset, size, count_offset, item_size;
     int64_t min, max;           /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
-    const char *const *choices; /* ends with NULL */
+    const char *const *choices; /* ends with NULL.  DURATION: the word for 0, whatever min says */
     const struct option_section *section;
     const char *const *built_in; /* NAMED: names that are there without being written */
     bool (*is_name)(pr_slice name);

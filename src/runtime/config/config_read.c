@@ -352,11 +352,13 @@ static bool is_built_in(const struct option *option, const char *name)
     return false;
 }
 
-/* The box that is there for what comes in is an inbox without a word. */
+/* The box that is there for what comes in is an inbox without a word; and what comes in may come twice. */
 static void settle_kind(const struct config_reader *reader, struct config_box *box)
 {
     if (strcmp(box->name, "inbox") == 0 && config_note_find(reader->config, &box->kind) == NULL)
         box->kind = BOX_INBOX;
+    if (config_note_find(reader->config, &box->dedupe_us) == NULL)
+        box->dedupe_us = box->kind == BOX_INBOX ? DEDUPE_INBOX_US : 0;
 }
 
 /* item begins with its name. */

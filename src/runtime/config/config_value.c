@@ -15,7 +15,9 @@
 
 static void format_number(const struct option *option, int64_t value, char ret[DURATION_TEXT_SIZE])
 {
-    if (option->kind == OPTION_DURATION)
+    if (option->kind == OPTION_DURATION && option->choices != NULL && value == 0)
+        (void)snprintf(ret, DURATION_TEXT_SIZE, "%s", option->choices[0]);
+    else if (option->kind == OPTION_DURATION)
         duration_format(value, ret);
     else if (option->kind == OPTION_SIZE)
         size_format(value, ret);
@@ -41,11 +43,17 @@ static int parse_scaled(const struct option *option, const char *text, const cha
 {
     bool is_size = option->kind == OPTION_SIZE;
     int64_t value;
+
+    if (option->choices != NULL && strcmp(text, option->choices[0]) == 0) {
+        *field = 0;
+        return PR_OK;
+    }
     int r = is_size ? size_parse(slice_from(text), &value) : duration_parse(slice_from(text), &value);
 
     if (r != PR_OK)
-        return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; use a value such as %s", shown,
-                         option_kind_name(option->kind), is_size ? "512B, 64KiB, 1MiB" : "200ms, 30s, 5m, 24h, 7d");
+        return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; use a value such as %s%s%s", shown,
+                         option_kind_name(option->kind), is_size ? "512B, 64KiB, 1MiB" : "200ms, 30s, 5m, 24h, 7d",
+                         option->choices != NULL ? ", or " : "", option->choices != NULL ? option->choices[0] : "");
     r = check_bounds(option, (double)value, shown, reterr);
     if (r == PR_OK)
         *field = value;

@@ -173,12 +173,14 @@ static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
 static void box_loop_tell_feed(const struct box_loop *d, const struct verdict *v, int64_t store_now_us)
 {
     static const enum happening_kind kinds[] = {
-        [VERDICT_COMPLETE] = HAPPENING_SENT,     [VERDICT_FAIL] = HAPPENING_FAILED,
-        [VERDICT_DISCARD] = HAPPENING_DISCARDED, [VERDICT_EXPIRE] = HAPPENING_EXPIRED,
-        [VERDICT_DEAD_LETTER] = HAPPENING_DEAD,  [VERDICT_PARK] = HAPPENING_PARKED,
+        [VERDICT_COMPLETE] = HAPPENING_SENT,       [VERDICT_FAIL] = HAPPENING_FAILED,
+        [VERDICT_DISCARD] = HAPPENING_DISCARDED,   [VERDICT_EXPIRE] = HAPPENING_EXPIRED,
+        [VERDICT_DEAD_LETTER] = HAPPENING_DEAD,    [VERDICT_PARK] = HAPPENING_PARKED,
+        [VERDICT_DUPLICATE] = HAPPENING_DUPLICATE,
     };
     bool told = v->kind == VERDICT_COMPLETE || v->kind == VERDICT_FAIL || v->kind == VERDICT_DISCARD ||
-                v->kind == VERDICT_EXPIRE || v->kind == VERDICT_DEAD_LETTER || v->kind == VERDICT_PARK;
+                v->kind == VERDICT_EXPIRE || v->kind == VERDICT_DEAD_LETTER || v->kind == VERDICT_PARK ||
+                v->kind == VERDICT_DUPLICATE;
     if (!told || !feed_is_heard(d->options.feed))
         return;
     struct happening h = {
@@ -705,6 +707,7 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
         .window_count = (size_t)config->in_flight_max,
         .window_bytes = (size_t)config->in_flight_bytes_max,
         .keep_us = d->options.box->keep_us,
+        .dedupe_us = d->options.box->dedupe_us,
         .retention = config->retention,
         .payload_max = (size_t)config->payload_max,
         .poll_us = config->poll_max_us,

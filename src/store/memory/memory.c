@@ -61,6 +61,7 @@ static void box_free(struct box *box)
     map_fini(&box->by_row);
     map_fini(&box->by_id);
     map_fini(&box->dead_by_id);
+    marks_free(box);
     free(box);
 }
 
@@ -72,10 +73,12 @@ static int box_add(struct memory *memory, pr_slice name)
     box->memory = memory;
     box->name_size = name.size;
     memcpy(box->name, name.data, name.size);
-    struct list *const lists[] = { &box->rows, &box->dead, &box->done, &box->instances, &box->sessions };
+    struct list *const lists[] = {
+        &box->rows, &box->dead, &box->done, &box->instances, &box->sessions, &box->mark_order
+    };
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
         list_init(lists[i]);
-    struct map *const maps[] = { &box->by_row, &box->by_id, &box->dead_by_id };
+    struct map *const maps[] = { &box->by_row, &box->by_id, &box->dead_by_id, &box->marks };
     int rc = PR_OK;
     for (size_t i = 0; i < ARRAY_LENGTH(maps); i++) {
         map_init(maps[i]);

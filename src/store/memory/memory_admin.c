@@ -16,6 +16,7 @@ struct order_target {
     struct stored_row *made;             /* FATE_COPIED: what goes in its place */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
     struct stored_ended *ended;          /* FATE_GONE */
+    struct stored_mark *mark;            /* the same, in a box with dedupe */
 };
 
 struct targets {
@@ -33,6 +34,7 @@ static void targets_fini(struct targets *t)
         free(t->list[i].notice);
         free(t->list[i].gone);
         free(t->list[i].ended);
+        free(t->list[i].mark);
     }
     free(t->list);
 }
@@ -166,7 +168,14 @@ static int target_take_ended(struct order_target *target, const struct admin *ad
                                  .endpoint = row->after != NULL ? row->after->endpoint : endpoint,
                                  .as = ENDED_BY_PERSON,
                                  .attempt = row->m.attempts };
+    const struct effect mark = { .id = ended.id,
+                                 .key = ended.endpoint,
+                                 .outcome = ENDED_BY_PERSON,
+                                 .alone = row->m.destination.size == 0,
+                                 .keep_us = row->box->dedupe_us };
     target->ended = stored_ended_new(&ended, admin->by, now_us);
+    if (row->box->dedupe_us > 0 && target->ended != NULL && (target->mark = mark_new(&mark, now_us)) == NULL)
+        return PR_ENOMEM;
     return target->ended != NULL ? PR_OK : PR_ENOMEM;
 }
 
@@ -217,8 +226,21 @@ static void target_copy(struct order_target *target, struct memory *memory)
     target->gone = NULL;
 }
 
-static void target_apply(struct order_target *target, struct memory *memory, int64_t now_us)
+/* What a person discards has ended; what is replayed in spite of its mark has not. */
+static void target_mark(struct order_target *target, struct box *box, bool again)
 {
+    struct stored_mark *there = again ? mark_find(box, target->row->m.id, target->row->after->endpoint) : NULL;
+    if (there != NULL)
+        mark_drop(box, there);
+    if (target->mark == NULL || mark_find(box, target->mark->id, target->mark->handler) != NULL)
+        return;
+    mark_link(box, target->mark);
+    target->mark = NULL;
+}
+
+static void target_apply(struct order_target *target, struct memory *memory, bool again, int64_t now_us)
+{
+    target_mark(target, target->row->box, again);
     change_apply(target->row, &target->change, &target->memory, now_us, 0, NULL);
     if (target->change.fate == FATE_COPIED)
         target_copy(target, memory);
@@ -234,10 +256,17 @@ static void target_apply(struct order_target *target, struct memory *memory, int
 
 /* ---- Actions on rows ------------------------------------------------------------------------ */
 
+/* Its handler has ended another row of this message. */
+static bool is_handled(const struct stored_row *row, const struct admin *admin)
+{
+    return admin->kind == ADMIN_DEAD_REPLAY && !admin->again &&
+           mark_find(row->box, row->m.id, row->after->endpoint) != NULL;
+}
+
 /* B2: a dead letter whose id was sent anew stays dead. */
 static bool is_refused(const struct stored_row *row, const struct admin *admin)
 {
-    return row_takes(row, admin) == ORDER_REFUSES ||
+    return row_takes(row, admin) == ORDER_REFUSES || is_handled(row, admin) ||
            (admin->kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL);
 }
 
@@ -255,6 +284,12 @@ static void targets_judge(struct targets *t, const struct admin *admin, struct a
     for (size_t i = 0; i < t->count; i++) {
         t->list[i].refused = is_refused(t->list[i].row, admin);
         reply->refused += t->list[i].refused;
+        if (is_handled(t->list[i].row, admin)) {
+            const struct stored_row *row = t->list[i].row;
+            reply->handled++;
+            if (reply->handled_us == 0)
+                reply->handled_us = mark_find(row->box, row->m.id, row->after->endpoint)->at_us;
+        }
     }
     reply->changed = t->count - reply->refused;
 }
@@ -271,7 +306,7 @@ static void targets_apply(struct targets *t, struct memory *memory, const struct
             reply->changed--;
             continue;
         }
-        target_apply(target, memory, now_us);
+        target_apply(target, memory, admin->kind == ADMIN_DEAD_REPLAY && admin->again, now_us);
     }
     list_foreach(node, &memory->boxes)
         box_touch(LIST_ENTRY(node, struct box, node));

@@ -261,6 +261,7 @@ static void work_tallies(struct work *work, struct memory *memory, const struct 
         endpoint->dead += tally->dead;
         endpoint->discarded += tally->discarded;
         endpoint->expired += tally->expired;
+        endpoint->duplicates += tally->duplicates;
         if (tally->reason != 0)
             endpoint_set_failure(endpoint, tally, &work->tallies[i].code, &work->tallies[i].error, now_us);
     }
@@ -324,6 +325,7 @@ static void work_apply(struct work *work, struct memory_session *session, struct
     work_pauses(work, session->box->memory, cycle, now_us);
     evidence_apply(session->box->memory, cycle, now_us);
     done_purge(session->box, now_us, DONE_PURGE_MAX);
+    marks_purge(session->box, now_us, cycle->dedupe_us, DONE_PURGE_MAX);
     instance->last = cycle->number;
 }
 
@@ -415,6 +417,7 @@ static int cycle_run(struct memory_session *session, const struct cycle *cycle, 
             instance_bury(box, former);
         instance = work.joins;
         work.joins = NULL;
+        box->dedupe_us = cycle->dedupe_us;
         instance_join(box, instance);
     }
     if (reply->replayed && instance->answers != NULL && cycle->number == instance->last)

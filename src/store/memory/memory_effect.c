@@ -43,7 +43,7 @@ static struct kept_effect *kept_new(const struct effect *e)
 int effect_take(struct memory *memory, const struct effect *e, int64_t now_us, struct effect_memory *ret,
                 struct pr_error *reterr)
 {
-    bool in_box = e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
+    bool in_box = e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE || e->kind == EFFECT_SEEN;
     ret->box = in_box ? box_find(memory, e->box) : NULL;
     if (in_box && ret->box == NULL)
         return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler",
@@ -55,6 +55,10 @@ int effect_take(struct memory *memory, const struct effect *e, int64_t now_us, s
     }
     if (e->kind == EFFECT_DELETE)
         return PR_OK;
+    if (e->kind == EFFECT_SEEN) {
+        ret->mark = mark_new(e, now_us);
+        return ret->mark != NULL ? PR_OK : PR_ENOMEM;
+    }
     ret->kept = kept_new(e);
     return ret->kept != NULL ? PR_OK : PR_ENOMEM;
 }
@@ -62,15 +66,11 @@ int effect_take(struct memory *memory, const struct effect *e, int64_t now_us, s
 void effect_memory_fini(struct effect_memory *m)
 {
     row_free(m->row);
+    free(m->mark);
     free(m->kept);
 }
 
 /* ---- Guards --------------------------------------------------------------------------------- */
-
-static bool is_same_mark(const struct kept_effect *kept, const struct effect *e)
-{
-    return pr_id_equal(kept->id, e->id) && slice_eq(kept->box, e->box);
-}
 
 /* How many there are; *ret_twice: an event with this id is among them. */
 static int64_t guard_number(struct memory *memory, const struct effect *e, bool *ret_twice)
@@ -78,14 +78,13 @@ static int64_t guard_number(struct memory *memory, const struct effect *e, bool 
     pr_slice key = e->kind == EFFECT_EVENT ? e->message->stream : e->key;
     int64_t number = 0;
     *ret_twice = false;
+    if (e->kind == EFFECT_SEEN)
+        return mark_find(box_find(memory, e->box), e->id, e->key) != NULL;
     list_foreach(node, kept_list(memory, e->kind, key)) {
         const struct kept_effect *kept = LIST_ENTRY(node, struct kept_effect, node);
         if (kept->kind != e->kind || !slice_eq(kept->key, key))
             continue;
-        if (e->kind == EFFECT_SEEN)
-            number += is_same_mark(kept, e);
-        else
-            number = max64(number, kept->number + kept->count);
+        number = max64(number, kept->number + kept->count);
         *ret_twice = *ret_twice || (e->kind == EFFECT_EVENT && pr_id_equal(kept->id, e->message->id));
     }
     return number;
@@ -109,7 +108,8 @@ static int message_apply(struct memory *memory, struct effect_memory *m)
 {
     struct stored_row *row = m->row;
     if (row_find_id(row->box, row->m.id, row->m.destination) != NULL ||
-        dead_find_id(row->box, row->m.id, row->m.destination) != NULL)
+        dead_find_id(row->box, row->m.id, row->m.destination) != NULL ||
+        mark_has_handled(row->box, row->m.id, row->m.destination, memory_now(memory)))
         return PR_DUPLICATE;
     m->row = NULL;
     row->xid = memory->next_xid++;
@@ -152,6 +152,11 @@ int effect_apply(struct memory *memory, const struct effect *e, struct effect_me
         return message_apply(memory, m);
     if (e->kind == EFFECT_DELETE)
         return delete_apply(m->box, e->id);
+    if (e->kind == EFFECT_SEEN) {
+        mark_link(m->box, m->mark);
+        m->mark = NULL;
+        return PR_OK;
+    }
     if (e->kind == EFFECT_STATE)
         state_forget(memory, e);
     if (e->kind == EFFECT_STATE && e->value.data == NULL)
@@ -183,10 +188,8 @@ static void kept_write(const struct kept_effect *k, struct buf *ret)
     else if (k->kind == EFFECT_HISTORY)
         buf_addf(ret, "history %.*s %lld %lld %.*s\n", SLICE_ARGS(k->key), (long long)k->number, (long long)k->count,
                  SLICE_ARGS(k->value));
-    else if (k->kind == EFFECT_STATE)
-        buf_addf(ret, "state %.*s %.*s %.*s\n", SLICE_ARGS(k->key), SLICE_ARGS(k->name), SLICE_ARGS(k->value));
     else
-        buf_addf(ret, "seen %.*s %.*s\n", SLICE_ARGS(k->box), SLICE_ARGS(k->key));
+        buf_addf(ret, "state %.*s %.*s %.*s\n", SLICE_ARGS(k->key), SLICE_ARGS(k->name), SLICE_ARGS(k->value));
 }
 
 void memory_effects_write(struct store *store, struct buf *ret)
@@ -196,5 +199,11 @@ void memory_effects_write(struct store *store, struct buf *ret)
     for (size_t i = 0; i < KEPT_LISTS; i++)
         list_foreach(node, &memory->kept[i])
             kept_write(LIST_ENTRY(node, struct kept_effect, node), ret);
+    list_foreach(box_node, &memory->boxes) {
+        struct box *box = LIST_ENTRY(box_node, struct box, node);
+        list_foreach(node, &box->mark_order)
+            buf_addf(ret, "seen %.*s %.*s\n", SLICE_ARGS(box_name(box)),
+                     SLICE_ARGS(LIST_ENTRY(node, struct stored_mark, order)->handler));
+    }
     pthread_mutex_unlock(&memory->mutex);
 }

@@ -122,7 +122,10 @@ struct box {
     struct list instances;  /* by epoch */
     struct list sessions;
     uint64_t generation;        /* of changes that waiters want to know */
-    struct map_node anchors[3]; /* keep the maps from being empty, so that inserting cannot fail */
+    struct map marks;           /* struct stored_mark, by id */
+    struct list mark_order;     /* the same, by until_us */
+    int64_t dedupe_us;          /* as who joined last has it; 0: no marks are looked for when messages arrive */
+    struct map_node anchors[4]; /* keep the maps from being empty, so that inserting cannot fail */
     size_t name_size;
     char name[BOX_NAME_MAX + 1];
 };
@@ -133,7 +136,7 @@ struct stored_endpoint {
     struct list_node node;
     int64_t paused_until_us;
     pr_slice by, why; /* malloc'ed */
-    uint64_t sent, failed, dead, discarded, expired, failed_in_row;
+    uint64_t sent, failed, dead, discarded, expired, duplicates, failed_in_row;
     int64_t last_failed_us;
     int last_reason;
     pr_slice last_code, last_error; /* malloc'ed */
@@ -167,6 +170,19 @@ struct stored_ended {
     char text[];
 };
 
+/* A handler has ended a message. */
+struct stored_mark {
+    struct map_node by_id;
+    struct list_node order;
+    pr_id id;
+    int64_t at_us, until_us;
+    int64_t again_us; /* the message arrived again; 0: it did not */
+    int outcome;
+    bool alone;
+    pr_slice handler; /* in text */
+    char text[];
+};
+
 struct memory_tx {
     struct list_node node;
     struct memory *memory;
@@ -174,7 +190,7 @@ struct memory_tx {
     struct list rows;
 };
 
-/* What an effect left behind: an event, a row of history, a value, a mark. */
+/* What an effect left behind: an event, a row of history, a value. */
 struct kept_effect {
     struct list_node node; /* of memory->kept, by kind and key */
     enum effect_kind kind;
@@ -309,9 +325,10 @@ void change_apply(struct stored_row *row, const struct change *change, struct ch
                   int64_t keep_us, uint64_t *split_rows);
 
 /* memory_effect.c */
-struct effect_memory {      /* what an effect may need, taken before anything is changed */
-    struct box *box;        /* MESSAGE, DELETE */
-    struct stored_row *row; /* MESSAGE */
+struct effect_memory {        /* what an effect may need, taken before anything is changed */
+    struct box *box;          /* MESSAGE, DELETE, SEEN */
+    struct stored_row *row;   /* MESSAGE */
+    struct stored_mark *mark; /* SEEN */
     struct kept_effect *kept;
 };
 PR_MUST_CHECK int effect_take(struct memory *memory, const struct effect *effect, int64_t now_us,
@@ -320,6 +337,19 @@ void effect_memory_fini(struct effect_memory *memory);                          
 void effects_compare(struct memory *memory, const struct effect *effects, size_t count, struct effect_guards *guards);
 int effect_apply(struct memory *memory, const struct effect *effect, struct effect_memory *m); /* the answer */
 void kept_free_all(struct memory *memory);
+
+/* memory_mark.c */
+struct stored_mark *mark_new(const struct effect *effect, int64_t now_us); /* NULL: no memory */
+struct stored_mark *mark_find(const struct box *box, pr_id id, pr_slice handler);
+struct stored_mark *mark_next_of_id(const struct box *box, pr_id id,
+                                    const struct stored_mark *after); /* NULL: the first */
+/* Has a message that arrives been handled?  The mark remembers when it was asked. */
+bool mark_has_handled(struct box *box, pr_id id, pr_slice destination, int64_t now_us);
+void mark_link(struct box *box, struct stored_mark *mark);
+void mark_drop(struct box *box, struct stored_mark *mark);
+void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max);
+void marks_free(struct box *box);
+int marks_answer(struct memory_session *session, const struct cycle *cycle);
 
 /* memory_cycle.c */
 int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);

@@ -140,6 +140,7 @@ int endpoints_copy(const struct memory *memory, struct arena *arena, struct endp
             .dead = e->dead,
             .discarded = e->discarded,
             .expired = e->expired,
+            .duplicates = e->duplicates,
             .last_failed_us = e->last_failed_us,
             .last_reason = e->last_reason,
             .failed_in_row = e->failed_in_row,

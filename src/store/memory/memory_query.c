@@ -160,6 +160,48 @@ static int listing_ended(struct memory_listing *l, pr_id id)
     return PR_OK;
 }
 
+static size_t count_marks(const struct memory *memory, pr_id id)
+{
+    size_t count = 0;
+    list_foreach(node, &memory->boxes) {
+        const struct box *box = LIST_ENTRY(node, struct box, node);
+        for (const struct stored_mark *m = mark_next_of_id(box, id, NULL); m != NULL; m = mark_next_of_id(box, id, m))
+            count++;
+    }
+    return count;
+}
+
+static int mark_told(struct memory_listing *l, const struct box *box, const struct stored_mark *mark, bool alone)
+{
+    struct mark_info *told = &l->reply->marks[l->reply->mark_count++];
+    *told = (struct mark_info){ .box = slice_dup(l->arena, box_name(box)),
+                                .handler = slice_dup(l->arena, mark->handler),
+                                .outcome = mark->outcome,
+                                .at_us = mark->at_us,
+                                .again_us = mark->again_us };
+    struct listed *room = alone ? listing_room(l) : NULL;
+    if (told->box.data == NULL || told->handler.data == NULL || (alone && room == NULL))
+        return PR_ENOMEM;
+    if (alone)
+        l->reply->listed[l->reply->listed_count++] = listed_marked(told, mark->id);
+    return PR_OK;
+}
+
+/* And where nothing else is left of it, as what is listed. */
+static int listing_marks(struct memory_listing *l, pr_id id)
+{
+    bool alone = l->reply->listed_count == 0;
+    l->reply->marks = arena_alloc_array(l->arena, count_marks(l->memory, id), sizeof(l->reply->marks[0]));
+    int rc = l->reply->marks != NULL ? PR_OK : PR_ENOMEM;
+    list_foreach(node, &l->memory->boxes) {
+        const struct box *box = LIST_ENTRY(node, struct box, node);
+        for (const struct stored_mark *m = mark_next_of_id(box, id, NULL); m != NULL && rc == PR_OK;
+             m = mark_next_of_id(box, id, m))
+            rc = mark_told(l, box, m, alone);
+    }
+    return rc;
+}
+
 /* Those of one id. */
 static int listing_id(struct memory_listing *l, const struct box *box, bool dead, const struct filter *filter)
 {
@@ -194,6 +236,8 @@ static int query_listed(struct memory_listing *l, const struct query *query)
     }
     if (rc == PR_OK && by_id && query->ended)
         rc = listing_ended(l, query->filter.ids[0]);
+    if (rc == PR_OK && by_id && query->ended)
+        rc = listing_marks(l, query->filter.ids[0]);
     return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }
 

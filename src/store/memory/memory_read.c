@@ -418,6 +418,8 @@ int reply_read(struct memory_session *session, const struct cycle *cycle, uint64
         rc = read_held(session, cycle, owned, i);
     if (rc == PR_OK)
         rc = evidence_answer(session, cycle);
+    if (rc == PR_OK)
+        rc = marks_answer(session, cycle);
     reply->next_due_us = next_due(session->box, owned, now_us);
     return rc;
 }

@@ -137,9 +137,10 @@ int memory_repair(struct store *store, pr_slice box_name, pr_id id, pr_slice des
 
 /* ---- The contract --------------------------------------------------------------------------- */
 
-static bool is_duplicate(const struct box *box, const struct pr_message *m)
+static bool is_duplicate(struct box *box, const struct pr_message *m)
 {
-    return row_find_id(box, m->id, m->destination) != NULL || dead_find_id(box, m->id, m->destination) != NULL;
+    return row_find_id(box, m->id, m->destination) != NULL || dead_find_id(box, m->id, m->destination) != NULL ||
+           mark_has_handled(box, m->id, m->destination, memory_now(box->memory));
 }
 
 static void take_failure(struct pr_message *m, const struct pr_message *failed)

@@ -54,15 +54,34 @@ static int import_letter(struct sql *sql, const struct listed *l, bool write, in
     return rc < 0 ? rc : PR_OK;
 }
 
-int import_letters(struct sql *sql, const struct listing_context *s, const struct admin *admin,
+/* Its mark goes, where somebody insists; else *ret_answer says that it was handled. */
+static int import_mark(struct marks *marks, const struct listed *l, const struct admin *admin,
+                       struct admin_reply *reply, int *ret_answer)
+{
+    int64_t at_us;
+    if (admin->again)
+        return admin->dry_run ? PR_OK : marks_drop(marks, l->box, l->m.id, l->endpoint);
+    int rc = marks_find(marks, l->box, l->m.id, l->endpoint, &at_us);
+    if (rc != PR_OK || at_us == 0)
+        return rc;
+    *ret_answer = PR_STALE;
+    reply->handled++;
+    reply->handled_us = reply->handled_us == 0 ? at_us : reply->handled_us;
+    return PR_OK;
+}
+
+int import_letters(struct sql *sql, const struct listing_context *s, struct marks *marks, const struct admin *admin,
                    struct admin_reply *reply, bool *ret_in_streams)
 {
     int rc = PR_OK;
     *ret_in_streams = false;
     for (size_t i = 0; i < admin->letter_count && rc == PR_OK; i++) {
         const struct listed *l = &admin->letters[i];
-        int answer = PR_UNKNOWN;
-        if (box_is_known(s, l->box))
+        bool known = box_is_known(s, l->box);
+        int answer = known ? PR_OK : PR_UNKNOWN;
+        if (known)
+            rc = import_mark(marks, l, admin, reply, &answer);
+        if (rc == PR_OK && answer == PR_OK)
             rc = import_letter(sql, l, !admin->dry_run, &answer);
         reply->matched++;
         reply->changed += answer == PR_OK;

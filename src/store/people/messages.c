@@ -96,7 +96,9 @@ int question_id(struct question *q)
         rc = list_table(&c, LISTING_DEAD, NO_BOX, &filter);
     if (rc == PR_OK)
         rc = list_table(&c, LISTING_DONE, NO_BOX, &filter);
-    return rc == PR_OK && q->query->ended ? question_ended(q, c.capacity) : rc;
+    if (rc == PR_OK && q->query->ended)
+        rc = question_ended(q, c.capacity);
+    return rc == PR_OK && q->query->ended ? question_marks(q) : rc;
 }
 
 static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)

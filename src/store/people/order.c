@@ -14,6 +14,7 @@
 #include "store/order.h"
 #include "store/people/import.h"
 #include "store/people/listing.h"
+#include "store/people/marks.h"
 #include "store/people/question.h"
 
 #define ARENA_BYTES 65536
@@ -51,6 +52,7 @@ struct order_run {
     struct order_texts texts;
     struct arena arena;
     struct listing_context s;
+    struct marks marks;
     bool *found; /* of each id of the filter */
     struct order_page pending;
     struct notice_target *targets; /* NOTICES_EACH_MAX of them */
@@ -104,7 +106,7 @@ static bool pending_grow(struct order_page *p)
     return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL;
 }
 
-/* What the ledger will say of it.  false: no memory. */
+/* What the ledger and its mark will say of it, should it end.  false: no memory. */
 static bool pending_add_end(struct order_page *p, const struct listed *l, pr_slice box, pr_slice endpoint)
 {
     struct ended *e = &p->ended[p->count];
@@ -128,7 +130,7 @@ static int pending_add(struct order_run *o, const struct listed *l, pr_slice box
     t->endpoint = slice_dup(&p->arena, l->m.destination); /* where it died the routes may send it no more */
     if (!change_keep_texts(c, &p->arena) || t->stream.data == NULL || t->endpoint.data == NULL)
         return no_memory(o);
-    if (c->fate == FATE_GONE && !pending_add_end(p, l, box, endpoint))
+    if (!pending_add_end(p, l, box, endpoint))
         return no_memory(o);
     p->boxes[p->count++] = box;
     return PR_OK;
@@ -165,6 +167,22 @@ static int target_add(struct order_run *o, const struct change *c, const struct 
     }
     o->target_count++;
     return PR_OK;
+}
+
+/* What is gone has ended, and is marked where its box has marks; what is replayed in spite of its mark has not. */
+static int pending_mark(struct order_run *o, const int *answers)
+{
+    struct order_page *p = &o->pending;
+    bool again = o->admin->kind == ADMIN_DEAD_REPLAY && o->admin->again;
+    int rc = PR_OK;
+    for (size_t i = 0; i < p->count && rc == PR_OK; i++) {
+        const struct ended *e = &p->ended[i];
+        if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE)
+            rc = marks_add(&o->marks, e, p->targets[i].endpoint.size == 0, o->s.now_us);
+        else if (answers[i] == PR_OK && again)
+            rc = marks_drop(&o->marks, e->box, e->id, e->endpoint);
+    }
+    return rc;
 }
 
 /* The ledger of what has ended: those that are gone. */
@@ -216,6 +234,8 @@ static int pending_apply(void *arg)
         rc = target_add(o, &p->changes[i], &p->targets[i]);
     }
     if (rc == PR_OK)
+        rc = pending_mark(o, changes.answers);
+    if (rc == PR_OK)
         rc = pending_note_ends(o, changes.answers);
     pending_clear(p);
     return rc;
@@ -260,6 +280,19 @@ static int range_count(struct listed_range *range, uint64_t limit, pr_slice box,
     return PR_OK;
 }
 
+/* Has its handler ended another row of this message?  It is refused then. */
+static int target_is_handled(struct order_run *o, const struct listed *l, pr_slice box, bool *ret)
+{
+    int64_t at_us;
+    int rc = marks_find(&o->marks, box, l->m.id, l->endpoint, &at_us);
+    *ret = at_us != 0;
+    o->reply.refused += *ret;
+    o->reply.handled += *ret;
+    if (*ret && o->reply.handled_us == 0)
+        o->reply.handled_us = at_us;
+    return rc;
+}
+
 static int target_found(void *arg, const struct listed *l, struct pr_error *reterr)
 {
     struct order_run *o = arg;
@@ -281,6 +314,11 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     o->reply.refused += takes == ORDER_REFUSES;
     int rc = order_check_matched(a, o->reply.matched, reterr);
     if (rc != PR_OK || takes == ORDER_REFUSES)
+        return rc;
+    bool handled = false;
+    if (a->kind == ADMIN_DEAD_REPLAY && !a->again)
+        rc = target_is_handled(o, l, box, &handled);
+    if (rc != PR_OK || handled)
         return rc;
     return a->dry_run ? target_try(o, l, box) : pending_add(o, l, box);
 }
@@ -455,7 +493,7 @@ static int order_rows(struct order_run *o)
 static int order_import(struct order_run *o)
 {
     bool in_streams;
-    int rc = import_letters(o->sql, &o->s, o->admin, &o->reply, &in_streams);
+    int rc = import_letters(o->sql, &o->s, &o->marks, o->admin, &o->reply, &in_streams);
     return rc == PR_OK && !o->admin->dry_run && in_streams ? notices_reload(o) : rc;
 }
 
@@ -490,6 +528,8 @@ static int order_inside(struct order_run *o)
 {
     const struct admin *a = o->admin;
     int rc = listing_context_read(o->sql, &o->arena, &o->s);
+    if (rc == PR_OK)
+        rc = marks_init(&o->marks, o->sql, &o->s, &o->arena);
     if (rc == PR_OK && a->outcome != NULL)
         o->reply = *a->outcome; /* it was done elsewhere */
     else if (rc == PR_OK)

@@ -54,6 +54,7 @@ PR_MUST_CHECK int question_dead(struct question *q);
 PR_MUST_CHECK int question_id(struct question *q);
 /* Behind what is listed already; the list has room for `capacity` entries. */
 PR_MUST_CHECK int question_ended(struct question *q, size_t capacity);
+PR_MUST_CHECK int question_marks(struct question *q); /* of the id; and where nothing else is left of it, as what is listed */
 PR_MUST_CHECK int question_dead_count(struct question *q);
 PR_MUST_CHECK int question_groups(struct question *q);
 PR_MUST_CHECK int question_boxes(struct question *q);

@@ -591,6 +591,16 @@ STATEMENT(order_look_letter, SQLITE(""), POSTGRES("SELECT 1 FROM {prefix}dead_le
     " (SELECT 1 FROM " box " b WHERE b.id = d.id AND b.destination = d.destination)"
 STATEMENT(order_can_replay, SQLITE(CAN_REPLAY("\"{box}\"")), POSTGRES(CAN_REPLAY("{box}")))
 
+/* ---- Marks (core/mark.h).  ?1: the box, ?2: the id, ?3: the handler. ---- */
+
+STATEMENT(mark_time, BOTH("SELECT dedupe_us FROM {prefix}box WHERE name = ?1"))
+STATEMENT(mark_find, BOTH("SELECT at FROM {prefix}seen WHERE box = ?1 AND id = ?2 AND handler = ?3"))
+STATEMENT(mark_of_id, BOTH("SELECT handler, at, outcome, again_at FROM {prefix}seen WHERE box = ?1 AND id = ?2 ORDER BY at, handler"))
+STATEMENT(mark_add,
+    BOTH("INSERT INTO {prefix}seen (box, id, handler, at, outcome, alone, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+         " ON CONFLICT (box, id, handler) DO NOTHING"))
+STATEMENT(mark_drop, BOTH("DELETE FROM {prefix}seen WHERE box = ?1 AND id = ?2 AND handler = ?3"))
+
 /* ?1: rows of the box. */
 STATEMENT(order_forget,
     SQLITE("UPDATE {prefix}claim SET entries = (SELECT json_group_object(e.key, e.value) FROM json_each({prefix}claim.entries) e"

@@ -72,6 +72,8 @@ static int commit_once(struct postgres_store *store, struct sending *const *requ
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         if (requests[i]->answers != NULL)
             batch_answers(results[i], requests[i]->messages, requests[i]->count, requests[i]->answers);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        pg_marks_note_again(link, requests[i], pg_store_wall_us(store));
     link_rollback(link);
     link_forget(link);
     return rc;

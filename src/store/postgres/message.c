@@ -159,9 +159,11 @@ void arg_payload(struct args *args, pr_slice payload, const PGconn *pg)
 /* ---- Writing ---------------------------------------------------------------------------- */
 
 /* clang-format off */
-const char PG_MESSAGE_INSERT[] =
-    MESSAGE_NEW_INTO BATCH_COLUMNS("v.", COLUMN_OF_V) ", coalesce($1, now())"
-    " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ", ord)" MESSAGE_NEW_END;
+#define INSERT_BATCH                                                                                                   \
+    MESSAGE_NEW_INTO BATCH_COLUMNS("v.", COLUMN_OF_V) ", coalesce($1, now())"                                          \
+    " FROM " BATCH_UNNEST ") WITH ORDINALITY AS v(" BATCH_COLUMNS("", COLUMN_NAME) ", ord)"
+const char PG_MESSAGE_INSERT[] = INSERT_BATCH MESSAGE_NEW_END;
+const char PG_MESSAGE_SEND[] = INSERT_BATCH " WHERE" MESSAGE_IS_NOT_DEAD("v") MESSAGE_NEW_RETURNED;
 /* clang-format on */
 
 static const enum oid batch_types[BATCH_ARRAYS] = { OID_UUID,       OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,

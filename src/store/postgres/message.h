@@ -47,6 +47,12 @@
 #define MESSAGE_IS_NOT_DEAD(v)                                                                                         \
     " NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = " v ".id AND d.destination = " v                     \
     ".destination AND d.box = {box_name})"
+/* ... and among the marks, where its box has any (core/mark.h).  Asked row by row, through the key: EXISTS, planned while there
+ * are few marks, would be a scan of all of them from then on. */
+#define MESSAGE_IS_NOT_HANDLED(v)                                                                                      \
+    " NOT (coalesce((SELECT x.dedupe_us > 0 FROM {schema}.box x WHERE x.name = {box_name}), false) AND coalesce("      \
+    "(SELECT true FROM {schema}.seen s WHERE s.box = {box_name} AND s.id = " v ".id AND (s.handler = " v               \
+    ".destination OR (s.alone AND " v ".destination = '')) LIMIT 1), false))"
 #define UNLESS_IN_BOX " ON CONFLICT (id, destination) DO NOTHING"
 
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
@@ -94,11 +100,14 @@ void batch_args(struct batch *batch, int64_t now_us, struct args *ret);
 
 /* How a batch becomes rows of a box, whoever has it: v is the batch.  Between them come the values of these columns. */
 #define MESSAGE_NEW_INTO "INSERT INTO {box} (" BATCH_COLUMNS("", COLUMN_NAME) ", created_at) SELECT "
-#define MESSAGE_NEW_END " WHERE" MESSAGE_IS_NOT_DEAD("v") " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination"
+#define MESSAGE_NEW_END " WHERE" MESSAGE_IS_NOT_DEAD("v") " AND" MESSAGE_IS_NOT_HANDLED("v") MESSAGE_NEW_RETURNED
+#define MESSAGE_NEW_RETURNED " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination"
 
 /* Stores what is new, in the order of the batch, and returns (id, destination) of it.  An id that
  * is there for its destination, in the box or among the dead letters, is left out. */
 extern const char PG_MESSAGE_INSERT[];
+/* The same for applications, which may not read marks: what was handled is found out when its turn comes. */
+extern const char PG_MESSAGE_SEND[];
 
 /* Which of the messages did the statement store?  PR_OK or PR_DUPLICATE each. */
 void batch_answers(const PGresult *result, const struct pr_message *messages, size_t count, int *answers);

@@ -230,6 +230,12 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 
 /* evidence.c */
 void pg_evidence_add(struct cycle_run *run);
+/* cycle/mark.c */
+PR_MUST_CHECK int pg_marks_tell_time(struct cycle_run *run); /* how long those of this box are kept, who joins says */
+void pg_marks_ask(struct cycle_run *run, PGresult **ret);
+/* Those of its messages that were duplicates: their marks, where they have any, remember it. */
+void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us);
+PR_MUST_CHECK int pg_marks_take(struct cycle_run *run, const PGresult *result);
 void pg_evidence_ask(struct cycle_run *run, PGresult **ret);
 PR_MUST_CHECK int pg_evidence_take(struct cycle_run *run, const PGresult *result);
 

@@ -49,7 +49,7 @@ static char *insert_text(PGconn *pg, pr_slice name, int *ret_fault, struct pr_er
     int rc = names_split(name, &schema, &box, reterr);
     if (rc == PR_OK)
         rc = pg_send_table(pg, schema, box, table, reterr);
-    char *sql = rc == PR_OK ? pg_sql_expand(PG_MESSAGE_INSERT, schema, box, slice_from(table)) : NULL;
+    char *sql = rc == PR_OK ? pg_sql_expand(PG_MESSAGE_SEND, schema, box, slice_from(table)) : NULL;
     if (rc == PR_OK && sql == NULL)
         rc = error_set(reterr, PR_ENOMEM, "out of memory for a statement");
     *ret_fault = rc;

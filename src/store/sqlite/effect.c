@@ -134,9 +134,7 @@ static int effect_apply(struct sqlite_cycle *run, const struct effect *e)
     case EFFECT_HISTORY: return append_history(run, e);
     case EFFECT_STATE: return set_state(run, e);
     case EFFECT_DELETE: return delete_rows(run, e);
-    case EFFECT_SEEN:
-        return effect_do(run, "INSERT INTO postrider_seen (box, id, handler, at) VALUES (?1, ?2, ?3, ?4)",
-                         VALUES(V_TEXT(e->box), V_ID(e->id), V_TEXT(e->key), V_INT(run->now_us)), NULL);
+    case EFFECT_SEEN: return mark_insert(run->conn, e, run->now_us, run->reterr);
     case EFFECT_KINDS: break;
     }
     return error_set(run->reterr, PR_EINVAL, "unknown kind of effect %d", (int)e->kind);

@@ -298,6 +298,8 @@ int lease_join(struct sqlite_cycle *run, struct instance_row *ret)
                             V_INT(time_add(run->now_us, cycle->lease_us))),
                      NULL, run->reterr);
     if (rc == PR_OK)
+        rc = marks_tell_time(run);
+    if (rc == PR_OK)
         *ret = (struct instance_row){ .known = true, .epoch = epoch };
     return rc;
 }

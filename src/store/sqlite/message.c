@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "core/id.h"
 
-/* A duplicate gives a NULL id, which OR IGNORE passes over: as it does what the unique key does
+/* A duplicate (in the box, among the dead letters, or by a mark, where the box has any) gives a NULL id, which OR IGNORE passes over: as it does what the unique key does
  * not take, and a check of the box: message_check() has seen to it before, and send.c asks again.  One statement, so that it is
  * right also for callers without a transaction; VALUES and not SELECT, because an INSERT that
  * SELECTs from its own table goes through a temporary one.  All text is less than any blob: ids
@@ -25,7 +25,10 @@
                      "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?11 AND destination = ?2 AND "    \
                      "box = '{box}') OR"                                                                               \
                      "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?12 AND destination = ?2 AND "    \
-                     "box = '{box}'))), "                                                                              \
+                     "box = '{box}')))"                                                                                \
+                     "   OR (EXISTS (SELECT 1 FROM postrider_box WHERE name = '{box}' AND dedupe_us > 0) AND"          \
+                     "       EXISTS (SELECT 1 FROM postrider_seen WHERE box = '{box}' AND id = ?1 AND"                 \
+                     "               (handler = ?2 OR (?2 = '' AND alone)))), "                                        \
                      "NULL, ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL" SENDER_TEXTS(COLUMN_NEXT) ")"
 
 const char MESSAGE_INSERT[] = "INSERT OR IGNORE" INSERT_BODY;
@@ -71,9 +74,13 @@ int message_insert(struct conn *conn, pr_slice box, const struct pr_message *mes
     id_forms_init(&forms, message->id);
     message_values(message, &forms, now_us, values);
     int rc = conn_do(conn, MESSAGE_INSERT, box, values, MESSAGE_VALUE_COUNT, &changed, reterr);
-    if (rc != PR_OK)
+    if (rc != PR_OK || changed > 0)
         return rc;
-    return changed > 0 ? PR_OK : PR_DUPLICATE;
+    rc = conn_do(conn,
+                 "UPDATE postrider_seen SET again_at = ?3 WHERE box = '{box}' AND id = ?1 AND"
+                 " (handler = ?2 OR (?2 = '' AND alone))",
+                 box, VALUES(V_ID(message->id), V_TEXT(message->destination), V_INT(now_us)), NULL, reterr);
+    return rc == PR_OK ? PR_DUPLICATE : rc;
 }
 
 /* ---- Reading ------------------------------------------------------------------------ */

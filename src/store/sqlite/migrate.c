@@ -270,7 +270,7 @@ static const char VIEW_ENDPOINTS[] =
     "state,"
     " CASE WHEN paused_until > " NOW_US " AND paused_until < 9223372036854775807"
     " THEN strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1e6, 'unixepoch') END AS paused_until,"
-    " paused_by, paused_why, sent, failed, failed_in_row, dead, discarded, expired,"
+    " paused_by, paused_why, sent, failed, failed_in_row, dead, discarded, expired, duplicates,"
     " (SELECT count(*) FROM postrider_dead_letter d WHERE d.endpoint = e.name) AS dead_letters,"
     " CASE WHEN last_failed_at > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', last_failed_at / 1e6, 'unixepoch') END"
     " AS last_failed_at, last_reason, last_code, last_error,"

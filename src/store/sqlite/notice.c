@@ -25,6 +25,7 @@ static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_s
         .last_failed_us = sqlite3_column_int64(s, 9),
         .last_reason = sqlite3_column_int(s, 10),
         .failed_in_row = (uint64_t)sqlite3_column_int64(s, 13),
+        .duplicates = (uint64_t)sqlite3_column_int64(s, 14),
     };
     int rc = slice_keep(arena, column_slice(s, 0), &ret->name, reterr);
     if (rc == PR_OK)
@@ -52,7 +53,8 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
         return error_set(reterr, PR_ENOMEM, "out of memory for %lld endpoints", (long long)room);
     rc = conn_bind(conn,
                    "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired,"
-                   " last_failed_at, last_reason, last_code, last_error, failed_in_row FROM postrider_endpoint"
+                   " last_failed_at, last_reason, last_code, last_error, failed_in_row, duplicates FROM"
+                   " postrider_endpoint"
                    " ORDER BY name LIMIT ?1",
                    no_box, VALUES(V_INT(room)), &statement, reterr);
     if (rc != PR_OK)

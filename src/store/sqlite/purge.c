@@ -1,5 +1,5 @@
 /* purge.c - what is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did,
- * and the ledger of what has ended.
+ * the ledger of what has ended, and marks.
  *
  * In pieces, so that no cycle takes long; a piece that was full is followed by another one soon, also in an idle box (the
  * session wakes itself for it, wait.c). */
@@ -108,10 +108,18 @@ static int purge_dead(struct sqlite_cycle *run)
     return rc;
 }
 
+static int purge_marks(struct sqlite_cycle *run)
+{
+    bool more = false;
+    int rc = marks_forget(run, &more);
+    run->session->purge_more |= more;
+    return rc;
+}
+
 int purge_run(struct sqlite_cycle *run)
 {
-    static int (*const purges[])(struct sqlite_cycle *) = { purge_notices, purge_done, purge_evidence,
-                                                            purge_audit,   purge_dead, purge_ended };
+    static int (*const purges[])(struct sqlite_cycle *) = { purge_notices, purge_done,  purge_evidence, purge_audit,
+                                                         purge_dead,    purge_ended, purge_marks };
     struct sqlite_session *session = run->session;
     int rc = PR_OK;
     if (!purge_is_due(run))

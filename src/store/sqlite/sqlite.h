@@ -161,6 +161,12 @@ PR_MUST_CHECK int ended_write(struct sqlite_cycle *run); /* of the verdicts that
 PR_MUST_CHECK int ended_insert(struct conn *conn, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
                                struct arena *arena, struct pr_error *reterr);
 
+/* mark.c */
+PR_MUST_CHECK int mark_insert(struct conn *conn, const struct effect *mark, int64_t now_us, struct pr_error *reterr);
+PR_MUST_CHECK int marks_tell_time(struct sqlite_cycle *run); /* how long those of this box are kept, who joins says */
+PR_MUST_CHECK int marks_read(struct sqlite_cycle *run);
+PR_MUST_CHECK int marks_forget(struct sqlite_cycle *run, bool *ret_more); /* of this box */
+
 /* evidence.c */
 PR_MUST_CHECK int evidence_write(struct sqlite_cycle *run);
 PR_MUST_CHECK int evidence_read(struct sqlite_cycle *run);

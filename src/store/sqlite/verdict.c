@@ -317,14 +317,15 @@ int tallies_add(struct sqlite_cycle *run)
     for (size_t i = 0; i < run->cycle->tally_count && rc == PR_OK; i++) {
         const struct tally *t = &run->cycle->tallies[i];
         rc = conn_do(run->conn,
-                     "INSERT INTO postrider_endpoint (name, sent, failed, dead, discarded, expired, failed_in_row)"
-                     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?2 > 0 THEN 0 ELSE max(0, ?3) END)"
+                     "INSERT INTO postrider_endpoint (name, sent, failed, dead, discarded, expired, duplicates,"
+                     " failed_in_row) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CASE WHEN ?2 > 0 THEN 0 ELSE max(0, ?3) END)"
                      " ON CONFLICT (name) DO UPDATE SET sent = sent + ?2, failed = failed + ?3, dead = dead + ?4,"
-                     " discarded = discarded + ?5, expired = expired + ?6, failed_in_row = CASE WHEN ?2 > 0 THEN 0"
+                     " discarded = discarded + ?5, expired = expired + ?6, duplicates = duplicates + ?7,"
+                     " failed_in_row = CASE WHEN ?2 > 0 THEN 0"
                      " ELSE max(0, failed_in_row + ?3) END",
                      run->session->box,
                      VALUES(V_TEXT(t->endpoint), V_INT(t->sent), V_INT(t->failed), V_INT(t->dead), V_INT(t->discarded),
-                            V_INT(t->expired)),
+                            V_INT(t->expired), V_INT(t->duplicates)),
                      NULL, run->reterr);
         if (rc == PR_OK && t->reason != 0)
             rc = failure_set(run, t);

@@ -280,6 +280,17 @@ static bool is_locked_out(const struct link *link)
     return strcmp(link->state, "55P03") == 0;
 }
 
+/* Rows that somebody holds are left out from now on; and, when it was not that, what an effect would make and somebody's
+ * open transaction is making.  false: that has been tried. */
+static bool be_wary(struct pg_session *session, const struct cycle *cycle)
+{
+    if (!session->wary)
+        return session->wary = true;
+    if (session->births_blocked || cycle->effect_count == 0)
+        return false;
+    return session->births_blocked = true;
+}
+
 /* Its key is there already: look, and it will be found replayed. */
 static bool is_key_conflict(const struct link *link)
 {
@@ -298,9 +309,7 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
             return PR_OK;
         }
         bool again = rc == CYCLE_ANEW || link_should_retry(session->link) || is_key_conflict(session->link) ||
-                     is_stopped(session->link) || (is_locked_out(session->link) && !session->wary);
-        if (is_locked_out(session->link))
-            session->wary = true;
+                     is_stopped(session->link) || (is_locked_out(session->link) && be_wary(session, cycle));
         if (is_stopped(session->link))
             pg_ctid_cache_forget(&session->ctid_cache);
         if (is_key_conflict(session->link))

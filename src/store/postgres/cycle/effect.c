@@ -1,9 +1,12 @@
 /* What goes with verdicts: receipts, tallies, and messages that handlers send. */
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
+#define KEEP_MAX_US INT64_C(8000000000000000000) /* a mark's time: an interval has room for it */
 #define EFFECT_BATCHES_MAX 64 /* statements on their way; a statement holds all that follow each other in one box */
 
 /* ---- Receipts and tallies ---------------------------------------------------------------------- */
@@ -51,21 +54,21 @@ static void add_closed(struct cycle_run *run)
 }
 
 /* The columns of tally in their order; when it failed is the store's now, where there is a reason. */
-static const char TALLY_INSERT[] =
-    "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, failed_at, reason, code, error, "
-    "sent_at)"
-    " SELECT v.endpoint, v.sent, v.failed, v.dead, v.discarded, v.expired,"
-    " CASE WHEN v.reason IS NOT NULL THEN " NOW("$10") " END, v.reason, v.code, v.error, CASE WHEN v.sent > 0 "
-                                                       "THEN " NOW(
-                                                           "$10") " END"
-                                                                  " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-                                                                  " AS v(endpoint, sent, failed, dead, discarded, "
-                                                                  "expired, reason, code, error)";
+static const char TALLY_INSERT[] = "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, "
+                                   "duplicates, failed_at, reason, code, "
+                                   "error, sent_at)"
+                                   " SELECT v.endpoint, v.sent, v.failed, v.dead, v.discarded, v.expired, v.duplicates,"
+                                   " CASE WHEN v.reason IS NOT NULL THEN " NOW(
+                                       "$11") " END, v.reason, v.code, v.error, CASE WHEN v.sent > 0 "
+                                              "THEN " NOW("$11") " END"
+                                                                 " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                                                                 " AS v(endpoint, sent, failed, dead, discarded, "
+                                                                 "expired, duplicates, reason, code, error)";
 
 static void add_tallies(struct cycle_run *run)
 {
     static const enum oid types[] = { OID_TEXT, OID_INT8, OID_INT8, OID_INT8, OID_INT8,
-                                      OID_INT8, OID_INT2, OID_TEXT, OID_TEXT };
+                                      OID_INT8, OID_INT8, OID_INT2, OID_TEXT, OID_TEXT };
     const struct cycle *c = run->cycle;
     struct array *a = run->session->arrays;
     struct args args = { .count = 0 };
@@ -75,16 +78,16 @@ static void add_tallies(struct cycle_run *run)
         array_begin(&a[i], types[i]);
     for (size_t i = 0; i < c->tally_count; i++) {
         const struct tally *t = &c->tallies[i];
-        const int64_t counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired };
+        const int64_t counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired, t->duplicates };
         array_text(&a[0], t->endpoint);
-        for (int k = 0; k < 5; k++)
+        for (size_t k = 0; k < ARRAY_LENGTH(counts); k++)
             array_i64(&a[1 + k], counts[k]);
         if (t->reason != 0)
-            array_i16(&a[6], t->reason);
+            array_i16(&a[7], t->reason);
         else
-            array_null(&a[6]);
-        array_text_or_null(&a[7], t->code);
-        array_text_or_null(&a[8], t->error);
+            array_null(&a[7]);
+        array_text_or_null(&a[8], t->code);
+        array_text_or_null(&a[9], t->error);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         arg_array(&args, &a[i]);
@@ -181,6 +184,7 @@ struct effect_run {
     PGresult *result; /* PQcmdTuples, or rows with the place of each that was made */
     size_t from, count;
     enum effect_kind kind;
+    size_t asked; /* rows that are to be made */
 };
 
 /* Messages from `from` on that go to one box. */
@@ -232,11 +236,12 @@ static const char HISTORY_ROWS[] =
     " FROM v ORDER BY execution, first ON CONFLICT (execution, first) DO NOTHING RETURNING execution, first)"
     " SELECT v.ord FROM v JOIN made m ON m.execution = v.execution AND m.first = v.first";
 
+/* Whether all were made is told by how many were: joined with what was asked for, a thousand take a hundred milliseconds. */
 static const char SEEN_ROWS[] =
-    "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5) AS v(ord, id, box, handler)),"
-    " made AS (INSERT INTO {schema}.seen (box, id, handler, at) SELECT box, id, handler, coalesce($1, now()) FROM v"
-    " ORDER BY box, id, handler ON CONFLICT (box, id, handler) DO NOTHING RETURNING box, id, handler)"
-    " SELECT v.ord FROM v JOIN made m ON m.box = v.box AND m.id = v.id AND m.handler = v.handler";
+    "INSERT INTO {schema}.seen (box, id, handler, at, outcome, alone, until) SELECT box, id, handler,"
+    " coalesce($1, now()), outcome, alone, coalesce($1, now()) + keep * interval '1 microsecond'"
+    " FROM unnest($2, $3, $4, $5, $6, $7) AS v(id, box, handler, outcome, alone, keep)"
+    " ORDER BY box, id, handler ON CONFLICT (box, id, handler) DO NOTHING";
 
 /* Of one key the last one counts. */
 static const char STATE_ROWS[] =
@@ -272,7 +277,8 @@ static void put_event(struct cycle_run *run, struct array *a, size_t i)
 static void put_effect(struct cycle_run *run, struct array *a, size_t i)
 {
     const struct effect *e = &run->cycle->effects[i];
-    array_i32(&a[0], (int)i);
+    if (e->kind != EFFECT_SEEN)
+        array_i32(&a[0], (int)i);
     switch (e->kind) {
     case EFFECT_EVENT: put_event(run, a, i); break;
     case EFFECT_HISTORY:
@@ -290,9 +296,15 @@ static void put_effect(struct cycle_run *run, struct array *a, size_t i)
             array_null(&a[3]);
         break;
     case EFFECT_SEEN:
-        array_id(&a[1], e->id);
-        array_text(&a[2], e->box);
-        array_text(&a[3], e->key);
+        array_id(&a[0], e->id);
+        array_text(&a[1], e->box);
+        array_text(&a[2], e->key);
+        array_i16(&a[3], e->outcome);
+        array_bool(&a[4], e->alone);
+        if (e->keep_us > 0)
+            array_i64(&a[5], min64(e->keep_us, KEEP_MAX_US));
+        else
+            array_null(&a[5]);
         break;
     default: array_id(&a[1], e->id); break;
     }
@@ -311,7 +323,7 @@ static void add_rows(struct cycle_run *run, struct effect_run *s)
         [EFFECT_HISTORY] = { HISTORY_ROWS, false, { OID_INT4, OID_TEXT, OID_INT8, OID_INT8, OID_TEXT } },
         [EFFECT_STATE] = { STATE_ROWS, false, { OID_INT4, OID_TEXT, OID_TEXT, OID_BYTEA } },
         [EFFECT_DELETE] = { DELETE_ROWS, false, { OID_INT4, OID_UUID } },
-        [EFFECT_SEEN] = { SEEN_ROWS, true, { OID_INT4, OID_UUID, OID_TEXT, OID_TEXT } },
+        [EFFECT_SEEN] = { SEEN_ROWS, true, { OID_UUID, OID_TEXT, OID_TEXT, OID_INT2, OID_BOOL, OID_INT8 } },
     };
     struct array *a = run->session->arrays;
     struct args args = { .count = 0 };
@@ -323,6 +335,7 @@ static void add_rows(struct cycle_run *run, struct effect_run *s)
             put_effect(run, a, i);
     if (a[0].count == 0)
         return;
+    s->asked = a[0].count;
     if (kinds[s->kind].has_time)
         arg_time(&args, pg_store_wall_us(run->session->store));
     for (size_t i = 0; i < columns; i++)
@@ -347,6 +360,8 @@ static int take_sent(struct cycle_run *run, const struct effect_run *s)
     int *answers = run->session->reply.effect_answers;
     if (s->result == NULL)
         return PR_OK;
+    if (s->kind == EFFECT_SEEN)
+        return strtoull(PQcmdTuples(s->result), NULL, 10) == s->asked ? PR_OK : CYCLE_ANEW;
     bool told = s->kind != EFFECT_STATE && s->kind != EFFECT_MESSAGE;
     for (size_t i = s->from; told && i < s->from + s->count; i++)
         if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i))
@@ -380,7 +395,7 @@ static int sendings_make(struct cycle_run *run)
             rc = sendings_run(run, list, count);
             count = 0;
         }
-        list[count++] = (struct effect_run){ NULL, at, run_length(c, at), c->effects[at].kind };
+        list[count++] = (struct effect_run){ .from = at, .count = run_length(c, at), .kind = c->effects[at].kind };
         if (c->effects[at].kind == EFFECT_MESSAGE)
             add_messages(run, &list[count - 1]);
         else if (c->effects[at].kind == EFFECT_DELETE)
@@ -390,7 +405,7 @@ static int sendings_make(struct cycle_run *run)
         rc = sendings_run(run, list, count);
     struct effect_run rest[ARRAY_LENGTH(kinds)];
     for (size_t i = 0; i < ARRAY_LENGTH(kinds) && rc == PR_OK; i++) {
-        rest[i] = (struct effect_run){ NULL, 0, c->effect_count, kinds[i] };
+        rest[i] = (struct effect_run){ .count = c->effect_count, .kind = kinds[i] };
         add_rows(run, &rest[i]);
     }
     return rc == PR_OK ? sendings_run(run, rest, ARRAY_LENGTH(kinds)) : rc;
@@ -444,27 +459,31 @@ int pg_effects_store(struct cycle_run *run)
 
 /* ---- When a cycle is asked again --------------------------------------------------------------- */
 
+/* Answers that the claim row keeps, each in a column of its own. */
+static const int noted[] = { ANSWER_REFUSED, ANSWER_BUSY, ANSWER_HANDLED };
+
 int pg_answers_note(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
     struct array *a = run->session->arrays;
     struct args args = { .count = 0 };
-    array_begin(&a[0], OID_INT4);
-    array_begin(&a[1], OID_INT4);
-    for (size_t i = 0; i < c->verdict_count; i++) {
-        if (run->session->reply.answers[i] == ANSWER_REFUSED)
-            array_i32(&a[0], (int)i);
-        if (run->session->reply.answers[i] == ANSWER_BUSY)
-            array_i32(&a[1], (int)i);
+    size_t count = 0;
+    for (size_t k = 0; k < ARRAY_LENGTH(noted); k++) {
+        array_begin(&a[k], OID_INT4);
+        for (size_t i = 0; i < c->verdict_count; i++)
+            if (run->session->reply.answers[i] == noted[k])
+                array_i32(&a[k], (int)i);
+        count += a[k].count;
     }
-    if (a[0].count + a[1].count == 0)
+    if (count == 0)
         return PR_OK;
     arg_id(&args, c->instance);
     arg_i64(&args, (int64_t)c->number);
-    arg_array(&args, &a[0]);
-    arg_array(&args, &a[1]);
-    link_add(run->link, "UPDATE {schema}.claim SET refused = $3, busy = $4 WHERE instance = $1 AND cycle = $2", NO_BOX,
-             &args, NULL);
+    for (size_t k = 0; k < ARRAY_LENGTH(noted); k++)
+        arg_array(&args, &a[k]);
+    link_add(run->link,
+             "UPDATE {schema}.claim SET refused = $3, busy = $4, handled = $5 WHERE instance = $1 AND cycle = $2",
+             NO_BOX, &args, NULL);
     return link_run(run->link, run->reterr);
 }
 
@@ -478,14 +497,14 @@ int pg_answers_read(struct cycle_run *run)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
     arg_id(&args, c->instance);
     arg_i64(&args, (int64_t)c->number);
-    int rc =
-        link_do(run->link,
-                "SELECT unnest(c.refused), true FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2 UNION ALL"
-                " SELECT unnest(c.busy), false FROM {schema}.claim c WHERE c.instance = $1 AND c.cycle = $2",
-                NO_BOX, &args, &r, run->reterr);
+    int rc = link_do(run->link,
+                     "SELECT v.ord, v.n FROM {schema}.claim c, LATERAL (SELECT unnest(c.refused) AS ord, 0 AS n"
+                     " UNION ALL SELECT unnest(c.busy), 1 UNION ALL SELECT unnest(c.handled), 2) v"
+                     " WHERE c.instance = $1 AND c.cycle = $2",
+                     NO_BOX, &args, &r, run->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++)
         if ((size_t)field_int(r, i, 0) < c->verdict_count)
-            answers[field_int(r, i, 0)] = field_bool(r, i, 1) ? ANSWER_REFUSED : ANSWER_BUSY;
+            answers[field_int(r, i, 0)] = noted[field_int(r, i, 1)];
     run->session->reply.answers = answers;
     return rc;
 }

@@ -23,9 +23,10 @@ static const char HISTORY_GUARDS[] =
     " SELECT ord, next FROM locked UNION ALL SELECT v.ord, CASE WHEN v.first IS NOT NULL THEN NULL ELSE 0 END FROM v"
     " WHERE v.ord NOT IN (SELECT ord FROM locked)";
 
+/* Not EXISTS: planned while there are few marks, it would be a scan of all of them from then on. */
 static const char SEEN_GUARDS[] =
-    "SELECT v.ord, (EXISTS (SELECT FROM {schema}.seen s WHERE s.box = v.box AND s.id = v.id"
-    " AND s.handler = v.key))::int::bigint FROM unnest($1, $2, $3, $4) AS v(ord, key, box, id)";
+    "SELECT v.ord, coalesce((SELECT 1 FROM {schema}.seen s WHERE s.box = v.box AND s.id = v.id AND s.handler = v.key"
+    " LIMIT 1), 0)::bigint FROM unnest($1, $2, $3, $4) AS v(ord, key, box, id)";
 
 static const char KNOWN_EVENTS[] = "SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, key, id) JOIN {schema}.event e"
                                    " ON e.stream = v.key AND e.id = v.id";

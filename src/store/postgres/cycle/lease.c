@@ -289,6 +289,8 @@ static int instance_insert(struct cycle_run *run)
         return version_refuse(run);
     if (rc == PR_OK)
         run->epoch = field_i64(result, 0, 0);
+    if (rc == PR_OK)
+        rc = pg_marks_tell_time(run);
     run->lanes = run->before = 0;
     run->lease_left_us = run->cycle->lease_us;
     run->joins = true;

@@ -13,6 +13,7 @@ const char PG_ENDPOINTS[] =
     " coalesce(e.sent, 0) + coalesce(t.sent, 0)::bigint, coalesce(e.failed, 0) + coalesce(t.failed, 0)::bigint,"
     " coalesce(e.dead, 0) + coalesce(t.dead, 0)::bigint, coalesce(e.discarded, 0) + coalesce(t.discarded, 0)::bigint,"
     " coalesce(e.expired, 0) + coalesce(t.expired, 0)::bigint,"
+    " coalesce(e.duplicates, 0) + coalesce(t.duplicates, 0)::bigint,"
     " coalesce(f.failed_at, e.last_failed_at), CASE WHEN f.failed_at IS NULL THEN e.last_reason ELSE f.reason END,"
     " CASE WHEN f.failed_at IS NULL THEN e.last_code ELSE f.code END,"
     " CASE WHEN f.failed_at IS NULL THEN e.last_error ELSE f.error END,"
@@ -23,7 +24,8 @@ const char PG_ENDPOINTS[] =
                           " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, "
                           "sum(discarded) AS "
                           "discarded,"
-                          " sum(expired) AS expired, max(sent_at) AS sent_at FROM {schema}.tally GROUP BY endpoint) t "
+                          " sum(expired) AS expired, sum(duplicates) AS duplicates, max(sent_at) AS sent_at FROM "
+                          "{schema}.tally GROUP BY endpoint) t "
                           "ON t.endpoint = n.name"
                           " LEFT JOIN (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM "
                           "{schema}.tally"
@@ -48,11 +50,12 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
             .dead = (uint64_t)field_i64(r, i, 6),
             .discarded = (uint64_t)field_i64(r, i, 7),
             .expired = (uint64_t)field_i64(r, i, 8),
-            .last_failed_us = field_time(r, i, 9),
-            .last_reason = field_int(r, i, 10),
-            .failed_in_row = (uint64_t)field_i64(r, i, 13),
-            .last_code = slice_dup(arena, field_slice(r, i, 11)),
-            .last_error = slice_dup(arena, field_slice(r, i, 12)),
+            .duplicates = (uint64_t)field_i64(r, i, 9),
+            .last_failed_us = field_time(r, i, 10),
+            .last_reason = field_int(r, i, 11),
+            .failed_in_row = (uint64_t)field_i64(r, i, 14),
+            .last_code = slice_dup(arena, field_slice(r, i, 12)),
+            .last_error = slice_dup(arena, field_slice(r, i, 13)),
         };
         if (list[i].name.data == NULL || list[i].by.data == NULL || list[i].why.data == NULL ||
             list[i].last_code.data == NULL || list[i].last_error.data == NULL)

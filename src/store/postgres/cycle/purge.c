@@ -1,5 +1,5 @@
-/* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did and the
- * ledger of what has ended; and the tallies, which are folded into the totals.
+/* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did, the
+ * ledger of what has ended and marks; and the tallies, which are folded into the totals.
  *
  * In transactions of their own before a cycle, some seconds apart: a cycle is not held up by them for long, and does not
  * fail with them.  In pieces; a piece that was full is followed by another one soon, also in an idle box (the session wakes
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "core/mark.h"
 #include "store/postgres/postgres.h"
 
 #define PURGE_EVERY_US PR_SECONDS(10)
@@ -44,6 +45,19 @@ static const char PURGE_AUDIT[] =
     "DELETE FROM {schema}.audit WHERE number IN (SELECT number FROM {schema}.audit ORDER BY number LIMIT $2)"
     " AND at < " NOW("$1") " - $3 * interval '1 microsecond'";
 
+static const char PURGE_MARKS[] =
+    "WITH over AS MATERIALIZED (SELECT s.ctid, coalesce((SELECT true FROM {box} b WHERE b.id = s.id LIMIT 1), (SELECT"
+    " true FROM {schema}.dead_letter d WHERE d.id = s.id AND d.box = s.box LIMIT 1), false) AS needed FROM "
+    "{schema}.seen s"
+    " WHERE s.box = {box_name} AND s.until <= " NOW(
+        "$1") " ORDER BY s.until LIMIT $2 FOR UPDATE SKIP LOCKED),"
+              " later AS (UPDATE {schema}.seen SET until = " NOW(
+                  "$1") " + $3 * interval '1 microsecond'"
+                        " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE needed))),"
+                        " gone AS (DELETE FROM {schema}.seen WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE NOT "
+                        "needed)))"
+                        " SELECT count(*) FROM over";
+
 #define DEAD_IS_OVER "died_at < " NOW("$1") " - $2 * interval '1 microsecond'"
 static const char DEAD_ARE_OVER[] = "SELECT FROM {schema}.dead_letter WHERE " DEAD_IS_OVER " LIMIT 1";
 
@@ -64,19 +78,20 @@ static const char FOLD_TALLIES[] =
     " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
     " ORDER BY endpoint, failed_at DESC),"
     " s AS (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
-    " sum(expired) AS expired, max(sent_at) AS sent_at FROM t GROUP BY endpoint),"
+    " sum(expired) AS expired, sum(duplicates) AS duplicates, max(sent_at) AS sent_at FROM t GROUP BY endpoint),"
     " r AS (SELECT s.endpoint, greatest(0, coalesce(sum(t.failed), 0)) AS failed FROM s LEFT JOIN t"
     " ON t.endpoint = s.endpoint AND t.sent <= 0 AND (s.sent_at IS NULL OR t.failed_at > s.sent_at) GROUP BY "
     "s.endpoint)"
-    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired,"
+    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired, duplicates,"
     " last_failed_at, last_reason, last_code, last_error, failed_in_row)"
-    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, "
+    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, s.duplicates, f.failed_at, "
+    "coalesce(f.reason, 0), f.code, "
     "f.error, r.failed + CASE WHEN s.sent_at IS NULL THEN coalesce((SELECT o.failed_in_row FROM {schema}.endpoint o"
     " WHERE o.name = s.endpoint), 0) ELSE 0 END"
     " FROM s JOIN r ON r.endpoint = s.endpoint LEFT JOIN f ON f.endpoint = s.endpoint"
     " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
     " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + "
-    "excluded.expired, failed_in_row = excluded.failed_in_row,"
+    "excluded.expired, duplicates = e.duplicates + excluded.duplicates, failed_in_row = excluded.failed_in_row,"
     " (last_failed_at, last_reason, last_code, last_error) ="
     " (SELECT excluded.last_failed_at, excluded.last_reason, excluded.last_code, excluded.last_error"
     " WHERE excluded.last_failed_at IS NOT NULL"
@@ -142,6 +157,21 @@ static int purge_ended(struct pg_session *session, const struct cycle *cycle, st
     return purge_older(session, PURGE_ENDED, ENDED_PIECE, cycle->retention.ended_us, reterr);
 }
 
+/* In pieces of this box: whose id is in it, or among its dead letters, is looked at again later (core/mark.h). */
+static int purge_marks(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    PGresult *count = NULL;
+    struct args args = { .count = 0 };
+    arg_time(&args, pg_store_wall_us(session->store));
+    arg_i32(&args, PURGE_PIECE);
+    arg_i64(&args, mark_look_again_us(cycle->dedupe_us));
+    link_add_begin(session->link);
+    link_add(session->link, PURGE_MARKS, session->box, &args, &count);
+    int rc = transaction_run(session->link, reterr);
+    session->purge_more |= rc == PR_OK && field_i64(count, 0, 0) >= PURGE_PIECE;
+    return rc;
+}
+
 /* Notices are committed in the order of their numbers.  Whoever writes one now makes nobody wait here: another time. */
 static int dead_delete(struct pg_session *session, struct args *args, struct pr_error *reterr)
 {
@@ -181,7 +211,8 @@ static int64_t mono_us(const struct postgres_store *store)
 void pg_purge(struct pg_session *session, const struct cycle *cycle)
 {
     static int (*const purges[])(struct pg_session *, const struct cycle *,
-                                 struct pr_error *) = { purge_usual, purge_audit, purge_dead, purge_ended };
+                                 struct pr_error *) = { purge_usual, purge_audit, purge_dead, purge_ended,
+                                                        purge_marks };
     struct pr_error error;
     int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
     if (now_us < session->purge_at_us ||

@@ -132,7 +132,7 @@ static const char HELD[] =
 #define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
-    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep, *evidence;
+    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep, *evidence, *marks;
     PGresult **held;
 };
 
@@ -231,6 +231,8 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
         link_add(run->link, PG_ENDPOINTS, NO_BOX, NULL, &reads->endpoints);
     if (c->evidence_count > 0)
         pg_evidence_ask(run, &reads->evidence);
+    if (c->mark_count > 0)
+        pg_marks_ask(run, &reads->marks);
     int rc = PR_OK;
     for (size_t i = 0; i < c->held_count && run->lanes != 0 && rc == PR_OK; i++) {
         add_held(run, &c->held[i], &reads->held[i]);
@@ -297,6 +299,8 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
                                run->reterr);
     if (rc == PR_OK && reads->evidence != NULL)
         rc = pg_evidence_take(run, reads->evidence);
+    if (rc == PR_OK && reads->marks != NULL)
+        rc = pg_marks_take(run, reads->marks);
     return rc;
 }
 

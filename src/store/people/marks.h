@@ -1,0 +1,23 @@
+/* Marks (core/mark.h) as people's orders meet them: what a person discards leaves one, and what has one is not replayed
+ * unless he insists. */
+#ifndef STORE_PEOPLE_MARKS_H
+#define STORE_PEOPLE_MARKS_H
+
+#include "store/people/listing_context.h"
+#include "store/sql.h"
+
+struct marks {
+    struct sql *sql;
+    const struct listing_context *s;
+    int64_t *dedupe_us; /* of each box of s; -1: not asked yet */
+};
+
+/* The arena keeps what is asked.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int marks_init(struct marks *m, struct sql *sql, const struct listing_context *s, struct arena *arena);
+/* Since when has this handler ended it?  0: it has not, or the box has no marks. */
+PR_MUST_CHECK int marks_find(struct marks *m, pr_slice box, pr_id id, pr_slice handler, int64_t *ret_at_us);
+/* A person has ended it; alone: see core/mark.h.  Nothing where the box has no marks. */
+PR_MUST_CHECK int marks_add(struct marks *m, const struct ended *ended, bool alone, int64_t now_us);
+PR_MUST_CHECK int marks_drop(struct marks *m, pr_slice box, pr_id id, pr_slice handler);
+
+#endif

@@ -1,0 +1,77 @@
+/* Marks (core/mark.h): how long those of a box are kept, and which of what is about to be handed out has one, or a dead
+ * letter.  They are made as effects (effect.c), and forgotten in purge.c. */
+#include "base/error.h"
+#include "store/postgres/postgres.h"
+
+int pg_marks_tell_time(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    arg_text(&args, run->session->box);
+    arg_i64(&args, run->cycle->dedupe_us);
+    return link_do(run->link, "UPDATE {schema}.box SET dedupe_us = $2 WHERE name = $1 AND dedupe_us <> $2", NO_BOX,
+                   &args, NULL, run->reterr);
+}
+
+/* Row by row, through the keys: see SEEN_GUARDS. */
+void pg_marks_ask(struct cycle_run *run, PGresult **ret)
+{
+    const struct cycle *c = run->cycle;
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    array_begin(&a[0], OID_UUID);
+    array_begin(&a[1], OID_TEXT);
+    for (size_t i = 0; i < c->mark_count; i++) {
+        array_id(&a[0], c->marks[i].id);
+        array_text(&a[1], c->marks[i].handler);
+    }
+    arg_array(&args, &a[0]);
+    arg_array(&args, &a[1]);
+    link_add(
+        run->link,
+        "SELECT v.n FROM unnest($1, $2) WITH ORDINALITY AS v(id, handler, n) WHERE coalesce((SELECT true FROM"
+        " {schema}.seen s WHERE s.box = {box_name} AND s.id = v.id AND s.handler = v.handler LIMIT 1), (SELECT true"
+        " FROM {schema}.dead_letter d WHERE d.id = v.id AND d.box = {box_name} AND d.endpoint = v.handler LIMIT 1))",
+        run->session->box, &args, ret);
+}
+
+int pg_marks_take(struct cycle_run *run, const PGresult *result)
+{
+    bool *marked = arena_alloc_array(&run->session->arena, run->cycle->mark_count, sizeof(marked[0]));
+    if (marked == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu marks", run->cycle->mark_count);
+    for (int i = 0; i < PQntuples(result); i++)
+        marked[field_i64(result, i, 0) - 1] = true;
+    run->session->reply.marked = marked;
+    return PR_OK;
+}
+
+/* Whoever holds a mark knows of another one that came just now. */
+static const char NOTE_AGAIN[] = "UPDATE {schema}.seen SET again_at = " NOW(
+    "$1") " WHERE ctid = ANY (ARRAY(SELECT s.ctid FROM unnest($2, $3) AS"
+          " v(id, destination) JOIN {schema}.seen s ON s.box = {box_name} AND s.id = v.id AND (s.handler = "
+          "v.destination"
+          " OR (s.alone AND v.destination = '')) FOR UPDATE OF s SKIP LOCKED))";
+
+void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us)
+{
+    struct array ids, destinations;
+    struct args args = { .count = 0 };
+    struct pr_error ignored; /* it is only for people */
+    array_init(&ids);
+    array_init(&destinations);
+    array_begin(&ids, OID_UUID);
+    array_begin(&destinations, OID_TEXT);
+    for (size_t i = 0; request->answers != NULL && i < request->count; i++) {
+        if (request->answers[i] != PR_DUPLICATE)
+            continue;
+        array_id(&ids, request->messages[i].id);
+        array_text(&destinations, request->messages[i].destination);
+    }
+    arg_time(&args, wall_us);
+    arg_array(&args, &ids);
+    arg_array(&args, &destinations);
+    if (ids.count > 0 && link_do(link, NOTE_AGAIN, request->box, &args, NULL, &ignored) != PR_OK)
+        link_rollback(link);
+    array_fini(&ids);
+    array_fini(&destinations);
+}

@@ -1,0 +1,89 @@
+/* mark.c - marks (core/mark.h): making them, asking for them, and forgetting them. */
+#include "core/mark.h"
+
+#include "base/error.h"
+#include "base/time.h"
+#include "store/sqlite/message.h"
+#include "store/sqlite/sqlite.h"
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+#define PIECE 1000 /* marks that are looked at together, and those that end with the last of them */
+
+int mark_insert(struct conn *conn, const struct effect *e, int64_t now_us, struct pr_error *reterr)
+{
+    return conn_do(conn,
+                   "INSERT INTO postrider_seen (box, id, handler, at, outcome, alone, until)"
+                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                   NO_BOX,
+                   VALUES(V_TEXT(e->box), V_ID(e->id), V_TEXT(e->key), V_INT(now_us), V_INT(e->outcome),
+                          V_INT(e->alone), e->keep_us > 0 ? V_INT(time_add(now_us, e->keep_us)) : V_NULL),
+                   NULL, reterr);
+}
+
+int marks_tell_time(struct sqlite_cycle *run)
+{
+    return conn_do(run->conn, "UPDATE postrider_box SET dedupe_us = ?2 WHERE name = ?1 AND dedupe_us <> ?2", NO_BOX,
+                   VALUES(V_TEXT(run->session->box), V_INT(run->cycle->dedupe_us)), NULL, run->reterr);
+}
+
+static int mark_look(struct sqlite_cycle *run, const struct mark_key *key, bool *ret)
+{
+    int64_t one;
+    struct id_forms forms;
+    id_forms_init(&forms, key->id);
+    int rc = conn_int(
+        run->conn,
+        "SELECT 1 FROM postrider_seen WHERE box = ?1 AND id = ?2 AND handler = ?3 UNION ALL"
+        " SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id"
+        " WHERE id IN (?2, ?4, ?5) AND box = ?1 AND endpoint = ?3 LIMIT 1",
+        NO_BOX,
+        VALUES(V_TEXT(run->session->box), V_ID(key->id), V_TEXT(key->handler), V_ID_LOWER(forms), V_ID_UPPER(forms)),
+        &one, run->reterr);
+    *ret = rc == PR_OK;
+    return rc < 0 ? rc : PR_OK;
+}
+
+int marks_read(struct sqlite_cycle *run)
+{
+    const struct cycle *c = run->cycle;
+    int rc = PR_OK;
+    if (c->mark_count == 0)
+        return PR_OK;
+    bool *marked = arena_alloc_array(&run->session->arena, c->mark_count, sizeof(marked[0]));
+    if (marked == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu marks", c->mark_count);
+    for (size_t i = 0; i < c->mark_count && rc == PR_OK; i++)
+        rc = mark_look(run, &c->marks[i], &marked[i]);
+    run->session->reply.marked = marked;
+    return rc;
+}
+
+/* Ids of messages can be text, in capitals or not. */
+#define HEX(from, digits) "substr(hex(postrider_seen.id), " #from ", " #digits ")"
+#define UPPER                                                                                                          \
+    HEX(1, 8) " || '-' || " HEX(9, 4) " || '-' || " HEX(13, 4) " || '-' || " HEX(17, 4) " || '-' || " HEX(21, 12)
+#define FORMS "(postrider_seen.id, " UPPER ", lower(" UPPER "))"
+
+/* Those that are over, up to where the piece ends; what is still needed is looked at again later. */
+int marks_forget(struct sqlite_cycle *run, bool *ret_more)
+{
+    const pr_slice box = run->session->box;
+    int64_t end_us = run->now_us;
+    int rc = conn_int(
+        run->conn, "SELECT until FROM postrider_seen WHERE box = ?1 AND until <= ?2 ORDER BY until LIMIT 1 OFFSET ?3",
+        NO_BOX, VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE - 1)), &end_us, run->reterr);
+    *ret_more = rc == PR_OK;
+    if (rc < 0)
+        return rc;
+    rc = conn_do(
+        run->conn,
+        "UPDATE postrider_seen SET until = ?3 WHERE box = ?1 AND until <= ?2 AND"
+        " (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id IN " FORMS ") OR"
+        " EXISTS (SELECT 1 FROM postrider_dead_letter d WHERE d.id IN " FORMS " AND d.box = ?1))",
+        box,
+        VALUES(V_TEXT(box), V_INT(end_us), V_INT(time_add(run->now_us, mark_look_again_us(run->cycle->dedupe_us)))),
+        NULL, run->reterr);
+    return rc == PR_OK ? conn_do(run->conn, "DELETE FROM postrider_seen WHERE box = ?1 AND until <= ?2", NO_BOX,
+                                 VALUES(V_TEXT(box), V_INT(end_us)), NULL, run->reterr)
+                       : rc;
+}
