@@ -196,6 +196,12 @@ static bool is_unsendable(const struct engine *e, const struct item *item, int64
     return is_poison(item) || is_too_large(item) || message_is_expired(&item->m, store_now(e, now_us));
 }
 
+/* Is its verdict known without anybody else being asked? */
+static bool is_judged_here(const struct engine *e, const struct item *item, int64_t now_us)
+{
+    return endpoint_is_local(item->endpoint) || is_unsendable(e, item, now_us);
+}
+
 static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
 {
     int limit = item->endpoint->setting->max_attempts;
@@ -242,7 +248,7 @@ static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us
 static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
 {
     struct stream *s = item->stream;
-    bool unsendable = is_unsendable(e, item, now_us);
+    bool here = is_judged_here(e, item, now_us);
 
     if (item->outdated) {
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
@@ -252,12 +258,12 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         twin_await(e, item);
         return true;
     }
-    if (!unsendable && !(limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us) &&
+    if (!here && !(limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us) &&
                          suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);
         return false;
     }
-    if (!unsendable && !breakers_start(e, ep, item, now_us)) {
+    if (!here && !breakers_start(e, ep, item, now_us)) {
         limits_suspect_leave(e->limits, suspicion(&item->m)); /* another engine was quicker */
         return true;
     }
@@ -268,11 +274,12 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         item_move(e, item, PLACE_NONE);
         stream_update(e, s);
     }
-    if (unsendable) {
+    if (!here)
+        item_move(e, item, PLACE_CHOSEN);
+    else if (is_unsendable(e, item, now_us))
         judge_unsendable(e, item, now_us);
-        return true;
-    }
-    item_move(e, item, PLACE_CHOSEN);
+    else
+        judge_local(e, item, now_us);
     return true;
 }
 
@@ -304,7 +311,7 @@ bool choose_possible(struct engine *e, int64_t now_us)
         struct item *item = candidate(e, ep, now_us);
         if (item == NULL)
             continue;
-        if (is_unsendable(e, item, now_us))
+        if (is_judged_here(e, item, now_us))
             return true;
         if (limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us))
             return true;

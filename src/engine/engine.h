@@ -55,6 +55,7 @@ struct endpoint_setting {
     bool asked;               /* its receivers ask for messages: the owner says how many (engine_set_room) */
     struct rate_setting rate; /* what is over it waits, uncounted */
     size_t payload_max;       /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
+    pr_slice into_box;        /* its messages go into this box (core/local_delivery.h); empty: a transport has them */
 };
 
 /* A message has a header of this name (case does not matter) whose text fits. */

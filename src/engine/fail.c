@@ -17,7 +17,7 @@ void return_burst(struct engine *e, struct endpoint_breaker *opened)
 }
 
 /* Hand it back, also when it was never announced (too large to be sent). */
-static void put_back(struct engine *e, struct item *item)
+void put_back(struct engine *e, struct item *item)
 {
     if (item->place == PLACE_NONE || item->place == PLACE_WAITING)
         item_move(e, item, PLACE_JUDGED);

@@ -16,6 +16,7 @@
  *   inline_results.c  what others sent to our endpoints
  *   pause.c           pauses that begin here
  *   fail.c            from a failure to what follows
+ *   local.c           messages that go into another box
  *   settle.c          from results to verdicts, and what a committed verdict changes
  *   plan.c            the next cycle
  *   absorb.c          the store's reply: notices, verdicts, receipts
@@ -90,7 +91,9 @@ struct item {
     bool seatless;                      /* others have taken its seat while it was chosen: see limits_seats_at_risk() */
     size_t mark;                        /* on the receipt being made: 1 + its place in cycle.marks; 0: not asked */
     bool has_twins;                     /* it is in window.ids: others of its message may be there */
-    bool refusable;                     /* effects have guards: its stream is freed by the store's answer, not before */
+    bool
+        refusable; /* effects have guards, or the order of their rows matters: its stream is freed by the store's answer,
+                     * not before */
     struct delivery delivery;
     struct verdict verdict;
     char *texts;                 /* owned: what the slices of verdict point at */
@@ -565,9 +568,14 @@ void pauses_drop(struct engine *e);
 
 /* fail.c */
 void return_burst(struct engine *e, struct endpoint_breaker *opened); /* what failed in its outage comes back */
+void put_back(struct engine *e, struct item *item);
 void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
 void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us);
 void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects); /* takes them over */
+
+/* local.c */
+bool endpoint_is_local(const struct endpoint *ep);
+void judge_local(struct engine *e, struct item *item, int64_t now_us);
 
 /* settle.c */
 void judge_complete(struct engine *e, struct item *item, int bits);

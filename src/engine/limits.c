@@ -404,6 +404,15 @@ uint32_t limits_begin(struct endpoint_limits *l, struct limits_use *use, const s
     return rate_take(&l->rate, &s->rate, now_us);
 }
 
+void limits_pass(struct endpoint_limits *l, struct limits_use *use, const struct endpoint_setting *s, int64_t now_us)
+{
+    follow_rate(l, &s->rate);
+    leave_line(l, use);
+    (void)rate_take(&l->rate, &s->rate, now_us);
+    if (!list_is_empty(&l->line))
+        wake_line(l);
+}
+
 void limits_unsent(struct endpoint_limits *l, const struct endpoint_setting *s, uint32_t taken)
 {
     follow_rate(l, &s->rate);

@@ -138,6 +138,8 @@ void limits_taken(struct endpoint_limits *l, struct limits_use *use, const struc
 /* One that was pledged begins: its token, for limits_unsent(). */
 uint32_t limits_begin(struct endpoint_limits *l, struct limits_use *use, const struct endpoint_setting *s,
                       int64_t now_us);
+/* One goes at once, without having been pledged. */
+void limits_pass(struct endpoint_limits *l, struct limits_use *use, const struct endpoint_setting *s, int64_t now_us);
 void limits_unsent(struct endpoint_limits *l, const struct endpoint_setting *s, uint32_t taken);
 /* How many are out now, and how many of these are pledged: what there is less of than before is given back. */
 void limits_settle(struct endpoint_limits *l, struct limits_use *use, size_t out, size_t pledged);

@@ -11,8 +11,8 @@
 
 /* To add a transport: write its file, add its line. */
 static const struct transport_ops *const built_in[] = {
-    &transport_handler, &transport_http,   &transport_https, &transport_console,
-    &transport_null,    &transport_exec,   &transport_file,  &transport_pull,
+    &transport_handler, &transport_http,   &transport_https, &transport_console,   &transport_null,
+    &transport_exec,    &transport_file,   &transport_pull,  &transport_local_box,
 #ifdef POSTRIDER_REDIS
     &transport_redis,   &transport_rediss,
 #endif
@@ -66,6 +66,12 @@ pr_slice transport_scheme(const char *url)
 {
     const char *colon = url != NULL ? strchr(url, ':') : NULL;
     return colon != NULL ? (pr_slice){ url, (size_t)(colon - url) } : (pr_slice){ "", 0 };
+}
+
+pr_slice transport_box(const char *url)
+{
+    pr_slice scheme = transport_scheme(url);
+    return is_scheme(scheme, transport_local_box.scheme) ? slice_from(url + scheme.size + 1) : (pr_slice){ NULL, 0 };
 }
 
 /* Letters to insert, delete or replace. */

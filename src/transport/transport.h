@@ -58,8 +58,8 @@ struct endpoint_config {
     size_t allow_network_count;
     pr_handler handler; /* handler transport: resolved by the runtime */
     void *handler_user;
-    struct pull *pull; /* pull transport: where claimers come to; NULL: nobody can */
-    const char *box;   /* ... and whose messages they are */
+    struct pull *pull;         /* pull transport: where claimers come to; NULL: nobody can */
+    const char *box;           /* ... and whose messages they are */
     const struct clock *clock; /* NULL: the system's */
     struct log *log;
     int wake_fd; /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
@@ -77,6 +77,7 @@ enum transport_promise {
     TRANSPORT_REMOTE = 4,  /* goes over a network */
     TRANSPORT_INSIDE = 8,  /* runs a user's code in our process: a message can be the death of it */
     TRANSPORT_ASKED = 16,  /* takes only what its receivers ask for: see pull.h */
+    TRANSPORT_LOCAL = 32,  /* another box: the engine itself delivers, and nothing is ever submitted */
 };
 
 struct transport_ops {
@@ -111,6 +112,8 @@ const struct transport_ops *transport_find(pr_slice scheme); /* NULL: not built 
 /* Is the scheme one of Postrider's at all ("amqp is not built in" against "unknown scheme")? */
 bool transport_is_known_scheme(pr_slice scheme);
 pr_slice transport_scheme(const char *url);
+/* The box of "box:NAME"; empty: it is another url. */
+pr_slice transport_box(const char *url);
 
 /* The only caller of the methods. */
 struct transport {
@@ -136,6 +139,7 @@ extern const struct transport_ops transport_https;
 extern const struct transport_ops transport_exec;
 extern const struct transport_ops transport_file;
 extern const struct transport_ops transport_pull;
+extern const struct transport_ops transport_local_box;
 extern const struct transport_ops transport_redis, transport_rediss;
 extern const struct transport_ops transport_amqp, transport_amqps; /* with librabbitmq */
 extern const struct transport_ops transport_amqp1;                 /* with libqpid-proton */

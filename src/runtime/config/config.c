@@ -142,6 +142,31 @@ static int complete_url(const struct config_reader *reader, struct config_endpoi
     return endpoint->url != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "out of memory");
 }
 
+/* An endpoint with the url box:NAME: the box must be there, and is worked in this process. */
+static int check_local(const struct config_reader *reader, const struct config_endpoint *endpoint)
+{
+    const struct config *config = reader->config;
+    pr_slice box = transport_box(endpoint->url);
+    struct suggestion near = { 0 };
+
+    if (box.size == 0)
+        return PR_OK;
+    if (endpoint->mode)
+        return config_fail(reader, node_of(config, &endpoint->mode),
+                           "endpoint %s: a box is delivered to by the store, not by the sender; use mode: durable",
+                           endpoint->name);
+    if (config_find_box(config, box) != NULL)
+        return PR_OK;
+    for (size_t i = 0; i < config->box_count; i++)
+        suggest_try(&near, box, config->boxes[i].name);
+    return near.best != NULL
+               ? config_fail(reader, node_of(config, &endpoint->url),
+                             "endpoint %s: unknown box \"%.*s\"; did you mean %s?", endpoint->name, SLICE_ARGS(box),
+                             near.best)
+               : config_fail(reader, node_of(config, &endpoint->url),
+                             "endpoint %s: unknown box \"%.*s\"; add it under boxes", endpoint->name, SLICE_ARGS(box));
+}
+
 static int check_endpoints(const struct config_reader *reader)
 {
     for (size_t i = 0; i < reader->config->endpoint_count; i++) {
@@ -159,6 +184,9 @@ static int check_endpoints(const struct config_reader *reader)
             return config_fail(reader, node_of(reader->config, &endpoint->rate),
                                "endpoint %s: a rate needs mode durable, because excess messages wait in the store",
                                endpoint->name);
+        int r = check_local(reader, endpoint);
+        if (r != PR_OK)
+            return r;
     }
     return PR_OK;
 }
@@ -210,6 +238,21 @@ int config_check_box(const struct config_reader *reader, const char *const *box,
                : config_fail(reader, node, "%s[%zu].box: unknown box \"%s\"; add it under boxes", list, number, *box);
 }
 
+/* What this route sends into a box it would find there again, and send round for ever. */
+static int check_round(const struct config_reader *reader, const struct config_route *route, size_t number,
+                       const struct config_endpoint *to, const struct node *node)
+{
+    pr_slice into = transport_box(to->url);
+
+    if (into.size == 0 || !config_takes_box(reader->config, route->box, into))
+        return PR_OK;
+    return config_fail(
+        reader, node,
+        "routes[%zu].to: %s delivers into the box %.*s, whose messages this route takes, too: they would go "
+        "round for ever; give the route another box, as in {box: %s, to: %s}",
+        number, to->name, SLICE_ARGS(into), slice_eq_cstr(into, "outbox") ? "inbox" : "outbox", to->name);
+}
+
 static int check_routes(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
@@ -230,8 +273,13 @@ static int check_routes(const struct config_reader *reader)
         for (size_t j = 0; j < route->to_count; j++, node = node->next) {
             struct suggestion near = { 0 };
 
-            if (config_find_endpoint(config, slice_from(route->to[j])) != NULL)
+            const struct config_endpoint *to = config_find_endpoint(config, slice_from(route->to[j]));
+            if (to != NULL) {
+                r = check_round(reader, route, i, to, node);
+                if (r != PR_OK)
+                    return r;
                 continue;
+            }
             for (size_t k = 0; k < config->endpoint_count; k++)
                 suggest_try(&near, slice_from(route->to[j]), config->endpoints[k].name);
             return near.best != NULL
@@ -286,6 +334,8 @@ static void note_used_boxes(struct config *config, const struct node *named)
             box->used |= strcmp(config->routes[k].box, box->name) == 0;
         for (size_t k = 0; k < config->source_count; k++)
             box->used |= strcmp(config->sources[k].box, box->name) == 0;
+        for (size_t k = 0; k < config->endpoint_count; k++)
+            box->used |= slice_eq_cstr(transport_box(config->endpoints[k].url), box->name);
     }
 }
 

@@ -51,8 +51,8 @@ static const struct option limits_options[] = {
       .max = PR_PAYLOAD_MAX },
     { "in_flight", OPTION_COUNT, "10000", "Messages in memory at once, prefetched or in flight, over all boxes.",
       FIELD(config, in_flight_max), .min = 1, .max = 1000000 },
-    { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.", FIELD(config, in_flight_bytes_max),
-      .min = MIB(1), .max = MIB(65536) },
+    { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.",
+      FIELD(config, in_flight_bytes_max), .min = MIB(1), .max = MIB(65536) },
     { "waiting", OPTION_COUNT, "100000",
       "Messages that a box can hold before sources stop reading from brokers into it; they go on when it "
       "holds fewer. Messages are never refused because of it.",
@@ -295,7 +295,8 @@ static const char *const methods[] = { "POST", "PUT", "PATCH", NULL };
 static const struct option endpoint_options[] = {
     { "url", OPTION_TEXT, "",
       "Destination: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `kafka://...`, `mqtt://...`, "
-      "`redis://...`, `exec:PROGRAM`, `file:NAME`, `handler:NAME`, `pull:` (workers claim over HTTP), `console`, `null`",
+      "`redis://...`, `exec:PROGRAM`, `file:NAME`, `handler:NAME`, `pull:` (workers claim over HTTP), `box:NAME` "
+      "(another box), `console`, `null`",
       .required = true, FIELD(config_endpoint, url) },
     { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages without one.",
       FIELD(config_endpoint, source) },
@@ -405,8 +406,7 @@ static const struct option source_options[] = {
       FIELD(source_config, urls[SOURCE_AMQP]) },
     { "kafka", OPTION_TEXT, "", "A topic of Kafka, read in a group: `kafka://host1,host2/orders?group=postrider`.",
       FIELD(source_config, urls[SOURCE_KAFKA]) },
-    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers: `inbox`.",
-      FIELD(source_config, box) },
+    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers: `inbox`.", FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",
       FIELD(source_config, wal.slot) },
     { "publication", OPTION_TEXT, "", "wal: name of the publication. Default: the name of the slot.",

@@ -145,8 +145,9 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .timeout_us = c->timeout_us,
         .concurrency = (unsigned)transport_capacity(t),
         .concurrency_shared = t->concurrency > 0,
-        .ahead = (promises & (TRANSPORT_INSIDE | TRANSPORT_ASKED)) == 0,
+        .ahead = (promises & (TRANSPORT_INSIDE | TRANSPORT_ASKED | TRANSPORT_LOCAL)) == 0,
         .asked = (promises & TRANSPORT_ASKED) != 0,
+        .into_box = transport_box(t->url),
     };
     return PR_OK;
 }

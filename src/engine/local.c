@@ -1,0 +1,48 @@
+/* Messages that go into another box: their end here and their beginning there are one verdict and its effect.
+ *
+ * Nobody outside has them, so there is no receipt, no hand-out that could be lost, and no company to be chosen: they are
+ * judged when their turn has come, in the cycle that is being made.  One of a stream at a time: its row may be in somebody's
+ * open transaction, and then the next one must not arrive before it. */
+#include "core/local_delivery.h"
+#include "engine/internal.h"
+
+bool endpoint_is_local(const struct endpoint *ep)
+{
+    return ep->setting->into_box.size > 0;
+}
+
+/* No retry can help it, so no rule is asked. */
+static void judge_loop(struct engine *e, struct item *item, int64_t now_us)
+{
+    struct pr_error text;
+
+    error_set(&text, 0,
+              "it is in box %.*s, and came through box %.*s before: it would go round for ever; change the routes",
+              SLICE_ARGS(e->setting.box), SLICE_ARGS(item->endpoint->setting->into_box));
+    judge_dead(e, item, PR_REASON_REJECTED, PR_REASON_REJECTED, 0, PR_STR("loop"), true, PR_STR("loop"),
+               pr_str(text.text), now_us);
+}
+
+void judge_local(struct engine *e, struct item *item, int64_t now_us)
+{
+    struct endpoint *ep = item->endpoint;
+    struct send_effect *effect;
+
+    limits_lock(ep->limits);
+    limits_pass(ep->limits, &ep->use, ep->setting, now_us);
+    limits_unlock(ep->limits);
+    if (local_is_loop(&item->m, e->setting.box, ep->setting->into_box)) {
+        judge_loop(e, item, now_us);
+        return;
+    }
+    if (item->number == 1 && item->m.due_us == 0)
+        histogram_add(&e->counts.commit_to_send, store_now(e, now_us) - item->m.created_us);
+    effect = local_effect(&item->m, e->setting.box, ep->setting->into_box);
+    if (effect == NULL) {
+        put_back(e, item);
+        return;
+    }
+    item->refusable = item->stream != NULL;
+    judge_complete(e, item, 0);
+    item->effects = effect;
+}

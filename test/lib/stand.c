@@ -1,0 +1,157 @@
+#include "stand.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAIT_US PR_SECONDS(20)
+#define SQL_MAX 1024
+
+static char text[65536]; /* of the latest answer */
+
+PGconn *stand_pg(const struct stand *s)
+{
+    char sql[128];
+    PGconn *pg = PQconnectdb(getenv("POSTRIDER_TEST_PG"));
+    CHECK_EQ(PQstatus(pg), CONNECTION_OK);
+    snprintf(sql, sizeof sql, "SET client_min_messages = warning; SET search_path = %s, public", s->schema);
+    PQclear(PQexec(pg, sql));
+    return pg;
+}
+
+sqlite3 *stand_sqlite(const struct stand *s)
+{
+    return place_open(&s->place);
+}
+
+void stand_init(struct stand *s)
+{
+    static unsigned number;
+    const char *server = getenv("POSTRIDER_TEST_PG");
+    struct pr_error error;
+    memset(s, 0, sizeof *s);
+    if (server == NULL) {
+        place_init_empty(&s->place);
+        snprintf(s->url, sizeof s->url, "%s", s->place.url);
+    } else {
+        snprintf(s->schema, sizeof s->schema, "stand_%ld_%u", (long)getpid(), ++number);
+        snprintf(s->url, sizeof s->url, "%s%cschema=%s", server, strchr(server, '?') != NULL ? '&' : '?', s->schema);
+    }
+    CHECK_OK(pr_store_init(s->url, &error), &error);
+    if (server != NULL)
+        s->pg = stand_pg(s);
+}
+
+void stand_fini(struct stand *s)
+{
+    char sql[128];
+    if (s->pg == NULL) {
+        place_fini(&s->place);
+        return;
+    }
+    snprintf(sql, sizeof sql, "DROP SCHEMA %s CASCADE", s->schema);
+    stand_do(s, sql);
+    PQfinish(s->pg);
+}
+
+/* With the name of the table of dead letters. */
+static const char *complete(const struct stand *s, const char *sql, char ret[SQL_MAX])
+{
+    const char *mark = strstr(sql, "{dead}");
+    if (mark == NULL)
+        return sql;
+    snprintf(ret, SQL_MAX, "%.*s%s%s", (int)(mark - sql), sql, s->pg != NULL ? "dead_letter" : "postrider_dead_letter",
+             mark + strlen("{dead}"));
+    return ret;
+}
+
+const char *stand_text(struct stand *s, const char *written)
+{
+    char room[SQL_MAX];
+    const char *sql = complete(s, written, room);
+    text[0] = '\0';
+    if (s->pg != NULL) {
+        PGresult *r = PQexec(s->pg, sql);
+        if (PQresultStatus(r) != PGRES_TUPLES_OK)
+            check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(s->pg));
+        if (PQntuples(r) > 0)
+            snprintf(text, sizeof text, "%s", PQgetvalue(r, 0, 0));
+        PQclear(r);
+        return text;
+    }
+    sqlite3 *db = stand_sqlite(s);
+    sqlite3_stmt *statement;
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+        check_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(db));
+    if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0) != NULL)
+        snprintf(text, sizeof text, "%s", (const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return text;
+}
+
+int64_t stand_int(struct stand *s, const char *sql)
+{
+    return strtoll(stand_text(s, sql), NULL, 10);
+}
+
+void stand_do(struct stand *s, const char *sql)
+{
+    if (s->pg == NULL) {
+        place_do(&s->place, sql);
+        return;
+    }
+    PGresult *r = PQexec(s->pg, sql);
+    bool done = PQresultStatus(r) == PGRES_COMMAND_OK || PQresultStatus(r) == PGRES_TUPLES_OK;
+    PQclear(r);
+    if (!done)
+        check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(s->pg));
+}
+
+void stand_wait(struct stand *s, const char *sql, int64_t wanted)
+{
+    int64_t deadline_us = test_now_us() + WAIT_US, got;
+    while ((got = stand_int(s, sql)) != wanted) {
+        if (test_now_us() > deadline_us)
+            check_fail(__FILE__, __LINE__, "%s is %lld after 20 s, not %lld", sql, (long long)got, (long long)wanted);
+        test_pause();
+    }
+}
+
+void stand_send(struct stand *s, const char *box, const char *type, const char *stream, int count)
+{
+    struct pr_error error;
+    struct pr_sender *sender;
+    CHECK_OK(pr_sender_open(s->url, &sender, &error), &error);
+    for (int i = 1; i <= count; i++) {
+        char payload[16];
+        snprintf(payload, sizeof payload, "%d", i);
+        struct pr_message m = { .type = pr_str(type), .stream = pr_str(stream), .payload = pr_str(payload) };
+        CHECK_OK(pr_sender_send(sender, box, &m, NULL, &error), &error);
+    }
+    pr_sender_close(sender);
+}
+
+struct pr_engine *stand_engine(const struct stand *s, const char *more)
+{
+    char config[4096];
+    struct pr_error error;
+    snprintf(config, sizeof config, "store: \"%s\"\n%s", s->url, more);
+    struct pr_engine *engine = pr_engine_new(config, &error);
+    if (engine == NULL)
+        check_fail(__FILE__, __LINE__, "%s", error.text);
+    return engine;
+}
+
+void stand_start(struct pr_engine *engine)
+{
+    struct pr_error error;
+    CHECK_OK(pr_engine_start(engine, &error), &error);
+}
+
+void stand_drain(struct pr_engine *engine)
+{
+    struct pr_error error;
+    CHECK_OK(pr_engine_drain(engine, WAIT_US, &error), &error);
+}
