@@ -74,6 +74,7 @@ enum pr_result {
     PR_UNKNOWN = 3,   /* there is no such message; nothing changed */
     PR_TIMEOUT = 4,   /* the time given was not enough */
     PR_FAILED = 5,    /* a handler's failure, see pr_fail() */
+    PR_SETTLED = 6,   /* a handler's: it has completed its message in a transaction of its own */
 
     /* Faults. */
     PR_EINVAL = -1, /* an argument is wrong; the text names it */
@@ -286,7 +287,7 @@ PR_API PR_MUST_CHECK int pr_store_init(const char *store_url, struct pr_error *r
 /* ---- Handling ---------------------------------------------------------------
  *
  * A handler is called on a thread of the engine, one message of a stream at a time.
- * It returns PR_OK, or what pr_fail() returned.  It may be called again for the same
+ * It returns PR_OK, what pr_fail() returned, or PR_SETTLED (see pr_complete_sqlite()).  It may be called again for the same
  * message: look at message->attempts, and at message->status for what was reached before.
  *
  * A handler that has not returned half a timeout after its deadline ends the process, because
@@ -309,6 +310,45 @@ PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *m
 /* The same in another box; NULL is "outbox".  A fault is the handler's own matter. */
 PR_API PR_MUST_CHECK int pr_effect_send_box(struct pr_context *context, const char *box,
                                             const struct pr_message *message, struct pr_error *reterr);
+/* An event at the end of its stream (message->stream), in the transaction that completes this message.  expected: so many
+ * events the stream must have (0: none yet), or PR_ANY_VERSION; when it has others, nothing of this delivery is stored, and
+ * the message comes again in a second, uncounted.  An event whose id the stream has is left out.  Copied. */
+#define PR_ANY_VERSION (-1)
+PR_API PR_MUST_CHECK int pr_effect_append(struct pr_context *context, const struct pr_message *event, int64_t expected,
+                                          struct pr_error *reterr);
+/* A value by its name in a scope, in the same transaction; of data NULL: it is removed.  Copied. */
+PR_API PR_MUST_CHECK int pr_effect_set(struct pr_context *context, pr_slice scope, pr_slice name, pr_slice value,
+                                       struct pr_error *reterr);
+/* When this delivery fails and is tried again, those behind it in its stream need not wait: they overtake it. */
+PR_API void pr_release_followers(struct pr_context *context);
+/* Complete this message inside a transaction of your own, together with what you write there: both happen, or neither does,
+ * so that a handler's writes are made exactly once, however often it is called.
+ *
+ *     sqlite3_exec(db, "BEGIN IMMEDIATE", ...);       in the handler, on a connection to the store's own database
+ *     ... write what belongs to the message ...
+ *     rc = pr_complete_sqlite(context, db, &error);
+ *     if (rc != PR_OK) { ROLLBACK; return rc; }
+ *     COMMIT;
+ *     return PR_SETTLED;
+ *
+ * What was given to pr_effect_send() before is stored in the same transaction.  The store is asked whether the transaction
+ * was committed: when a handler says PR_SETTLED and the message is still there, that is a failure (handler_exception).
+ *
+ * Outcome  PR_STALE      somebody else judged the message meanwhile: roll back, and return it.
+ * Fault    PR_EBUSY      a lock, a deadlock, a conflict of serializable transactions, a lost connection: roll back, and
+ *                        return it.  It is not the message's fault: it comes again soon, and nothing is counted.
+ *          PR_EINVAL     no transaction is open.
+ *          PR_ESTORE and others: roll back, and return it or pr_fail().
+ * A handler whose COMMIT had no answer returns PR_EUNCERTAIN: done if it happened, and else it comes again, uncounted.
+ *
+ * SQLite has one writer: while such a transaction is open nobody else can write, so commit soon.  The lease is not lost
+ * meanwhile; after a third of it there is a warning in the log. */
+PR_API PR_MUST_CHECK int pr_complete_sqlite(struct pr_context *context, struct sqlite3 *db, struct pr_error *reterr);
+/* The same through a connection to PostgreSQL.  Begin the transaction inside the handler: one in REPEATABLE READ or
+ * SERIALIZABLE that began before does not see the message, which looks like PR_STALE.  The connection's role needs the right
+ * to execute complete(), and to insert what the handler sends: postrider init --grants prints them.  Events and values cannot
+ * be stored so: PR_EUNSUPPORTED. */
+PR_API PR_MUST_CHECK int pr_complete_pg(struct pr_context *context, struct pg_conn *conn, struct pr_error *reterr);
 /* True when the deadline has passed or the engine stops: finish soon. */
 PR_API bool pr_should_stop(const struct pr_context *context);
 
@@ -414,6 +454,12 @@ PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *
 /* The same for the messages of one box, of any kind; NULL is every outbox.  Its endpoint is "handler:BOX/GLOB". */
 PR_API PR_MUST_CHECK int pr_engine_handle_box(struct pr_engine *engine, const char *box, const char *type_glob,
                                               pr_handler handler, void *user);
+/* Several functions for one message: all whose glob matches the type of a message of this box (NULL: of every outbox) without
+ * a destination get it, each as a delivery of its own, beside what the routes say.  They succeed, fail, are retried and die
+ * independently.  Their endpoint is "handler:NAME"; one with that url in the config gives it other settings than the
+ * defaults.  A name has letters, digits, '_', '-' and '.'.  Before start only. */
+PR_API PR_MUST_CHECK int pr_engine_subscribe(struct pr_engine *engine, const char *box, const char *name,
+                                             const char *type_glob, pr_handler handler, void *user);
 /* A function for the endpoints whose url is "handler:NAME".  Before start only. */
 PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler,
                                                 void *user);
@@ -478,6 +524,8 @@ enum pr_verdict_kind {
     PR_VERDICT_DISCARD,  /* gone, counted */
     PR_VERDICT_DEAD_LETTER,
     PR_VERDICT_PARK, /* due never, until a person says so */
+    PR_VERDICT_SETTLED, /* pr_worker_complete_*() has done it, and that transaction was committed.  Its answer: PR_OK, it is so;
+                         * PR_FAILED: the message is still there, which counts as a failure of it */
 };
 
 struct pr_verdict {
@@ -490,6 +538,7 @@ struct pr_verdict {
     const struct pr_message *effects; /* stored in the same transaction */
     size_t effect_count;
     const char *effect_box; /* NULL: "outbox" */
+    bool release_followers; /* FAIL: when it is tried again, those behind it in its stream overtake it */
 };
 
 struct pr_claimed {
@@ -505,6 +554,9 @@ struct pr_worker_options {
     int64_t lease_us;     /* 0: 15 s */
     int max_attempts;     /* 0: 5 */
     const char *ordering; /* NULL: "fifo" */
+    /* Both or neither: YAML text as for pr_engine_new(), and the name of an endpoint in it, whose retry, preset, rules, rate,
+     * ordering and max_attempts (unless given above) hold for this worker, with the global rules; and the keep of its box. */
+    const char *config, *endpoint;
 };
 
 PR_API PR_MUST_CHECK int pr_worker_open(const struct pr_worker_options *options, struct pr_worker **ret_worker,
@@ -522,6 +574,12 @@ PR_API void pr_worker_close(struct pr_worker *worker);
 PR_API PR_MUST_CHECK int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *verdicts,
                                          size_t verdict_count, int *answers, struct pr_claimed *ret_claimed, size_t max,
                                          size_t *ret_count, struct pr_error *reterr);
+/* As pr_complete_sqlite() and pr_complete_pg(), for a claim: verdict is one of PR_VERDICT_COMPLETE.  When the transaction is
+ * committed, pass a PR_VERDICT_SETTLED for the claim. */
+PR_API PR_MUST_CHECK int pr_worker_complete_sqlite(struct pr_worker *worker, const struct pr_verdict *verdict,
+                                                   struct sqlite3 *db, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_worker_complete_pg(struct pr_worker *worker, const struct pr_verdict *verdict,
+                                               struct pg_conn *conn, struct pr_error *reterr);
 /* Wait until there may be something to claim, or the timeout. */
 PR_API void pr_worker_wait(struct pr_worker *worker, int64_t timeout_us);
 

@@ -49,6 +49,12 @@ static void come_back(struct change *c, const struct verdict *v, int64_t delay_u
                            : PR_PARKED_BY_RULE;
 }
 
+/* Who is released holds up nobody: see message_blocks_stream(). */
+static void let_pass(struct change *c, const struct verdict *v)
+{
+    c->sets |= v->passable ? SET_RELEASED : 0;
+}
+
 static void change_of_failure(struct change *c, const struct verdict *v, int64_t delay_us)
 {
     set_failure(c, v);
@@ -92,6 +98,8 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
     switch (v->kind) {
     case VERDICT_COMPLETE:
         c.fate = keeps ? FATE_DONE : FATE_GONE;
+        if (v->fenced)
+            guard_hand_out(&c, v);
         count_hand_out(&c, v, false);
         break;
     case VERDICT_DISCARD:
@@ -100,9 +108,14 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
         break;
     case VERDICT_DUPLICATE:
     case VERDICT_EXPIRE: c.fate = FATE_GONE; break;
+    case VERDICT_ASK:
+        guard_hand_out(&c, v);
+        c.bits = 0;
+        break;
     case VERDICT_FAIL:
         guard_hand_out(&c, v);
         change_of_failure(&c, v, v->delay_us);
+        let_pass(&c, v);
         guard_merely_read(&c, v);
         break;
     case VERDICT_POSTPONE:
@@ -110,6 +123,7 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
         c.bits = 0;
         set_failure(&c, v);
         come_back(&c, v, v->delay_us);
+        let_pass(&c, v);
         guard_merely_read(&c, v);
         break;
     case VERDICT_ABANDON:

@@ -41,7 +41,9 @@ enum verdict_kind {
     VERDICT_HOLD,        /* held_by = key (fresh and due rows that others go before; not a hand-out).  due stays */
     VERDICT_RESCHEDULE, /* a row that is worked by its time alone: due = due_us, if it is still due_is_us; not a hand-out */
     VERDICT_DUPLICATE, /* the row is deleted: its message was handled before (core/mark.h) */
-    VERDICT_SPLIT,     /* the row, whose time has come, is replaced by one per destination: same id and seq,
+    VERDICT_ASK, /* nothing is written.  Somebody says that he has completed it in a transaction of his own: PR_UNKNOWN
+                          * means that it is so; PR_OK: the row is still there as it was handed out */
+    VERDICT_SPLIT, /* the row, whose time has come, is replaced by one per destination: same id and seq,
                           * counters 0, no due time, released as it is, held_by = its holder */
 };
 
@@ -83,6 +85,9 @@ struct verdict {
     pr_slice held_by;          /* HOLD ... */
     int held_for;              /* ... enum pr_held_for; 0: its stream */
     int cause;     /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
+    bool passable; /* FAIL, POSTPONE: its followers may overtake it: released = true, so that it holds up nobody */
+    bool fenced;   /* COMPLETE: only if its attempts are number - 1 still, else PR_STALE.  ASK: what was completed so
+                            * has been delivered when it is gone */
     bool counted;  /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
                             * failure of its endpoint */
     pr_slice rule; /* DEAD_LETTER: which rule decided */

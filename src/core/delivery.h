@@ -13,6 +13,10 @@ enum send_outcome {
     SEND_RETURNED,  /* never started (cancelled, shutting down, lease over): counts nothing */
     SEND_ABANDONED, /* nobody says how it ended: the attempt counts, and it is no failure */
     SEND_RELEASED,  /* handed back, and it may overtake the failed head of its stream: counts nothing */
+    SEND_POSTPONED, /* not now, and it is not the message's fault: counts nothing */
+    SEND_SETTLED, /* its receiver has completed it in a transaction of its own: the store is asked whether that is so */
+    SEND_UNCERTAIN, /* the same, but nobody saw the answer to that commit: when it is not so, nothing is counted */
+    SEND_STALE,     /* its receiver found the row changed by somebody else: the store is asked what is left of it */
 };
 
 /* One message on its way.  Owned by the caller, borrowed until its result was polled. */
@@ -20,6 +24,7 @@ struct delivery {
     const struct pr_message *message;
     uint64_t token;          /* the caller's; comes back in the result */
     int attempt;             /* hand-out number, 1 first */
+    uint64_t row;            /* the store's name for it, for those who complete it themselves */
     int64_t deadline_us;     /* monotonic: give up then (TIMEOUT_EXCEEDED) */
     int64_t start_before_us; /* monotonic: not to be started after it (the lease ends): RETURNED */
 };
@@ -43,6 +48,7 @@ struct delivery_result {
     int reason;                  /* enum pr_reason, when it failed */
     int bits;                    /* status bits reached */
     int64_t retry_after_us;      /* 0: not said */
+    bool release_followers;      /* FAILED, and tried again: its followers may overtake it */
     bool disable;                /* the destination says it is gone for good (HTTP 410) */
     bool unsent;                 /* FAILED, and nothing of it went out: see reason_fault() */
     char code[RESULT_CODE_SIZE]; /* the broker's own */

@@ -41,7 +41,7 @@ int64_t ended_bucket(pr_id id)
 bool ended_of_verdict(const struct verdict *v, bool keeps, struct ended *ret)
 {
     enum ended_as as;
-    if (v->kind == VERDICT_COMPLETE && !keeps)
+    if ((v->kind == VERDICT_COMPLETE || (v->kind == VERDICT_ASK && v->fenced)) && !keeps)
         as = ENDED_DELIVERED;
     else if (v->kind == VERDICT_DISCARD && v->moved_to.size == 0)
         as = ENDED_DISCARDED;
@@ -62,7 +62,8 @@ struct ended *ended_of_cycle(const struct cycle *c, const int *answers, struct a
     struct ended *list = arena_alloc(arena, c->verdict_count * sizeof(list[0]));
     size_t count = 0;
     for (size_t i = 0; list != NULL && i < c->verdict_count; i++)
-        if (answers[i] == PR_OK && ended_of_verdict(&c->verdicts[i], c->keep_us > 0, &list[count]))
+        if (answers[i] == (c->verdicts[i].kind == VERDICT_ASK ? PR_UNKNOWN : PR_OK) &&
+            ended_of_verdict(&c->verdicts[i], c->keep_us > 0, &list[count]))
             list[count++].box = c->box;
     *ret_count = count;
     return list;

@@ -6,7 +6,8 @@
 bool mark_of_verdict(const struct verdict *v, pr_slice box, bool alone, int64_t keep_us, struct effect *ret)
 {
     struct ended e;
-    if (keep_us == 0 || v->kind == VERDICT_DUPLICATE || pr_id_is_zero(v->id) || !ended_of_verdict(v, false, &e))
+    if (keep_us == 0 || v->kind == VERDICT_DUPLICATE || v->kind == VERDICT_ASK || pr_id_is_zero(v->id) ||
+        !ended_of_verdict(v, false, &e))
         return false;
     *ret = (struct effect){
         .kind = EFFECT_SEEN,

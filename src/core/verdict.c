@@ -20,6 +20,7 @@ static const struct verdict_traits traits[] = {
     [VERDICT_HOLD]        = { "hold",        false, BLOCKS_NOBODY },
     [VERDICT_RESCHEDULE]  = { "reschedule",  false, BLOCKS_NOBODY },
     [VERDICT_DUPLICATE]   = { "duplicate",   false, BLOCKS_NOBODY },
+    [VERDICT_ASK]         = { "ask",         false, BLOCKS_NOBODY },
     [VERDICT_SPLIT]       = { "split",       false, BLOCKS_NOBODY },
 };
 /* clang-format on */

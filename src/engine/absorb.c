@@ -162,8 +162,7 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
                 e->endpoints[i].paused_until_us = r->endpoints[k].paused_until_us;
 }
 
-#define REFUSED_PAUSE_US PR_SECONDS(1)    /* until a handler whose effects were refused is asked again */
-#define BUSY_PAUSE_US PR_MILLISECONDS(20) /* until a row is tried again that somebody else holds */
+#define REFUSED_PAUSE_US PR_SECONDS(1) /* until a handler whose effects were refused is asked again */
 
 /* ---- Verdicts and receipts ------------------------------------------------------------------------- */
 
@@ -224,6 +223,8 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
             end_as_duplicate(e, item, now_us);
             continue;
         }
+        if (item->verdict.kind == VERDICT_ASK && !settle_asked(e, item, &answer, r->replayed, now_us))
+            continue;
         if (answer == ANSWER_BUSY || answer == ANSWER_REFUSED) {
             judge_again(e, item, answer, now_us);
             split += splits;

@@ -6,7 +6,8 @@
 
 #include "engine/internal.h"
 
-#define LEASE_MARGIN_DIVISOR 10 /* nothing is started in the last tenth of the lease */
+#define POSTPONED_US PR_MILLISECONDS(200) /* until a receiver is asked again whose database was busy */
+#define LEASE_MARGIN_DIVISOR 10           /* nothing is started in the last tenth of the lease */
 
 void engine_new_instance(struct engine *e)
 {
@@ -190,6 +191,7 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
             .message = &item->m,
             .token = item_token(item),
             .attempt = item->number,
+            .row = item->row,
             .deadline_us = now_us + ep->setting->timeout_us,
             .start_before_us = last_start,
         };
@@ -247,6 +249,15 @@ static void hand_back_counted(struct engine *e, struct item *item, enum verdict_
     judge_simple(e, item, kind, PR_REASON_NONE, PR_STR("receiver"), pr_str(result->error), now_us);
 }
 
+/* Its receiver cannot do it now, for a reason that is not the message's. */
+static void judge_postponed(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
+{
+    breakers_returned(e, item->endpoint, item);
+    judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_DEPENDENCY_FAILURE, PR_STR("receiver"), pr_str(result->error),
+                 now_us);
+    item->verdict.delay_us = result->retry_after_us > 0 ? result->retry_after_us : POSTPONED_US;
+}
+
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result)
 {
     struct item *item = find_out(e, result->token);
@@ -283,6 +294,13 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
     case SEND_UNKNOWN: judge_failure(e, item, result, now_us); break;
     case SEND_ABANDONED: hand_back_counted(e, item, VERDICT_ABANDON, result, now_us); break;
     case SEND_RELEASED: hand_back_counted(e, item, VERDICT_RELEASE, result, now_us); break;
+    case SEND_POSTPONED: judge_postponed(e, item, result, now_us); break;
+    case SEND_SETTLED:
+    case SEND_UNCERTAIN:
+    case SEND_STALE:
+        breakers_succeeded(e, item, now_us); /* whatever becomes of it: its receiver works */
+        judge_asking(e, item, result, now_us);
+        break;
     }
 }
 
@@ -349,6 +367,9 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
         judge_dead(e, item, reason, reason, 0, PR_STR("worker"), true, v->code, v->error, now_us);
         break;
     case PR_VERDICT_FAIL: break; /* by policy, see engine_judge() */
+    case PR_VERDICT_SETTLED:
+        judge_asking(e, item, &(struct delivery_result){ .outcome = SEND_SETTLED }, now_us);
+        return;
     }
     if (item->place == PLACE_JUDGED && v->kind != PR_VERDICT_RELEASE)
         item->verdict.bits |= v->status; /* what was reached stays, however it ended (B37) */
@@ -361,6 +382,7 @@ static void fail_by_worker(struct engine *e, struct item *item, const struct pr_
         .reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN,
         .bits = v->status,
         .retry_after_us = v->retry_after_us,
+        .release_followers = v->release_followers,
     };
     size_t code_size = min_size(v->code.size, sizeof(result.code) - 1);
 

@@ -85,9 +85,11 @@ static void do_side_actions(struct engine *e, struct item *item, const struct fa
 }
 
 static void follow(struct engine *e, struct item *item, const struct failure_case *c, struct consequences *follows,
-                   int bits, int64_t now_us)
+                   const struct delivery_result *result, int64_t now_us)
 {
-    const struct verdict v = failure_verdict(c, follows, bits);
+    struct verdict v = failure_verdict(c, follows, result->bits);
+
+    v.passable = result->release_followers && (v.kind == VERDICT_FAIL || v.kind == VERDICT_POSTPONE);
 
     if (v.kind == VERDICT_RETURN)
         put_back(e, item);
@@ -146,7 +148,7 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
         return;
     c.draw = random_double(&e->random);
     failure_decide(&c, &follows);
-    follow(e, item, &c, &follows, result->bits, now_us);
+    follow(e, item, &c, &follows, result, now_us);
     if (item->place == PLACE_JUDGED && was_out && weight != WEIGHS_NOTHING && !follows.decision.gave_up)
         item->weighs_on = breakers_blamed(ep, item, fault);
 }

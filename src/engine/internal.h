@@ -17,6 +17,7 @@
  *   pause.c           pauses that begin here
  *   fail.c            from a failure to what follows
  *   local.c           messages that go into another box
+ *   settled.c         messages that their receivers complete in transactions of their own
  *   settle.c          from results to verdicts, and what a committed verdict changes
  *   plan.c            the next cycle
  *   absorb.c          the store's reply: notices, verdicts, receipts
@@ -49,10 +50,11 @@
 #define ORPHAN_READS_MAX 64    /* keys of endpoints that are gone, read per cycle */
 #define RECEIPTS_OPEN_MAX 64   /* older ones are carried over */
 #define OPENING_ROWS 1000      /* heads and held keys per cycle */
-#define RETRY_MIN_US PR_MILLISECONDS(5) /* after a store fault: from here, doubled, */
-#define RETRY_MAX_US PR_SECONDS(1)      /* ... to here */
-#define INLINE_RESULTS_US PR_SECONDS(1) /* what others sent is stored within this time */
-#define SWEEP_ROW_US 100                /* a due pass that dropped n rows is not repeated for n of these */
+#define RETRY_MIN_US PR_MILLISECONDS(5)   /* after a store fault: from here, doubled, */
+#define RETRY_MAX_US PR_SECONDS(1)        /* ... to here */
+#define INLINE_RESULTS_US PR_SECONDS(1)   /* what others sent is stored within this time */
+#define SWEEP_ROW_US 100                  /* a due pass that dropped n rows is not repeated for n of these */
+#define BUSY_PAUSE_US PR_MILLISECONDS(20) /* until a row is tried again that somebody else holds */
 
 /* Where an item is.  Each has its list; item_move() is the only one that writes it. */
 enum place {
@@ -102,6 +104,7 @@ struct item {
     pr_slice *destinations, *holders;
     size_t child_count;
     int *answer;                            /* the worker's; borrowed until the verdict is committed */
+    enum send_outcome asked;                /* ASK: what its receiver said */
     void (*settled)(void *arg, int answer); /* see struct delivery_result; NULL: nobody is to be told */
     void *settled_arg;
     int settled_as;
@@ -576,6 +579,11 @@ void item_add_effects(struct engine *e, struct item *item, struct send_effect *e
 /* local.c */
 bool endpoint_is_local(const struct endpoint *ep);
 void judge_local(struct engine *e, struct item *item, int64_t now_us);
+
+/* settled.c */
+void judge_asking(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+/* The store has answered.  false: it is about to be asked again, or has another verdict now. */
+bool settle_asked(struct engine *e, struct item *item, int *answer, bool replayed, int64_t now_us);
 
 /* settle.c */
 void judge_complete(struct engine *e, struct item *item, int bits);

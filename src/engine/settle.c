@@ -169,7 +169,7 @@ void judge_duplicate(struct engine *e, struct item *item, int64_t now_us)
 static bool keeps_blocking(const struct item *item)
 {
     const enum verdict_blocks blocks = verdict_traits(item->verdict.kind)->blocks;
-    if (blocks == BLOCKS_NOBODY)
+    if (blocks == BLOCKS_NOBODY || item->verdict.passable)
         return false;
     const enum ordering ordering = item->endpoint->setting->ordering;
     return blocks == BLOCKS_STRICT ? ordering == ORDERING_STRICT : ordering != ORDERING_AVAILABLE;

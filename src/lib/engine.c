@@ -72,6 +72,14 @@ PR_API int pr_engine_handle_box(struct pr_engine *engine, const char *box, const
                           : PR_EINVAL;
 }
 
+PR_API int pr_engine_subscribe(struct pr_engine *engine, const char *box, const char *name, const char *type_glob,
+                               pr_handler handler, void *user)
+{
+    return engine != NULL ? runtime_subscribe(engine->runtime, slice_from(box), slice_from(name), slice_from(type_glob),
+                                              handler, user)
+                          : PR_EINVAL;
+}
+
 PR_API int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler, void *user)
 {
     return engine != NULL ? runtime_handle_named(engine->runtime, slice_from(name), handler, user) : PR_EINVAL;

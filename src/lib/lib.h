@@ -16,6 +16,9 @@ PR_MUST_CHECK int lib_box(const char *box, pr_slice *ret_box, struct pr_error *r
 PR_MUST_CHECK int lib_message(const struct pr_message *message, struct pr_message *ret_message,
                               struct pr_error *reterr);
 
+/* pr_complete_*() has done it. */
+void lib_completed(struct pr_context *context);
+
 /* For an argument that must be there. */
 int lib_missing(const char *argument, struct pr_error *reterr);
 

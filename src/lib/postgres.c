@@ -5,10 +5,14 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "core/completion.h"
 #include "core/message.h"
 #include "lib/lib.h"
 #include "lib/unit.h"
+#include "lib/worker.h"
 #include "store/postgres/send.h"
+#include "store/store.h"
+#include "transport/handler_context.h"
 
 PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message, pr_id *ret_id,
                           struct pr_error *reterr)
@@ -87,4 +91,30 @@ PR_API int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct p
     if (pr_unit_count(unit) > 0 && PQtransactionStatus(conn) == PQTRANS_IDLE) /* they would be committed bit by bit */
         return error_set(reterr, PR_EINVAL, "no transaction is open: run BEGIN before storing a unit");
     return unit_store(unit, store_some, conn, reterr);
+}
+
+PR_API int pr_complete_pg(struct pr_context *context, struct pg_conn *conn, struct pr_error *reterr)
+{
+    struct completion completion;
+    if (context == NULL || conn == NULL)
+        return lib_missing(context == NULL ? "context" : "conn", reterr);
+    int rc = context_completion(context, &completion, reterr);
+    if (rc == PR_OK)
+        rc = pg_complete(conn, store_url_schema(context->config->store_url), &completion, reterr);
+    if (rc == PR_OK)
+        lib_completed(context);
+    return rc;
+}
+
+static int end_pg(void *conn, const char *url, const struct completion *completion, struct pr_error *reterr)
+{
+    return pg_complete(conn, store_url_schema(url), completion, reterr);
+}
+
+PR_API int pr_worker_complete_pg(struct pr_worker *worker, const struct pr_verdict *verdict, struct pg_conn *conn,
+                                 struct pr_error *reterr)
+{
+    if (worker == NULL || verdict == NULL || conn == NULL)
+        return lib_missing(worker == NULL ? "worker" : verdict == NULL ? "verdict" : "conn", reterr);
+    return worker_complete(worker, verdict, end_pg, conn, reterr);
 }

@@ -51,3 +51,19 @@ PR_API int pr_pg_sender_send(struct pr_pg_sender *sender, const struct pr_messag
     (void)ret_id;
     return not_built_in(reterr);
 }
+
+PR_API int pr_complete_pg(struct pr_context *context, struct pg_conn *conn, struct pr_error *reterr)
+{
+    (void)context;
+    (void)conn;
+    return not_built_in(reterr);
+}
+
+PR_API int pr_worker_complete_pg(struct pr_worker *worker, const struct pr_verdict *verdict, struct pg_conn *conn,
+                                 struct pr_error *reterr)
+{
+    (void)worker;
+    (void)verdict;
+    (void)conn;
+    return not_built_in(reterr);
+}

@@ -12,10 +12,15 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/completion.h"
 #include "core/message.h"
 #include "engine/engine.h"
 #include "lib/lib.h"
+#include "lib/worker.h"
+#include "runtime/config/config.h"
+#include "store/sqlite/send.h"
 #include "store/store.h"
+#include "transport/delivery.h"
 
 #define WORKER_LEASE_US PR_SECONDS(15)
 #define WORKER_ATTEMPTS 5
@@ -33,6 +38,9 @@ struct worker_claim {
     struct map_node node; /* by number */
     uint64_t number;      /* the caller's name for it */
     uint64_t token;       /* the engine's name for it; the message is the engine's, too */
+    uint64_t row;         /* ... and the store's, of this hand-out: */
+    int attempt;
+    const struct pr_message *message; /* borrowed until it is judged */
     bool judged;
     int answer; /* the engine writes it when the verdict is committed */
 };
@@ -50,7 +58,8 @@ struct pr_worker {
     uint64_t issued;
     bool lost;    /* the lease: all claims are void, and forgotten by the next call */
     bool changed; /* the store may have something new */
-    char *name, *box;
+    char *name, *box, *url;
+    struct config *config; /* what it was told of its endpoint; NULL: nothing */
 };
 
 static int64_t now_us(void)
@@ -81,13 +90,16 @@ static void claim_free(struct pr_worker *w, struct worker_claim *c)
     free(c);
 }
 
-static struct worker_claim *claim_new(struct pr_worker *w, uint64_t token)
+static struct worker_claim *claim_new(struct pr_worker *w, const struct delivery *d)
 {
     struct worker_claim *c = calloc(1, sizeof *c);
     if (c == NULL)
         return NULL;
+    c->token = d->token;
+    c->row = d->row;
     c->number = w->first + w->issued;
-    c->token = token;
+    c->attempt = d->attempt;
+    c->message = d->message;
     if (map_insert(&w->claims, &c->node, number_hash(c->number)) < 0) {
         free(c);
         return NULL;
@@ -141,6 +153,53 @@ static int parse_ordering(const char *text, enum ordering *ret, struct pr_error 
                      text);
 }
 
+static const struct rule_step *find_call(const struct rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < rules[i].step_count; k++)
+            if (rules[i].steps[k].call.size > 0)
+                return &rules[i].steps[k];
+    return NULL;
+}
+
+/* The endpoint by whose settings it works. */
+static int worker_follow(struct pr_worker *w, const struct config_endpoint *e, const struct pr_worker_options *options,
+                         struct pr_error *reterr)
+{
+    const struct config_box *box = config_find_box(w->config, slice_from(w->box));
+    const struct rule_step *call = find_call(e->rules, e->rule_count);
+    if (call == NULL)
+        call = find_call(w->config->rules, w->config->rule_count);
+    if (call != NULL)
+        return error_set(reterr, PR_ECONFIG, "a rule calls \"%.*s\": functions need an engine, a worker has none",
+                         SLICE_ARGS(call->call));
+    config_endpoint_policy(w->config, e, &w->endpoint.policy);
+    w->endpoint.name = slice_from(e->name);
+    w->endpoint.ordering = e->ordering;
+    w->endpoint.rate = e->rate;
+    w->endpoint.payload_max = (size_t)e->payload_max;
+    if (options->max_attempts == 0)
+        w->endpoint.max_attempts = e->max_attempts;
+    w->setting.retention = w->config->retention;
+    w->setting.keep_us = box != NULL ? box->keep_us : 0;
+    w->setting.dedupe_us = box != NULL ? box->dedupe_us : 0;
+    return PR_OK;
+}
+
+static int worker_configure(struct pr_worker *w, const struct pr_worker_options *options, struct pr_error *reterr)
+{
+    if (options->config == NULL && options->endpoint == NULL)
+        return PR_OK;
+    if (options->config == NULL || options->endpoint == NULL)
+        return lib_missing(options->config == NULL ? "config" : "endpoint", reterr);
+    int rc = config_load_text(slice_from(options->config), "config", &w->config, reterr);
+    if (rc < 0)
+        return rc;
+    const struct config_endpoint *e = config_find_endpoint(w->config, slice_from(options->endpoint));
+    return e != NULL ? worker_follow(w, e, options, reterr)
+                     : error_set(reterr, PR_ECONFIG, "the configuration has no endpoint \"%.64s\"", options->endpoint);
+}
+
 static int worker_set(struct pr_worker *w, const struct pr_worker_options *options, struct pr_error *reterr)
 {
     pr_slice box;
@@ -151,7 +210,8 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
         return error_set(reterr, PR_EINVAL, "lease_us and max_attempts must not be negative");
     w->box = strdup(box.data);
     w->name = strdup(options->name != NULL ? options->name : "worker");
-    if (w->box == NULL || w->name == NULL)
+    w->url = strdup(options->store_url);
+    if (w->box == NULL || w->name == NULL || w->url == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a worker");
     w->endpoint = (struct endpoint_setting){
         .name = PR_STR("worker"),
@@ -178,6 +238,9 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
     pr_id_new(&w->setting.instance);
     if (random_bytes_os(&w->setting.seed, sizeof w->setting.seed) < 0)
         w->setting.seed = (uint64_t)now_us(); /* only jitter hangs on it */
+    rc = worker_configure(w, options, reterr);
+    if (rc < 0 || (options->ordering == NULL && w->config != NULL))
+        return rc;
     return parse_ordering(options->ordering != NULL ? options->ordering : "fifo", &w->endpoint.ordering, reterr);
 }
 
@@ -268,7 +331,9 @@ PR_API void pr_worker_close(struct pr_worker *worker)
     map_fini(&worker->claims);
     store_session_close(&worker->session);
     store_close(&worker->store);
+    config_free(worker->config);
     free(worker->name);
+    free(worker->url);
     free(worker->box);
     free(worker);
 }
@@ -279,7 +344,7 @@ static int check_verdict(const struct pr_verdict *v, size_t index, struct pr_err
 {
     struct pr_error why;
     pr_slice box;
-    if ((unsigned)v->kind > PR_VERDICT_PARK)
+    if ((unsigned)v->kind > PR_VERDICT_SETTLED)
         return error_set(reterr, PR_EINVAL, "verdict %zu: unknown kind %d", index, (int)v->kind);
     if (v->retry_after_us < 0)
         return error_set(reterr, PR_EINVAL, "verdict %zu: retry_after_us must not be negative", index);
@@ -346,7 +411,7 @@ static size_t take(struct pr_worker *w, struct pr_claimed *ret_claimed, size_t m
     size_t got = 0, count;
     while ((count = engine_take(w->engine, now_us(), 0, list, min_size(max - got, WORKER_TAKE_MAX))) > 0) {
         for (size_t i = 0; i < count; i++) {
-            const struct worker_claim *c = claim_new(w, list[i]->token);
+            const struct worker_claim *c = claim_new(w, list[i]);
             if (c == NULL) {
                 hand_back(w, list[i]->token);
                 continue;
@@ -426,6 +491,67 @@ PR_API int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *ve
     if (ret_count != NULL)
         *ret_count = count;
     return PR_OK;
+}
+
+/* ---- In the caller's own transaction ------------------------------------------------------------ */
+
+static struct send_effect *effects_of(const struct pr_verdict *v, const struct pr_message *handled)
+{
+    struct send_effect *list = NULL;
+    for (size_t i = 0; i < v->effect_count; i++) {
+        struct send_effect *one =
+            effect_of(handled, slice_from(v->effect_box != NULL ? v->effect_box : LIB_BOX_DEFAULT), &v->effects[i]);
+        if (one == NULL) {
+            effects_free(list);
+            return NULL;
+        }
+        effects_append(&list, one);
+    }
+    return list;
+}
+
+int worker_complete(struct pr_worker *w, const struct pr_verdict *v, worker_end *end, void *conn,
+                    struct pr_error *reterr)
+{
+    int rc = check_verdict(v, 0, reterr);
+    if (rc == PR_OK && v->kind != PR_VERDICT_COMPLETE)
+        rc = error_set(reterr, PR_EINVAL, "the verdict is not PR_VERDICT_COMPLETE");
+    if (rc < 0)
+        return rc;
+    const struct worker_claim *c = w->lost ? NULL : claim_find(w, v->claim);
+    bool open = c != NULL && !c->judged;
+    if (!open)
+        return was_handed_out(w, v->claim) ? PR_STALE : PR_UNKNOWN;
+    struct completion completion = { .box = slice_from(w->box),
+                                     .endpoint = w->endpoint.name,
+                                     .row = c->row,
+                                     .id = c->message->id,
+                                     .number = c->attempt,
+                                     .bits = v->status & ~PR_STATUS_FAILED,
+                                     .keep_us = w->setting.keep_us,
+                                     .dedupe_us = w->setting.dedupe_us,
+                                     .alone = c->message->destination.size == 0 };
+    struct send_effect *effects = effects_of(v, c->message);
+    if (effects == NULL && v->effect_count > 0)
+        return error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", v->effect_count);
+    completion.effects = effects;
+    rc = end(conn, w->url, &completion, reterr);
+    effects_free(effects);
+    return rc;
+}
+
+static int end_sqlite(void *conn, const char *url, const struct completion *completion, struct pr_error *reterr)
+{
+    (void)url;
+    return sqlite_complete(conn, completion, reterr);
+}
+
+PR_API int pr_worker_complete_sqlite(struct pr_worker *worker, const struct pr_verdict *verdict, struct sqlite3 *db,
+                                     struct pr_error *reterr)
+{
+    if (worker == NULL || verdict == NULL || db == NULL)
+        return lib_missing(worker == NULL ? "worker" : verdict == NULL ? "verdict" : "db", reterr);
+    return worker_complete(worker, verdict, end_sqlite, db, reterr);
 }
 
 PR_API void pr_worker_wait(struct pr_worker *worker, int64_t timeout_us)

@@ -44,7 +44,8 @@ void effects_check(const struct config *config, struct store *store, bool messag
             fail(result, "effect_inline", "its handler stores more than messages, which needs mode: durable");
             return;
         }
-        if (!box_is_known(config, store, e->box)) {
+        bool in_box = e->effect.kind == EFFECT_MESSAGE || e->effect.kind == EFFECT_DELETE;
+        if (in_box && !box_is_known(config, store, e->box)) {
             char text[256];
             snprintf(text, sizeof text,
                      "its handler sent a message to unknown box %.*s; add it under boxes:", SLICE_ARGS(e->box));

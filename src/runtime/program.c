@@ -56,7 +56,7 @@ int program_call(void *arg, pr_slice name, const struct failure *f, pr_slice rul
     };
 
     ASSERT(entry != NULL); /* setting_init() has looked */
-    context_init(&context, &delivery, clock_system(), PR_NEVER, &stop);
+    context_init(&context, &delivery, NULL, clock_system(), PR_NEVER, &stop);
     int returned = entry->function(&context, &failure, entry->user);
     bool decided = context.decided;
     enum step step = step_of(context.step);

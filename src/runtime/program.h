@@ -18,6 +18,7 @@ struct handler_entry {
     const char *box;  /* ... of this box; "": of every outbox.  NULL: takes what is sent to its endpoints */
     pr_handler handler;
     void *user;
+    bool beside; /* it is a route: others may have the same messages */
 };
 
 struct rule_entry {

@@ -118,6 +118,12 @@ static bool can_handle(const struct runtime *rt, pr_slice text, pr_handler handl
            memchr(text.data, '\0', text.size) == NULL && rt->program.handler_count < HANDLERS_MAX;
 }
 
+/* Or by a glob, which is its name, too? */
+static bool is_by_name(const struct handler_entry *entry)
+{
+    return entry->type == NULL || entry->beside;
+}
+
 static int add_handler(struct runtime *rt, const struct handler_entry *entry)
 {
     struct program *p = &rt->program;
@@ -125,7 +131,7 @@ static int add_handler(struct runtime *rt, const struct handler_entry *entry)
     if (entry->name == NULL)
         return PR_ENOMEM;
     for (size_t i = 0; i < p->handler_count; i++)
-        if ((p->handlers[i].type == NULL) == (entry->type == NULL) && strcmp(p->handlers[i].name, entry->name) == 0)
+        if ((is_by_name(&p->handlers[i]) == is_by_name(entry)) && strcmp(p->handlers[i].name, entry->name) == 0)
             return PR_EINVAL;
     p->handlers[p->handler_count++] = *entry;
     return PR_OK;
@@ -146,6 +152,30 @@ int runtime_handle(struct runtime *rt, pr_slice box, pr_slice type_glob, pr_hand
                                                     .box = own_box.data,
                                                     .handler = handler,
                                                     .user = user });
+}
+
+/* It is a part of an endpoint's name, and that is followed by a slash in keys. */
+static bool is_plain_name(pr_slice name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.", name.data[i]) == NULL)
+            return false;
+    return name.size > 0 && name.size <= CONFIG_NAME_MAX;
+}
+
+int runtime_subscribe(struct runtime *rt, pr_slice box, pr_slice name, pr_slice type_glob, pr_handler handler,
+                      void *user)
+{
+    if (!can_handle(rt, type_glob, handler) || glob_check(type_glob, NULL) != PR_OK || !is_plain_name(name) ||
+        (box.size > 0 && !name_is_valid(box)))
+        return PR_EINVAL;
+    const struct handler_entry entry = { .name = slice_dup(&rt->texts, name).data,
+                                         .type = slice_dup(&rt->texts, type_glob).data,
+                                         .box = slice_dup(&rt->texts, box).data,
+                                         .beside = true,
+                                         .handler = handler,
+                                         .user = user };
+    return entry.type != NULL && entry.box != NULL ? add_handler(rt, &entry) : PR_ENOMEM;
 }
 
 int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user)

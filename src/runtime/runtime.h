@@ -52,6 +52,9 @@ void runtime_free(struct runtime *rt);
  * destination is.  The first that was registered wins.  When the config has an endpoint with
  * the url "handler:GLOB" (with a box: "handler:BOX/GLOB") its settings hold, otherwise the defaults. */
 PR_MUST_CHECK int runtime_handle(struct runtime *rt, pr_slice box, pr_slice type_glob, pr_handler handler, void *user);
+/* The same as a route: each message goes to all that match, and to where the config's routes lead. */
+PR_MUST_CHECK int runtime_subscribe(struct runtime *rt, pr_slice box, pr_slice name, pr_slice type_glob,
+                                    pr_handler handler, void *user);
 /* For endpoints with the url "handler:NAME". */
 PR_MUST_CHECK int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user);
 

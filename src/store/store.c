@@ -50,6 +50,18 @@ static int store_find(const char *url, const struct store_ops **ret_ops, struct 
                      (int)min_size(scheme.size, 32), scheme.size > 0 ? scheme.data : "");
 }
 
+pr_slice store_url_schema(const char *url)
+{
+    const char *at = strchr(url, '?');
+    while (at != NULL) {
+        at++;
+        if (strncmp(at, "schema=", 7) == 0)
+            return (pr_slice){ at + 7, strcspn(at + 7, "&") };
+        at = strchr(at, '&');
+    }
+    return PR_STR("postrider");
+}
+
 bool store_is_built_in(const char *url)
 {
     const struct store_ops *ops;

@@ -452,6 +452,8 @@ struct store_session {
 
 /* Does a store of this build serve the URL? */
 bool store_is_built_in(const char *url);
+/* The value of schema= in the URL of a PostgreSQL store, or the default; borrowed from the URL. */
+pr_slice store_url_schema(const char *url);
 int store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr);
 void store_close(struct store *store); /* safe on a zeroed store */
 int store_migrate(struct store *store, const struct store_box *boxes, size_t box_count, struct pr_error *reterr);

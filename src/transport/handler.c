@@ -87,6 +87,18 @@ static void finish(struct handler *h, struct handler_job *job)
     list_push_back(&h->done, &job->node);
 }
 
+/* While such a transaction is open, SQLite lets nobody else write, and so nobody renew. */
+static void warn_if_long(const struct handler *h, const struct handler_job *job)
+{
+    int64_t completed_us = job->context.completed_us, took_us = time_sub(clock_mono_us(h->clock), completed_us);
+    if (completed_us == 0 || h->config->lease_us == 0 || took_us < h->config->lease_us / 3)
+        return;
+    log_emit(h->config->log, LOG_WARN, "long_transaction", LOG_STR("endpoint", h->config->name),
+             LOG_SLICE("type", job->delivery->message->type), LOG_DURATION("after_complete", took_us),
+             LOG_DURATION("lease", h->config->lease_us),
+             LOG_STR("next", "commit soon after pr_complete: others wait for this transaction"));
+}
+
 /* With the lock held; lets go of it while the handler runs. */
 static void run(struct handler *h, struct handler_job *job)
 {
@@ -106,8 +118,9 @@ static void run(struct handler *h, struct handler_job *job)
 
     struct pr_message message = *d->message;
     message.attempts = d->attempt; /* what is stored counts up to the hand-out before this one */
-    context_init(&job->context, d, h->clock, job->deadline_us, &job->stop);
+    context_init(&job->context, d, h->config, h->clock, job->deadline_us, &job->stop);
     int returned = h->config->handler(&job->context, &message, h->config->handler_user);
+    warn_if_long(h, job);
     context_finish(&job->context, returned, &job->result);
 
     pthread_mutex_lock(&h->lock);

@@ -8,12 +8,15 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/completion.h"
 #include "transport/delivery.h"
 
-void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,
-                  int64_t deadline_us, struct handler_stop *stop)
+void context_init(struct pr_context *context, const struct delivery *delivery, const struct endpoint_config *config,
+                  const struct clock *clock, int64_t deadline_us, struct handler_stop *stop)
 {
-    *context = (struct pr_context){ .delivery = delivery, .clock = clock, .deadline_us = deadline_us, .stop = stop };
+    *context = (struct pr_context){
+        .delivery = delivery, .config = config, .clock = clock, .deadline_us = deadline_us, .stop = stop
+    };
     context->effects_end = &context->effects;
     atomic_store(&stop->seen_cancel, false);
     atomic_store(&stop->seen_late, false);
@@ -57,6 +60,26 @@ PR_API void pr_reached(struct pr_context *context, int status_bits)
     context->bits |= status_bits & ~PR_STATUS_FAILED;
 }
 
+/* Room for one more, and is it time for it? */
+static int effect_may_come(const struct pr_context *context, struct pr_error *reterr)
+{
+    if (context->completed_us != 0)
+        return error_set(reterr, PR_EINVAL, "the message is completed already: do this before pr_complete");
+    if (context->effect_count >= HANDLER_EFFECTS_MAX)
+        return error_set(reterr, PR_ETOOBIG, "a handler can send at most %d messages per call", HANDLER_EFFECTS_MAX);
+    return PR_OK;
+}
+
+static int effect_add(struct pr_context *context, struct send_effect *effect, struct pr_error *reterr)
+{
+    if (effect == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for the handler's effects");
+    *context->effects_end = effect;
+    context->effects_end = &effect->next;
+    context->effect_count++;
+    return PR_OK;
+}
+
 PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const struct pr_message *message,
                               struct pr_error *reterr)
 {
@@ -66,19 +89,68 @@ PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const
     if (!name_is_valid(box_name))
         return error_set(reterr, PR_EINVAL, "\"%s\" is not a valid box name: use letters, digits and _, at most %d",
                          box, BOX_NAME_MAX);
-    int rc = message_check(message, PR_PAYLOAD_MAX, reterr);
-    if (rc < 0)
-        return rc;
-    if (context->effect_count >= HANDLER_EFFECTS_MAX)
-        return error_set(reterr, PR_ETOOBIG, "a handler can send at most %d messages per call", HANDLER_EFFECTS_MAX);
+    int rc = effect_may_come(context, reterr);
+    if (rc == PR_OK)
+        rc = message_check(message, PR_PAYLOAD_MAX, reterr);
+    return rc == PR_OK ? effect_add(context, effect_of(context->delivery->message, box_name, message), reterr) : rc;
+}
 
-    struct send_effect *effect = effect_of(context->delivery->message, box_name, message);
-    if (effect == NULL)
-        return error_set(reterr, PR_ENOMEM, "out of memory for a message of %zu bytes", message_bytes(message));
-    *context->effects_end = effect;
-    context->effects_end = &effect->next;
-    context->effect_count++;
-    return PR_OK;
+PR_API int pr_effect_append(struct pr_context *context, const struct pr_message *event, int64_t expected,
+                            struct pr_error *reterr)
+{
+    if (context == NULL || event == NULL)
+        return error_set(reterr, PR_EINVAL, "%s is NULL", context == NULL ? "context" : "event");
+    int rc = effect_may_come(context, reterr);
+    if (rc == PR_OK)
+        rc = message_check(event, PR_PAYLOAD_MAX, reterr);
+    if (rc == PR_OK && (event->stream.size == 0 || expected < PR_ANY_VERSION))
+        rc = error_set(reterr, PR_EINVAL,
+                       "an event needs a stream, and expected is a number of events or PR_ANY_VERSION");
+    if (rc != PR_OK)
+        return rc;
+    struct send_effect *effect = effect_of(context->delivery->message, (pr_slice){ "", 0 }, event);
+    if (effect != NULL)
+        effect->effect = (struct effect){ .kind = EFFECT_EVENT,
+                                          .takes_verdict = true,
+                                          .expected = expected == PR_ANY_VERSION ? EFFECT_ANY : expected };
+    return effect_add(context, effect, reterr);
+}
+
+static pr_slice put_text(char **at, pr_slice text)
+{
+    pr_slice put = { text.data != NULL ? *at : NULL, text.size };
+    if (text.size > 0)
+        memcpy(*at, text.data, text.size);
+    *at += text.size;
+    return put;
+}
+
+PR_API int pr_effect_set(struct pr_context *context, pr_slice scope, pr_slice name, pr_slice value,
+                         struct pr_error *reterr)
+{
+    if (context == NULL)
+        return error_set(reterr, PR_EINVAL, "context is NULL");
+    int rc = effect_may_come(context, reterr);
+    if (rc == PR_OK && (scope.size == 0 || scope.size > PR_NAME_MAX || name.size == 0 || name.size > PR_NAME_MAX))
+        rc = error_set(reterr, PR_EINVAL, "scope and name have 1 to %d bytes", PR_NAME_MAX);
+    if (rc == PR_OK && value.size > PR_PAYLOAD_MAX)
+        rc = error_set(reterr, PR_ETOOBIG, "a value has at most %u bytes", PR_PAYLOAD_MAX);
+    if (rc != PR_OK)
+        return rc;
+    struct send_effect *effect = malloc(sizeof(*effect) + scope.size + name.size + value.size);
+    if (effect != NULL) {
+        char *at = (char *)(effect + 1);
+        *effect = (struct send_effect){ .effect = { .kind = EFFECT_STATE } };
+        effect->effect.key = put_text(&at, scope);
+        effect->effect.name = put_text(&at, name);
+        effect->effect.value = put_text(&at, value);
+    }
+    return effect_add(context, effect, reterr);
+}
+
+PR_API void pr_release_followers(struct pr_context *context)
+{
+    context->release_followers = true;
 }
 
 PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *message)
@@ -110,6 +182,52 @@ PR_API bool pr_should_stop(const struct pr_context *context)
     return cancelled || late;
 }
 
+/* ---- Completing it in a transaction of its own ------------------------------------------- */
+
+int context_completion(struct pr_context *context, struct completion *ret, struct pr_error *reterr)
+{
+    const struct endpoint_config *config = context->config;
+    const struct delivery *d = context->delivery;
+
+    if (config == NULL || config->store_url == NULL || d->row == 0)
+        return error_set(reterr, PR_EINVAL,
+                         "only a handler can complete a message, and only one that is stored in a box");
+    if (context->effect_lost)
+        return error_set(reterr, PR_EINVAL, "a message that belongs to it could not be taken: %s",
+                         context->error != NULL ? context->error : "no memory");
+    *ret = (struct completion){
+        .box = slice_from(config->box),
+        .endpoint = slice_from(config->name),
+        .row = d->row,
+        .id = d->message->id,
+        .number = d->attempt,
+        .bits = context->bits,
+        .keep_us = config->keep_us,
+        .dedupe_us = config->dedupe_us,
+        .alone = d->message->destination.size == 0,
+        .effects = context->effects,
+    };
+    return PR_OK;
+}
+
+/* Did it say that its own transaction decides, or that its database could not do it? */
+static bool is_about_transaction(const struct pr_context *context, int returned, struct delivery_result *ret)
+{
+    enum send_outcome outcome = returned == PR_SETTLED      ? SEND_SETTLED
+                                : returned == PR_EUNCERTAIN ? SEND_UNCERTAIN
+                                : returned == PR_STALE      ? SEND_STALE
+                                : returned == PR_EBUSY      ? SEND_POSTPONED
+                                                            : SEND_FAILED;
+    if (returned == PR_OK && context->completed_us != 0)
+        outcome = SEND_SETTLED; /* what it means is clear */
+    if (outcome == SEND_FAILED || context->delivery->row == 0)
+        return false;
+    *ret = (struct delivery_result){ .token = context->delivery->token, .outcome = outcome };
+    if (outcome == SEND_POSTPONED)
+        ret->error = strdup("the handler's database was busy or out of reach"); /* NULL: it goes without words */
+    return true;
+}
+
 /* ---- The verdict ------------------------------------------------------------------------ */
 
 /* pr_fail() was not called: only the number is known. */
@@ -128,7 +246,9 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
     uint64_t token = context->delivery->token;
     if (returned == PR_OK && context->effect_lost)
         returned = PR_FAILED; /* else it would be done, and the message that belongs to it never sent */
-    if (returned == PR_OK) {
+    if (is_about_transaction(context, returned, ret)) {
+        /* its own words, and its messages, went with the transaction */
+    } else if (returned == PR_OK) {
         result_ok(ret, token);
         ret->effects = context->effects;
         context->effects = NULL;
@@ -142,6 +262,7 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
         unexplained(context, returned, ret);
     }
     ret->bits |= context->bits;
+    ret->release_followers = context->release_followers;
 
     struct delivery_result rest = { .error = context->error, .effects = context->effects };
     delivery_result_fini(&rest);

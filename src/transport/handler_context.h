@@ -18,6 +18,7 @@ struct handler_stop {
 /* Belongs to the thread that runs the handler, stop excepted. */
 struct pr_context {
     const struct delivery *delivery;
+    const struct endpoint_config *config; /* NULL: of a function that a rule calls */
     const struct clock *clock;
     struct handler_stop *stop;
     int64_t deadline_us;
@@ -28,7 +29,9 @@ struct pr_context {
     char *error; /* owned */
     struct send_effect *effects, **effects_end;
     size_t effect_count;
-    bool effect_lost; /* pr_effect_send() could not take one */
+    bool release_followers;
+    bool effect_lost;     /* pr_effect_send() could not take one */
+    int64_t completed_us; /* monotonic: when pr_complete_*() did it first; 0: not */
 
     /* For a function that a rule calls. */
     bool decided;
@@ -36,8 +39,11 @@ struct pr_context {
     int64_t delay_us;
 };
 
-void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,
-                  int64_t deadline_us, struct handler_stop *stop);
+void context_init(struct pr_context *context, const struct delivery *delivery, const struct endpoint_config *config,
+                  const struct clock *clock, int64_t deadline_us, struct handler_stop *stop);
+/* What pr_complete_*() is about.  Fault PR_EINVAL: nothing that is in a box. */
+struct completion;
+PR_MUST_CHECK int context_completion(struct pr_context *context, struct completion *ret, struct pr_error *reterr);
 
 /* The verdict: what the handler returned, and what it said before.  Frees what is not handed
  * over to the result. */

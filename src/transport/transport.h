@@ -58,9 +58,11 @@ struct endpoint_config {
     size_t allow_network_count;
     pr_handler handler; /* handler transport: resolved by the runtime */
     void *handler_user;
-    struct pull *pull;         /* pull transport: where claimers come to; NULL: nobody can */
-    const char *box;           /* ... and whose messages they are */
-    const struct clock *clock; /* NULL: the system's */
+    struct pull *pull;                    /* pull transport: where claimers come to; NULL: nobody can */
+    const char *box;                      /* whose messages they are; NULL: nobody's */
+    const char *store_url;                /* of that box, and for handlers that complete messages themselves: */
+    int64_t keep_us, dedupe_us, lease_us; /* ... the box's keep and dedupe, and how long its instance may be silent */
+    const struct clock *clock;            /* NULL: the system's */
     struct log *log;
     int wake_fd; /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
 };

@@ -77,6 +77,7 @@ TEST(a_message_goes_into_another_box_as_it_is) /* B93 */
         .correlation_id = PR_STR("c"),
         .causation_id = PR_STR("b"),
         .traceparent = PR_STR("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+        .event = true,
     };
     pr_id_format(send_one(&s, NULL, &m), id);
     struct pr_engine *engine = stand_engine(&s, LEDGER "endpoints: {books: {url: \"box:ledger\"}}\n"
@@ -90,6 +91,7 @@ TEST(a_message_goes_into_another_box_as_it_is) /* B93 */
               "money.moved|account-7|/bank|seven|text/plain|{\"postrider-from\":\"outbox\",\"a\": 1}|5 euro|c|b|"
               "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01|");
     CHECK_EQ(stand_int(&s, "SELECT count(*) FROM outbox"), 0);
+    CHECK_EQ(stand_int(&s, s.pg != NULL ? "SELECT count(*) FROM event" : "SELECT count(*) FROM postrider_event"), 1);
     struct pr_engine_counts counts;
     pr_engine_counts(engine, &counts);
     CHECK_EQ(counts.sent, 2); /* by the outbox, and by the ledger */

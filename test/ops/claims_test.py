@@ -140,6 +140,21 @@ class Daemon:
 
 
 @test
+def a_worker_that_fails_the_head_can_hand_its_followers_on_in_the_same_call(d):  # B55
+    first, second = d.send(stream="s"), d.send(stream="s")
+    claim = d.claim_one()
+    assert claim["message"]["id"] == first
+    status, answer = d.ask("POST", "/v1/claims/fail", {"claims": [{"token": claim["token"], "release_followers": "yes"}]})
+    assert status == 400 and "release_followers" in answer["error"]["message"], answer
+    assert d.end("fail", claim, reason="dependency_failure", retry_after="1h", release_followers=True) == ["ok"]
+    claim = d.claim_one()
+    assert claim["message"]["id"] == second, claim
+    assert d.end("complete", claim) == ["ok"]
+    assert d.message(first)["failures"] == 1
+    assert d.ask("POST", "/v1/messages/%s/discard" % first, {})[0] == 200
+
+
+@test
 def a_claimed_message_is_whole_and_completes_once(d):  # B98, B4
     body = "é\u202e\u0001 \\ \" \U0001f600"
     ident = d.send(payload_text=body, stream="s", headers={"k": "v"}, correlation_id="c")

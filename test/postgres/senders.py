@@ -434,7 +434,7 @@ def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B2
     try:
         definers = place.psql("SELECT count(*), count(*) FILTER (WHERE proconfig = ARRAY['search_path=pg_catalog, pg_temp']), min(proname::text)"
                               " FROM pg_proc WHERE prosecdef AND pronamespace = '{s}'::regnamespace")
-        assert definers == "8|8|append_event", definers
+        assert definers == "9|9|append_event", definers
         assert "outbox" in place.psql(TRAP + "SELECT {s}.box_tables()", user=role)
         for number, payload in enumerate(("pg_catalog.text 'a'", "pg_catalog.bytea 'a'", "pg_catalog.json '{}'", "pg_catalog.jsonb '{}'")):
             place.psql(TRAP + """SELECT {s}.send(type => 't%d', payload => %s, headers => pg_catalog.jsonb '{"a":1}', stream => 's',
@@ -442,9 +442,33 @@ def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B2
             place.psql(TRAP + "SELECT {s}.send('u%d', %s)" % (number, payload), user=role)
         assert place.psql("SELECT count(*) FROM {s}.outbox") == "8"
         assert place.psql("SELECT max(version), count(*) FROM {s}.event WHERE stream = 's'") == "4|4"
+        for type, keep in (("u0", 0), ("u1", 3600000000)):
+            handle, id = place.psql("SELECT coalesce(row_id, seq) << 6 | lane, id FROM {s}.outbox WHERE type = '%s'" % type).split("|")
+            ended = TRAP + "SELECT {s}.complete('outbox', %s, '%s', 0, 4, 'e', %d, %d, true)" % (handle, id, keep, keep)
+            assert place.psql(ended, user=role).endswith("t") and place.psql(ended, user=role).endswith("f")
+        assert place.psql("SELECT count(*) FROM {s}.outbox") == "6"
+        assert place.psql("SELECT type, attempts, status, endpoint FROM {s}.done") == "u1|1|5|e"
+        assert place.psql("SELECT count(*) FROM {s}.seen WHERE handler = 'e' AND alone AND until > now()") == "1"
         place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=role, fails="permission denied")
     finally:
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
+def test_who_may_only_send_cannot_complete_also_after_an_upgrade(place):  # B206
+    place.ok("init")
+    role = place.schema + "_sender"
+    place.psql('CREATE ROLE "%s" LOGIN; CREATE ROLE "%s_handler" LOGIN' % (role, role))
+    try:
+        place.psql('GRANT USAGE ON SCHEMA {s} TO "%s", "%s_handler"; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {s} TO "%s", "%s_handler";'
+                   ' REVOKE EXECUTE ON FUNCTION {s}.complete FROM "%s"' % ((role,) * 5))
+        for _ in range(2):
+            place.psql("SELECT {s}.complete('outbox', 1, '00000000-0000-7000-8000-000000000000', 0, 4, '', 0, 0, true)", user=role, fails="permission denied")
+            assert place.psql("SELECT {s}.complete('outbox', 1, '00000000-0000-7000-8000-000000000000', 0, 4, '', 0, 0, true)", user=role + "_handler") == "f"
+            place.psql("UPDATE {s}.meta SET value = '34' WHERE key = 'schema_version'")
+            place.ok("init")
+            place.psql("SELECT {s}.send('t', 'x'::text)", user=role)
+    finally:
+        place.psql('DROP OWNED BY "%s", "%s_handler"; DROP ROLE "%s", "%s_handler"' % ((role,) * 4))
 
 
 if __name__ == "__main__":

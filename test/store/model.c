@@ -121,7 +121,7 @@ static int64_t due_after(const struct model *m, int64_t delay_us)
 static bool compares(enum verdict_kind kind)
 {
     return kind == VERDICT_FAIL || kind == VERDICT_POSTPONE || kind == VERDICT_ABANDON || kind == VERDICT_PARK ||
-           kind == VERDICT_DISCARD || kind == VERDICT_DEAD_LETTER;
+           kind == VERDICT_DISCARD || kind == VERDICT_DEAD_LETTER || kind == VERDICT_ASK;
 }
 
 /* Does it give a due time, or none for ever, to what was merely read?  What a person parked meanwhile stays theirs. */
@@ -149,8 +149,8 @@ int model_verdict(struct model *m, const struct verdict *v)
         return PR_STALE;
 
     bool handed_out = v->number > 0;
-    bool keeps_bits =
-        v->kind != VERDICT_RETURN && v->kind != VERDICT_RELEASE && v->kind != VERDICT_HOLD && v->kind != VERDICT_SPLIT;
+    bool keeps_bits = v->kind != VERDICT_RETURN && v->kind != VERDICT_ASK && v->kind != VERDICT_RELEASE &&
+                      v->kind != VERDICT_HOLD && v->kind != VERDICT_SPLIT;
     if (keeps_bits)
         r->status |= v->bits;
     if (keeps_bits && v->story.size > 0) {
@@ -159,6 +159,7 @@ int model_verdict(struct model *m, const struct verdict *v)
     }
 
     switch (v->kind) {
+    case VERDICT_ASK:
     case VERDICT_RETURN: break;
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:

@@ -97,10 +97,11 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
 {
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
     static const pr_slice holders[] = { { NULL, 0 }, { "k2", 2 } };
-    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE,    VERDICT_FAIL,     VERDICT_FAIL,      VERDICT_RETURN,
-                                               VERDICT_ABANDON,     VERDICT_RELEASE,  VERDICT_DISCARD,   VERDICT_EXPIRE,
-                                               VERDICT_DEAD_LETTER, VERDICT_PARK,     VERDICT_HOLD,      VERDICT_HOLD,
-                                               VERDICT_SPLIT,       VERDICT_POSTPONE, VERDICT_RESCHEDULE };
+    static const enum verdict_kind kinds[] = {
+        VERDICT_COMPLETE, VERDICT_FAIL,     VERDICT_FAIL,        VERDICT_RETURN, VERDICT_ABANDON, VERDICT_RELEASE,
+        VERDICT_DISCARD,  VERDICT_EXPIRE,   VERDICT_DEAD_LETTER, VERDICT_PARK,   VERDICT_HOLD,    VERDICT_HOLD,
+        VERDICT_SPLIT,    VERDICT_POSTPONE, VERDICT_RESCHEDULE,  VERDICT_ASK
+    };
     static const int64_t delays[] = { 0, 2000000, 7000000, INT64_MAX };
     const struct model_row *r = pick_row(&run->m, pick);
     enum verdict_kind kind = kinds[how % ARRAY_LENGTH(kinds)];
@@ -120,8 +121,8 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
     int numbers[] = { r->attempts + 1, r->attempts + 1, r->attempts + 1, 0, r->attempts, r->attempts + 2 };
     ret->number = numbers[how % 6];
     if (kind != VERDICT_FAIL && kind != VERDICT_POSTPONE && kind != VERDICT_ABANDON && kind != VERDICT_PARK &&
-        ret->number <= r->attempts)
-        ret->number = r->attempts + 1; /* only those four look at it */
+        kind != VERDICT_ASK && ret->number <= r->attempts)
+        ret->number = r->attempts + 1; /* only those five look at it */
     ret->delay_us = delays[how / 6 % 4];
     ret->reason = kind == VERDICT_RETURN || kind == VERDICT_RELEASE || how % 5 == 0 ? 0 : (int)(how % 6 + 1);
     ret->due_is_us = how % 8 == 7 ? r->due_us / 2 + 1 : r->due_us;
@@ -164,8 +165,8 @@ static bool op_verdicts(struct run *run, const struct op *op)
     for (size_t i = 0; i < count; i++) {
         int expected = model_verdict(&run->m, &v[i]);
         if (r->answers[i] != expected)
-            return run_wrong(run, "verdict %zu, kind %d, number %d, row %" PRIu64 ", is answered %d; the model says %d", i,
-                             (int)v[i].kind, v[i].number, v[i].row, r->answers[i], expected);
+            return run_wrong(run, "verdict %zu, kind %d, number %d, row %" PRIu64 ", is answered %d; the model says %d",
+                             i, (int)v[i].kind, v[i].number, v[i].row, r->answers[i], expected);
     }
     if (with_effect && r->answers[0] == PR_OK)
         (void)model_enqueue(&run->m, &message);

@@ -357,6 +357,35 @@ STORE_TEST(a_failure_that_was_judged_meanwhile_is_stale) /* B8 */
     CHECK_EQ(l->m.due_us, s->wall_us + 5);
 }
 
+STORE_TEST(asking_for_a_row_changes_nothing_and_tells_whether_it_is_as_it_was_handed_out) /* B8 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_ASK), PR_OK);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 0);
+    CHECK_EQ(suite_get(s, id)->m.due_us, 0);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = 9), PR_OK);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_ASK), PR_STALE);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE, .fenced = true), PR_STALE);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 1);
+    c.number = 2;
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE, .fenced = true), PR_OK);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_ASK), PR_UNKNOWN);
+}
+
+STORE_TEST(a_failure_that_may_be_passed_holds_up_nobody) /* B55 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("s"));
+    struct claim c = worker_claim(w, id);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = 9, .passable = true), PR_OK);
+    const struct listed *l = suite_get(s, id);
+    CHECK(l->m.released);
+    CHECK_EQ(l->m.failures, 1);
+    CHECK(!message_blocks_stream(&l->m));
+}
+
 STORE_TEST(a_verdict_for_a_row_in_a_lane_of_another_is_stale) /* B8, T4 */
 {
     suite_needs(s, STORE_CAN_SHARE_LANES);

@@ -11,19 +11,6 @@
         COLUMN_NAME) ",\n"                                                                                             \
                      "              event, created_at, due_at, expires_at, payload, payload_bytes"
 
-/* The value of schema= in the store's URL, or the default. */
-static pr_slice url_schema(const char *url)
-{
-    const char *at = strchr(url, '?');
-    while (at != NULL) {
-        at++;
-        if (strncmp(at, "schema=", 7) == 0)
-            return (pr_slice){ at + 7, strcspn(at + 7, "&") };
-        at = strchr(at, '&');
-    }
-    return PR_STR("postrider");
-}
-
 /* The script is run again after an upgrade. */
 static void print_role(pr_slice s, const char *role)
 {
@@ -42,6 +29,12 @@ static void print_application(struct cli *cli, pr_slice s)
            "GRANT SELECT (id, destination, box) ON \"%.*s\".dead_letter TO \"%.*s_app\";\n",
            SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
            SLICE_ARGS(s));
+    printf("REVOKE EXECUTE ON FUNCTION \"%.*s\".complete FROM \"%.*s_app\";\n"
+           "-- Handlers that complete messages in their own transactions (pr_complete_pg) can end any message. Their "
+           "login "
+           "role needs:\n"
+           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".complete TO NAME;\n",
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s));
     for (size_t i = 0; i < cli->config->box_count; i++)
         printf("GRANT SELECT (id, destination),\n"
                "      INSERT (" SENDERS_COLUMNS ")\n"
@@ -67,7 +60,7 @@ static void print_worker(pr_slice s, const char *role, const char *about, bool f
 
 int cli_print_grants(struct cli *cli)
 {
-    pr_slice s = url_schema(cli->config->store);
+    pr_slice s = store_url_schema(cli->config->store);
     if (cli_store_path(cli)[0] != '\0') {
         cli_say("SQLite has no roles: every user who can write the file can do everything");
         return EXIT_FAILED;

@@ -166,9 +166,10 @@ static bool claim_is_right(struct api *x, json_t *claim, const char *const *memb
         size_t i = 0;
         while (i < count && strcmp(key, members[i]) != 0)
             i++;
-        bool right = strcmp(key, "effects") == 0  ? json_is_array(value)
-                     : strcmp(key, "status") == 0 ? json_is_integer(value)
-                                                  : json_is_string(value);
+        bool right = strcmp(key, "effects") == 0             ? json_is_array(value)
+                     : strcmp(key, "status") == 0            ? json_is_integer(value)
+                     : strcmp(key, "release_followers") == 0 ? json_is_boolean(value)
+                                                             : json_is_string(value);
         if (i < count && right)
             continue;
         api_error(x, 400, "invalid", "see GET /openapi.json", "claims: %s \"%.60s\"",
@@ -243,6 +244,7 @@ static bool fail_decode(struct api *x, const json_t *claim, struct delivery_resu
         return false;
     result_failed(ret, 0, SEND_FAILED, number, code != NULL ? code : "", slice_from(error));
     ret->retry_after_us = after_us;
+    ret->release_followers = json_is_true(json_object_get(claim, "release_followers"));
     return true;
 }
 
@@ -257,7 +259,8 @@ static enum send_outcome outcome_of(const struct api *x)
 
 static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outcome, struct pull_verdict *v)
 {
-    static const char *const members[] = { "token", "status", "reason", "error", "code", "retry_after", "effects" };
+    static const char *const members[] = { "token", "status",      "reason",  "error",
+                                           "code",  "retry_after", "effects", "release_followers" };
     if (!claim_is_right(x, claim, members, ARRAY_LENGTH(members)))
         return false;
     *v = (struct pull_verdict){ .token = slice_from(text_of(claim, "token")), .result.outcome = outcome };

@@ -200,26 +200,28 @@ static int endpoint_for_glob(struct setting *s, const struct config *config, con
     return add_endpoint(s, &own, h, program, log, reterr);
 }
 
-static int add_overrides(struct setting *s, const struct config *config, const struct program *program, struct log *log,
-                         struct pr_error *reterr)
+/* Handlers by type are overrides, or routes beside those of the config. */
+static int add_typed_handlers(struct setting *s, const struct config *config, const struct program *program,
+                              struct log *log, struct pr_error *reterr)
 {
-    const struct handler_entry *handlers = program->handlers;
-
     for (size_t i = 0; i < program->handler_count; i++) {
-        if (handlers[i].type == NULL)
+        const struct handler_entry *h = &program->handlers[i];
+        if (h->type == NULL)
             continue;
-        if (handlers[i].box[0] != '\0' && config_find_box(config, slice_from(handlers[i].box)) == NULL)
-            return error_set(reterr, PR_ECONFIG, "handler \"%s\": unknown box \"%s\"; add it under boxes",
-                             handlers[i].type, handlers[i].box);
+        if (h->box[0] != '\0' && config_find_box(config, slice_from(h->box)) == NULL)
+            return error_set(reterr, PR_ECONFIG, "handler \"%s\": unknown box \"%s\"; add it under boxes", h->type,
+                             h->box);
         unsigned *to = arena_alloc(&s->arena, sizeof *to);
         if (to == NULL)
             return no_memory(reterr);
-        int rc = endpoint_for_glob(s, config, program, &handlers[i], log, to, reterr);
+        int rc = endpoint_for_glob(s, config, program, h, log, to, reterr);
         if (rc < 0)
             return rc;
-        s->overrides[s->override_count++] = (struct route){
-            .box = slice_from(handlers[i].box), .type = slice_from(handlers[i].type), .to = to, .to_count = 1
-        };
+        const struct route route = { .box = slice_from(h->box), .type = slice_from(h->type), .to = to, .to_count = 1 };
+        if (h->beside)
+            s->routes[s->route_count++] = route;
+        else
+            s->overrides[s->override_count++] = route;
     }
     return PR_OK;
 }
@@ -261,7 +263,7 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
                          ENDPOINTS_MAX);
     s->endpoints = arena_alloc_array(&s->arena, endpoints_max, sizeof s->endpoints[0]);
     s->transports = arena_alloc_array(&s->arena, endpoints_max, sizeof s->transports[0]);
-    s->routes = arena_alloc_array(&s->arena, config->route_count, sizeof s->routes[0]);
+    s->routes = arena_alloc_array(&s->arena, config->route_count + handler_count, sizeof s->routes[0]);
     s->overrides = arena_alloc_array(&s->arena, handler_count, sizeof s->overrides[0]);
     s->is_inline = arena_alloc_array(&s->arena, endpoints_max, sizeof s->is_inline[0]);
     s->digests = arena_alloc_array(&s->arena, endpoints_max, sizeof s->digests[0]);
@@ -274,7 +276,7 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
     if (rc == PR_OK)
         rc = add_config_endpoints(s, config, program, log, reterr);
     if (rc == PR_OK)
-        rc = add_overrides(s, config, program, log, reterr);
+        rc = add_typed_handlers(s, config, program, log, reterr);
     if (rc == PR_OK)
         rc = add_routes(s, config, reterr);
     return rc == PR_OK ? check_rules(s, program, reterr) : rc;

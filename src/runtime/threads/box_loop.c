@@ -358,6 +358,10 @@ static bool box_loop_give(struct box_loop *d, size_t endpoint, const struct deli
     struct endpoint_config config = d->options.setting->transports[endpoint];
     config.pull = d->options.pull;
     config.box = box_loop_name(d);
+    config.store_url = d->options.config->store;
+    config.keep_us = d->options.box->keep_us;
+    config.dedupe_us = d->options.box->dedupe_us;
+    config.lease_us = d->options.config->lease_us;
     if (d->transport_threads[endpoint] == NULL &&
         transport_thread_new(&config, &d->results, &d->transport_threads[endpoint], reterr) < 0)
         return false;

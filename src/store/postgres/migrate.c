@@ -178,14 +178,21 @@ static int rights_read(struct link *link, struct buf *ret, struct pr_error *rete
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link,
-                     "SELECT DISTINCT format('GRANT %s ON %s TO %s%s;', a.privilege_type, o.name,"
+                     "WITH f AS (SELECT p.proname, p.proowner, a.grantee FROM pg_proc p, aclexplode(p.proacl) a"
+                     " WHERE p.pronamespace = to_regnamespace(quote_ident($1)) AND a.grantee <> p.proowner)"
+                     " SELECT DISTINCT format('GRANT %s ON %s TO %s%s;', a.privilege_type, o.name,"
                      " CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,"
                      " CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)"
                      " FROM (SELECT format('%I.%I', $1::text, relname) AS name, relacl AS acl, relowner AS owner"
                      " FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident($1)) AND relkind = 'v'"
                      " UNION ALL SELECT format('ALL FUNCTIONS IN SCHEMA %I', $1::text), proacl, proowner"
                      " FROM pg_proc WHERE pronamespace = to_regnamespace(quote_ident($1)) AND proname = 'send') o,"
-                     " aclexplode(o.acl) a WHERE a.grantee <> o.owner AND pg_has_role(o.owner, 'USAGE')",
+                     " aclexplode(o.acl) a WHERE a.grantee <> o.owner AND pg_has_role(o.owner, 'USAGE')"
+                     " UNION SELECT format('REVOKE EXECUTE ON FUNCTION %I.complete FROM %s;', $1::text,"
+                     " CASE f.grantee WHEN 0 THEN 'PUBLIC' ELSE f.grantee::regrole::text END) FROM f"
+                     " WHERE f.proname = 'send' AND pg_has_role(f.proowner, 'USAGE')"
+                     " AND f.grantee NOT IN (SELECT c.grantee FROM f c WHERE c.proname = 'complete')"
+                     " ORDER BY 1", /* grants first */
                      NO_BOX, &args, &result, reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(result); i++)
         buf_add_slice(ret, field_slice(result, i, 0));

@@ -4,6 +4,7 @@
 
 #include <postrider.h>
 
+#include "core/completion.h"
 #include "core/message.h"
 
 struct pg_conn; /* libpq's PGconn */
@@ -28,6 +29,13 @@ void pg_sender_init(struct pg_sender *s, struct pg_conn *pg, pr_slice box);
 void pg_sender_fini(struct pg_sender *s);
 /* As pg_send_many() of one: PR_OK, PR_DUPLICATE or a fault. */
 PR_MUST_CHECK int pg_sender_send(struct pg_sender *s, const struct pr_message *message, struct pr_error *reterr);
+
+/* Complete a message inside the transaction that is open on this connection, and store the messages of its effects with the
+ * rights of that connection.  Outcome PR_STALE: the row is not there any more as it was handed out.  Fault PR_EINVAL (no
+ * transaction is open), PR_EUNSUPPORTED (an effect is no message), PR_EBUSY (also a lost connection, a deadlock, a conflict
+ * of serializable transactions: it is not the message's fault), PR_ESCHEMA, PR_ESTORE. */
+PR_MUST_CHECK int pg_complete(struct pg_conn *pg, pr_slice schema, const struct completion *completion,
+                              struct pr_error *reterr);
 
 /* The table of a box, from the server or as it said before. */
 PR_MUST_CHECK int pg_send_table(struct pg_conn *pg, pr_slice schema, pr_slice box, char ret_table[BOX_NAME_MAX + 1],

@@ -240,7 +240,7 @@ static int conn_open_file(struct conn *conn, bool create, struct pr_error *reter
     return rc;
 }
 
-static void conn_close_file(struct conn *conn)
+static void conn_forget_statements(struct conn *conn)
 {
     map_foreach(node, &conn->statements) {
         struct conn_statement *statement = MAP_ENTRY(node, struct conn_statement, node);
@@ -252,6 +252,11 @@ static void conn_close_file(struct conn *conn)
         sqlite3_finalize(conn->made[i]);
         conn->made[i] = NULL;
     }
+}
+
+static void conn_close_file(struct conn *conn)
+{
+    conn_forget_statements(conn);
     int rc = sqlite3_close(conn->db);
     ASSERT(rc == SQLITE_OK); /* every statement was ours */
     conn->db = NULL;
@@ -315,6 +320,20 @@ void conn_close(struct conn *conn)
     map_fini(&conn->statements);
     pthread_mutex_destroy(&conn->lock);
     free(conn);
+}
+
+void conn_borrow(struct conn *conn, sqlite3 *db, const struct sqlite_location *location)
+{
+    *conn = (struct conn){ .db = db, .location = location, .users = 1 };
+    map_init(&conn->statements);
+    pthread_mutex_init(&conn->lock, NULL);
+}
+
+void conn_give_back(struct conn *conn)
+{
+    conn_forget_statements(conn);
+    map_fini(&conn->statements);
+    pthread_mutex_destroy(&conn->lock);
 }
 
 struct conn *conn_share(struct conn *conn)

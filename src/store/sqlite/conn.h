@@ -55,6 +55,9 @@ PR_MUST_CHECK int conn_open(const struct sqlite_location *location, bool create,
                             struct pr_error *reterr);
 void conn_close(struct conn *conn); /* NULL is fine */
 struct conn *conn_share(struct conn *conn);
+/* Somebody else's connection, for a few statements inside its transaction; its settings are left as they are. */
+void conn_borrow(struct conn *conn, sqlite3 *db, const struct sqlite_location *location);
+void conn_give_back(struct conn *conn);
 
 void conn_lock(struct conn *conn);
 void conn_unlock(struct conn *conn);

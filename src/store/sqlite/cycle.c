@@ -310,6 +310,8 @@ static int cycle_transact(struct sqlite_cycle *run)
 
     FAILPOINT("store.cycle.begin");
     int rc = conn_begin(run->conn, run->write, run->reterr);
+    if (run->write)
+        lease_note_wait(run);
     if (rc == PR_OK)
         rc = cycle_check_file(run);
     if (rc == PR_OK)

@@ -3,7 +3,8 @@
  * At most one instance of a box has lanes: all of them.  Others stand by and look, in each of
  * their cycles, whether they may take over:
  *   - nobody works the box; or
- *   - the owner's lease is over, or was given before the machine was started anew; or
+ *   - the owner's lease is over, or was given before the machine was started anew (unless somebody's long transaction kept
+ *     it from renewing: then it has a moment to do so); or
  *   - the owner held the lock file, and we can have it now: its process is gone.
  * Who takes over buries the owner in the same transaction: its row is deleted, so whatever it
  * still wants to change is refused (T3), and what it had in hand is counted (T6).
@@ -26,6 +27,8 @@
 #include "store/sqlite/sqlite.h"
 
 #define LANES_NONE 0
+#define KEPT_OUT_DIVISOR 8            /* a wait for the write lock of this part of the lease is a long one */
+#define OWNER_CHANCE_US PR_SECONDS(2) /* longer than an engine waits before it asks a busy store again */
 #define LOST_ARENA_BYTES 4096
 
 static pr_slice boot_id(const struct sqlite_cycle *run)
@@ -159,6 +162,28 @@ static int owner_read(struct sqlite_cycle *run, struct owner *ret)
     return PR_OK;
 }
 
+void lease_note_wait(struct sqlite_cycle *run)
+{
+    int64_t now_us = store_mono_us(run->session->store);
+    if (now_us - run->mono_us >= run->cycle->lease_us / KEPT_OUT_DIVISOR)
+        run->session->kept_out_us = now_us;
+}
+
+/* Somebody's long transaction keeps everybody from writing, also an owner that lives and would renew.  When it ends, who
+ * stands by must not be quicker than the owner: one that holds the lock file has a moment more, from when the lease was seen
+ * to be over by somebody who could write. */
+static bool has_had_its_chance(struct sqlite_cycle *run, const struct owner *owner)
+{
+    struct sqlite_session *session = run->session;
+    int64_t now_us = store_mono_us(session->store), lease_us = run->cycle->lease_us;
+    bool kept_out = session->kept_out_us != 0 && now_us - session->kept_out_us < lease_us;
+    if (!owner->locked || !kept_out || !run->write) /* who only reads comes again to write */
+        return true;
+    if (session->over_since_us == 0)
+        session->over_since_us = now_us;
+    return now_us - session->over_since_us >= min64(OWNER_CHANCE_US, lease_us / 2);
+}
+
 int lease_can_take(struct sqlite_cycle *run, bool *ret)
 {
     struct sqlite_session *session = run->session;
@@ -167,7 +192,9 @@ int lease_can_take(struct sqlite_cycle *run, bool *ret)
     if (rc != PR_OK)
         return rc;
     session->probe_lock = owner.there && owner.locked;
-    *ret = !owner.there || owner.over || (owner.locked && lease_try_lock(session));
+    *ret = !owner.there || (owner.locked && lease_try_lock(session)) || (owner.over && has_had_its_chance(run, &owner));
+    if (!owner.there || !owner.over)
+        session->over_since_us = 0;
     if (!*ret)
         lease_unlock(session); /* it told us nothing, and the owner may want it */
     return PR_OK;

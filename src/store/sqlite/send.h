@@ -5,6 +5,7 @@
 #include <postrider.h>
 #include <sqlite3.h>
 
+#include "core/completion.h"
 #include "core/message.h"
 
 /* Store one checked message (message_check(), id set).  The connection's settings and its
@@ -30,5 +31,10 @@ PR_MUST_CHECK int sqlite_sender_send(struct sqlite_sender *s, const struct pr_me
  * each.  After a fault some may be stored: the caller rolls back. */
 PR_MUST_CHECK int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *messages, size_t count,
                                    int *answers, struct pr_error *reterr);
+
+/* Complete a message inside the transaction that is open on this connection, with its effects, as a cycle would.
+ * Outcome PR_STALE: the row is not there any more as it was handed out, or a guard of an effect does not hold; nothing has
+ * changed.  Fault PR_EINVAL (no transaction is open), PR_ESCHEMA, PR_EBUSY, PR_EFULL, PR_ESTORE: the same. */
+PR_MUST_CHECK int sqlite_complete(sqlite3 *db, const struct completion *completion, struct pr_error *reterr);
 
 #endif

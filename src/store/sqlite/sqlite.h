@@ -13,6 +13,7 @@
  *   sql.c      the port for people's side               breaker.c  breakers that are not closed
  *   change.c   a change of a row                        purge.c    what is removed by its age
  *   boxes.c    boxes and their tables                   ended.c    the ledger of what has ended
+ *   complete.c a message's end on the caller's connection
  */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
@@ -72,11 +73,14 @@ struct sqlite_session {
 
     /* Who we are: as the latest cycle left it. */
     pr_id instance;
-    uint64_t number;         /* the latest cycle that was answered */
-    bool owner;              /* we work the box */
-    bool probe_lock;         /* standing by: a free lock file would say that the owner died */
-    int lock_fd;             /* -1: no lock file */
-    bool locked;             /* the lock file is ours */
+    uint64_t number;     /* the latest cycle that was answered */
+    bool owner;          /* we work the box */
+    bool probe_lock;     /* standing by: a free lock file would say that the owner died */
+    int64_t kept_out_us; /* when somebody kept us from writing for long; 0: never */
+    int64_t
+        over_since_us; /* standing by: since when the lease of an owner is over that holds the lock file; 0: it is not */
+    int lock_fd;       /* -1: no lock file */
+    bool locked;       /* the lock file is ours */
     int64_t purge_next_us;   /* the next piece of what is over (purge.c) ... */
     bool purge_more;         /* ... is there: the latest one was full */
     uint64_t generation;     /* of the connection (conn.generation) that the engine was told of */
@@ -133,6 +137,7 @@ PR_MUST_CHECK int lease_take(struct sqlite_cycle *run); /* when lease_can_take()
 PR_MUST_CHECK int lease_renew(struct sqlite_cycle *run);
 PR_MUST_CHECK int lease_leave(struct sqlite_cycle *run);
 PR_MUST_CHECK int lease_bury_dead(struct sqlite_cycle *run);
+void lease_note_wait(struct sqlite_cycle *run); /* how long the cycle had to wait for the write lock */
 void lease_open_lock(struct sqlite_session *session);
 bool lease_try_lock(struct sqlite_session *session);
 void lease_unlock(struct sqlite_session *session);

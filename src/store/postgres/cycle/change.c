@@ -67,7 +67,7 @@ static enum group group_of(const struct pg_changes *p, const struct change *c)
     if (!is_owned(p, c))
         return GROUP_PROBE;
     switch (c->fate) {
-    case FATE_STAYS: return c->sets == 0 && c->bits == 0 ? GROUP_PROBE : GROUP_UPDATE;
+    case FATE_STAYS: return c->sets == 0 && c->bits == 0 && c->guards == 0 ? GROUP_PROBE : GROUP_UPDATE;
     case FATE_GONE: return delete_group(p, c);
     case FATE_DONE: return GROUP_KEEP;
     case FATE_DEAD: return GROUP_DEAD;
