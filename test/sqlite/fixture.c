@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../store/sqlite_template.h"
+
 static struct fixture the_fixture;
 
 int64_t real_us(void)
@@ -62,8 +64,13 @@ int fixture_migrate(struct fixture *f)
 struct fixture *fixture_open(const char *options)
 {
     struct fixture *f = fixture_bare(options);
+    if (!sqlite_template_copy(f->path)) {
+        fixture_open_store(f);
+        CHECK_OK(fixture_migrate(f), &f->error);
+        store_close(&f->store);
+        sqlite_template_keep(f->path);
+    }
     fixture_open_store(f);
-    CHECK_OK(fixture_migrate(f), &f->error);
     return f;
 }
 

@@ -8,7 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sqlite_template.h"
+
 static char directory[64];
+
+static const char *sqlite_path(const struct suite *s)
+{
+    return s->url + strlen("sqlite:");
+}
 
 static void sqlite_prepare(struct suite *s)
 {
@@ -17,6 +24,11 @@ static void sqlite_prepare(struct suite *s)
     snprintf(directory, sizeof(directory), "%s/suite-XXXXXX", base);
     CHECK(mkdtemp(directory) != NULL);
     snprintf(s->url, sizeof(s->url), "sqlite:%s/store.db", directory);
+    if (!sqlite_template_copy(sqlite_path(s))) {
+        suite_open_store(s);
+        store_close(&s->store);
+        sqlite_template_keep(sqlite_path(s));
+    }
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *place)
@@ -37,7 +49,7 @@ static void sqlite_destroy(struct suite *s)
 static sqlite3 *sqlite_raw(struct suite *s)
 {
     sqlite3 *db = NULL;
-    CHECK_EQ(sqlite3_open(s->url + strlen("sqlite:"), &db), SQLITE_OK);
+    CHECK_EQ(sqlite3_open(sqlite_path(s), &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 20000);
     return db;
 }

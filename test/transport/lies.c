@@ -13,6 +13,7 @@
 
 #define MEMORY_MAX_KB (24 * 1024) /* more than any transport keeps, less than a second of a flood */
 #define AT_ONCE_US PR_SECONDS(4)
+#define SLOW_US PR_SECONDS(6) /* longer than a greeting may take: what greets without end fails by that */
 
 /* The most memory that was in use since this was last called, in KB. */
 static long memory_peak(void)
@@ -56,6 +57,8 @@ static void check_lie(const struct lie *lie)
 {
     int64_t begin_us = world_now();
     size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    if (lie->is_slow)
+        w.deliveries[i].deadline_us = begin_us + SLOW_US;
     world_run(&w);
     const struct delivery_result *r = &w.results[i];
     CHECK(r->outcome == SEND_FAILED || r->outcome == SEND_UNKNOWN);
