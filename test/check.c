@@ -129,11 +129,34 @@ static void check_run(void **state)
         current->test->run();
 }
 
-static int check_run_all(const char *filter, size_t count, struct check_case *cases, struct CMUnitTest *units)
+/* The words of the command line; without any every test is meant. */
+struct check_words {
+    char **words;
+    int count;
+};
+
+static bool check_is_meant(const struct check_words *words, const char *name)
+{
+    bool meant = words->count == 0;
+    for (int i = 0; i < words->count && !meant; i++)
+        meant = strstr(name, words->words[i]) != NULL;
+    return meant;
+}
+
+static size_t check_count(const struct check_words *words)
+{
+    size_t count = 0;
+    for (const struct check_test *test = tests; test != NULL; test = test->next)
+        count += check_is_meant(words, test->name);
+    return count;
+}
+
+static int check_run_all(const struct check_words *words, size_t count, struct check_case *cases,
+                         struct CMUnitTest *units)
 {
     size_t i = 0;
     for (const struct check_test *test = tests; test != NULL; test = test->next) {
-        if (strstr(test->name, filter) == NULL)
+        if (!check_is_meant(words, test->name))
             continue;
         cases[i] = (struct check_case){ .test = test, .unit = &units[i] };
         units[i] = (struct CMUnitTest){ .name = test->name, .test_func = check_run, .initial_state = &cases[i] };
@@ -144,22 +167,20 @@ static int check_run_all(const char *filter, size_t count, struct check_case *ca
 
 int main(int argc, char **argv)
 {
-    const char *filter = argc > 1 ? argv[1] : "";
-    size_t count = 0;
-    for (const struct check_test *test = tests; test != NULL; test = test->next)
-        count += strstr(test->name, filter) != NULL;
-    if (count == 0) {
-        fprintf(stderr, "no test is called like \"%s\"\n", filter);
-        return 2;
-    }
-
+    const struct check_words words = { argv + 1, argc - 1 };
+    for (int i = 0; i < words.count; i++)
+        if (check_count(&(struct check_words){ &words.words[i], 1 }) == 0) {
+            fprintf(stderr, "no test is called like \"%s\"\n", words.words[i]);
+            return 2;
+        }
+    size_t count = check_count(&words);
     struct check_case *cases = calloc(count, sizeof(*cases));
     struct CMUnitTest *units = calloc(count, sizeof(*units));
     if (cases == NULL || units == NULL)
         return 2;
     setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not swallow what went before */
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    int failed = check_run_all(filter, count, cases, units);
+    int failed = check_run_all(&words, count, cases, units);
     free(units);
     free(cases);
     return failed == 0 ? 0 : 1;

@@ -5,8 +5,8 @@
  *         CHECK_EQ(buf_failed(&b), PR_ETOOBIG);
  *     }
  *
- * A test registers itself; a test binary is its files and check.c.  Run it with a word to
- * run only the tests whose name contains it.  The output is TAP.
+ * A test registers itself; a test binary is its files and check.c.  Run it with words to
+ * run only the tests whose name contains one of them.  The output is TAP.
  *
  * CHECKs jump out of the test (cmocka): use them on the test's own thread only.
  */

@@ -10,9 +10,11 @@
 
 #define STEPS_MAX 2000            /* a loop that is longer never ends */
 #if defined(__SANITIZE_ADDRESS__) /* where every life takes ten times as long */
-#define POWER_STEP 5
+#define POWER_STEP 13
+#define MIGRATION_STEP 25 /* odd: every other one is full */
 #else
-#define POWER_STEP 1
+#define POWER_STEP 3
+#define MIGRATION_STEP 5
 #endif
 
 static bool is_expected(int rc)
@@ -183,9 +185,9 @@ TEST(a_fault_at_any_write_of_a_migration_leaves_all_of_it_or_none) /* I18 */
 {
     faulty_install();
     long hits;
-    long n = 0;
+    long n = 1 - fixture_step(MIGRATION_STEP);
     do {
-        CHECK(++n < STEPS_MAX);
+        CHECK((n += fixture_step(MIGRATION_STEP)) < STEPS_MAX);
         struct fixture *f = fixture_bare("");
         fixture_open_store(f);
         faulty_fail(n, n % 2 == 0 ? SQLITE_FULL : SQLITE_IOERR, false);
@@ -347,7 +349,7 @@ static void lose_power_everywhere(double luck)
     long n = 0;
     faulty_install();
     do {
-        CHECK((n += POWER_STEP) < STEPS_MAX);
+        CHECK((n += fixture_step(POWER_STEP)) < STEPS_MAX);
         struct fixture *f = fixture_open("");
         struct life life = { .f = f, .n = n, .luck = luck };
         int fds[2];

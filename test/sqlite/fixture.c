@@ -74,6 +74,11 @@ struct fixture *fixture_open(const char *options)
     return f;
 }
 
+long fixture_step(long step)
+{
+    return getenv("EVERY_STEP") != NULL ? 1 : step;
+}
+
 /* ---- Raw -------------------------------------------------------------------------- */
 
 sqlite3 *fixture_raw(struct fixture *f)

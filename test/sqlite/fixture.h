@@ -28,6 +28,10 @@ void fixture_close(struct fixture *f);
 void fixture_open_store(struct fixture *f); /* of the same file; closes the old one */
 int fixture_migrate(struct fixture *f);
 
+/* How far a loop over all writes or statements goes at once, as its neighbours are alike: step, and with EVERY_STEP in
+ * the environment 1. */
+long fixture_step(long step);
+
 /* An application's own connection. */
 sqlite3 *fixture_raw(struct fixture *f);
 void raw_run(sqlite3 *db, const char *sql);                          /* must succeed */

@@ -15,12 +15,12 @@
 #include "base/random.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define MODEL_SEQUENCES_DEFAULT 60
+#define MODEL_SEQUENCES_DEFAULT 40
 #else
-#define MODEL_SEQUENCES_DEFAULT 1000
+#define MODEL_SEQUENCES_DEFAULT 300
 #endif
-#define MODEL_FILE_SHARE 20 /* a file is that much slower than memory */
-#define MODEL_POSTGRES 70   /* sequences on a server, which is slower still */
+#define MODEL_FILE_SHARE 10 /* a file is that much slower than memory */
+#define MODEL_POSTGRES 10   /* sequences on a server, which is slower still */
 #define OPS 200
 
 static const struct {

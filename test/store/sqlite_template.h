@@ -1,7 +1,7 @@
 /* sqlite_template.h - a database as the migrations leave it, made once in a process and copied for each test: making
  * one takes longer than most tests, which are about what comes after. */
-#ifndef SQLITE_TEMPLATE_H
-#define SQLITE_TEMPLATE_H
+#ifndef TEST_STORE_SQLITE_TEMPLATE_H
+#define TEST_STORE_SQLITE_TEMPLATE_H
 
 #include <stdbool.h>
 

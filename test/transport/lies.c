@@ -13,7 +13,7 @@
 
 #define MEMORY_MAX_KB (24 * 1024) /* more than any transport keeps, less than a second of a flood */
 #define AT_ONCE_US PR_SECONDS(4)
-#define SLOW_US PR_SECONDS(6) /* longer than a greeting may take: what greets without end fails by that */
+#define SLOW_US PR_SECONDS(9) /* longer than a greeting may take: what greets without end fails by that */
 
 /* The most memory that was in use since this was last called, in KB. */
 static long memory_peak(void)
@@ -87,7 +87,8 @@ void lies_are_survived(const char *format, const struct lie *lies, size_t count)
         long before = memory_peak();
         before = memory_peak();
         check_lie(&lies[n]);
-        check_lie(&lies[n]); /* and it goes on */
+        if (!lies[n].is_slow)
+            check_lie(&lies[n]); /* and it goes on */
         CHECK(memory_peak() - before < MEMORY_MAX_KB);
         world_fini(&w);
         liar_stop(liar);

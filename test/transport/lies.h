@@ -15,7 +15,7 @@ struct lie {
     bool is_slow; /* it ends by a deadline, not at once */
 };
 
-/* Each of them is told to two messages in turn.  url has a %u for the port. */
+/* Each of them is told to two messages in turn, one that takes its time to one.  url has a %u for the port. */
 void lies_are_survived(const char *url, const struct lie *lies, size_t count);
 
 #endif
