@@ -949,7 +949,7 @@ def a_hand_out_that_died_with_its_instance_is_told(p):  # B47
 store: sqlite:postrider.db
 instance: worker-7
 endpoints:
-  one: {url: "exec:sh -c 'until [ -e go ]; do sleep 0.02; done'", retry: [1h]}
+  one: {url: "exec:sh -c 'while [ -e postrider.yaml ]; do sleep 0.02; done'", retry: [1h]}  # nobody ends them
 """)
     p.ok("init")
     id = p.send("--type", "first", "--to", "one")
@@ -981,7 +981,7 @@ def why_says_what_a_ready_message_waits_for(p):  # B200
     p.write("postrider.yaml", """
 store: sqlite:postrider.db
 endpoints:
-  one: {url: "exec:sh -c 'until [ -e go ]; do sleep 0.02; done'", concurrency: 1}
+  one: {url: "exec:sh -c 'until [ -e go ] || [ ! -e postrider.yaml ]; do sleep 0.02; done'", concurrency: 1}
   rated: {url: 'null:', rate: 1/h}
 """)
     p.ok("init")
