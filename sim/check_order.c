@@ -13,7 +13,8 @@
  *                     - parked, unless ordering is strict;
  *                     - delayed by its sender, and not failed since;
  *                     - handed out before (or found too large to be), when ordering is available;
- *                     - past its time (it will not be sent at all), or not decodable.
+ *                     - past its time (it will not be sent at all), or not decodable;
+ *                     - known to be handled, by another row of its message: it ends as a duplicate.
  *   Exceptions      a B that its sender delayed has left the order; a released B overtakes; a
  *                   released A is overtaken; an A whose sender committed after B's comes when it
  *                   comes; and so does an A that an operator touched (retry, park, replay, dead
@@ -40,7 +41,7 @@ static bool has_its_turn(const struct checker *c, const struct shadow_message *m
                          enum ordering ordering, const struct event *e)
 {
     bool strict = ordering == ORDERING_STRICT;
-    if (m->parcel->undecodable || is_expired(c, m, e) || a->released || a->excused)
+    if (m->parcel->undecodable || is_expired(c, m, e) || a->released || a->excused || a->handled)
         return false;
     switch (a->state) {
     case STATE_GONE:

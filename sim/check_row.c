@@ -422,6 +422,7 @@ void check_verdict(struct checker *c, const struct event *e)
     if (e->answer == ANSWER_HANDLED) { /* it will end as a duplicate */
         check_duplicate_end(c, e, false);
         row->ok = false;
+        row->handled = true;
         shadow_come_back(row);
         return;
     }

@@ -72,6 +72,7 @@ struct shadow_row {
     bool corrected;  /* a dead letter: another message took its place, and nobody waits for this one */
     bool parked;     /* by hand, while it was out: that is what it comes back to */
     bool set_aside;  /* dead or parked by hand, at least once */
+    bool handled;    /* a mark says so: it will end as a duplicate, and is sent no more */
     bool refused;    /* by its effects: its handler will be asked again */
     bool excused;    /* brought back by an operator: followers may be ahead already */
     size_t reset_at; /* event: an operator changed its counters */

@@ -62,7 +62,7 @@ static const char *event_word(const struct event *e)
     switch (e->kind) {
     case EVENT_VERDICT: return verdict_traits((enum verdict_kind)e->what)->name;
     case EVENT_RESULT: return e->what < sizeof(outcome_names) / sizeof(*outcome_names) ? outcome_names[e->what] : "?";
-    case EVENT_ADMIN: return action_of((enum admin_kind)e->what)->name;
+    case EVENT_ADMIN: return e->what == UINT16_MAX ? "all" : action_of((enum admin_kind)e->what)->name;
     case EVENT_ENDED: return ended_name(e->what) != NULL ? ended_name(e->what) : "";
     case EVENT_SEEN:
     case EVENT_UNDRAINED: return e->what < STATE_COUNT ? state_name((enum state)e->what) : "?";

@@ -1,9 +1,13 @@
 /* New messages, committed together when several threads send (store/senders.h).  They share one
  * connection: one statement holds all messages of a call, all calls travel in one batch, and what was
  * sent before the connection was lost without a COMMIT is sent again. */
+#include <string.h>
+
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "store/postgres/postgres.h"
+
+#define NO_RIGHT "42501" /* insufficient_privilege */
 
 _Static_assert(6 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX,
                "three statements each, which may have to be prepared first");
@@ -49,7 +53,7 @@ static void add_request(struct postgres_store *store, const struct sending *requ
     for (size_t i = 0; i < request->count; i++)
         batch_add(&store->batch, &request->messages[i]);
     batch_args(&store->batch, pg_store_wall_us(store), &args);
-    link_add(store->sender, PG_MESSAGE_INSERT, request->box, &args, ret);
+    link_add(store->sender, store->sees_no_marks ? PG_MESSAGE_SEND : PG_MESSAGE_INSERT, request->box, &args, ret);
     if (message_has_failed(&request->messages[0]))
         add_failure(store, request->box, &request->messages[0]);
 }
@@ -72,11 +76,19 @@ static int commit_once(struct postgres_store *store, struct sending *const *requ
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         if (requests[i]->answers != NULL)
             batch_answers(results[i], requests[i]->messages, requests[i]->count, requests[i]->answers);
-    for (size_t i = 0; i < count && rc == PR_OK; i++)
+    for (size_t i = 0; i < count && rc == PR_OK && !store->sees_no_marks; i++)
         pg_marks_note_again(link, requests[i], pg_store_wall_us(store));
     link_rollback(link);
     link_forget(link);
     return rc;
+}
+
+/* The role of an application has no right on the marks: what was handled is found out when its turn comes. */
+static bool may_not_see_marks(struct postgres_store *store)
+{
+    bool denied = !store->sees_no_marks && strcmp(store->sender->state, NO_RIGHT) == 0;
+    store->sees_no_marks |= denied;
+    return denied;
 }
 
 static int pg_commit(void *self, struct sending *const *requests, size_t count, struct pr_error *reterr)
@@ -88,7 +100,7 @@ static int pg_commit(void *self, struct sending *const *requests, size_t count, 
         rc = error_set(reterr, PR_EUNCERTAIN,
                        "the connection was lost during the commit: the messages may be stored;"
                        " send them again with the same ids");
-    else if (lost || (rc != PR_OK && link_should_retry(store->sender)))
+    else if (lost || (rc != PR_OK && (link_should_retry(store->sender) || may_not_see_marks(store))))
         rc = commit_once(store, requests, count, reterr);
     if (rc == PR_OK)
         pg_store_wake(store);

@@ -58,6 +58,7 @@ struct postgres_store {
     struct senders senders; /* who leads it has these two: */
     struct link *sender;
     struct batch batch;
+    bool sees_no_marks; /* the role may not read them */
     pthread_mutex_t sessions_lock;
     struct list sessions;   /* struct pg_session, to be woken */
     atomic_int log_readers; /* somebody hears inserts in the server's log (source/wal) and wakes them */
