@@ -94,22 +94,22 @@ static struct send_effect *effect_with(const struct pr_message *m, pr_slice head
                      .traceparent = m->traceparent,
                      .tracestate = m->tracestate,
                      .expires_us = m->expires_us,
-                     .event = m->event },
+                     .event = m->event && m->stream.size > 0 }, /* one without a stream is of an older version */
     };
     return effect;
 }
 
-struct send_effect *local_effect(const struct pr_message *m, pr_slice from, pr_slice into)
+int local_effect(const struct pr_message *m, pr_slice from, pr_slice into, struct send_effect **ret)
 {
-    struct send_effect *effect = NULL;
     struct buf headers;
 
     buf_init(&headers, PR_HEADERS_MAX);
     add_from(m, from, &headers);
-    if (buf_failed(&headers) == PR_OK)
-        effect = effect_with(m, buf_slice(&headers), into);
-    else if (buf_failed(&headers) == PR_ETOOBIG)
-        effect = effect_with(m, m->headers, into); /* no room for one more: it goes as it is */
+    int rc = buf_failed(&headers);
+    if (rc == PR_OK) {
+        *ret = effect_with(m, buf_slice(&headers), into);
+        rc = *ret != NULL ? PR_OK : PR_ENOMEM;
+    }
     buf_fini(&headers);
-    return effect;
+    return rc;
 }

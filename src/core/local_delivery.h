@@ -15,7 +15,8 @@
 /* Was this message in the box before, or is it there now? */
 bool local_is_loop(const struct pr_message *m, pr_slice from, pr_slice into);
 
-/* The effect that stores it there; but for its headers its texts are those of m, which must live as long.  NULL: no memory. */
-struct send_effect *local_effect(const struct pr_message *m, pr_slice from, pr_slice into);
+/* The effect that stores it there; but for its headers its texts are those of m, which must live as long.
+ * Fault PR_ENOMEM; PR_ETOOBIG: its headers have no room for one more, and without it nobody would see that it goes round. */
+PR_MUST_CHECK int local_effect(const struct pr_message *m, pr_slice from, pr_slice into, struct send_effect **ret);
 
 #endif

@@ -12,6 +12,14 @@ bool endpoint_is_local(const struct endpoint *ep)
 }
 
 /* No retry can help it, so no rule is asked. */
+static void judge_full(struct engine *e, struct item *item, int64_t now_us)
+{
+    judge_dead(e, item, PR_REASON_REJECTED, PR_REASON_REJECTED, 0, PR_STR("headers"), true, PR_STR("headers"),
+               PR_STR("its headers are at their limit: there is no room for " HEADER_FROM
+                      ", which names the boxes that it came through"),
+               now_us);
+}
+
 static void judge_loop(struct engine *e, struct item *item, int64_t now_us)
 {
     struct pr_error text;
@@ -37,8 +45,12 @@ void judge_local(struct engine *e, struct item *item, int64_t now_us)
     }
     if (item->number == 1 && item->m.due_us == 0)
         histogram_add(&e->counts.commit_to_send, store_now(e, now_us) - item->m.created_us);
-    effect = local_effect(&item->m, e->setting.box, ep->setting->into_box);
-    if (effect == NULL) {
+    int rc = local_effect(&item->m, e->setting.box, ep->setting->into_box, &effect);
+    if (rc == PR_ETOOBIG) {
+        judge_full(e, item, now_us);
+        return;
+    }
+    if (rc != PR_OK) {
         put_back(e, item);
         return;
     }

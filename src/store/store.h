@@ -274,7 +274,7 @@ struct query {
     enum query_kind kind;
     struct filter filter;
     bool
-        brief; /* MESSAGES, DEAD: without payloads; BOXES: their names alone; STREAMS, with blocked: of whom others are held
+        brief; /* MESSAGES, DEAD: without payloads; EVENTS: only the last version or place: total; BOXES: their names alone; STREAMS, with blocked: of whom others are held
                                * back, and how many at least; nothing of the heads */
     bool
         ended; /* ID: what has ended, too, the latest first.  Where its id tells no time, for ENDED_LOOK_US or filter.look_max

@@ -9,8 +9,8 @@
 static void goes(const char *file, int line, const char *headers, const char *want)
 {
     struct pr_message m = { .type = PR_STR("t"), .headers = pr_str(headers), .destination = PR_STR("ledger") };
-    struct send_effect *e = local_effect(&m, PR_STR("outbox"), PR_STR("ledger"));
-    CHECK(e != NULL);
+    struct send_effect *e;
+    CHECK_EQ(local_effect(&m, PR_STR("outbox"), PR_STR("ledger"), &e), PR_OK);
     check_slice(file, line, headers, e->message.headers, pr_str(want));
     CHECK_SLICE(e->box, "ledger");
     CHECK_EQ(e->message.destination.size, 0);
@@ -30,7 +30,8 @@ TEST(a_message_says_through_which_boxes_it_came)
     GOES("{\"a\":\"postrider-from\"}", "{\"postrider-from\":\"outbox\",\"a\":\"postrider-from\"}");
 }
 
-TEST(headers_without_room_go_as_they_are)
+/* Else it could go round for ever. */
+TEST(headers_without_room_are_refused)
 {
     struct pr_message m = { .type = PR_STR("t") };
     char *headers = malloc(PR_HEADERS_MAX);
@@ -38,11 +39,19 @@ TEST(headers_without_room_go_as_they_are)
     memcpy(headers, "{\"a\":\"", 6);
     memcpy(headers + PR_HEADERS_MAX - 2, "\"}", 2);
     m.headers = (pr_slice){ headers, PR_HEADERS_MAX };
-    struct send_effect *e = local_effect(&m, PR_STR("outbox"), PR_STR("ledger"));
-    CHECK(e != NULL);
-    CHECK_SLICE(e->message.headers, m.headers);
-    effects_free(e);
+    struct send_effect *e;
+    CHECK_EQ(local_effect(&m, PR_STR("outbox"), PR_STR("ledger"), &e), PR_ETOOBIG);
     free(headers);
+}
+
+/* It was stored when such events were not refused. */
+TEST(an_event_without_a_stream_goes_on_as_a_message)
+{
+    const struct pr_message m = { .type = PR_STR("t"), .event = true };
+    struct send_effect *e;
+    CHECK_EQ(local_effect(&m, PR_STR("outbox"), PR_STR("ledger"), &e), PR_OK);
+    CHECK(!e->message.event);
+    effects_free(e);
 }
 
 TEST(a_message_does_not_come_back_to_a_box)

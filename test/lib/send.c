@@ -127,6 +127,26 @@ TEST(a_handle_sends_in_whatever_transaction_is_open) /* B1 */
     place_fini(&p);
 }
 
+/* SQLite takes ids as blobs and as texts, in small and capital letters. */
+TEST(an_event_is_known_in_whatever_form_its_id_was_inserted) /* B95 */
+{
+    struct place p;
+    struct pr_error error;
+    place_init(&p);
+    sqlite3 *db = place_open(&p);
+    struct pr_message m = { .type = PR_STR("t"), .stream = PR_STR("a"), .event = true };
+    CHECK_EQ(pr_id_parse(PR_STR("0190163d-8694-739b-aea5-966c26f8ad91"), &m.id), PR_OK);
+    CHECK_OK(pr_send_sqlite(db, &m, NULL, &error), &error);
+    run(db, "INSERT INTO inbox (id, type, stream, event) VALUES ('0190163D-8694-739B-AEA5-966C26F8AD91', 't', 'a', 1)");
+    run(db,
+        "INSERT INTO inbox (id, type, stream, event, destination) VALUES ('0190163d-8694-739b-aea5-966c26f8ad91', 't',"
+        " 'a', 1, 'e')");
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_event"), 1);
+    CHECK_EQ(place_int(&p, "SELECT version FROM postrider_event_stream WHERE stream = 'a'"), 1);
+    sqlite3_close(db);
+    place_fini(&p);
+}
+
 TEST(wrong_messages_are_refused_and_named)
 {
     const struct {

@@ -126,3 +126,26 @@ STORE_TEST(what_was_rolled_back_leaves_no_gap) /* B95 */
     EVENT(s, "a", .payload = PR_STR("2"));
     CHECK_STR(events_words(s, FILTER(.after = 0)), "1 a 1 1;2 a 2 2;");
 }
+
+/* A handler sends an event of a stream that somebody's open transaction appends to: the cycle goes on without it. */
+STORE_TEST(an_event_of_a_handler_waits_for_its_stream_and_holds_up_nobody)
+{
+    suite_needs_database(s);
+    suite_needs(s, STORE_CAN_COMMIT_LATE);
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = SEND(s, "outbox"), second = SEND(s, "outbox");
+    struct pr_message open = { .id = suite_id(1), .event = true, .stream = PR_STR("a"), .type = PR_STR("t") };
+    struct pr_message sent = { .id = suite_id(2), .event = true, .stream = PR_STR("a"), .type = PR_STR("t") };
+    void *tx = suite_tx_begin(s);
+    s->kind->tx_add(s, tx, "outbox", &open);
+    struct claim a = worker_claim(w, first), b = worker_claim(w, second);
+    const struct verdict verdicts[] = { VERDICT_OF(a, .kind = VERDICT_COMPLETE),
+                                        VERDICT_OF(b, .kind = VERDICT_COMPLETE) };
+    const struct effect e = { .kind = EFFECT_MESSAGE, .box = PR_STR("ledger"), .message = &sent };
+    const struct cycle_reply *r = CYCLE(w, .verdicts = verdicts, .verdict_count = 2, .effects = &e, .effect_count = 1);
+    CHECK_EQ(r->answers[0], ANSWER_BUSY);
+    CHECK_EQ(r->answers[1], PR_OK);
+    s->kind->tx_end(s, tx, true);
+    CHECK_EQ(CYCLE(w, .verdicts = verdicts, .verdict_count = 1, .effects = &e, .effect_count = 1)->answers[0], PR_OK);
+    CHECK_EQ(suite_query(s, QUERY_EVENTS, FILTER(.stream = PR_STR("a")))->event_count, 2);
+}

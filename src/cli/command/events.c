@@ -138,16 +138,16 @@ static void print_line(struct arena *arena, const struct stored_event *e)
            e->version, text_clean_copy(arena, e->type), SLICE_ARGS(payload));
 }
 
-/* Prints a page, unless `quiet`, and moves behind it. */
-static int tail_page(struct cli *cli, struct query *query, bool quiet, struct arena *arena, bool *ret_more)
+/* Prints a page, and moves behind it. */
+static int tail_page(struct cli *cli, struct query *query, struct arena *arena, bool *ret_more)
 {
     struct query_reply reply;
     int code = ask(cli, query, arena, &reply);
     *ret_more = code == EXIT_DONE && reply.more;
     for (size_t i = 0; code == EXIT_DONE && i < reply.event_count; i++) {
-        if (!quiet && cli->json)
+        if (cli->json)
             print_json(&reply.events[i]);
-        else if (!quiet)
+        else
             print_line(arena, &reply.events[i]);
         query->filter.after = position_of(query, &reply.events[i]);
     }
@@ -155,18 +155,30 @@ static int tail_page(struct cli *cli, struct query *query, bool quiet, struct ar
     return code;
 }
 
+/* Behind what is stored now. */
+static int skip_to_end(struct cli *cli, struct query *query)
+{
+    struct query_reply reply;
+    query->brief = true;
+    int code = ask(cli, query, &cli->arena, &reply);
+    query->brief = false;
+    if (code == EXIT_DONE)
+        query->filter.after = reply.total;
+    return code;
+}
+
 int run_events_tail(struct cli *cli)
 {
     struct query query = { .kind = QUERY_EVENTS };
     struct arena page;
-    bool more = true;
+    bool more;
     int code = cli_open_filtered(cli, &query.filter);
-    bool quiet = cli->flags.values[FLAG_AFTER] == NULL; /* until it has come to the end */
     query.filter.limit = TAIL_PAGE;
+    if (code == EXIT_DONE && cli->flags.values[FLAG_AFTER] == NULL)
+        code = skip_to_end(cli, &query);
     arena_init(&page, TAIL_BLOCK_BYTES);
     while (code == EXIT_DONE && fflush(stdout) == 0) { /* as long as somebody reads it */
-        code = tail_page(cli, &query, quiet, &page, &more);
-        quiet = quiet && more;
+        code = tail_page(cli, &query, &page, &more);
         if (code == EXIT_DONE && !more)
             (void)poll(NULL, 0, TAIL_EVERY_MS);
     }

@@ -51,8 +51,22 @@ static struct stored_event event_of(struct question *q, const struct rows *rows)
     };
 }
 
+static int events_last(struct question *q)
+{
+    const struct filter *f = &q->query->filter;
+    struct rows rows;
+    int rc = f->stream.size > 0 ? sql_run(q->sql, SQL_events_last_of_stream, NO_BOX, VALUES(V_TEXT(f->stream)), &rows)
+                                : sql_run(q->sql, SQL_events_last, NO_BOX, NO_VALUES, &rows);
+    if (rc == PR_OK && (rc = rows_step(&rows)) > 0)
+        q->reply->total = (uint64_t)row_number(&rows, 0);
+    rows_end(&rows);
+    return rc < 0 ? rc : PR_OK;
+}
+
 int question_events(struct question *q)
 {
+    if (q->query->brief)
+        return events_last(q);
     const struct filter *f = &q->query->filter;
     struct query_reply *reply = q->reply;
     const size_t limit = question_limit(q);

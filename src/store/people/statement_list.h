@@ -41,6 +41,12 @@ STATEMENT(events,
          " FROM {prefix}event_order o JOIN {prefix}event e ON e.stream = o.stream AND e.version = o.version"
          " WHERE o.place > ?1 ORDER BY o.place LIMIT ?2"))
 
+/* The last place; the last version of ?1. */
+STATEMENT(events_last,
+    BOTH("SELECT coalesce(max(place), 0) FROM {prefix}event_order"))
+STATEMENT(events_last_of_stream,
+    BOTH("SELECT coalesce(max(version), 0) FROM {prefix}event_stream WHERE stream = ?1"))
+
 /* What was committed since gets its places; ?1: how many at most. */
 STATEMENT(events_place,
     SQLITE(""),

@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS "{schema}".event_new (
     version bigint NOT NULL
 );
 INSERT INTO "{schema}".event_new (stream, version)
-    SELECT stream, version FROM "{schema}".event ORDER BY created_at, stream, version;
+    SELECT stream, version FROM "{schema}".event
+    ORDER BY max(created_at) OVER (PARTITION BY stream ORDER BY version), stream, version;
 
 CREATE OR REPLACE FUNCTION "{schema}".note_event() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,6 @@
--- Events among the messages that wait have not been stored as such: see 033_events.sql.
+-- Events among the messages that wait have not been stored as such: see 033_events.sql.  Who is sending now is waited for, and who
+-- sends later finds the trigger.
+LOCK TABLE "{schema}"."{box}" IN SHARE ROW EXCLUSIVE MODE;
 WITH waiting AS (SELECT DISTINCT ON (b.stream, b.id) b.* FROM "{schema}"."{box}" b
          WHERE b.event AND b.stream <> '' AND NOT EXISTS
              (SELECT FROM "{schema}".event e WHERE e.stream = b.stream AND e.id = b.id) ORDER BY b.stream, b.id, b.seq),

@@ -1,7 +1,6 @@
 /* Storing messages through somebody else's connection; see send.h. */
 #include "store/postgres/send.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #define SCHEMA_DEFAULT "postrider"
 #define NO_SUCH_STATEMENT "26000"
+#define SENDER_NAME_BYTES 8 /* the last ones of an id are random */
 
 /* "box" or "schema.box". */
 static int names_split(pr_slice box, pr_slice *ret_schema, pr_slice *ret_box, struct pr_error *reterr)
@@ -129,10 +129,13 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
 
 void pg_sender_init(struct pg_sender *s, struct pg_conn *pg, pr_slice box)
 {
-    static atomic_uint counter;
+    pr_id name; /* nobody else's: behind a pooler another process's statement must not be taken for ours */
     *s = (struct pg_sender){ .pg = pg };
+    pr_id_new(&name);
     snprintf(s->box, sizeof(s->box), "%.*s", SLICE_ARGS(box));
-    snprintf(s->statement, sizeof(s->statement), "postrider_sender_%u", atomic_fetch_add(&counter, 1));
+    snprintf(s->statement, sizeof(s->statement), "postrider_sender_");
+    for (size_t i = sizeof(name.bytes) - SENDER_NAME_BYTES; i < sizeof(name.bytes); i++)
+        snprintf(s->statement + strlen(s->statement), 3, "%02x", name.bytes[i]);
 }
 
 /* Where a transaction has failed nothing can be said to the server; the statement goes with the connection. */

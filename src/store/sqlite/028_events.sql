@@ -8,7 +8,12 @@ CREATE TABLE postrider_event_order (
     version INTEGER NOT NULL
 );
 INSERT INTO postrider_event_order (stream, version)
-    SELECT stream, version FROM postrider_event ORDER BY created_at, stream, version;
+    SELECT stream, version FROM postrider_event
+    ORDER BY max(created_at) OVER (PARTITION BY stream ORDER BY version), stream, version;
+
+-- Senders give ids as blobs and as texts; here all are texts in small letters, so that each is found.
+UPDATE postrider_event SET id = iif(id >= x'', lower(substr(hex(id), 1, 8) || '-' || substr(hex(id), 9, 4) || '-' || substr(hex(id), 13, 4) || '-' ||
+               substr(hex(id), 17, 4) || '-' || substr(hex(id), 21)), lower(id)) WHERE id >= x'';
 CREATE TRIGGER postrider_event_place AFTER INSERT ON postrider_event
 BEGIN
     INSERT INTO postrider_event_order (stream, version) VALUES (NEW.stream, NEW.version);

@@ -43,8 +43,10 @@ static int event_is_known(struct sqlite_cycle *run, const struct effect *e, bool
     *ret = false;
     if (e->kind != EFFECT_EVENT)
         return PR_OK;
+    struct id_forms forms; /* here ids are texts in small letters (028_events.sql) */
+    id_forms_init(&forms, e->message->id);
     int rc = conn_int(run->conn, "SELECT 1 FROM postrider_event WHERE stream = ?1 AND id = ?2", NO_BOX,
-                      VALUES(V_TEXT(e->message->stream), V_ID(e->message->id)), &one, run->reterr);
+                      VALUES(V_TEXT(e->message->stream), V_ID_LOWER(forms)), &one, run->reterr);
     *ret = rc == PR_OK;
     return rc < 0 ? rc : PR_OK;
 }
@@ -77,6 +79,8 @@ int guards_compare(struct sqlite_cycle *run)
 static int append_event(struct sqlite_cycle *run, const struct effect *e)
 {
     const struct pr_message *m = e->message;
+    struct id_forms forms;
+    id_forms_init(&forms, m->id);
     int rc = effect_do(run,
                        "INSERT INTO postrider_event_stream (stream, version) VALUES (?1, 1)"
                        " ON CONFLICT (stream) DO UPDATE SET version = version + 1",
@@ -86,7 +90,7 @@ static int append_event(struct sqlite_cycle *run, const struct effect *e)
             run,
             "INSERT INTO postrider_event (stream, version, id, type, content_type, headers, payload, created_at)"
             " SELECT stream, version, ?2, ?3, ?4, ?5, ?6, ?7 FROM postrider_event_stream WHERE stream = ?1",
-            VALUES(V_TEXT(m->stream), V_ID(m->id), V_TEXT(m->type), V_TEXT_OR_NULL(m->content_type),
+            VALUES(V_TEXT(m->stream), V_ID_LOWER(forms), V_TEXT(m->type), V_TEXT_OR_NULL(m->content_type),
                    V_TEXT_OR_NULL(m->headers), V_BLOB(m->payload), V_INT(run->now_us)),
             NULL);
     return rc;

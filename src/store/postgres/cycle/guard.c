@@ -80,6 +80,20 @@ static void take_numbers(struct cycle_run *run, const PGresult *r)
     }
 }
 
+/* A message that is an event is appended by a trigger (033_events.sql), which waits for whoever appends to its stream: no
+ * longer than a birth does, and then the verdict of this one is asked again. */
+static void hold_back_events(struct cycle_run *run)
+{
+    for (size_t i = 0; i < run->cycle->effect_count; i++) {
+        const struct effect *e = &run->cycle->effects[i];
+        if (e->kind != EFFECT_MESSAGE || !e->message->event)
+            continue;
+        run->guards.any = true;
+        if (run->session->births_blocked && e->verdict != EFFECT_ALWAYS)
+            run->guards.answers[i] = ANSWER_BUSY;
+    }
+}
+
 int pg_guards_compare(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -89,6 +103,7 @@ int pg_guards_compare(struct cycle_run *run)
     run->effect_numbers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(run->effect_numbers[0]));
     if (rc != PR_OK || run->effect_numbers == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
+    hold_back_events(run);
     if (!g->any)
         return PR_OK;
     add_kind(run, EFFECT_EVENT, false, EVENT_GUARDS, &events);
