@@ -47,6 +47,12 @@ void id_from_event(pr_slice source, pr_slice id, pr_id *ret_id)
     digest_id(EVP_sha256(), parts, 8, ret_id);
 }
 
+void id_from_position(pr_slice source, pr_slice position, pr_id *ret_id)
+{
+    const pr_slice parts[3] = { source, { "\0", 1 }, position };
+    digest_id(EVP_sha256(), parts, 8, ret_id);
+}
+
 /* Randomness in gulps: one system call per id would cost more than the id. */
 static void take_random(uint8_t ret[10])
 {

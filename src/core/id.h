@@ -13,6 +13,10 @@ void id_from_name(pr_id space, pr_slice name, pr_id *ret_id);
 /* UUIDv8 of an id that is unique for its source only: the first 16 bytes of SHA-256 of source, newline and id. */
 void id_from_event(pr_slice source, pr_slice id, pr_id *ret_id);
 
+/* UUIDv8 of where a broker has a message, for one without an id: as above with a zero byte, which texts do not have, instead
+ * of the newline.  So no id that a sender writes gives the same, whatever it reads like. */
+void id_from_position(pr_slice source, pr_slice position, pr_id *ret_id);
+
 /* As stored in SQLite: 16 bytes, or 36 characters of text. */
 int id_from_stored(pr_slice stored, pr_id *ret_id);
 

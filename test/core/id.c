@@ -137,3 +137,15 @@ TEST(a_name_has_one_id_the_one_that_others_give_it)
     id_from_name(space, PR_STR("www.example.org"), &other);
     CHECK(!pr_id_equal(other, wanted));
 }
+
+TEST(a_position_and_an_id_that_reads_like_it_are_two)
+{
+    pr_id id, position, again;
+
+    id_from_event(PR_STR("nats:ORDERS"), PR_STR("5"), &id);
+    id_from_position(PR_STR("nats:ORDERS"), PR_STR("5"), &position);
+    id_from_position(PR_STR("nats:ORDERS"), PR_STR("5"), &again);
+    CHECK(!pr_id_equal(id, position));
+    CHECK(pr_id_equal(again, position));
+    CHECK_EQ(position.bytes[6] >> 4, 8);
+}

@@ -1,5 +1,6 @@
 /* nats as a source: the suite's other side, and what is NATS's own. */
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <nats/nats.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -239,5 +240,55 @@ TEST(nats_consumer_that_is_deleted_meanwhile_is_made_again)
     nats_publish(&w, &p);
     (void)world_rows(&w, 2);
     WAIT_FOR(world_status(&w).counts.duplicates == 1); /* it begins at the start */
+    world_fini(&w);
+}
+
+/* The sequence begins again: what is new stands where the old messages stood. */
+TEST(nats_stream_that_is_deleted_and_made_again_loses_nothing)
+{
+    static const char *const bodies[] = { "1", "2", "3", "new 1", "new 2", "new 3" };
+    world_init(&w);
+    for (size_t i = 0; i < 6; i++) {
+        struct post p = { .body = slice_from(bodies[i]) };
+        if (i == 3) { /* all of the old ones are here */
+            world_run(&w, 1000);
+            (void)world_rows(&w, 3);
+            make_stream();
+        }
+        nats_publish(&w, &p);
+    }
+    const struct query_reply *rows = world_rows(&w, 6);
+    for (size_t i = 0; i < 6; i++)
+        CHECK_SLICE(rows->listed[i].m.payload, bodies[i]);
+    CHECK_EQ(world_status(&w).counts.duplicates, 0);
+    world_fini(&w);
+}
+
+/* When the server stored the first message: a part of its position. */
+static int64_t time_of_first(void)
+{
+    struct asker a = ask();
+    natsMsg *m = NULL;
+    jsErrCode code = 0;
+    CHECK_EQ(js_GetMsg(&m, a.stream, "ORDERS", 1, NULL, &code), NATS_OK);
+    int64_t time_ns = natsMsg_GetTime(m);
+    natsMsg_Destroy(m);
+    leave(&a);
+    return time_ns;
+}
+
+TEST(nats_id_that_reads_like_a_position_is_another_message)
+{
+    struct post raw = { .body = PR_STR("at 1") }, number = { .message_id = "1", .body = PR_STR("called 1") };
+    char position[64];
+    world_init(&w);
+    nats_publish(&w, &raw);
+    nats_publish(&w, &number);
+    snprintf(position, sizeof(position), "ORDERS/1/%" PRId64, time_of_first());
+    struct post whole = { .message_id = position, .body = PR_STR("called like the whole position") };
+    nats_publish(&w, &whole);
+    world_run(&w, 1000);
+    (void)world_rows(&w, 3);
+    CHECK_EQ(world_status(&w).counts.duplicates, 0);
     world_fini(&w);
 }

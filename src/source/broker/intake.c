@@ -123,7 +123,7 @@ static void settle_id(const struct intake *in, const struct received *r, pr_id *
     if (r->id.size > 0 && pr_id_parse(r->id, ret) != PR_OK)
         id_from_event(name_of(in), r->id, ret);
     else if (r->id.size == 0 && r->position.size > 0)
-        id_from_event(name_of(in), r->position, ret);
+        id_from_position(name_of(in), r->position, ret);
 }
 
 /* No CloudEvent: the body is the payload, and the type is where it came from. */

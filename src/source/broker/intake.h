@@ -5,7 +5,8 @@
  *
  * Who it is, so that it is stored once however often it comes (S2): a UUID is the id.  Another id becomes a UUID of the
  * CloudEvents source (else the name of our source) and the id, which stays readable in the header ce-id.  A message
- * without an id has one of its position, where the broker has positions; else a new one. */
+ * without an id has one of its position, where the broker has positions; else a new one.  A position has a time in it:
+ * numbers begin again when a stream or topic is deleted and made again, and what is new would be a duplicate. */
 #ifndef SOURCE_BROKER_INTAKE_H
 #define SOURCE_BROKER_INTAKE_H
 

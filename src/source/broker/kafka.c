@@ -183,8 +183,8 @@ static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_messa
         return rc;
     if (utf8_valid(key) && key.size <= PR_NAME_MAX)
         m.stream = key;
-    m.position =
-        arena_printf(&k->scratch, "%s/%s/%" PRId32 "/%" PRId64, k->cluster, topic, record->partition, record->offset);
+    m.position = arena_printf(&k->scratch, "%s/%s/%" PRId32 "/%" PRId64 "/%" PRId64, k->cluster, topic,
+                              record->partition, record->offset, rd_kafka_message_timestamp(record, NULL));
     rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_find(k->offsets, topic, record->partition);
     if (at == NULL)
         at = rd_kafka_topic_partition_list_add(k->offsets, topic, record->partition);

@@ -332,13 +332,19 @@ static pr_slice word(pr_slice subject, size_t index)
     return dot != NULL ? (pr_slice){ subject.data, (size_t)(dot - subject.data) } : subject;
 }
 
-/* $JS.ACK.stream.consumer.delivered.SEQUENCE. ..., or with the domain and the account before the stream. */
-static pr_slice sequence_of(pr_slice reply)
+/* $JS.ACK.STREAM.consumer.delivered.SEQUENCE.consumed.TIME. ..., or with the domain and the account before the stream.
+ * The time is when the server stored it: the same however often it is delivered.  Empty: it is none of these. */
+static int position_of(struct nats_source *j, pr_slice reply, pr_slice *ret)
 {
     size_t dots = 0;
     for (size_t i = 0; i < reply.size; i++)
         dots += reply.data[i] == '.';
-    return word(reply, dots == 8 ? 5 : 7);
+    size_t first = dots == 8 ? 2 : 4;
+    pr_slice stream = word(reply, first), sequence = word(reply, first + 3), time = word(reply, first + 5);
+    if (stream.size == 0 || sequence.size == 0 || time.size == 0)
+        return PR_OK;
+    *ret = arena_printf(&j->scratch, "%.*s/%.*s/%.*s", SLICE_ARGS(stream), SLICE_ARGS(sequence), SLICE_ARGS(time));
+    return ret->data != NULL ? PR_OK : PR_ENOMEM;
 }
 
 /* "Name: value\r\n" behind the first line. */
@@ -368,13 +374,10 @@ static int take_headers(struct nats_source *j, pr_slice head, struct received *m
 
 static int take_message(struct nats_source *j, struct intake *in, const struct nats_answer *a, struct pr_error *reterr)
 {
-    struct received m = { .prefix = "ce-",
-                          .is_percent_encoded = true,
-                          .body = a->data,
-                          .type = a->subject,
-                          .position = sequence_of(a->reply) };
+    struct received m = { .prefix = "ce-", .is_percent_encoded = true, .body = a->data, .type = a->subject };
     arena_reset(&j->scratch);
-    if (!note_ack(j, a->reply) || take_headers(j, a->head, &m) != PR_OK)
+    if (!note_ack(j, a->reply) || take_headers(j, a->head, &m) != PR_OK ||
+        position_of(j, a->reply, &m.position) != PR_OK)
         return error_set(reterr, PR_ENOMEM, "out of memory for a message");
     j->asked -= j->asked > 0;
     return intake_add(in, &m, reterr);
