@@ -1,14 +1,15 @@
 /* I32: in a box with dedupe a message is ended once by each handler within the box's time, whatever rows of it there are;
  * and nothing ends as a duplicate, or is refused as one, that nobody has ended.
  *
- * A twin is another message with the same id for the same endpoint (workload.c). */
+ * A twin is another message with the same id for the same handler (workload.c). */
 #include "base/util.h"
 #include "checkers.h"
 
 static struct shadow_message *twin_of(struct checker *c, uint32_t message)
 {
     const struct parcel *p = c->messages[message].parcel, *twin = p->copy != NULL ? p->copy : p->original;
-    return twin != NULL ? &c->messages[twin->index] : NULL;
+    bool same = twin != NULL && slice_eq(scenario_handler(c->s, &p->m), scenario_handler(c->s, &twin->m));
+    return same ? &c->messages[twin->index] : NULL;
 }
 
 void mark_ended(struct checker *c, const struct event *e)

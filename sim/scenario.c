@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/mark.h"
 #include "dice.h"
 
 #define RENEWALS_MAX 300 /* leases in a run: the rest of an idle simulated day teaches nothing */
@@ -485,6 +486,13 @@ size_t scenario_targets(const struct scenario *s, const struct pr_message *m, un
         if (wanted[i])
             ret[count++] = i;
     return count;
+}
+
+pr_slice scenario_handler(const struct scenario *s, const struct pr_message *m)
+{
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    size_t count = scenario_targets(s, m, targets);
+    return mark_handler(m->destination, count == 1 ? s->endpoints[targets[0]].name : (pr_slice){ NULL, 0 });
 }
 
 int64_t scenario_longest_wait_us(const struct scenario *s)

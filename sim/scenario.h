@@ -95,6 +95,8 @@ pr_slice scenario_endpoint(unsigned index); /* "e0" ... */
 
 /* Where the configuration sends a message: endpoints in ascending order; none: nowhere. */
 size_t scenario_targets(const struct scenario *s, const struct pr_message *message, unsigned ret[SIM_ENDPOINTS_MAX]);
+/* Who handles it, as marks name it (core/mark.h); empty: nobody, or several. */
+pr_slice scenario_handler(const struct scenario *s, const struct pr_message *m);
 /* The longest that a message can wait between two attempts when nothing is wrong. */
 int64_t scenario_longest_wait_us(const struct scenario *s);
 

@@ -279,6 +279,8 @@ static void draw_copy(struct world *w, struct parcel *p)
         copy->m.stream = arena_printf(&w->arena, "s%u", (unsigned)random_below(r, s->streams));
     if (scenario_targets(s, &copy->m, same) != 1 || same[0] != targets[0])
         return; /* nobody sends it */
+    if (!slice_eq(scenario_handler(s, &copy->m), scenario_handler(s, &p->m)))
+        return; /* an override sends it elsewhere: its handler is another one (core/mark.h) */
     p->copy = copy;
 }
 

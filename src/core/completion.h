@@ -6,14 +6,13 @@
 #include "core/delivery.h"
 
 struct completion {
-    pr_slice box, endpoint;
+    pr_slice box, endpoint, destination; /* the latter as its row names it; empty: it names none */
     uint64_t row;
     pr_id id;
     int number; /* of the hand-out */
     int bits;
     int64_t keep_us;   /* > 0: it goes to `done` for so long */
-    int64_t dedupe_us; /* > 0: it leaves a mark for so long (core/mark.h) ... */
-    bool alone;        /* ... and its message named no destination */
+    int64_t dedupe_us; /* > 0: it leaves a mark for so long (core/mark.h) */
     const struct send_effect *effects;
 };
 

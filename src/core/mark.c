@@ -3,7 +3,7 @@
 #include "core/ended.h"
 #include "core/id.h"
 
-bool mark_of_verdict(const struct verdict *v, pr_slice box, bool alone, int64_t keep_us, struct effect *ret)
+bool mark_of_verdict(const struct verdict *v, pr_slice box, pr_slice destination, int64_t keep_us, struct effect *ret)
 {
     struct ended e;
     if (keep_us == 0 || v->kind == VERDICT_DUPLICATE || v->kind == VERDICT_ASK || pr_id_is_zero(v->id) ||
@@ -13,10 +13,10 @@ bool mark_of_verdict(const struct verdict *v, pr_slice box, bool alone, int64_t 
         .kind = EFFECT_SEEN,
         .box = box,
         .id = v->id,
-        .key = v->endpoint,
+        .key = mark_handler(destination, v->endpoint),
         .takes_verdict = true,
         .outcome = (int)e.as,
-        .alone = alone,
+        .alone = destination.size == 0,
         .keep_us = keep_us,
     };
     return true;

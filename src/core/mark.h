@@ -1,7 +1,9 @@
 /* Marks: who has ended which message, so that it is not handled twice (B90).
  *
  * In a box with dedupe: whatever ends there leaves a mark (box, id, handler) in the transaction of its end; the handler is
- * the endpoint that it went to.  The key decides: of two rows of one message that are out at once, whatever their streams,
+ * the destination that its row names, and the endpoint that it went to where it names none (mark_handler()).  Where an
+ * override sends rows elsewhere, those of two destinations are two messages for two handlers, though one endpoint gets
+ * both.  The key decides: of two rows of one message that are out at once, whatever their streams,
  * lanes and owners, the second finds the mark, its verdict is refused with all its effects (ANSWER_HANDLED), and it ends as
  * a duplicate.  Everything else only spares work: rows that are about to be handed out are looked for among the marks and
  * the dead letters, and so are messages that arrive.
@@ -16,9 +18,16 @@
 
 #include "core/cycle.h"
 
-/* The mark that the verdict makes when it is applied; its number in the cycle is the caller's to fill in.  false: it makes
+/* The handler of a row with this destination that went, or goes, to this endpoint. */
+static inline pr_slice mark_handler(pr_slice destination, pr_slice endpoint)
+{
+    return destination.size > 0 ? destination : endpoint;
+}
+
+/* The mark that the verdict about a row with this destination makes when it is applied; its number in the cycle is the caller's to fill in.  false: it makes
  * none, since its message goes on, or has no id. */
-bool mark_of_verdict(const struct verdict *verdict, pr_slice box, bool alone, int64_t keep_us, struct effect *ret);
+bool mark_of_verdict(const struct verdict *verdict, pr_slice box, pr_slice destination, int64_t keep_us,
+                     struct effect *ret);
 
 #define MARK_LOOK_AGAIN_US                                                                                             \
     PR_MINUTES(60) /* at those that are over and still needed, where the box has no time of its own */

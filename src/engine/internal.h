@@ -469,6 +469,7 @@ size_t route_message(const struct engine *e, const struct pr_message *m, unsigne
 /* receipt.c */
 void receipt_leave(struct item *item, bool handed_back);
 int receipt_plan(struct engine *e, struct arena *arena);
+pr_slice item_handler(const struct item *item); /* as marks name it (core/mark.h); it has an endpoint */
 int receipt_plan_marks(struct engine *e, struct arena *arena);
 void receipt_free_all(struct engine *e);
 

@@ -306,7 +306,7 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
 /* What ends in a box with dedupe is marked with it. */
 static size_t plan_mark(const struct engine *e, const struct item *item, size_t verdict, struct effect *ret)
 {
-    if (!mark_of_verdict(&item->verdict, e->setting.box, item->m.destination.size == 0, e->setting.dedupe_us, ret))
+    if (!mark_of_verdict(&item->verdict, e->setting.box, item->m.destination, e->setting.dedupe_us, ret))
         return 0;
     ret->verdict = verdict;
     return 1;

@@ -51,7 +51,7 @@ int receipt_plan_marks(struct engine *e, struct arena *arena)
         return PR_ENOMEM;
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        keys[count++] = (struct mark_key){ item->m.id, item->endpoint->setting->name };
+        keys[count++] = (struct mark_key){ item->m.id, item_handler(item) };
         item->mark = count;
     }
     e->plan.cycle.marks = keys;

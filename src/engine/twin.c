@@ -1,9 +1,15 @@
-/* Twins: rows of one message for one endpoint, in a box with dedupe (core/mark.h).
+/* Twins: rows of one message for one handler, in a box with dedupe (core/mark.h).
  *
  * Whichever ends first decides, and the others end as duplicates: so while one of them is on its way, from its choice to
  * its committed verdict, the others wait.  The id is like a stream of its own, beside the real one.  This spares the
  * endpoint a message that it has; that nothing is ended twice the store sees to. */
+#include "core/mark.h"
 #include "engine/internal.h"
+
+pr_slice item_handler(const struct item *item)
+{
+    return mark_handler(item->m.destination, item->endpoint->setting->name);
+}
 
 static uint64_t id_hash(pr_id id)
 {
@@ -25,12 +31,12 @@ void twin_leave(struct engine *e, struct item *item)
     item->has_twins = false;
 }
 
-/* The next one behind n, or n itself, that is another row of the same message for the same endpoint. */
+/* The next one behind n, or n itself, that is another row of the same message for the same handler. */
 static struct item *next_twin(struct map_node *n, const struct item *item)
 {
     for (; n != NULL; n = map_next_same(n)) {
         struct item *other = MAP_ENTRY(n, struct item, by_id);
-        if (other != item && other->endpoint == item->endpoint && pr_id_equal(other->m.id, item->m.id))
+        if (other != item && pr_id_equal(other->m.id, item->m.id) && slice_eq(item_handler(other), item_handler(item)))
             return other;
     }
     return NULL;

@@ -530,7 +530,7 @@ int worker_complete(struct pr_worker *w, const struct pr_verdict *v, worker_end 
                                      .bits = v->status & ~PR_STATUS_FAILED,
                                      .keep_us = w->setting.keep_us,
                                      .dedupe_us = w->setting.dedupe_us,
-                                     .alone = c->message->destination.size == 0 };
+                                     .destination = c->message->destination };
     struct send_effect *effects = effects_of(v, c->message);
     if (effects == NULL && v->effect_count > 0)
         return error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", v->effect_count);

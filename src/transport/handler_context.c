@@ -204,7 +204,7 @@ int context_completion(struct pr_context *context, struct completion *ret, struc
         .bits = context->bits,
         .keep_us = config->keep_us,
         .dedupe_us = config->dedupe_us,
-        .alone = d->message->destination.size == 0,
+        .destination = d->message->destination,
         .effects = context->effects,
     };
     return PR_OK;

@@ -143,3 +143,24 @@ TEST(a_row_that_waits_for_another_of_its_message_goes_with_its_lane_and_with_an_
     CHECK_EQ(all_counts(&s).sent + all_counts(&s).duplicates, 3);
     stage_close(&s);
 }
+
+/* As a worker takes a whole box, and a handler all messages of a type: two recipients, and each has its message. */
+TEST(rows_of_one_message_that_an_override_sends_to_one_endpoint_are_handled_for_each_destination) /* B92 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO);
+    s.scenario.override_to[0] = 0;
+    s.scenario.overrides[0] = (struct route){ .to = s.scenario.override_to, .to_count = 1 };
+    s.scenario.engine.override_count = 1;
+    stage_open_once(&s);
+    pr_id id = world_send(&s.w, "a", "slow:500"); /* of e0, by the override */
+    world_send_again(&s.w, id, "e1", "b", "slow:500");
+    stage_run(&s, PR_MILLISECONDS(400));
+    CHECK_EQ(stage_sends(&s, id), 2); /* neither waits for the other */
+    stage_run(&s, PR_SECONDS(2));
+    CHECK(is_gone(&s, id));
+    CHECK_EQ(all_counts(&s).sent, 2);
+    CHECK_EQ(all_counts(&s).duplicates, 0);
+    stage_close(&s);
+}

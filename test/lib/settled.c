@@ -475,6 +475,67 @@ TEST(a_worker_completes_in_its_own_transaction) /* B93 */
     stand_fini(&s);
 }
 
+static void work_off(struct stand *s, struct pr_worker *w, bool in_transaction, int count)
+{
+    struct bookkeeper k = { .stand = s };
+    struct pr_error error;
+    for (int i = 0; i < count; i++) {
+        struct pr_claimed claimed;
+        int answer = -1;
+        CHECK_EQ(claim_some(w, NULL, 0, NULL, &claimed, 1), 1);
+        struct pr_verdict v = { .claim = claimed.claim, .kind = PR_VERDICT_COMPLETE };
+        if (in_transaction) {
+            struct tx tx = tx_begin(&k);
+            CHECK_OK(tx.pg != NULL ? pr_worker_complete_pg(w, &v, tx.pg, &error)
+                                   : pr_worker_complete_sqlite(w, &v, tx.db, &error),
+                     &error);
+            CHECK_EQ(tx_do(&tx, "COMMIT"), PR_OK);
+            tx_close(&tx);
+            v.kind = PR_VERDICT_SETTLED;
+        }
+        CHECK_EQ(claim_some(w, &v, 1, &answer, &claimed, 0), 0);
+        CHECK_EQ(answer, PR_OK);
+    }
+}
+
+static void send_to(struct stand *s, pr_id id, const char *destination, int wanted)
+{
+    struct pr_sender *sender;
+    struct pr_error error;
+    const struct pr_message m = { .id = id, .type = PR_STR("t"), .destination = pr_str(destination) };
+    CHECK_OK(pr_sender_open(s->url, &sender, &error), &error);
+    CHECK_EQ(pr_sender_send(sender, "inbox", &m, NULL, &error), wanted);
+    pr_sender_close(sender);
+}
+
+/* It takes the whole box: a message for two recipients comes to it twice, and both are its own to handle. */
+TEST(a_worker_handles_a_message_once_for_each_of_its_destinations) /* B92 */
+{
+    for (int in_transaction = 0; in_transaction < 2; in_transaction++) {
+        struct stand s;
+        struct pr_worker *w;
+        struct pr_error error;
+        pr_id id;
+        stand_init(&s);
+        pr_id_new(&id);
+        send_to(&s, id, "a", PR_OK);
+        send_to(&s, id, "b", PR_OK);
+        const struct pr_worker_options options = {
+            .store_url = s.url,
+            .box = "inbox",
+            .config = "boxes: {inbox: {kind: inbox, dedupe: 1h}}\nendpoints: {a: {url: \"null:\"}}\n",
+            .endpoint = "a",
+        };
+        CHECK_OK(pr_worker_open(&options, &w, &error), &error);
+        work_off(&s, w, in_transaction != 0, 2);
+        send_to(&s, id, "a", PR_DUPLICATE);
+        send_to(&s, id, "b", PR_DUPLICATE);
+        CHECK_EQ(stand_int(&s, "SELECT count(*) FROM inbox"), 0);
+        pr_worker_close(w);
+        stand_fini(&s);
+    }
+}
+
 /* The same columns as where the engine completes it. */
 TEST(what_is_kept_is_kept_as_the_engine_keeps_it)
 {

@@ -19,7 +19,7 @@ static int end_with_mark(struct worker *w, struct claim c, struct verdict v, boo
     v.row = c.row;
     v.id = c.id;
     v.number = c.number;
-    CHECK(mark_of_verdict(&v, w->box, alone, HOUR_US, &mark));
+    CHECK(mark_of_verdict(&v, w->box, alone ? (pr_slice){ NULL, 0 } : v.endpoint, HOUR_US, &mark));
     return CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = &mark, .effect_count = 1, .closed = &c.cycle,
                  .closed_count = c.cycle != 0)
         ->answers[0];
@@ -48,7 +48,7 @@ STORE_TEST(of_two_rows_of_one_message_for_one_handler_the_second_is_refused_with
     const struct pr_message sent = { .id = suite_id(6), .type = PR_STR("t") };
     const struct verdict v = VERDICT_OF(second, COMPLETE);
     struct effect e[2] = { { .kind = EFFECT_MESSAGE, .box = PR_STR("ledger"), .message = &sent } };
-    CHECK(mark_of_verdict(&v, w->box, false, HOUR_US, &e[1]));
+    CHECK(mark_of_verdict(&v, w->box, PR_STR("billing"), HOUR_US, &e[1]));
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = e, .effect_count = 2);
     CHECK_EQ(w->reply->answers[0], ANSWER_HANDLED);
     CHECK_EQ(w->reply->effect_answers[0], PR_UNKNOWN);
@@ -98,7 +98,7 @@ STORE_TEST(of_two_rows_that_end_in_one_cycle_one_is_busy_and_a_duplicate_the_nex
     const struct verdict v[] = { VERDICT_OF(a, COMPLETE), VERDICT_OF(b, COMPLETE) };
     struct effect e[2];
     for (size_t i = 0; i < 2; i++) {
-        CHECK(mark_of_verdict(&v[i], w->box, false, HOUR_US, &e[i]));
+        CHECK(mark_of_verdict(&v[i], w->box, PR_STR("billing"), HOUR_US, &e[i]));
         e[i].verdict = i;
     }
     CYCLE(w, .verdicts = v, .verdict_count = 2, .effects = e, .effect_count = 2);
@@ -138,8 +138,9 @@ STORE_TEST(what_expires_or_is_discarded_is_marked_and_what_dies_moves_or_is_a_du
         { .kind = VERDICT_COMPLETE }, /* of a row whose id is damaged */
     };
     for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
-        CHECK(!mark_of_verdict(&others[i], w->box, false, HOUR_US, &none));
-    CHECK(!mark_of_verdict(&(struct verdict){ .kind = VERDICT_COMPLETE, .id = { { 1 } } }, w->box, false, 0, &none));
+        CHECK(!mark_of_verdict(&others[i], w->box, PR_STR("billing"), HOUR_US, &none));
+    CHECK(!mark_of_verdict(&(struct verdict){ .kind = VERDICT_COMPLETE, .id = { { 1 } } }, w->box, PR_STR("billing"), 0,
+                           &none));
 }
 
 /* It has no mark: somebody may still replay it. */
@@ -155,6 +156,23 @@ STORE_TEST(a_dead_letter_answers_for_its_message_without_a_mark) /* B90 */
     CHECK(!is_marked(w, id, "mail"));
     CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1);
     CHECK(!is_marked(w, id, "billing"));
+}
+
+/* An override has sent one for mail to billing. */
+STORE_TEST(a_dead_letter_answers_for_its_own_destination_wherever_it_died) /* B92 */
+{
+    struct worker *w = join_once(s, "outbox");
+    const pr_id id = suite_id(5);
+    SEND(s, "outbox", .id = id, .destination = PR_STR("mail"));
+    SEND(s, "outbox", .id = id, .destination = PR_STR("billing"));
+    struct claim dies = worker_claim_to(w, id, "mail"), other = worker_claim_to(w, id, "billing");
+    CHECK_EQ(VERDICT(w, dies, .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_REJECTED, .endpoint = PR_STR("billing")),
+             PR_OK);
+    CHECK(is_marked(w, id, "mail"));
+    CHECK(!is_marked(w, id, "billing"));
+    CHECK_EQ(END(w, other, COMPLETE), PR_OK);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_DISCARD, id).changed, 1); /* its mark is its own, too */
+    CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("mail")), PR_DUPLICATE);
 }
 
 /* ---- Arrival ------------------------------------------------------------------------------------ */
@@ -283,7 +301,7 @@ STORE_TEST(many_marks_go_in_pieces_and_those_that_are_needed_hold_up_no_others) 
         if (!slice_eq_cstr(r->rows[i].m.destination, "billing"))
             continue;
         verdicts[count] = (struct verdict){ .row = r->rows[i].row, .id = r->rows[i].m.id, COMPLETE };
-        CHECK(mark_of_verdict(&verdicts[count], w->box, false, HOUR_US, &marks[count]));
+        CHECK(mark_of_verdict(&verdicts[count], w->box, PR_STR("billing"), HOUR_US, &marks[count]));
         marks[count].verdict = count;
         count++;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "core/mark.h"
 #include "store/order.h"
 #include "store/memory/memory_model.h"
 
@@ -169,7 +170,7 @@ static int target_take_ended(struct order_target *target, const struct admin *ad
                                  .as = ENDED_BY_PERSON,
                                  .attempt = row->m.attempts };
     const struct effect mark = { .id = ended.id,
-                                 .key = ended.endpoint,
+                                 .key = mark_handler(row->m.destination, ended.endpoint),
                                  .outcome = ENDED_BY_PERSON,
                                  .alone = row->m.destination.size == 0,
                                  .keep_us = row->box->dedupe_us };
@@ -226,10 +227,15 @@ static void target_copy(struct order_target *target, struct memory *memory)
     target->gone = NULL;
 }
 
+static struct stored_mark *mark_of_letter(const struct stored_row *row)
+{
+    return mark_find(row->box, row->m.id, mark_handler(row->m.destination, row->after->endpoint));
+}
+
 /* What a person discards has ended; what is replayed in spite of its mark has not. */
 static void target_mark(struct order_target *target, struct box *box, bool again)
 {
-    struct stored_mark *there = again ? mark_find(box, target->row->m.id, target->row->after->endpoint) : NULL;
+    struct stored_mark *there = again ? mark_of_letter(target->row) : NULL;
     if (there != NULL)
         mark_drop(box, there);
     if (target->mark == NULL || mark_find(box, target->mark->id, target->mark->handler) != NULL)
@@ -259,8 +265,7 @@ static void target_apply(struct order_target *target, struct memory *memory, boo
 /* Its handler has ended another row of this message. */
 static bool is_handled(const struct stored_row *row, const struct admin *admin)
 {
-    return admin->kind == ADMIN_DEAD_REPLAY && !admin->again &&
-           mark_find(row->box, row->m.id, row->after->endpoint) != NULL;
+    return admin->kind == ADMIN_DEAD_REPLAY && !admin->again && mark_of_letter(row) != NULL;
 }
 
 /* B2: a dead letter whose id was sent anew stays dead. */
@@ -288,7 +293,7 @@ static void targets_judge(struct targets *t, const struct admin *admin, struct a
             const struct stored_row *row = t->list[i].row;
             reply->handled++;
             if (reply->handled_us == 0)
-                reply->handled_us = mark_find(row->box, row->m.id, row->after->endpoint)->at_us;
+                reply->handled_us = mark_of_letter(row)->at_us;
         }
     }
     reply->changed = t->count - reply->refused;

@@ -113,7 +113,7 @@ void marks_free(struct box *box)
 static bool has_letter(const struct box *box, const struct mark_key *key)
 {
     const struct stored_row *letter = row_next_of_id(box, true, key->id, 0);
-    while (letter != NULL && !slice_eq(letter->after->endpoint, key->handler))
+    while (letter != NULL && !slice_eq(mark_handler(letter->m.destination, letter->after->endpoint), key->handler))
         letter = row_next_of_id(box, true, key->id, letter->row);
     return letter != NULL;
 }

@@ -2,6 +2,7 @@
 
 #include "base/slice.h"
 #include "core/columns.h"
+#include "core/mark.h"
 
 static bool box_is_known(const struct listing_context *s, pr_slice name)
 {
@@ -58,10 +59,11 @@ static int import_letter(struct sql *sql, const struct listed *l, bool write, in
 static int import_mark(struct marks *marks, const struct listed *l, const struct admin *admin,
                        struct admin_reply *reply, int *ret_answer)
 {
+    const pr_slice handler = mark_handler(l->m.destination, l->endpoint);
     int64_t at_us;
     if (admin->again)
-        return admin->dry_run ? PR_OK : marks_drop(marks, l->box, l->m.id, l->endpoint);
-    int rc = marks_find(marks, l->box, l->m.id, l->endpoint, &at_us);
+        return admin->dry_run ? PR_OK : marks_drop(marks, l->box, l->m.id, handler);
+    int rc = marks_find(marks, l->box, l->m.id, handler, &at_us);
     if (rc != PR_OK || at_us == 0)
         return rc;
     *ret_answer = PR_STALE;

@@ -4,6 +4,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "core/ended.h"
+#include "core/mark.h"
 #include "store/people/listing.h"
 #include "store/people/question.h"
 #include "store/people/ranking.h"
@@ -52,15 +53,15 @@ int marks_find(struct marks *m, pr_slice box, pr_id id, pr_slice handler, int64_
     return rc < 0 ? rc : PR_OK;
 }
 
-int marks_add(struct marks *m, const struct ended *e, bool alone, int64_t now_us)
+int marks_add(struct marks *m, const struct ended *e, pr_slice destination, int64_t now_us)
 {
     int64_t keep_us;
     int rc = marks_time(m, e->box, &keep_us);
     if (rc != PR_OK || keep_us == 0 || pr_id_is_zero(e->id))
         return rc;
     return sql_do(m->sql, SQL_mark_add, NO_BOX,
-                  VALUES(V_TEXT(e->box), V_ID(e->id), V_TEXT(e->endpoint), V_TIME(now_us), V_INT(e->as), V_BOOL(alone),
-                         V_TIME(time_add(now_us, keep_us))));
+                  VALUES(V_TEXT(e->box), V_ID(e->id), V_TEXT(mark_handler(destination, e->endpoint)), V_TIME(now_us),
+                         V_INT(e->as), V_BOOL(destination.size == 0), V_TIME(time_add(now_us, keep_us))));
 }
 
 int marks_drop(struct marks *m, pr_slice box, pr_id id, pr_slice handler)

@@ -16,8 +16,8 @@ struct marks {
 PR_MUST_CHECK int marks_init(struct marks *m, struct sql *sql, const struct listing_context *s, struct arena *arena);
 /* Since when has this handler ended it?  0: it has not, or the box has no marks. */
 PR_MUST_CHECK int marks_find(struct marks *m, pr_slice box, pr_id id, pr_slice handler, int64_t *ret_at_us);
-/* A person has ended it; alone: see core/mark.h.  Nothing where the box has no marks. */
-PR_MUST_CHECK int marks_add(struct marks *m, const struct ended *ended, bool alone, int64_t now_us);
+/* A person has ended a row with this destination.  Nothing where the box has no marks. */
+PR_MUST_CHECK int marks_add(struct marks *m, const struct ended *ended, pr_slice destination, int64_t now_us);
 PR_MUST_CHECK int marks_drop(struct marks *m, pr_slice box, pr_id id, pr_slice handler);
 
 #endif

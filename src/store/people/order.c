@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "core/change.h"
 #include "core/ended.h"
+#include "core/mark.h"
 #include "store/audit.h"
 #include "store/order.h"
 #include "store/people/import.h"
@@ -178,9 +179,9 @@ static int pending_mark(struct order_run *o, const int *answers)
     for (size_t i = 0; i < p->count && rc == PR_OK; i++) {
         const struct ended *e = &p->ended[i];
         if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE)
-            rc = marks_add(&o->marks, e, p->targets[i].endpoint.size == 0, o->s.now_us);
+            rc = marks_add(&o->marks, e, p->targets[i].endpoint, o->s.now_us);
         else if (answers[i] == PR_OK && again)
-            rc = marks_drop(&o->marks, e->box, e->id, e->endpoint);
+            rc = marks_drop(&o->marks, e->box, e->id, mark_handler(p->targets[i].endpoint, e->endpoint));
     }
     return rc;
 }
@@ -284,7 +285,7 @@ static int range_count(struct listed_range *range, uint64_t limit, pr_slice box,
 static int target_is_handled(struct order_run *o, const struct listed *l, pr_slice box, bool *ret)
 {
     int64_t at_us;
-    int rc = marks_find(&o->marks, box, l->m.id, l->endpoint, &at_us);
+    int rc = marks_find(&o->marks, box, l->m.id, mark_handler(l->m.destination, l->endpoint), &at_us);
     *ret = at_us != 0;
     o->reply.refused += *ret;
     o->reply.handled += *ret;

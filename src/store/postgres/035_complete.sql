@@ -9,6 +9,7 @@ AS $$
 DECLARE
     the_table pg_catalog.text := (SELECT coalesce(b.table_name, b.name) FROM "{schema}".box b WHERE b.name = complete.box);
     ended pg_catalog.int8 := 0;
+    the_destination pg_catalog.text; -- of the row: marks have its name where it has one (core/mark.h)
 BEGIN
     IF the_table IS NULL THEN
         RAISE EXCEPTION 'there is no box "%": name it under boxes: in the configuration, and run postrider init', complete.box
@@ -27,19 +28,21 @@ BEGIN
                 ' g.seq, g.id, g.stream, g.type, g.headers, g.event, g.created_at, g.expires_at, g.payload, g.payload_bytes,'
                 ' g.source, g.subject, g.content_type, g.correlation_id, g.traceparent, g.tracestate, g.causation_id,'
                 ' g.lane, g.destination, g.due_at, g.released, g.failures, g.failure_reason, g.failed_at, g.code, g.error,'
-                ' g.story FROM g', the_table)
+                ' g.story FROM g RETURNING destination', the_table)
+            INTO the_destination
             USING complete.id, complete.handle, complete.attempts, complete.box, complete.bits, complete.endpoint,
                   least(complete.keep, 8000000000000000000);
     ELSE
         EXECUTE pg_catalog.format(
                 'DELETE FROM "{schema}".%I b WHERE b.id = $1 AND (coalesce(b.row_id, b.seq) << 6 | b.lane) = $2'
-                ' AND b.attempts = $3', the_table)
+                ' AND b.attempts = $3 RETURNING b.destination', the_table)
+            INTO the_destination
             USING complete.id, complete.handle, complete.attempts;
     END IF;
     GET DIAGNOSTICS ended = ROW_COUNT;
     IF ended = 1 AND complete.dedupe > 0 THEN
         INSERT INTO "{schema}".seen (box, id, handler, at, outcome, alone, until)
-            VALUES (complete.box, complete.id, complete.endpoint, pg_catalog.now(), 1, complete.alone,
+            VALUES (complete.box, complete.id, coalesce(nullif(the_destination, ''), complete.endpoint), pg_catalog.now(), 1, complete.alone,
                     pg_catalog.now() + least(complete.dedupe, 8000000000000000000) * pg_catalog.interval '1 microsecond')
             ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN -- another row of this message was handled meanwhile: this one ends as a duplicate when it comes again

@@ -37,7 +37,7 @@ static int end_row(PGconn *pg, pr_slice schema, const struct completion *c, stru
     arg_text(&args, c->endpoint);
     arg_i64(&args, c->keep_us);
     arg_i64(&args, c->dedupe_us);
-    arg_bool(&args, c->alone);
+    arg_bool(&args, c->destination.size == 0);
     PGresult *result = PQexecParams(pg, sql, args.count, args.types, args.values, args.lengths, args.formats, 1);
     if (PQresultStatus(result) == PGRES_TUPLES_OK)
         rc = PQntuples(result) == 1 && field_bool(result, 0, 0) ? PR_OK : PR_STALE;

@@ -29,7 +29,7 @@ static int cycle_make(const struct completion *c, struct verdict *verdict, struc
         e->box = f->box;
         e->message = &f->message;
     }
-    if (mark_of_verdict(verdict, c->box, c->alone, c->dedupe_us, &effects[ret->effect_count]))
+    if (mark_of_verdict(verdict, c->box, c->destination, c->dedupe_us, &effects[ret->effect_count]))
         effects[ret->effect_count++].verdict = 0;
     return PR_OK;
 }

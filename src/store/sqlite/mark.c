@@ -35,7 +35,7 @@ static int mark_look(struct sqlite_cycle *run, const struct mark_key *key, bool 
         run->conn,
         "SELECT 1 FROM postrider_seen WHERE box = ?1 AND id = ?2 AND handler = ?3 UNION ALL"
         " SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id"
-        " WHERE id IN (?2, ?4, ?5) AND box = ?1 AND endpoint = ?3 LIMIT 1",
+        " WHERE id IN (?2, ?4, ?5) AND box = ?1 AND coalesce(nullif(destination, ''), endpoint) = ?3 LIMIT 1",
         NO_BOX,
         VALUES(V_TEXT(run->session->box), V_ID(key->id), V_TEXT(key->handler), V_ID_LOWER(forms), V_ID_UPPER(forms)),
         &one, run->reterr);

@@ -30,7 +30,8 @@ void pg_marks_ask(struct cycle_run *run, PGresult **ret)
         run->link,
         "SELECT v.n FROM unnest($1, $2) WITH ORDINALITY AS v(id, handler, n) WHERE coalesce((SELECT true FROM"
         " {schema}.seen s WHERE s.box = {box_name} AND s.id = v.id AND s.handler = v.handler LIMIT 1), (SELECT true"
-        " FROM {schema}.dead_letter d WHERE d.id = v.id AND d.box = {box_name} AND d.endpoint = v.handler LIMIT 1))",
+        " FROM {schema}.dead_letter d WHERE d.id = v.id AND d.box = {box_name} AND coalesce(nullif(d.destination, ''), "
+        "d.endpoint) = v.handler LIMIT 1))",
         run->session->box, &args, ret);
 }
 
