@@ -51,6 +51,8 @@ int receipt_plan_marks(struct engine *e, struct arena *arena)
         return PR_ENOMEM;
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
+        if (pr_id_is_zero(item->m.id))
+            continue; /* no id: it has no mark, and a dead letter without one is another message */
         keys[count++] = (struct mark_key){ item->m.id, item_handler(item) };
         item->mark = count;
     }

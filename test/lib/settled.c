@@ -536,6 +536,36 @@ TEST(a_worker_handles_a_message_once_for_each_of_its_destinations) /* B92 */
     }
 }
 
+/* Zeros are no id: whoever has them has them in common with others. */
+TEST(messages_with_an_id_of_zeros_are_not_taken_for_one_message) /* B90 */
+{
+    static const char insert[] = "INSERT INTO inbox (id, type, payload) VALUES (%s, 't', 'x')";
+    struct stand s;
+    struct pr_worker *w;
+    struct pr_error error;
+    struct pr_claimed claimed;
+    char sql[256];
+    int answer = -1;
+    stand_init(&s);
+    snprintf(sql, sizeof sql, insert, s.pg != NULL ? "'00000000-0000-0000-0000-000000000000'" : "zeroblob(16)");
+    const struct pr_worker_options options = {
+        .store_url = s.url,
+        .box = "inbox",
+        .config = "boxes: {inbox: {kind: inbox, dedupe: 1h}}\nendpoints: {a: {url: \"null:\"}}\n",
+        .endpoint = "a",
+    };
+    CHECK_OK(pr_worker_open(&options, &w, &error), &error);
+    stand_do(&s, sql);
+    CHECK_EQ(claim_some(w, NULL, 0, NULL, &claimed, 1), 1);
+    const struct pr_verdict dies = { .claim = claimed.claim, .kind = PR_VERDICT_DEAD_LETTER };
+    CHECK_EQ(claim_some(w, &dies, 1, &answer, &claimed, 0), 0);
+    CHECK_EQ(stand_int(&s, "SELECT count(*) FROM {dead}"), 1);
+    stand_do(&s, sql);
+    work_off(&s, w, false, 1);
+    pr_worker_close(w);
+    stand_fini(&s);
+}
+
 /* The same columns as where the engine completes it. */
 TEST(what_is_kept_is_kept_as_the_engine_keeps_it)
 {
