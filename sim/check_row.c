@@ -300,8 +300,7 @@ static void on_discard(struct checker *c, const struct event *e, struct shadow_r
         breach_set(c, "I1", "m%u was %s, and no rule said so", e->message, moved ? "moved" : "discarded");
     check_ruled(c, e, &x, moved);
     take_unsent(e, row);
-    if (!moved)
-        mark_ended(c, e);
+    mark_ended(c, e);
     shadow_move(c, row, STATE_GONE);
 }
 

@@ -3,11 +3,20 @@
 #include "core/ended.h"
 #include "core/id.h"
 
-bool mark_of_verdict(const struct verdict *v, pr_slice box, pr_slice destination, int64_t keep_us, struct effect *ret)
+/* What moves to another endpoint goes on there under an id of its own: for the ledger it has not ended, but its handler is
+ * done with this one. */
+static int outcome_of(const struct verdict *v)
 {
     struct ended e;
-    if (keep_us == 0 || v->kind == VERDICT_DUPLICATE || v->kind == VERDICT_ASK || pr_id_is_zero(v->id) ||
-        !ended_of_verdict(v, false, &e))
+    if (v->kind == VERDICT_DISCARD)
+        return ENDED_DISCARDED;
+    return v->kind != VERDICT_DUPLICATE && v->kind != VERDICT_ASK && ended_of_verdict(v, false, &e) ? (int)e.as : 0;
+}
+
+bool mark_of_verdict(const struct verdict *v, pr_slice box, pr_slice destination, int64_t keep_us, struct effect *ret)
+{
+    int outcome = outcome_of(v);
+    if (keep_us == 0 || pr_id_is_zero(v->id) || outcome == 0)
         return false;
     *ret = (struct effect){
         .kind = EFFECT_SEEN,
@@ -15,7 +24,7 @@ bool mark_of_verdict(const struct verdict *v, pr_slice box, pr_slice destination
         .id = v->id,
         .key = mark_handler(destination, v->endpoint),
         .takes_verdict = true,
-        .outcome = (int)e.as,
+        .outcome = outcome,
         .alone = destination.size == 0,
         .keep_us = keep_us,
     };

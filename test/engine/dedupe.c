@@ -164,3 +164,27 @@ TEST(rows_of_one_message_that_an_override_sends_to_one_endpoint_are_handled_for_
     CHECK_EQ(all_counts(&s).duplicates, 0);
     stage_close(&s);
 }
+
+TEST(what_moved_to_another_endpoint_and_comes_again_is_a_duplicate) /* B90 */
+{
+    static const struct rule_step steps[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("e1") } };
+    static const struct rule rule = {
+        .name = PR_STR("r"), .when = { .kind = MATCH_ALL }, .steps = steps, .step_count = 1
+    };
+    struct stage s;
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO);
+    s.scenario.endpoints[0].policy.own = &rule;
+    s.scenario.endpoints[0].policy.own_count = 1;
+    stage_open_once(&s);
+    pr_id id = world_send_to(&s.w, "e0", "a", "fail:1");
+    stage_run(&s, PR_MINUTES(1));
+    CHECK(is_gone(&s, id));
+    CHECK_EQ(stage_sends(&s, id), 1);
+    CHECK_EQ(all_counts(&s).sent, 1); /* what took its place, at e1 */
+    world_send_again(&s.w, id, "e0", "b", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(stage_sends(&s, id), 1);
+    CHECK_EQ(all_counts(&s).duplicates, 1);
+    stage_close(&s);
+}

@@ -121,19 +121,23 @@ STORE_TEST(a_cycle_that_is_asked_again_says_who_had_been_handled) /* B7 */
     CHECK(w->reply->replayed);
 }
 
-STORE_TEST(what_expires_or_is_discarded_is_marked_and_what_dies_moves_or_is_a_duplicate_is_not) /* B90 */
+STORE_TEST(what_expires_moves_or_is_discarded_is_marked_and_what_dies_or_is_a_duplicate_is_not) /* B90 */
 {
     struct worker *w = join_once(s, "outbox");
-    pr_id expired = SEND(s, "outbox"), discarded = SEND(s, "outbox"), dead = SEND(s, "outbox");
+    pr_id expired = SEND(s, "outbox"), moved = SEND(s, "outbox"), discarded = SEND(s, "outbox"),
+          dead = SEND(s, "outbox");
     CHECK_EQ(END(w, worker_claim(w, discarded), .kind = VERDICT_DISCARD, .endpoint = PR_STR("billing")), PR_OK);
     CHECK_EQ(END(w, suite_seen(s, expired), .kind = VERDICT_EXPIRE, .endpoint = PR_STR("billing")), PR_OK);
     worker_kill(w, dead);
+    CHECK_EQ(END(w, worker_claim(w, moved), .kind = VERDICT_DISCARD, .endpoint = PR_STR("billing"),
+                 .moved_to = PR_STR("dlq")),
+             PR_OK);
+    CHECK(is_marked(w, moved, "billing"));
     CHECK(is_marked(w, expired, "billing"));
     CHECK(is_marked(w, discarded, "billing"));
     struct effect none;
     static const struct verdict others[] = {
         { .kind = VERDICT_DEAD_LETTER, .id = { { 1 } } },
-        { .kind = VERDICT_DISCARD, .id = { { 1 } }, .moved_to = { "dlq", 3 } },
         { .kind = VERDICT_DUPLICATE, .id = { { 1 } } },
         { .kind = VERDICT_COMPLETE }, /* of a row whose id is damaged */
     };
