@@ -163,6 +163,8 @@ struct held_read {
     size_t rows;
 };
 
+#define DEDUPE_OF_BOX (-1) /* whoever says so does not know how long the marks of its box are kept */
+
 struct cycle {
     /* Who.  epoch 0: join as a new instance (number must be 1). */
     pr_slice box;
@@ -193,8 +195,10 @@ struct cycle {
     size_t breaker_count;
     const struct evidence *delivered; /* just now, of all boxes: the store's now is kept of each */
     size_t delivered_count;
-    int64_t keep_us;   /* > 0: how long completed rows stay in `done` */
-    int64_t dedupe_us; /* > 0: how long what ends in this box stays marked (core/mark.h); told to the store on join */
+    int64_t keep_us; /* > 0: how long completed rows stay in `done` */
+    int64_t
+        dedupe_us; /* > 0: how long what ends in this box stays marked (core/mark.h); told to the store on join, which
+                        * keeps it with the box.  DEDUPE_OF_BOX: what the box has stays, and a join is told it */
     struct retention retention;
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
@@ -297,6 +301,7 @@ struct cycle_reply {
     bool *held_end; /* per held_read */
     pr_slice *held_keys;
     size_t held_key_count;
+    int64_t dedupe_us; /* of the box; only of a cycle with epoch 0 and DEDUPE_OF_BOX */
     bool *marked;      /* per question of marks; NULL: none is */
     int64_t *evidence; /* per question: the store's time; 0: never, or long ago */
 

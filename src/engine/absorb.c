@@ -324,6 +324,8 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     e->membership.lease_end_us = asked_us + r->lease_left_us;
     e->membership.store_offset_us = r->now_us - now_us;
     e->counts.cycles++;
+    if (joined && e->setting.dedupe_us == DEDUPE_OF_BOX)
+        e->membership.dedupe_us = r->dedupe_us;
     absorb_endpoints(e, r);
     pauses_committed(e, r->endpoints_known);
     reports_committed(e);

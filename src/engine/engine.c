@@ -89,6 +89,7 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     }
     e->setting = *setting;
     e->membership.instance = setting->instance;
+    e->membership.dedupe_us = max64(setting->dedupe_us, 0);
     e->endpoint_count = setting->endpoint_count;
     e->reading.next_due_us = PR_NEVER;
     e->plan.inline_results_at_us = PR_NEVER;
@@ -548,6 +549,11 @@ bool engine_idle(struct engine *e, int64_t now_us)
 }
 
 /* ---- Looking in --------------------------------------------------------------------------------------- */
+
+int64_t engine_dedupe_us(const struct engine *e)
+{
+    return e->membership.dedupe_us;
+}
 
 void engine_counts(const struct engine *e, struct engine_counts *ret)
 {

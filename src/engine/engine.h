@@ -83,7 +83,8 @@ struct engine_setting { /* everything is borrowed until engine_free */
     size_t window_count; /* limits.in_flight; not looked at where limits are shared */
     size_t window_bytes;
     int64_t keep_us;
-    int64_t dedupe_us; /* > 0: a message is handled once by each endpoint, and remembered for so long (core/mark.h) */
+    int64_t dedupe_us; /* > 0: a message is handled once by each endpoint, and remembered for so long (core/mark.h);
+                        * DEDUPE_OF_BOX: as the box has it when it is joined */
     struct retention retention;
     size_t payload_max;
     int64_t poll_us; /* how often to look for what came unannounced (poll.max) */
@@ -167,6 +168,9 @@ bool engine_stopped(const struct engine *e); /* it has left the store */
 
 /* Nothing waits in memory, nothing is out, and the last look found nothing to do now. */
 bool engine_idle(struct engine *e, int64_t now_us);
+
+/* How long marks are kept (core/mark.h), as set or as the box has it; 0: it has none, or is not joined yet. */
+int64_t engine_dedupe_us(const struct engine *e);
 
 struct engine_counts {
     uint64_t sent, failed, dead, poison, discarded, expired, duplicates, parked, returned, stale, split, held;

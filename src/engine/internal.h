@@ -279,6 +279,7 @@ struct membership {
     uint64_t number; /* of the last cycle planned */
     int64_t lease_end_us;
     int64_t store_offset_us; /* store time - our time */
+    int64_t dedupe_us;       /* of the box: as set, or as the join was told; 0: it has no marks */
     uint64_t lanes;          /* owned */
     uint64_t giving;         /* owned, but somebody else should have them */
     uint64_t open;           /* owned, and heads and held keys are known */

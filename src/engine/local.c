@@ -54,7 +54,7 @@ void judge_local(struct engine *e, struct item *item, int64_t now_us)
         put_back(e, item);
         return;
     }
-    item->refusable = item->stream != NULL || e->setting.dedupe_us > 0;
+    item->refusable = item->stream != NULL || e->membership.dedupe_us > 0;
     judge_complete(e, item, 0);
     item->effects = effect;
 }

@@ -282,7 +282,7 @@ static void plan_reads(struct engine *e, int64_t now_us)
 
 static size_t count_effects(const struct engine *e)
 {
-    size_t count = e->setting.dedupe_us > 0 ? e->window.judged_count : 0;
+    size_t count = e->membership.dedupe_us > 0 ? e->window.judged_count : 0;
     list_foreach(node, &e->window.judged)
         for (struct send_effect *f = LIST_ENTRY(node, struct item, node)->effects; f != NULL; f = f->next)
             count++;
@@ -306,7 +306,7 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
 /* What ends in a box with dedupe is marked with it. */
 static size_t plan_mark(const struct engine *e, const struct item *item, size_t verdict, struct effect *ret)
 {
-    if (!mark_of_verdict(&item->verdict, e->setting.box, item->m.destination, e->setting.dedupe_us, ret))
+    if (!mark_of_verdict(&item->verdict, e->setting.box, item->m.destination, e->membership.dedupe_us, ret))
         return 0;
     ret->verdict = verdict;
     return 1;

@@ -44,7 +44,7 @@ int receipt_plan_marks(struct engine *e, struct arena *arena)
 {
     size_t count = 0;
 
-    if (e->setting.dedupe_us == 0 || list_is_empty(&e->window.chosen))
+    if (e->membership.dedupe_us == 0 || list_is_empty(&e->window.chosen))
         return PR_OK;
     struct mark_key *keys = arena_alloc(arena, e->window.out_count * sizeof(*keys));
     if (keys == NULL)

@@ -18,7 +18,7 @@ static uint64_t id_hash(pr_id id)
 
 bool twin_enter(struct engine *e, struct item *item)
 {
-    if (e->setting.dedupe_us == 0 || item->endpoint == NULL || pr_id_is_zero(item->m.id))
+    if (e->membership.dedupe_us == 0 || item->endpoint == NULL || pr_id_is_zero(item->m.id))
         return true;
     item->has_twins = map_insert(&e->window.ids, &item->by_id, id_hash(item->m.id)) == PR_OK;
     return item->has_twins;

@@ -182,7 +182,7 @@ static int worker_follow(struct pr_worker *w, const struct config_endpoint *e, c
         w->endpoint.max_attempts = e->max_attempts;
     w->setting.retention = w->config->retention;
     w->setting.keep_us = box != NULL ? box->keep_us : 0;
-    w->setting.dedupe_us = box != NULL ? box->dedupe_us : 0;
+    w->setting.dedupe_us = box != NULL ? box->dedupe_us : DEDUPE_OF_BOX;
     return PR_OK;
 }
 
@@ -230,6 +230,7 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
         .window_bytes = WORKER_WINDOW_BYTES,
         .payload_max = LIB_PAYLOAD_MAX,
         .poll_us = WORKER_POLL_US,
+        .dedupe_us = DEDUPE_OF_BOX, /* its configuration, if it has one, may say it */
         .endpoints = &w->endpoint,
         .endpoint_count = 1,
         .overrides = &w->override,
@@ -529,7 +530,7 @@ int worker_complete(struct pr_worker *w, const struct pr_verdict *v, worker_end 
                                      .number = c->attempt,
                                      .bits = v->status & ~PR_STATUS_FAILED,
                                      .keep_us = w->setting.keep_us,
-                                     .dedupe_us = w->setting.dedupe_us,
+                                     .dedupe_us = engine_dedupe_us(w->engine),
                                      .destination = c->message->destination };
     struct send_effect *effects = effects_of(v, c->message);
     if (effects == NULL && v->effect_count > 0)

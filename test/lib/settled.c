@@ -536,6 +536,37 @@ TEST(a_worker_handles_a_message_once_for_each_of_its_destinations) /* B92 */
     }
 }
 
+/* Its box has a daemon, whose configuration says how long marks are kept. */
+TEST(a_worker_without_a_configuration_keeps_to_the_time_of_its_box) /* B90 */
+{
+    for (int in_transaction = 0; in_transaction < 2; in_transaction++) {
+        struct stand s;
+        struct pr_worker *w;
+        struct pr_error error;
+        pr_id id;
+        struct pr_worker_options options = {
+            .store_url = s.url,
+            .box = "inbox",
+            .config = "boxes: {inbox: {kind: inbox, dedupe: 1h}}\nendpoints: {a: {url: \"null:\"}}\n",
+            .endpoint = "a",
+        };
+        stand_init(&s);
+        pr_id_new(&id);
+        CHECK_OK(pr_worker_open(&options, &w, &error), &error);
+        send_to(&s, id, "a", PR_OK);
+        work_off(&s, w, false, 1); /* by now the box has its time */
+        pr_worker_close(w);
+        options.config = options.endpoint = NULL;
+        CHECK_OK(pr_worker_open(&options, &w, &error), &error);
+        send_to(&s, id, "b", PR_OK);
+        work_off(&s, w, in_transaction != 0, 1);
+        send_to(&s, id, "a", PR_DUPLICATE);
+        send_to(&s, id, "b", PR_DUPLICATE);
+        pr_worker_close(w);
+        stand_fini(&s);
+    }
+}
+
 /* Zeros are no id: whoever has them has them in common with others. */
 TEST(messages_with_an_id_of_zeros_are_not_taken_for_one_message) /* B90 */
 {

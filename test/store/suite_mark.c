@@ -228,6 +228,21 @@ STORE_TEST(marks_of_a_box_whose_dedupe_was_turned_off_hold_nobody_up) /* B94 */
     CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("billing")), PR_OK);
 }
 
+/* As a worker does that has no configuration. */
+STORE_TEST(who_joins_without_a_time_of_its_own_leaves_the_box_its_time_and_is_told_it) /* B90 */
+{
+    struct worker *w = join_once(s, "outbox");
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("billing"));
+    CHECK_EQ(END(w, worker_claim(w, id), COMPLETE), PR_OK);
+    s->dedupe_us = DEDUPE_OF_BOX;
+    worker_renew_identity(w);
+    CHECK_EQ(CYCLE(w)->dedupe_us, HOUR_US);
+    w->epoch = 0; /* that answer is lost: it joins again, and is told again */
+    w->number--;
+    CHECK_EQ(CYCLE(w)->dedupe_us, HOUR_US);
+    CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("billing")), PR_DUPLICATE);
+}
+
 /* ---- Forgetting ---------------------------------------------------------------------------------- */
 
 /* Until the purge has come by. */
@@ -403,4 +418,17 @@ STORE_TEST(a_dead_letter_whose_message_was_handled_is_replayed_only_when_a_perso
     CHECK_EQ(r.handled, 0);
     CHECK_EQ(END(w, worker_claim(w, id), COMPLETE), PR_OK); /* its mark is gone: it is handled again, once */
     CHECK(is_marked(w, id, "billing"));
+}
+
+/* What is over here can be handled at once when dedupe is switched on again: nothing is to be left. */
+STORE_TEST(a_person_who_insists_is_obeyed_where_dedupe_was_turned_off) /* B90 */
+{
+    struct worker *w = join_once(s, "inbox");
+    pr_id id = dead_and_handled(s, w);
+    s->dedupe_us = 0;
+    worker_renew_identity(w);
+    CYCLE(w);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).handled, 1);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id, .again = true).changed, 1);
+    CHECK(!is_marked(w, id, "billing"));
 }

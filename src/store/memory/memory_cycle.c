@@ -417,9 +417,11 @@ static int cycle_run(struct memory_session *session, const struct cycle *cycle, 
             instance_bury(box, former);
         instance = work.joins;
         work.joins = NULL;
-        box->dedupe_us = cycle->dedupe_us;
+        if (cycle->dedupe_us != DEDUPE_OF_BOX)
+            box->dedupe_us = cycle->dedupe_us;
         instance_join(box, instance);
     }
+    reply->dedupe_us = box->dedupe_us;
     if (reply->replayed && instance->answers != NULL && cycle->number == instance->last)
         reply->answers = arena_dup(&session->arena, instance->answers, cycle->verdict_count * sizeof(int));
     if (!reply->replayed)

@@ -39,12 +39,8 @@ static int marks_time(struct marks *m, pr_slice box, int64_t *ret)
 int marks_find(struct marks *m, pr_slice box, pr_id id, pr_slice handler, int64_t *ret_at_us)
 {
     struct rows rows = { .statement = NULL };
-    int64_t keep_us;
-    int rc = marks_time(m, box, &keep_us);
     *ret_at_us = 0;
-    if (rc != PR_OK || keep_us == 0)
-        return rc;
-    rc = sql_run(m->sql, SQL_mark_find, NO_BOX, VALUES(V_TEXT(box), V_ID(id), V_TEXT(handler)), &rows);
+    int rc = sql_run(m->sql, SQL_mark_find, NO_BOX, VALUES(V_TEXT(box), V_ID(id), V_TEXT(handler)), &rows);
     if (rc == PR_OK)
         rc = rows_step(&rows);
     if (rc > 0)
@@ -66,10 +62,6 @@ int marks_add(struct marks *m, const struct ended *e, pr_slice destination, int6
 
 int marks_drop(struct marks *m, pr_slice box, pr_id id, pr_slice handler)
 {
-    int64_t keep_us;
-    int rc = marks_time(m, box, &keep_us);
-    if (rc != PR_OK || keep_us == 0)
-        return rc;
     return sql_do(m->sql, SQL_mark_drop, NO_BOX, VALUES(V_TEXT(box), V_ID(id), V_TEXT(handler)));
 }
 

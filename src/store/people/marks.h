@@ -14,7 +14,8 @@ struct marks {
 
 /* The arena keeps what is asked.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int marks_init(struct marks *m, struct sql *sql, const struct listing_context *s, struct arena *arena);
-/* Since when has this handler ended it?  0: it has not, or the box has no marks. */
+/* Since when has this handler ended it?  0: it has not.  Marks that the box makes no
+ * more count, too: dedupe may be switched on again before what is replayed is handled. */
 PR_MUST_CHECK int marks_find(struct marks *m, pr_slice box, pr_id id, pr_slice handler, int64_t *ret_at_us);
 /* A person has ended a row with this destination.  Nothing where the box has no marks. */
 PR_MUST_CHECK int marks_add(struct marks *m, const struct ended *ended, pr_slice destination, int64_t now_us);

@@ -225,6 +225,8 @@ static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
     if (rc == PR_OK)
         rc = marks_read(run);
     if (rc == PR_OK)
+        rc = marks_ask_time(run);
+    if (rc == PR_OK)
         rc = notices_read(run, joined);
     return rc;
 }

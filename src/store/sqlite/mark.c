@@ -22,8 +22,19 @@ int mark_insert(struct conn *conn, const struct effect *e, int64_t now_us, struc
 
 int marks_tell_time(struct sqlite_cycle *run)
 {
+    if (run->cycle->dedupe_us == DEDUPE_OF_BOX)
+        return PR_OK;
     return conn_do(run->conn, "UPDATE postrider_box SET dedupe_us = ?2 WHERE name = ?1 AND dedupe_us <> ?2", NO_BOX,
                    VALUES(V_TEXT(run->session->box), V_INT(run->cycle->dedupe_us)), NULL, run->reterr);
+}
+
+int marks_ask_time(struct sqlite_cycle *run)
+{
+    if (run->cycle->epoch != 0 || run->cycle->dedupe_us != DEDUPE_OF_BOX)
+        return PR_OK;
+    int rc = conn_int(run->conn, "SELECT dedupe_us FROM postrider_box WHERE name = ?1", NO_BOX,
+                      VALUES(V_TEXT(run->session->box)), &run->session->reply.dedupe_us, run->reterr);
+    return rc < 0 ? rc : PR_OK;
 }
 
 static int mark_look(struct sqlite_cycle *run, const struct mark_key *key, bool *ret)

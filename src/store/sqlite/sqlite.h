@@ -169,6 +169,7 @@ PR_MUST_CHECK int ended_insert(struct conn *conn, const struct ended *list, size
 /* mark.c */
 PR_MUST_CHECK int mark_insert(struct conn *conn, const struct effect *mark, int64_t now_us, struct pr_error *reterr);
 PR_MUST_CHECK int marks_tell_time(struct sqlite_cycle *run); /* how long those of this box are kept, who joins says */
+PR_MUST_CHECK int marks_ask_time(struct sqlite_cycle *run);  /* ... and who does not know it is told */
 PR_MUST_CHECK int marks_read(struct sqlite_cycle *run);
 PR_MUST_CHECK int marks_forget(struct sqlite_cycle *run, bool *ret_more); /* of this box */
 

@@ -68,6 +68,8 @@ static int run_first_batch(struct cycle_run *run, bool changes, bool snapshot_fi
         rc = link_run(run->link, run->reterr);
         if (rc == PR_OK)
             rc = run->cycle->epoch == 0 ? pg_lease_join(run) : pg_lease_take_reads(run);
+        if (rc == PR_OK)
+            rc = pg_marks_ask_time(run);
         changes = changes && !run->replayed;
     }
     if (rc == PR_OK && changes) {

@@ -6,10 +6,26 @@
 int pg_marks_tell_time(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
+    if (run->cycle->dedupe_us == DEDUPE_OF_BOX)
+        return PR_OK;
     arg_text(&args, run->session->box);
     arg_i64(&args, run->cycle->dedupe_us);
     return link_do(run->link, "UPDATE {schema}.box SET dedupe_us = $2 WHERE name = $1 AND dedupe_us <> $2", NO_BOX,
                    &args, NULL, run->reterr);
+}
+
+int pg_marks_ask_time(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    PGresult *result;
+    if (run->cycle->epoch != 0 || run->cycle->dedupe_us != DEDUPE_OF_BOX)
+        return PR_OK;
+    arg_text(&args, run->session->box);
+    int rc =
+        link_do(run->link, "SELECT dedupe_us FROM {schema}.box WHERE name = $1", NO_BOX, &args, &result, run->reterr);
+    if (rc == PR_OK && PQntuples(result) > 0)
+        run->session->reply.dedupe_us = field_i64(result, 0, 0);
+    return rc;
 }
 
 /* Row by row, through the keys: see SEEN_GUARDS. */
