@@ -14,7 +14,7 @@ int marks_init(struct marks *m, struct sql *sql, const struct listing_context *s
     *m = (struct marks){ .sql = sql, .s = s };
     m->dedupe_us = arena_alloc_array(arena, s->box_count, sizeof(m->dedupe_us[0]));
     if (m->dedupe_us == NULL)
-        return error_set(sql->reterr, PR_ENOMEM, "no memory for %zu boxes", s->box_count);
+        return error_set(sql->reterr, PR_ENOMEM, "out of memory for %zu boxes", s->box_count);
     for (size_t i = 0; i < s->box_count; i++)
         m->dedupe_us[i] = -1;
     return PR_OK;

@@ -47,7 +47,7 @@ static int complete_inside(struct conn *conn, const struct completion *c, struct
                                .fenced = true };
     struct cycle cycle;
     if (cycle_make(c, &verdict, &session->arena, &cycle) != PR_OK)
-        return error_set(reterr, PR_ENOMEM, "no memory for the effects of a handler");
+        return error_set(reterr, PR_ENOMEM, "out of memory for the effects of a handler");
     struct sqlite_cycle run = { .session = session,
                                 .cycle = &cycle,
                                 .conn = conn,

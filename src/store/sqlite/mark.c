@@ -62,7 +62,7 @@ int marks_read(struct sqlite_cycle *run)
         return PR_OK;
     bool *marked = arena_alloc_array(&run->session->arena, c->mark_count, sizeof(marked[0]));
     if (marked == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu marks", c->mark_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu marks", c->mark_count);
     for (size_t i = 0; i < c->mark_count && rc == PR_OK; i++)
         rc = mark_look(run, &c->marks[i], &marked[i]);
     run->session->reply.marked = marked;

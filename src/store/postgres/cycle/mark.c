@@ -55,7 +55,7 @@ int pg_marks_take(struct cycle_run *run, const PGresult *result)
 {
     bool *marked = arena_alloc_array(&run->session->arena, run->cycle->mark_count, sizeof(marked[0]));
     if (marked == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu marks", run->cycle->mark_count);
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu marks", run->cycle->mark_count);
     for (int i = 0; i < PQntuples(result); i++)
         marked[field_i64(result, i, 0) - 1] = true;
     run->session->reply.marked = marked;
