@@ -19,6 +19,12 @@ PR_MUST_CHECK int lib_message(const struct pr_message *message, struct pr_messag
 /* pr_complete_*() has done it. */
 void lib_completed(struct pr_context *context);
 
+/* What a sender over somebody else's connection does with a checked message: its outcome or fault. */
+typedef int lib_store_one(void *sender, const struct pr_message *message, struct pr_error *reterr);
+/* Checks it, stores it, and tells its id. */
+PR_MUST_CHECK int lib_send(lib_store_one *store_one, void *sender, const struct pr_message *message, pr_id *ret_id,
+                           struct pr_error *reterr);
+
 /* For an argument that must be there. */
 int lib_missing(const char *argument, struct pr_error *reterr);
 

@@ -51,7 +51,7 @@ PR_API int pr_pg_sender_new(struct pg_conn *conn, const char *box, struct pr_pg_
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(name));
     struct pr_pg_sender *sender = malloc(sizeof(*sender));
     if (sender == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a sender");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a sender");
     pg_sender_init(&sender->sender, conn, name);
     *ret_sender = sender;
     return PR_OK;
@@ -64,18 +64,16 @@ PR_API void pr_pg_sender_free(struct pr_pg_sender *sender)
     free(sender);
 }
 
+static int store_one(void *sender, const struct pr_message *message, struct pr_error *reterr)
+{
+    struct pr_pg_sender *s = sender;
+    return pg_sender_send(&s->sender, message, reterr);
+}
+
 PR_API int pr_pg_sender_send(struct pr_pg_sender *sender, const struct pr_message *message, pr_id *ret_id,
                              struct pr_error *reterr)
 {
-    struct pr_message m;
-    if (sender == NULL)
-        return lib_missing("sender", reterr);
-    int rc = lib_message(message, &m, reterr);
-    if (rc == PR_OK)
-        rc = pg_sender_send(&sender->sender, &m, reterr);
-    if (rc >= 0 && ret_id != NULL)
-        *ret_id = m.id;
-    return rc;
+    return lib_send(store_one, sender, message, ret_id, reterr);
 }
 
 static int store_some(void *conn, pr_slice box, const struct pr_message *messages, size_t count,

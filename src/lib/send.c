@@ -72,7 +72,7 @@ PR_API int pr_sqlite_sender_new(struct sqlite3 *db, const char *box, struct pr_s
         return rc;
     struct pr_sqlite_sender *sender = calloc(1, sizeof(*sender));
     if (sender == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a sender");
+        return error_set(reterr, PR_ENOMEM, "out of memory for a sender");
     rc = sqlite_sender_init(&sender->sender, db, name, reterr);
     if (rc < 0)
         free(sender);
@@ -88,18 +88,30 @@ PR_API void pr_sqlite_sender_free(struct pr_sqlite_sender *sender)
     free(sender);
 }
 
-PR_API int pr_sqlite_sender_send(struct pr_sqlite_sender *sender, const struct pr_message *message, pr_id *ret_id,
-                                 struct pr_error *reterr)
+int lib_send(lib_store_one *store_one, void *sender, const struct pr_message *message, pr_id *ret_id,
+             struct pr_error *reterr)
 {
     struct pr_message m;
     if (sender == NULL)
         return lib_missing("sender", reterr);
     int rc = lib_message(message, &m, reterr);
     if (rc == PR_OK)
-        rc = sqlite_sender_send(&sender->sender, &m, reterr);
+        rc = store_one(sender, &m, reterr);
     if (rc >= 0 && ret_id != NULL)
         *ret_id = m.id;
     return rc;
+}
+
+static int store_one(void *sender, const struct pr_message *message, struct pr_error *reterr)
+{
+    struct pr_sqlite_sender *s = sender;
+    return sqlite_sender_send(&s->sender, message, reterr);
+}
+
+PR_API int pr_sqlite_sender_send(struct pr_sqlite_sender *sender, const struct pr_message *message, pr_id *ret_id,
+                                 struct pr_error *reterr)
+{
+    return lib_send(store_one, sender, message, ret_id, reterr);
 }
 
 PR_API int pr_store_init(const char *store_url, struct pr_error *reterr)

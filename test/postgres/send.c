@@ -120,6 +120,28 @@ TEST(a_handle_keeps_its_statement_and_sends_in_whatever_transaction_is_open) /* 
     end();
 }
 
+/* By chance or by a pooler one may find the statement of another: their names must differ, also between processes. */
+TEST(two_handles_have_statements_of_their_own)
+{
+    struct pr_error error;
+    struct pr_pg_sender *senders[2];
+    struct pr_message m = { .type = PR_STR("t") };
+    begin();
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(pr_pg_sender_new(pg, box, &senders[i], &error), &error);
+        CHECK_OK(pr_pg_sender_send(senders[i], &m, NULL, &error), &error);
+    }
+    PGresult *result = PQexec(pg, "SELECT count(DISTINCT name), min(length(name)), bool_or(name ~ 'sender_[0-9]{1,3}$')"
+                                  " FROM pg_prepared_statements WHERE name LIKE 'postrider_sender%'");
+    CHECK_STR(PQgetvalue(result, 0, 0), "2");
+    CHECK_STR(PQgetvalue(result, 0, 1), "33"); /* 64 random bits */
+    CHECK_STR(PQgetvalue(result, 0, 2), "f");
+    PQclear(result);
+    for (int i = 0; i < 2; i++)
+        pr_pg_sender_free(senders[i]);
+    end();
+}
+
 TEST(a_handle_survives_a_reset_and_a_discard)
 {
     struct pr_error error;
