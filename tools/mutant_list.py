@@ -362,6 +362,12 @@ MUTANTS = [
      ("src/lib/worker.c", "    if (c == NULL || c->judged)", "    if (c == NULL)")),
     ("lib: send_many counts duplicates as stored", "lib send",
      ("src/lib/sender.c", "            stored += answers[i] == PR_OK;\n", "            stored += answers[i] >= PR_OK;\n")),
+    ("senders ring once, though few messages come", "postgres-faults each_of_them_rings",
+     ("src/store/postgres/cycle/wait.c", "if (rc == WAIT_LOOK_AGAIN && session->many_come)", "if (rc == WAIT_LOOK_AGAIN)")),
+    ("an event is another one when its id is in other letters", "lib whatever_form",
+     ("src/store/sqlite/029_events_box.sql", "                  lower(NEW.id)) AS id) n", "                  NEW.id) AS id) n")),
+    ("an event of a handler waits for a sender's open transaction", "store postgres holds_up_nobody",
+     ("src/store/postgres/cycle/guard.c", "    hold_back_events(run);\n", "    (void)hold_back_events;\n")),
 ]
 
 # name: why no test can notice it, or need not
