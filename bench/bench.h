@@ -9,13 +9,17 @@
  *   drain.c    an engine that drains a database, with a stopwatch
  *   sqlite.c   sending and draining against the reference
  *   burden.c   what a deep backlog, stuck streams and poison cost
+ *   events.c   what events cost their senders, and how fast a projection is
  *   latency.c  from a commit in another process to the handler
  *   daemon.c   the real daemon: its memory, and what it costs while nothing happens
  *   pgbare.c   PostgreSQL without Postrider
  *   postgres.c draining against that, and with an old snapshot that somebody holds
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
+ *   flow.c     flows and their activities, on either store
  *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
  *   pglive.c   latency, and the daemon and the server while nothing happens
+ *
+ *   inbox.c    handling what is in a box: by a C function, with dedupe, over HTTP both ways
  *
  *   transport.c  each transport beside a raw producer: raw_*.c, on servers that carrier.c and the tests start
  *
@@ -59,9 +63,12 @@ void bench_sqlite(const struct bench *b);
 void bench_burden(const struct bench *b);
 void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
+void bench_events(const struct bench *b);   /* on SQLite, and where there is a server on PostgreSQL */
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
 void bench_transports(const struct bench *b);
 void bench_wal(const struct bench *b);      /* wants a server with wal_level = logical */
+void bench_flow(const struct bench *b);     /* flows, on SQLite and where there is a server on PostgreSQL */
+void bench_inbox(const struct bench *b);    /* on SQLite, and where there is a server on PostgreSQL */
 void bench_listings(const struct bench *b); /* on SQLite, and where there is a server on PostgreSQL */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);

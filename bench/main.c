@@ -24,7 +24,10 @@
 #define DEEP_SPARE 10                     /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|listings|all] [--messages N] [--only PART] "
+    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|listings|flow|events|inbox|all] [--messages "
+    "N] "
+    "[--only "
+    "PART] "
     "[--quick] "
     "[--json] "
     "[--dir DIR]\n"
@@ -37,11 +40,18 @@ static const char usage[] =
     "  transports    each transport against a raw producer, on real servers that it starts\n"
     "  listings      every listing with ten times --messages waiting and as many dead letters, on SQLite and "
     "PostgreSQL\n"
+    "  flow          flows a second with a fan-out of five activities and with one, and a step of a chain, on SQLite "
+    "and "
+    "PostgreSQL\n"
+    "  events        events beside plain messages, and a projection, on SQLite and PostgreSQL\n"
+    "  inbox         handling through the C API, with dedupe, by HTTP push and pull, on SQLite and PostgreSQL\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
     "  --only PART   of sqlite: ended; of postgres: latency, idle, drain, ended, instances, senders, killed, depth, "
     "stuck, flow or "
     "lease;\n"
+    "                of inbox: handle, push or pull;\n"
+    "                of flow: fan_out, one or chain;\n"
     "                of transports: kafka, amqp, amqp1, nats, redis, mqtt, http, http_50ms, file or exec\n"
     "  --quick       everything smaller: less than a minute, and less to be trusted\n"
     "  --json        results only, no progress and no table\n"
@@ -127,7 +137,7 @@ void listing_postgres(const struct bench *b)
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle, postgres, wal, transports, listings;
+    bool sqlite, latency, idle, postgres, wal, transports, listings, flow, events, inbox;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -139,9 +149,10 @@ static bool order_what(struct order *o, const char *word)
         const char *word;
         bool *ret, in_all; /* what wants a server is done only when it is asked for */
     } parts[] = {
-        { "sqlite", &o->sqlite, true },         { "latency", &o->latency, true }, { "idle", &o->idle, true },
-        { "postgres", &o->postgres, false },    { "wal", &o->wal, false },        { "listings", &o->listings, false },
-        { "transports", &o->transports, false }
+        { "sqlite", &o->sqlite, true },          { "latency", &o->latency, true }, { "idle", &o->idle, true },
+        { "postgres", &o->postgres, false },     { "wal", &o->wal, false },        { "listings", &o->listings, false },
+        { "transports", &o->transports, false }, { "flow", &o->flow, false },      { "inbox", &o->inbox, false },
+        { "events", &o->events, false }
     };
     bool known = all;
     for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
@@ -179,7 +190,8 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
         else if (!order_what(o, argv[i]))
             return false;
     }
-    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->transports && !o->listings)
+    if (!o->inbox && !o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->transports &&
+        !o->listings && !o->flow && !o->events)
         o->sqlite = o->latency = o->idle = true;
     return true;
 }
@@ -211,7 +223,7 @@ static void prepare(struct bench *b, const struct order *o)
     snprintf(b->dir, sizeof b->dir, "%.200s/postrider-bench.XXXXXX", parent);
     if (mkdtemp(b->dir) == NULL)
         die("cannot make a directory in %s: %s", parent, strerror(errno));
-    if (o->transports)
+    if (o->transports || o->inbox)
         prepare_servers(b);
 
     char self[PATH_MAX] = "";
@@ -241,6 +253,12 @@ static int run(const struct bench *b, const struct order *o)
         bench_transports(b);
     if (o->listings)
         bench_listings(b);
+    if (o->inbox)
+        bench_inbox(b);
+    if (o->flow)
+        bench_flow(b);
+    if (o->events)
+        bench_events(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);

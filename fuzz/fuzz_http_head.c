@@ -1,6 +1,6 @@
 /* The head of a request: whatever comes, the parts lie inside it, a piece of a right one is never wrong, and what is
  * right does not become wrong by what comes behind it. */
-#include "ops/api/http_head.h"
+#include "base/http_head.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
  *   Values        slices, ids, errors, times
  *   Messages      what is sent
  *   Sending       inside your own SQLite transaction, in a unit, or by a connection of ours
+ *   Events        read the event store, follow it, keep snapshots of streams
  *   Handling      what a handler may say about a message
  *   Rules         what a failure leads to
  *   Engine        deliver in this process
@@ -91,6 +92,7 @@ enum pr_result {
     PR_EUNSUPPORTED = -12, /* not built in, or not possible with this store */
     PR_ELEASE = -13,       /* this instance lost its lease */
     PR_EUNCERTAIN = -14,   /* it may have happened; ask again with the same key */
+    PR_ECONFLICT = -15,    /* an event's stream has another version than expected; nothing changed */
 };
 
 #define PR_ERROR_TEXT_SIZE 512
@@ -99,6 +101,7 @@ enum pr_result {
 struct pr_error {
     int code; /* enum pr_result */
     char text[PR_ERROR_TEXT_SIZE];
+    int64_t expected_version, version; /* PR_ECONFLICT: how many events were expected, and how many the stream has */
 };
 
 PR_API const char *pr_version(void);
@@ -170,6 +173,10 @@ struct pr_message {
     int64_t due_us;     /* earliest delivery; 0: now; PR_NEVER: parked */
     int64_t expires_us; /* not sent after it; 0: never expires */
     bool event;         /* belongs into the event store, too */
+    /* An event, with expects_version: its stream must have expected_version events (0: none yet), else PR_ECONFLICT.  Its id is
+     * looked at first: an event that is stored already is a duplicate, and no conflict. */
+    bool expects_version;
+    int64_t expected_version;
 
     /* Postrider's part; ignored when sending. */
     int64_t created_us;
@@ -203,7 +210,7 @@ PR_API const char *pr_reason_name(int reason);
 /* Store one message through the caller's connection, in the box "outbox".
  *
  * Outcome  PR_DUPLICATE  this id is stored (or dead) already; nothing changed.
- * Fault    PR_EINVAL, PR_ETOOBIG, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
+ * Fault    PR_EINVAL, PR_ETOOBIG, PR_ECONFLICT, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
  *          *ret_id untouched, *reterr says why.  The caller's transaction is as it was.
  *
  * Each call prepares its statement.  Who sends often keeps a pr_sqlite_sender, or a pr_unit for each transaction: both are ten
@@ -265,6 +272,29 @@ PR_API size_t pr_unit_count(const struct pr_unit *unit);
 PR_API PR_MUST_CHECK int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct pr_error *reterr);
 
+/* A message that is sent again and again, at the times of a cron expression: see doc/schedules.md.  Stored through the caller's
+ * connection, in its transaction, in the box "outbox"; a running relay takes it up within a cycle, in the place of an earlier one
+ * of the same name. */
+enum pr_missed {
+    PR_MISSED_ONCE, /* after a gap one message, for the latest of the times that were missed */
+    PR_MISSED_SKIP, /* none */
+    PR_MISSED_ALL,  /* one for each, at most 1,000 */
+};
+struct pr_schedule {
+    const char *name; /* letters, digits, '_', '-' and '.' */
+    const char *cron; /* "0 3 * * *", "@daily"; NULL: cancel the schedule of this name */
+    const char *zone; /* "Europe/Berlin"; NULL: UTC */
+    enum pr_missed missed;
+    int64_t grace_us; /* later than this a time was missed, at least a second; 0: a minute */
+    bool paused;
+    const char *box; /* of its messages; NULL: "outbox"; pr_schedule_pg(): "shop.outbox" is in the schema shop */
+    struct pr_message message; /* what is sent; its id and times are not looked at */
+};
+PR_API PR_MUST_CHECK int pr_schedule_sqlite(struct sqlite3 *db, const struct pr_schedule *schedule,
+                                            struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_schedule_pg(struct pg_conn *conn, const struct pr_schedule *schedule,
+                                        struct pr_error *reterr);
+
 /* A sender has a connection of its own; calls from many threads are committed together. */
 struct pr_sender;
 
@@ -281,8 +311,109 @@ PR_API PR_MUST_CHECK int pr_sender_send_many(struct pr_sender *sender, const cha
                                              const struct pr_message *messages, size_t count, pr_id *ret_ids,
                                              size_t *ret_stored, struct pr_error *reterr);
 
+/* A request is a message whose handler replies (pr_reply()): see doc/requests.md.  It is stored, and waiting for its reply
+ * is asking the store for it by the request's id: so it goes on after a restart, in any process.  A reply is stored once, and
+ * kept for a day.
+ *
+ * reply_to: NULL where the handler works on the same store; else an endpoint of the handler's configuration that leads to a
+ * source of ours. */
+struct pr_reply {
+    struct pr_message message;
+};
+
+/* Store it and wait.  Outcome PR_TIMEOUT: there is no reply yet; go on with pr_request_resume() and *ret_id.  With the id of
+ * a request that was sent before it is not sent again.  Fault PR_ENOTFOUND: there will be none, the request is dead or gone. */
+PR_API PR_MUST_CHECK int pr_request(struct pr_sender *sender, const char *box, const struct pr_message *message,
+                                    const char *reply_to, int64_t timeout_us, pr_id *ret_id,
+                                    struct pr_reply **ret_reply, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_request_resume(struct pr_sender *sender, pr_id id, int64_t timeout_us,
+                                           struct pr_reply **ret_reply, struct pr_error *reterr);
+PR_API void pr_reply_free(struct pr_reply *reply); /* NULL is fine */
+/* Only store it, in the caller's transaction; wait with pr_request_resume() when that is committed. */
+PR_API PR_MUST_CHECK int pr_request_sqlite(struct sqlite3 *db, const char *box, const struct pr_message *message,
+                                           const char *reply_to, pr_id *ret_id, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_request_pg(struct pg_conn *conn, const char *box, const struct pr_message *message,
+                                       const char *reply_to, pr_id *ret_id, struct pr_error *reterr);
+
 /* Make or upgrade the tables of a store; safe to run twice. */
 PR_API PR_MUST_CHECK int pr_store_init(const char *store_url, struct pr_error *reterr);
+
+/* ---- Events -----------------------------------------------------------------
+ *
+ * Messages with `event` are also events of their stream: see doc/events.md.
+ *
+ * A reader has a connection of its own; one thread at a time.  What it returns is borrowed until the next call with that
+ * reader.
+ */
+struct pr_event {
+    int64_t place; /* among all events, from 1 on; 0 where a stream was read */
+    pr_slice stream;
+    int64_t version; /* in its stream, from 1 on */
+    pr_id id;
+    pr_slice type, content_type, headers, payload;
+    int64_t created_us;
+};
+
+struct pr_events;
+
+PR_API PR_MUST_CHECK int pr_events_open(const char *store_url, struct pr_events **ret_events, struct pr_error *reterr);
+PR_API void pr_events_close(struct pr_events *events); /* NULL is fine */
+
+/* The events of a stream from a version on (1: from the start), at most max, and no more when their payloads and headers have
+ * reached 8 MiB.  None: there are no more. */
+PR_API PR_MUST_CHECK int pr_events_read(struct pr_events *events, pr_slice stream, int64_t from_version, size_t max,
+                                        const struct pr_event **ret_list, size_t *ret_count, struct pr_error *reterr);
+/* All events behind a place (0: from the start) in their order, with the same limits.  While there are none it waits for wait_us. */
+PR_API PR_MUST_CHECK int pr_events_read_all(struct pr_events *events, int64_t after_place, size_t max, int64_t wait_us,
+                                            const struct pr_event **ret_list, size_t *ret_count,
+                                            struct pr_error *reterr);
+
+/* What somebody made of the first `version` events of a stream, so that the next one need not read them all.  Each stream has
+ * one snapshot, the latest: PR_STALE says that there is a later one, which stays. */
+PR_API PR_MUST_CHECK int pr_snapshot_save(struct pr_events *events, pr_slice stream, int64_t version, pr_slice data,
+                                          struct pr_error *reterr);
+/* PR_UNKNOWN: there is none; read from version 1.  Else go on with version + 1. */
+PR_API PR_MUST_CHECK int pr_snapshot_load(struct pr_events *events, pr_slice stream, int64_t *ret_version,
+                                          pr_slice *ret_data, struct pr_error *reterr);
+
+/* A subscription follows all events under a name.  How far it has come, its position, is in the store: the place of the last
+ * event that it has worked off.  Of several instances one at a time has it, for as long as its lease lasts.
+ *
+ *     rc = pr_subscription_next(s, 1000, PR_SECONDS(5), &events, &count, &error);
+ *     BEGIN; write what follows from the events;
+ *     rc = pr_subscription_advance_sqlite(s, db, events[count - 1].place, &error);
+ *     if (rc != PR_OK) ROLLBACK; else COMMIT;
+ *
+ * Position and writes are one transaction, so each event is in the writes exactly once, whatever dies when. */
+struct pr_subscription;
+
+struct pr_subscription_options {
+    const char *store_url;
+    const char *name;     /* letters, digits, '_', '-' and '.' */
+    const char *instance; /* shown to people; NULL: the name of the host */
+    int64_t lease_us;     /* 0: 30 s.  Ask for the next events more often than that */
+};
+
+PR_API PR_MUST_CHECK int pr_subscription_open(const struct pr_subscription_options *options,
+                                              struct pr_subscription **ret_subscription, struct pr_error *reterr);
+/* Another instance may have it at once. */
+PR_API void pr_subscription_close(struct pr_subscription *subscription); /* NULL is fine */
+/* The events behind the position, with the limits of pr_events_read().  None: nothing came within wait_us, or another instance has it. */
+PR_API PR_MUST_CHECK int pr_subscription_next(struct pr_subscription *subscription, size_t max, int64_t wait_us,
+                                              const struct pr_event **ret_list, size_t *ret_count,
+                                              struct pr_error *reterr);
+/* Everything up to this place, one of those that pr_subscription_next() returned last, is worked off: in the transaction that is
+ * open on the caller's connection to the store's database.
+ * Outcome  PR_STALE   another instance has taken over, or a person has reset the position: roll back, and ask for the next.
+ * Fault    PR_EINVAL  no transaction is open, or the place is none of those.
+ * PostgreSQL: the connection's role needs the right to execute advance_subscription(). */
+PR_API PR_MUST_CHECK int pr_subscription_advance_sqlite(struct pr_subscription *subscription, struct sqlite3 *db,
+                                                        int64_t place, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_subscription_advance_pg(struct pr_subscription *subscription, struct pg_conn *conn,
+                                                    int64_t place, struct pr_error *reterr);
+/* The same in a transaction of its own, for work that is done elsewhere: events may come again after a crash. */
+PR_API PR_MUST_CHECK int pr_subscription_advance(struct pr_subscription *subscription, int64_t place,
+                                                 struct pr_error *reterr);
 
 /* ---- Handling ---------------------------------------------------------------
  *
@@ -305,7 +436,8 @@ PR_API int pr_fail_retry_after(struct pr_context *context, enum pr_reason reason
 /* Bits reached so far: kept even when the handler fails later, and visible to the retry. */
 PR_API void pr_reached(struct pr_context *context, int status_bits);
 /* A message to be stored in the outbox, in the transaction that completes this one; copied.  After a
- * fault (it is wrong, there are too many) this delivery fails, whatever the handler returns. */
+ * fault (it is wrong, there are too many) this delivery fails, whatever the handler returns.  An event whose expected_version
+ * does not hold then is as with pr_effect_append(). */
 PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *message);
 /* The same in another box; NULL is "outbox".  A fault is the handler's own matter. */
 PR_API PR_MUST_CHECK int pr_effect_send_box(struct pr_context *context, const char *box,
@@ -319,6 +451,9 @@ PR_API PR_MUST_CHECK int pr_effect_append(struct pr_context *context, const stru
 /* A value by its name in a scope, in the same transaction; of data NULL: it is removed.  Copied. */
 PR_API PR_MUST_CHECK int pr_effect_set(struct pr_context *context, pr_slice scope, pr_slice name, pr_slice value,
                                        struct pr_error *reterr);
+/* The reply to this message, in the transaction that completes it; copied.  Fault PR_EINVAL: nobody waits for one. */
+PR_API PR_MUST_CHECK int pr_reply(struct pr_context *context, const struct pr_message *message,
+                                  struct pr_error *reterr);
 /* When this delivery fails and is tried again, those behind it in its stream need not wait: they overtake it. */
 PR_API void pr_release_followers(struct pr_context *context);
 /* Complete this message inside a transaction of your own, together with what you write there: both happen, or neither does,
@@ -331,12 +466,13 @@ PR_API void pr_release_followers(struct pr_context *context);
  *     COMMIT;
  *     return PR_SETTLED;
  *
- * What was given to pr_effect_send() before is stored in the same transaction.  The store is asked whether the transaction
- * was committed: when a handler says PR_SETTLED and the message is still there, that is a failure (handler_exception).
+ * What was given to pr_effect_send(), pr_effect_append() and pr_effect_set() before is stored in the same transaction.  The
+ * store is asked whether the transaction was committed: when a handler says PR_SETTLED and the message is still there, that is a failure (handler_exception).
  *
  * Outcome  PR_STALE      somebody else judged the message meanwhile: roll back, and return it.
  * Fault    PR_EBUSY      a lock, a deadlock, a conflict of serializable transactions, a lost connection: roll back, and
  *                        return it.  It is not the message's fault: it comes again soon, and nothing is counted.
+ *          PR_ECONFLICT  a stream has another version than an event expects: the same.
  *          PR_EINVAL     no transaction is open.
  *          PR_ESTORE and others: roll back, and return it or pr_fail().
  * A handler whose COMMIT had no answer returns PR_EUNCERTAIN: done if it happened, and else it comes again, uncounted.
@@ -346,8 +482,8 @@ PR_API void pr_release_followers(struct pr_context *context);
 PR_API PR_MUST_CHECK int pr_complete_sqlite(struct pr_context *context, struct sqlite3 *db, struct pr_error *reterr);
 /* The same through a connection to PostgreSQL.  Begin the transaction inside the handler: one in REPEATABLE READ or
  * SERIALIZABLE that began before does not see the message, which looks like PR_STALE.  The connection's role needs the right
- * to execute complete(), and to insert what the handler sends: postrider init --grants prints them.  Events and values cannot
- * be stored so: PR_EUNSUPPORTED. */
+ * to execute complete(), complete_append() and complete_set(), and to insert what the handler sends: postrider init --grants
+ * prints them. */
 PR_API PR_MUST_CHECK int pr_complete_pg(struct pr_context *context, struct pg_conn *conn, struct pr_error *reterr);
 /* True when the deadline has passed or the engine stops: finish soon. */
 PR_API bool pr_should_stop(const struct pr_context *context);
@@ -429,7 +565,7 @@ enum pr_step { PR_STEP_RETRY, PR_STEP_RETRY_NOW, PR_STEP_DEAD_LETTER, PR_STEP_DI
 
 /* Runs in the engine's own thread, so it must be quick.  Returns PR_OK, or what pr_fail() returned;
  * then it is as if it had not been called, and the log says so.  It may pr_effect_send(). */
-typedef int (*pr_call)(struct pr_context *context, const struct pr_failure *failure, void *user);
+typedef int (*pr_rule_function)(struct pr_context *context, const struct pr_failure *failure, void *user);
 /* What becomes of the message, when the call stands alone in its step.  delay_us: PR_STEP_RETRY. */
 PR_API void pr_decide(struct pr_context *context, enum pr_step step, int64_t delay_us);
 
@@ -469,7 +605,8 @@ PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const 
 PR_API PR_MUST_CHECK int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule,
                                         struct pr_error *reterr);
 /* A function that rules call by this name.  Before start only. */
-PR_API PR_MUST_CHECK int pr_engine_call(struct pr_engine *engine, const char *name, pr_call function, void *user);
+PR_API PR_MUST_CHECK int pr_engine_call(struct pr_engine *engine, const char *name, pr_rule_function function,
+                                        void *user);
 
 PR_API PR_MUST_CHECK int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr);
 /* Wait until nothing is left to do right now (what waits for a time does not count):
@@ -483,6 +620,16 @@ PR_API int pr_engine_stop(struct pr_engine *engine, int64_t timeout_us);
 PR_API PR_MUST_CHECK int pr_engine_pause(struct pr_engine *engine, const char *endpoint, int64_t for_us,
                                          const char *why, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_resume(struct pr_engine *engine, const char *endpoint, struct pr_error *reterr);
+
+/* What people do to a schedule, in the store of a running engine.  Fault PR_ENOTFOUND: there is none of this name. */
+PR_API PR_MUST_CHECK int pr_engine_schedule(struct pr_engine *engine, const struct pr_schedule *schedule,
+                                            struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_engine_schedule_pause(struct pr_engine *engine, const char *name, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_engine_schedule_resume(struct pr_engine *engine, const char *name, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_engine_schedule_cancel(struct pr_engine *engine, const char *name, struct pr_error *reterr);
+/* Send its message now; its times stay as they are. */
+PR_API PR_MUST_CHECK int pr_engine_schedule_run(struct pr_engine *engine, const char *name, pr_id *ret_id,
+                                                struct pr_error *reterr);
 
 /* How pr_engine_send() ended. */
 enum pr_sent {

@@ -92,6 +92,13 @@ static void check_times(struct checker *c, const struct event *e, const struct s
         breach_set(c, "I5", "m%u was handed out when its time was over", e->message);
 }
 
+void check_may_go(struct checker *c, const struct event *e, const struct shadow_message *m,
+                  const struct shadow_row *row)
+{
+    check_times(c, e, m, row);
+    check_pause(c, e, m);
+}
+
 void check_handout(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
@@ -99,7 +106,9 @@ void check_handout(struct checker *c, const struct event *e)
     check_acts(c, e);
     if (row == NULL)
         return;
-    if (shadow_is_over(row)) /* an operator was faster: the store has a receipt without a row */
+    if (row->settled && row->open && row->session == e->session)
+        row->receipt = e->value; /* its handler was faster: it is carried over until that is known */
+    if (shadow_is_over(row))     /* an operator was faster: the store has a receipt without a row */
         return;
     if (row->open && row->session == e->session && row->number == e->number) {
         /* Carried over; or, after an answer that was no yes, handed out again: a cycle that was asked
@@ -132,6 +141,8 @@ void check_handout(struct checker *c, const struct event *e)
     row->ahead = row->ahead || row->excused;
     row->receipt = e->value;
     row->started = row->again = row->forgotten = false;
+    if (find_judged(row, e) != NULL)
+        find_judged(row, e)->number = 0;
     row->result = RESULT_NONE;
     /* A row that was parked a moment ago can still be on a receipt: the reply will tell. */
     if (row->state != STATE_IN_FLIGHT && row->state != STATE_PARKED)
@@ -204,11 +215,17 @@ static void take_unsent(const struct event *e, struct shadow_row *row)
 
 static void on_complete(struct checker *c, const struct event *e, struct shadow_row *row)
 {
-    if (!row->open || row->session != e->session || !row->started || row->result != SEND_OK)
+    const struct endpoint_setting *s = setting_of(c, e);
+    if (is_local(s))
+        check_local(c, e, (unsigned)(s - c->s->endpoints), row);
+    else if (!row->open || row->session != e->session || !row->started || row->result != SEND_OK)
         breach_set(c, "I1", "m%u was completed, but its receiver never said yes to this hand-out", e->message);
-    if (setting_of(c, e) != NULL)
-        blame_delivered(c, e, setting_of(c, e));
-    check_handled(c, e);
+    if (s != NULL && !is_local(s))
+        inbox_effect(c, e, (unsigned)(s - c->s->endpoints));
+    if (s != NULL)
+        blame_delivered(c, e, s);
+    if (!is_local(s))
+        check_handled(c, e);
     check_ends_once(c, e);
     mark_ended(c, e);
     row->forget_us = time_add(max64(c->wall_max_us, e->wall_us), c->s->engine.keep_us);
@@ -233,9 +250,9 @@ static void on_postpone(struct checker *c, const struct event *e, struct shadow_
     struct sim_expectation x = { .step = STEP_DEAD_LETTER };
     if (s != NULL)
         x = expect(c, e, s, row->failures + 1);
-    if (!row->refused && (s == NULL || !blame_applies(s, &x) || !blame_postpones(e, row)))
+    if (!row->refused && !row->unsettled && (s == NULL || !blame_applies(s, &x) || !blame_postpones(e, row)))
         breach_set(c, "I4", "m%u was postponed, and it is not its endpoint's fault", e->message);
-    row->refused = false;
+    row->refused = row->unsettled = false;
     note_failure(c, e, row);
     shadow_move(c, row, stays ? STATE_PARKED : STATE_RETRYING);
 }
@@ -340,10 +357,21 @@ static void on_abandon(struct checker *c, const struct event *e, struct shadow_r
         row->attempts = e->number;
         row->excused = false;
     }
-    if (row->open && !c->sessions[e->session].gave_up)
+    if (row->open && row->result != SEND_ABANDONED && !c->sessions[e->session].gave_up)
         breach_set(c, "I4", "m%u was abandoned, and nobody gave up on it", e->message);
     row->due_us = row->wait_until_us = e->wall_us + e->value;
     row->due_reached = row->parked = false;
+    shadow_move(c, row, stays ? STATE_PARKED : STATE_READY);
+}
+
+/* A worker hands it back, and lets it overtake. */
+static void on_release(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    bool stays = row->parked;
+    if (row->result != SEND_RELEASED)
+        breach_set(c, "I4", "m%u was released, and no worker said so", e->message);
+    row->released = row->due_reached = true;
+    row->due_us = row->wait_until_us = e->wall_us;
     shadow_move(c, row, stays ? STATE_PARKED : STATE_READY);
 }
 
@@ -376,6 +404,7 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     case VERDICT_COMPLETE: on_complete(c, e, row); break;
     case VERDICT_FAIL: on_fail(c, e, row); break;
     case VERDICT_ABANDON: on_abandon(c, e, row); break;
+    case VERDICT_RELEASE: on_release(c, e, row); break;
     case VERDICT_POSTPONE: on_postpone(c, e, row); break;
     case VERDICT_DEAD_LETTER: on_dead(c, e, row); break;
     case VERDICT_EXPIRE: on_expire(c, e, row); break;
@@ -414,12 +443,18 @@ void check_verdict(struct checker *c, const struct event *e)
     if (row == NULL)
         return;
     totals_verdict(c, e);
+    if (e->what == VERDICT_ASK) {
+        check_asked(c, e, (unsigned)(setting_of(c, e) - c->s->endpoints), row);
+        ended_verdict(c, e);
+        return; /* another verdict comes, or it is over */
+    }
     if (e->answer == ANSWER_REFUSED) { /* its handler is asked again */
         row->ok = false;
         row->refused = true;
     }
     if (e->answer == ANSWER_HANDLED) { /* it will end as a duplicate */
-        check_duplicate_end(c, e, false);
+        if (!row->settled)             /* by its own handler */
+            check_duplicate_end(c, e, false);
         row->ok = false;
         row->handled = true;
         shadow_come_back(row);
@@ -436,6 +471,7 @@ void check_verdict(struct checker *c, const struct event *e)
                        e->message, row->attempts);
         apply_verdict(c, e, row);
         ended_verdict(c, e);
+        note_judged(c, e, row);
     }
     if (ours)
         shadow_come_back(row);

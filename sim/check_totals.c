@@ -46,7 +46,9 @@ void totals_verdict(struct checker *c, const struct event *e)
 {
     struct shadow_takeback *t = &c->takebacks[e->instance];
     size_t at = counted_at(c, e);
-    if (e->answer == PR_OK)
+    if (e->what == VERDICT_ASK) /* counted with the next cycle, if there is one */
+        c->too_many[at].counts[TOTAL_SENT] += (e->flag & VERDICT_IS_FENCED) != 0 && e->answer == PR_UNKNOWN;
+    else if (e->answer == PR_OK)
         count(e, &c->happened[at]);
     else
         count(e, e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED || e->answer == ANSWER_HANDLED

@@ -152,6 +152,13 @@ void wait_start(struct checker *c, const struct event *e, struct shadow_row *row
     in->out[e->what]++;
 }
 
+/* It goes nowhere: its turn had come, and it is over. */
+void wait_local(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    check_wait(c, row, e->what, e->instance, e->at_us, true);
+    c->instances[e->instance].busy_us[e->what] = e->at_us;
+}
+
 void wait_result(struct checker *c, const struct event *e)
 {
     struct shadow_instance *in = &c->instances[e->instance];

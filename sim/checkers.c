@@ -124,6 +124,19 @@ static struct shadow_stream *stream_of(struct checker *c, pr_slice name)
     return stream;
 }
 
+/* Its sender had tried it: it comes with that failure, which one engine, perhaps, has counted. */
+static void on_inline_failure(struct checker *c, const struct event *e, struct shadow_row *row, unsigned endpoint)
+{
+    row->attempts = row->failures = 1;
+    row->failed = true;
+    row->state = STATE_RETRYING;
+    row->failed_event = c->at;
+    row->failed_wall_us = e->wall_us;
+    c->too_many[endpoint + 1].counts[TOTAL_FAILED]++;
+    for (size_t i = 0; i < SIM_INSTANCES_MAX; i++)
+        c->instances[i].failed_us[endpoint] = c->instances[i].busy_us[endpoint] = e->at_us;
+}
+
 static void on_commit(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
@@ -136,6 +149,8 @@ static void on_commit(struct checker *c, const struct event *e)
     row->delayed = e->what;
     row->failed = row->excused = row->set_aside = e->answer != 0; /* it corrects a dead letter, as if that came back */
     row->due_us = row->wait_until_us = e->value;
+    if (m->parcel->inline_endpoint > 0)
+        on_inline_failure(c, e, row, (unsigned)m->parcel->inline_endpoint - 1);
     if (m->parcel->corrects != NULL) { /* its story goes on: that has one row (operator_edit()) */
         const struct shadow_row *letter = c->messages[m->parcel->corrects->index].rows;
         row->lost = letter->lost;
@@ -220,8 +235,8 @@ static void on_seen(struct checker *c, const struct event *e)
         breach_set(c, "I4", "the dead letter of m%u counts %d/%d, not %d/%d", e->message, e->number, (int)e->value,
                    row->attempts, row->failures);
     bool back = row->state == STATE_DEAD && !dead, parked = row->state == STATE_PARKED && e->what != STATE_PARKED;
-    row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_PARK ||
-                   m->admin == ADMIN_DEAD_ADD;
+    row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_RESCHEDULE ||
+                   m->admin == ADMIN_PARK || m->admin == ADMIN_DEAD_ADD;
     row->set_aside = row->set_aside || dead || e->what == STATE_PARKED || (e->flag & SEEN_PARKED) != 0;
     row->released = (e->flag & SEEN_RELEASED) != 0;
     row->parked = (e->flag & SEEN_PARKED) != 0;
@@ -232,7 +247,7 @@ static void on_seen(struct checker *c, const struct event *e)
     row->failures = (int)e->value;
     if (dead || back)
         row->open = false;
-    if (m->admin == ADMIN_RETRY || m->admin == ADMIN_RELEASE || back || parked) {
+    if (m->admin == ADMIN_RETRY || m->admin == ADMIN_RELEASE || m->admin == ADMIN_RESCHEDULE || back || parked) {
         row->due_us = e->wall_us;
         row->due_reached = true;
         if (e->what != STATE_DELAYED && e->what != STATE_RETRYING)
@@ -285,8 +300,8 @@ static size_t rows_that_may_be_heads(const struct checker *c)
     size_t count = 0;
     for (uint32_t i = 0; i < c->message_count; i++)
         for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
-            count +=
-                row->handed_out || row->failed || row->set_aside; /* what is too large fails without being handed out */
+            count += row->handed_out || row->sent || row->failed ||
+                     row->set_aside; /* what is too large fails without being handed out */
     return count;
 }
 
@@ -360,6 +375,9 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_BORN: check_born(c, e); break;
     case EVENT_EFFECT: check_effect(c, e); break;
     case EVENT_KEPT: check_kept(c, e); break;
+    case EVENT_SETTLED: check_settled(c, e); break;
+    case EVENT_ANSWERED: check_answered(c, e); break;
+    case EVENT_BROUGHT: check_brought_again(c, e); break;
     case EVENT_START: check_start(c, e); break;
     case EVENT_ARRIVE: check_arrive(c, e); break;
     case EVENT_RESULT: check_result(c, e); break;

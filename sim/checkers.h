@@ -7,6 +7,7 @@
  *   I4   hand-outs counted and within the limit   I12  never retried early
  *   I5   one end, legal changes of state          I14  the window is bounded
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
+ *   I10  a handler's own writes once per message within the dedupe time
  *   I13  a broken endpoint slows a healthy one by a fifth at most (storm.h)
  *   I22  stored totals are what happened, and nothing is kept longer than it should be
  *   I23  nobody waits longer than its schedule says
@@ -20,15 +21,22 @@
  *   I29  breakers as people see them are the engines' own
  *   I30  no more than its rate goes to an endpoint
  *   I31  effects are stored with their verdict or not at all
+ *   I33  what goes into another box is stored there once, and in order
+ *   I35  a worker is told that its verdict is committed when it is
+ *   I34  a source is told of duplicates where there are any
  *   I32  where a box has dedupe, an id is ended once per handler within its time
+ *   I37, I38  turns of flows (turns.h)
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
+ *   check_events.h  I41 to I44, of the event store
+ *   requests.h      I45 to I47, of requests and replies
  *   check_order.c   I3
  *   check_lease.c   I6: sessions and lanes
  *   check_rate.c    I30
  *   check_blame.c   I25, I26
  *   check_effect.c  I31
  *   check_mark.c    I32
+ *   check_inbox.c   I10, I33, I34, I35
  *   check_brought.c I21
  *   check_ended.c   I28
  *   check_totals.c  I22
@@ -56,6 +64,13 @@ bool check_world(struct world *w, struct breach *ret);
 
 #define RESULT_NONE (-1)
 
+/* A verdict that was applied: who gave it, on which hand-out. */
+struct shadow_judged {
+    struct shadow_judged *next;
+    uint16_t session;
+    int number; /* 0: it was handed out again since */
+};
+
 struct shadow_row {
     struct shadow_row *next; /* of the same message */
     uint32_t message;
@@ -74,6 +89,8 @@ struct shadow_row {
     bool set_aside;  /* dead or parked by hand, at least once */
     bool handled;    /* a mark says so: it will end as a duplicate, and is sent no more */
     bool refused;    /* by its effects: its handler will be asked again */
+    bool settled;    /* its handler completed it in a transaction of its own ... */
+    bool unsettled;  /* ... has not, whatever it says: the store was asked */
     bool excused;    /* brought back by an operator: followers may be ahead already */
     size_t reset_at; /* event: an operator changed its counters */
     bool seen;       /* in the list that is being shown */
@@ -100,7 +117,8 @@ struct shadow_row {
     int64_t touched_us, touched_wall_us; /* the last event that was about it, and may have kept it back */
     int64_t forget_us;                   /* done: not kept longer than until then, by the store's clock */
 
-    bool ok; /* its receiver's yes reached an engine */
+    struct shadow_judged *judged; /* verdicts of workers that were applied */
+    bool ok;                      /* its receiver's yes reached an engine */
     uint16_t ok_session;
     bool handed_out, sent; /* at least once */
     bool ahead;            /* handed out while it was excused: it has overtaken, and does so again */
@@ -112,14 +130,17 @@ struct shadow_end {
     struct shadow_end *next;
     enum ended_as as;
     int attempt; /* 0: it was not handed out */
+    int64_t at_us;
     bool reported;
 };
 
 struct shadow_message {
     struct shadow_end *ends;
-    bool event_stored, marked; /* by an effect */
-    bool ended, was_dead;      /* a row of it was completed, expired or discarded ... */
-    int64_t ended_wall_us;     /* ... the latest then; was dead */
+    bool event_stored, marked;                 /* by an effect */
+    bool ended, was_dead;                      /* a row of it was completed, expired or discarded ... */
+    int64_t ended_wall_us;                     /* ... the latest then; was dead */
+    int64_t effect_wall_us[SIM_ENDPOINTS_MAX]; /* when each handler wrote what it writes; 0: not */
+    unsigned into;                             /* how often it went into another box */
     struct shadow_row *rows;
     const struct parcel *parcel;
     struct shadow_message *next_in_stream; /* in order of commits */
@@ -257,6 +278,9 @@ bool session_may_be_buried(const struct shadow_session *s, const struct event *e
 void check_acts(struct checker *c, const struct event *e); /* a session did something in the store */
 
 void check_read(struct checker *c, const struct event *e);
+/* Its time has come and is not over, and its endpoint is not paused. */
+void check_may_go(struct checker *c, const struct event *e, const struct shadow_message *m,
+                  const struct shadow_row *row);
 void check_handout(struct checker *c, const struct event *e);
 void check_close(struct checker *c, const struct event *e);
 void check_verdict(struct checker *c, const struct event *e);
@@ -281,6 +305,7 @@ void check_purged(struct checker *c, const struct event *e, const struct shadow_
 /* check_wait.c */
 void wait_touched(struct shadow_row *row, const struct event *e);
 void wait_start(struct checker *c, const struct event *e, struct shadow_row *row);
+void wait_local(struct checker *c, const struct event *e, struct shadow_row *row);
 void wait_result(struct checker *c, const struct event *e);
 void wait_all(struct checker *c, const struct event *e);
 void wait_up(struct checker *c, const struct event *e);
@@ -291,6 +316,17 @@ void wait_instance(struct checker *c, const struct event *e);
 void mark_ended(struct checker *c, const struct event *e);
 void check_ends_once(struct checker *c, const struct event *e); /* before mark_ended() */
 void check_duplicate_end(struct checker *c, const struct event *e, bool may_be_dead);
+
+/* check_inbox.c */
+bool is_local(const struct endpoint_setting *s);                                /* NULL: it is not */
+void inbox_effect(struct checker *c, const struct event *e, unsigned endpoint); /* a handler's writes are committed */
+void check_settled(struct checker *c, const struct event *e);
+void check_asked(struct checker *c, const struct event *e, unsigned endpoint, struct shadow_row *row);
+void check_local(struct checker *c, const struct event *e, unsigned endpoint, struct shadow_row *row);
+struct shadow_judged *find_judged(const struct shadow_row *row, const struct event *e); /* NULL: none */
+void note_judged(struct checker *c, const struct event *e, struct shadow_row *row);
+void check_answered(struct checker *c, const struct event *e);
+void check_brought_again(struct checker *c, const struct event *e);
 
 /* check_effect.c */
 void check_effect(struct checker *c, const struct event *e);

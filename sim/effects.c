@@ -89,8 +89,8 @@ static int64_t kept_count(const char *text, const char *kind, const char *key)
 void effects_note_kept(struct world *w)
 {
     struct buf text;
-    if (w->store.ops != &store_memory)
-        return; /* the answers were checked */
+    if (w->store.ops != &store_memory || w->first != w)
+        return; /* the answers were checked; and handlers of other worlds have none */
     buf_init(&text, 64u << 20);
     memory_effects_write(&w->store, &text);
     const char *data = text.size > 0 ? text.data : "";

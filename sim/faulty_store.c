@@ -79,10 +79,36 @@ static void unmistake(struct world *w, const struct verdict *v, struct event *ev
     event->destination = world_destination(w, p->m.destination);
 }
 
+/* Local delivery: it is told in this world, and begins in the other one. */
+static void witness_into(struct world *w, struct event event, const struct effect *e, int answer)
+{
+    struct world *other = world_of_box(w, e->box);
+    const struct parcel *p = w->parcels[event.message];
+    struct pr_message plain = *e->message;
+    plain.headers = p->m.headers; /* one more names the boxes that it came through */
+    event.kind = EVENT_INTO;
+    event.answer = (int16_t)answer;
+    event.extra = message_digest(&plain);
+    world_note(w, event);
+    if (answer != PR_OK)
+        return;
+    struct parcel *there = world_find(other, e->message->id);
+    if (there == NULL)
+        there = world_adopt(other, e->message);
+    parcel_stored(other, there);
+    world_announce(other);
+}
+
+static bool goes_into(const struct world *w, const struct effect *e)
+{
+    return e->kind == EFFECT_MESSAGE && !world_is_alone(w) && !slice_eq(e->box, w->scenario->engine.box);
+}
+
 static void witness_effects(struct world *w, const struct cycle *cycle, size_t verdict)
 {
     for (size_t i = 0; i < cycle->effect_count; i++) {
-        if (cycle->effects[i].verdict != verdict || cycle->effects[i].kind != EFFECT_MESSAGE)
+        if (cycle->effects[i].verdict != verdict || cycle->effects[i].kind != EFFECT_MESSAGE ||
+            goes_into(w, &cycle->effects[i]))
             continue;
         struct parcel *p = world_find(w, cycle->effects[i].message->id);
         if (p == NULL)
@@ -113,7 +139,8 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         event.value = v->delay_us;
         event.answer = (int16_t)reply->answers[i];
         event.extra = (uint64_t)v->reason;
-        event.flag = (uint16_t)((v->moved_to.size > 0 ? VERDICT_IS_MOVED : 0) | (v->counted ? VERDICT_IS_COUNTED : 0));
+        event.flag = (uint16_t)((v->moved_to.size > 0 ? VERDICT_IS_MOVED : 0) | (v->counted ? VERDICT_IS_COUNTED : 0) |
+                                (v->kind == VERDICT_ASK && v->fenced ? VERDICT_IS_FENCED : 0));
         world_note(w, event);
         if (v->kind == VERDICT_SPLIT) {
             for (size_t k = 0; k < v->destination_count; k++, children++) {
@@ -128,10 +155,15 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         }
         if (reply->answers[i] == PR_OK)
             witness_effects(w, cycle, i);
-        for (size_t k = 0; k < cycle->effect_count; k++)
-            if (cycle->effects[k].verdict == i && cycle->effects[k].kind != EFFECT_MESSAGE &&
-                !is_mark(&cycle->effects[k]))
-                effects_witness(w, event, &cycle->effects[k], reply->effect_answers[k], reply->answers[i]);
+        for (size_t k = 0; k < cycle->effect_count; k++) {
+            const struct effect *e = &cycle->effects[k];
+            if (e->verdict != i)
+                continue;
+            if (goes_into(w, e) && reply->answers[i] == PR_OK)
+                witness_into(w, event, e, reply->effect_answers[k]);
+            else if (e->kind != EFFECT_MESSAGE && !is_mark(e))
+                effects_witness(w, event, e, reply->effect_answers[k], reply->answers[i]);
+        }
     }
     witness_effects(w, cycle, EFFECT_ALWAYS);
 }

@@ -24,6 +24,7 @@ struct faulty_send {
     unsigned recalls; /* of its endpoint, when it was taken */
     struct fate fate;
     bool answered;
+    bool settles; /* its receiver is a handler that completes it in a transaction of its own */
 };
 
 /* The payload and all that describes it, but not where it goes. */
@@ -146,6 +147,8 @@ static void faulty_send_answer(struct world *w, void *arg)
     struct faulty_send *f = arg;
     f->answered = true;
     f->in->taken[f->endpoint]--;
+    if (w->scenario->worker)
+        f->fate.outcome = worker_draw(w, f->fate.outcome);
     struct delivery_result result = { .token = f->token,
                                       .outcome = f->fate.outcome,
                                       .reason = f->fate.reason,
@@ -153,26 +156,30 @@ static void faulty_send_answer(struct world *w, void *arg)
                                       .retry_after_us = f->fate.retry_after_us,
                                       .disable = f->fate.disable,
                                       .unsent = f->fate.unsent };
-    if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
+    if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL && !w->scenario->worker)
         result.effects = make_effect(f->parcel->effect);
-    if (f->fate.outcome == SEND_OK && f->parcel->typed > 0)
+    if (f->fate.outcome == SEND_OK && f->parcel->typed > 0 && !w->scenario->worker)
         result.effects = effects_make(w, f->parcel);
     if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {
         snprintf(result.code, sizeof(result.code), "%s", f->fate.code != NULL ? f->fate.code : "sim");
         result.error = strdup("the dice said no");
         ASSERT(result.error != NULL);
     }
-    world_note(
-        w, (struct event){ .kind = EVENT_RESULT,
-                           .instance = (uint8_t)f->in->index,
-                           .session = f->session,
-                           .message = f->parcel->index,
-                           .destination = f->destination,
-                           .number = f->number,
-                           .what = (uint16_t)f->fate.outcome,
-                           .flag = f->fate.unsent || (f->fate.code != NULL && f->fate.reason == PR_REASON_UNAUTHORIZED),
-                           .value = f->fate.reason });
-    engine_result(f->in->engine, instance_now(f->in), &result);
+    const struct event event = { .kind = EVENT_RESULT,
+                                 .instance = (uint8_t)f->in->index,
+                                 .session = f->session,
+                                 .message = f->parcel->index,
+                                 .destination = f->destination,
+                                 .number = f->number,
+                                 .what = (uint16_t)f->fate.outcome,
+                                 .flag = f->fate.unsent ||
+                                         (f->fate.code != NULL && f->fate.reason == PR_REASON_UNAUTHORIZED),
+                                 .value = f->fate.reason };
+    world_note(w, event);
+    if (w->scenario->worker)
+        worker_judge(w, f->in, &result, f->fate.outcome == SEND_OK ? f->parcel->effect : NULL, event);
+    else
+        engine_result(f->in->engine, instance_now(f->in), &result);
     free(result.error);
     while (result.effects != NULL) {
         struct send_effect *next = result.effects->next;
@@ -182,10 +189,29 @@ static void faulty_send_answer(struct world *w, void *arg)
     instance_wake(f->in, w->mono_us);
 }
 
+/* It has run, and its process may die before it says so. */
+static void faulty_send_settle(struct world *w, struct faulty_send *f)
+{
+    struct event event = { .kind = EVENT_SETTLED,
+                           .instance = (uint8_t)f->in->index,
+                           .session = f->session,
+                           .message = f->parcel->index,
+                           .destination = f->destination,
+                           .number = f->number,
+                           .what = (uint16_t)f->endpoint };
+    enum send_outcome outcome = handler_run(w, f->endpoint, f->delivery, &event);
+    if (f->fate.outcome == SEND_SETTLED)
+        f->fate.outcome = outcome;
+    if (event.answer == PR_OK && random_chance(&w->dice[DIE_HANDLERS], w->faults.handler))
+        instance_crash(w, f->in);
+}
+
 static void faulty_send_arrive(struct world *w, void *arg)
 {
     struct faulty_send *f = arg;
     bool alive = f->in->life == f->life;
+    if (f->settles && (!alive || f->answered))
+        return; /* it died with its process; or it has not got so far */
     if (!alive && f->fate.arrive_us > 0 && random_chance(&w->dice[DIE_ARRIVALS], 0.5))
         return; /* it was not on the wire yet */
     /* Until it was answered the delivery must stay readable: read it again here. */
@@ -197,6 +223,8 @@ static void faulty_send_arrive(struct world *w, void *arg)
         faulty_send_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
         f->parcel->arrivals++;
     }
+    if (f->settles)
+        faulty_send_settle(w, f);
 }
 
 static void faulty_send_crash(struct world *w, void *arg)
@@ -226,7 +254,7 @@ static void faulty_send_start(struct world *w, void *arg)
     if (f->fate.answer_us > left_us) { /* the transport gives up: nobody knows whether it arrived */
         f->fate.answer_us = left_us;
         fail_with(&f->fate, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, f->fate.arrives);
-        f->fate.arrive_us = min64(f->fate.arrive_us, f->fate.answer_us);
+        f->fate.arrive_us = min64(f->fate.arrive_us, f->fate.answer_us - f->settles);
     }
     f->digest = message_digest(d->message);
     f->parcel->starts++;
@@ -261,6 +289,12 @@ void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoin
                                .taken_us = w->mono_us,
                                .recalls = in->recalls[endpoint] };
     draw_fate(w, p, d, endpoint, &f->fate);
+    f->settles = p->settles && f->fate.arrives;
+    if (f->settles) { /* it runs first, and says how it ended then */
+        f->fate.answer_us = max64(f->fate.answer_us, 2);
+        f->fate.arrive_us = min64(f->fate.arrive_us, f->fate.answer_us - 1);
+        f->fate.outcome = f->fate.outcome == SEND_OK ? SEND_SETTLED : f->fate.outcome;
+    }
     if (f->fate.start_us > 0)
         world_at(w, w->mono_us + f->fate.start_us, faulty_send_start, f, in);
     else

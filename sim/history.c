@@ -26,7 +26,8 @@ static const char *const event_texts[] = {
 #undef X
 };
 
-static const char *const outcome_names[] = { "ok", "failed", "unknown", "returned" };
+static const char *const outcome_names[] = { "ok",       "failed",    "unknown", "returned",  "abandoned",
+                                             "released", "postponed", "settled", "uncertain", "stale" };
 const char *event_name(enum event_kind kind)
 {
     return event_names[kind];
@@ -52,6 +53,8 @@ void history_add(struct history *h, const struct event *event)
     }
     h->events[h->count++] = *event;
     h->hash = hash_bytes(h->hash, event, sizeof(*event));
+    if (h->trace != NULL && h->name != NULL)
+        fprintf(h->trace, "%-7s", h->name);
     if (h->trace != NULL)
         history_print(h->trace, h->count - 1, event);
 }

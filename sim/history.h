@@ -51,6 +51,10 @@
     X(WINDOW, "an engine holds more than ever before")      /* -,      count,    bytes, extra: streams + heads */      \
     X(UNREPORTED, "the stored breakers are not its own")    /* -,      stored,   its own */                            \
     X(UNDRAINED, "it should be gone by now")                /* state                   */                              \
+    X(INTO, "it went into another box")                     /* -,      -,        -; answer; extra: digest */           \
+    X(SETTLED, "its handler completed it itself")           /* endpoint, number; answer */                             \
+    X(ANSWERED, "a worker is told of its verdict")          /* kind,   number;   answer */                             \
+    X(BROUGHT, "a source brought it again")                 /* -,      times;    answer */                             \
     X(EFFECT, "an effect came to the store")                /* kind, expected, count; destination: key */              \
     X(KEPT, "what effects have left in the store")          /* kind, -, how many; destination: key */                  \
     X(ENDED, "the ledger tells its end")                    /* ended as, attempt; without a message: that was all */   \
@@ -66,6 +70,7 @@
 /* Flags of a VERDICT. */
 #define VERDICT_IS_MOVED 1   /* a discarded message: it went to another endpoint */
 #define VERDICT_IS_COUNTED 2 /* a failure of its endpoint */
+#define VERDICT_IS_FENCED 4  /* ASK: what is gone was completed by its handler */
 
 enum total { TOTAL_SENT, TOTAL_FAILED, TOTAL_DEAD, TOTAL_DISCARDED, TOTAL_EXPIRED, TOTAL_DUPLICATES, TOTAL_KINDS };
 
@@ -100,7 +105,8 @@ struct history {
     struct event *events;
     size_t count, capacity;
     uint64_t hash;
-    FILE *trace; /* NULL: quiet; every event is printed as it happens */
+    FILE *trace;      /* NULL: quiet; every event is printed as it happens, */
+    const char *name; /* ... behind this, where there are several; NULL: none */
 };
 
 void history_init(struct history *h);

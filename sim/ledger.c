@@ -1,5 +1,6 @@
 /* What the store's ledger says of every message, when the run is over: an event for each end, and one behind the last. */
 #include "base/error.h"
+#include "base/slice.h"
 #include "world.h"
 
 static void tell(struct world *w, uint32_t message, const struct listed *l)
@@ -27,7 +28,8 @@ void ledger_note(struct world *w)
         if (w->parcels[i]->original != NULL)
             continue; /* it was asked for by its id */
         for (size_t k = 0; k < reply.listed_count; k++)
-            if (reply.listed[k].ended != 0 && reply.listed[k].m.attempts + (int)reply.listed[k].instance.size > 0)
+            if (slice_eq(reply.listed[k].box, w->scenario->engine.box) && reply.listed[k].ended != 0 &&
+                reply.listed[k].m.attempts + (int)reply.listed[k].instance.size > 0)
                 tell(w, i, &reply.listed[k]);
     }
     arena_fini(&arena);

@@ -21,14 +21,13 @@
 
 #include <sqlite3.h>
 
-#include "checkers.h"
-#include "storm.h"
+#include "base/util.h"
+#include "life.h"
 
 #define JOBS_MAX 64
 #define SEED_SECONDS_MAX 120 /* of processor time: a run that takes longer hangs, however busy the machine is */
 #define SQLITE_EVERY 20      /* one seed in this number runs on SQLite: it is several times slower */
 #define CHECK_EVERY 16       /* one seed in this number walks the engine's invariants after each step */
-#define STORM_EVERY 100      /* one seed in this number is a storm, too (I13) */
 #define KNOWN_MAX 1000       /* seeds that ever failed */
 #define FAILURES_MAX 20      /* then a worker stops */
 
@@ -44,6 +43,7 @@ struct options {
     int64_t safety_us;
     unsigned jobs;
     const char *known;
+    const char *life; /* only of this kind; NULL: of each whose turn it is */
 };
 
 /* A seed that once failed, and on which store. */
@@ -55,6 +55,7 @@ struct known {
 /* What a worker tells its parent, in shared memory. */
 struct progress {
     uint64_t seed; /* being lived; 0: none */
+    size_t kind;
     enum store_choice store;
     uint64_t seeds, messages, sends, crashes, cycles, events, failed;
     double simulated_us;
@@ -71,6 +72,7 @@ static const char usage[] = "usage: postrider-sim [options]\n"
                             "  --messages N        per seed (default: drawn)\n"
                             "  --minutes N         of faults per seed, in simulated time (default: drawn)\n"
                             "  --check             walk the engine's invariants after every step, in every seed\n"
+                            "  --life KIND         only lives of this kind; unknown: lists them\n"
                             "  --jobs N            processes at once (default 2)\n"
                             "  --known FILE        seeds to live first; \"-\": none\n";
 
@@ -86,23 +88,17 @@ static const char *store_word(const struct options *o)
     return o->store == STORE_BOTH ? "" : o->store == STORE_SQLITE ? " --store sqlite" : " --store memory";
 }
 
-static void print_repeat(const struct options *o, uint64_t seed)
+static void print_repeat(const struct options *o, uint64_t seed, const char *life)
 {
     printf("  repeat: ./dev sim --seed %" PRIu64 "%s", seed, store_word(o));
+    if (life != NULL)
+        printf(" --life %s", life);
     if (o->messages != 0)
         printf(" --messages %u", o->messages);
     if (o->safety_us != 0)
         printf(" --minutes %" PRId64, o->safety_us / PR_MINUTES(1));
     printf("\n");
     fflush(stdout);
-}
-
-static void print_breach(const struct world *w, const struct breach *b)
-{
-    size_t from = b->event > 3 ? b->event - 3 : 0;
-    printf("FAILED seed %" PRIu64 ": %s: %s\n", w->scenario->seed, b->invariant, b->text);
-    for (size_t i = from; i <= b->event && i < w->history.count; i++)
-        history_print(stdout, i, &w->history.events[i]);
 }
 
 /* Kills this process with SIGPROF; 0: not any more. */
@@ -113,49 +109,64 @@ static void watchdog(int seconds)
         perror("postrider-sim: setitimer");
 }
 
-static bool live_storm(const struct options *o, uint64_t seed)
+struct life_kind {
+    const char *name;
+    unsigned every;
+    bool (*live)(const struct life *life, struct life_counts *counts, struct breach *ret);
+};
+
+static const struct life_kind kinds[] = {
+#define X(name, every, text) { #name, every, name##_life },
+    LIVES(X)
+#undef X
+};
+
+/* Is it this kind's turn? */
+static bool is_lived(const struct options *o, const struct life_kind *kind, uint64_t seed)
 {
-    struct storm storm;
+    return o->life != NULL ? strcmp(o->life, kind->name) == 0 : seed % kind->every == 0;
+}
+
+static bool live_kind(const struct options *o, const struct life_kind *kind, uint64_t seed, struct progress *p,
+                      uint64_t *hash)
+{
+    struct life_counts counts = { 0 };
     struct breach breach;
-    storm_live(seed, &storm);
-    if (storm_check(&storm, &breach))
-        return true;
-    printf("FAILED seed %" PRIu64 ": %s: %s\n", seed, breach.invariant, breach.text);
-    print_repeat(o, seed);
-    return false;
+    const struct life life = { .seed = seed,
+                               .sqlite = seed_is_sqlite(o, seed),
+                               .check = o->check_all || seed % CHECK_EVERY == 0,
+                               .messages = o->messages,
+                               .safety_us = o->safety_us,
+                               .trace = o->trace ? stdout : NULL };
+    bool good = kind->live(&life, &counts, &breach);
+    if (!good) {
+        printf("FAILED seed %" PRIu64 ", %s: %s: %s\n", seed, kind->name, breach.invariant, breach.text);
+        print_repeat(o, seed, kind->name);
+    }
+    *hash = *hash * 31 + counts.hash;
+    p->messages += counts.messages;
+    p->sends += counts.sends;
+    p->crashes += counts.crashes;
+    p->cycles += counts.cycles;
+    p->events += counts.events;
+    p->simulated_us += counts.simulated_us;
+    return good;
 }
 
 /* true: nothing was broken. */
 static bool live(const struct options *o, uint64_t seed, struct progress *p, uint64_t *ret_hash)
 {
-    static struct scenario scenario;
-    struct world w;
-    struct breach breach;
-
+    bool good = true;
+    *ret_hash = 0;
     p->seed = seed;
     watchdog(SEED_SECONDS_MAX);
-    scenario_draw(&scenario, seed, seed_is_sqlite(o, seed), o->messages, o->safety_us);
-    scenario.check = o->check_all || seed % CHECK_EVERY == 0;
-    world_init_with(&w, &scenario);
-    w.history.trace = o->trace ? stdout : NULL;
-    world_live(&w);
-    bool good = check_world(&w, &breach);
-    if (!good) {
-        print_breach(&w, &breach);
-        print_repeat(o, seed);
+    for (size_t i = 0; good && i < ARRAY_LENGTH(kinds); i++) {
+        p->kind = i;
+        if (is_lived(o, &kinds[i], seed))
+            good = live_kind(o, &kinds[i], seed, p, ret_hash);
     }
-    if (good && seed % STORM_EVERY == 0)
-        good = live_storm(o, seed);
-    *ret_hash = w.history.hash;
     p->seeds++;
-    p->messages += w.parcel_count;
-    p->sends += w.starts;
-    p->crashes += w.crashes;
-    p->cycles += w.cycles;
-    p->events += w.history.count;
     p->failed += !good;
-    p->simulated_us += (double)w.mono_us;
-    world_fini(&w);
     watchdog(0);
     p->seed = 0;
     return good;
@@ -168,7 +179,7 @@ static bool live_twice(const struct options *o, uint64_t seed, struct progress *
     if (good && first != second) {
         printf("FAILED seed %" PRIu64 ": the same seed gave two histories, %016" PRIx64 " and %016" PRIx64 "\n", seed,
                first, second);
-        print_repeat(o, seed);
+        print_repeat(o, seed, o->life);
         p->failed++;
         return false;
     }
@@ -258,7 +269,7 @@ static void report_death(const struct options *o, struct progress *p, int status
         return;
     printf("FAILED seed %" PRIu64 ": %s\n", p->seed,
            WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF ? "it hangs" : "the process died (see above)");
-    print_repeat(&mine, p->seed);
+    print_repeat(&mine, p->seed, kinds[p->kind].name);
 }
 
 static int live_many(const struct options *o, const struct known *known, size_t known_count)
@@ -350,6 +361,18 @@ static enum store_choice store_choice(const char *text)
     exit(2);
 }
 
+static const char *life_named(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
+        if (strcmp(kinds[i].name, text) == 0)
+            return text;
+    fprintf(stderr, "postrider-sim: --life \"%s\" is unknown; these are there:", text);
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
+        fprintf(stderr, " %s", kinds[i].name);
+    fputs("\n", stderr);
+    exit(2);
+}
+
 /* 20260131 begins with seed 2026013100000: other lives each day, and the summary names the first. */
 static uint64_t seed_of_today(void)
 {
@@ -363,13 +386,11 @@ static uint64_t seed_of_today(void)
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        { "seeds", 1, NULL, 'n' },   { "from", 1, NULL, 'f' },
-        { "today", 1, NULL, 'd' },   { "seed", 1, NULL, 's' },
-        { "trace", 0, NULL, 't' },   { "hash-check", 1, NULL, 'h' },
-        { "store", 1, NULL, 'b' },   { "messages", 1, NULL, 'm' },
-        { "minutes", 1, NULL, 'u' }, { "jobs", 1, NULL, 'j' },
-        { "known", 1, NULL, 'k' },   { "check", 0, NULL, 'c' },
-        { "help", 0, NULL, '?' },    { 0 },
+        { "seeds", 1, NULL, 'n' }, { "from", 1, NULL, 'f' },     { "today", 1, NULL, 'd' },
+        { "seed", 1, NULL, 's' },  { "trace", 0, NULL, 't' },    { "hash-check", 1, NULL, 'h' },
+        { "store", 1, NULL, 'b' }, { "messages", 1, NULL, 'm' }, { "minutes", 1, NULL, 'u' },
+        { "jobs", 1, NULL, 'j' },  { "known", 1, NULL, 'k' },    { "check", 0, NULL, 'c' },
+        { "life", 1, NULL, 'l' },  { "help", 0, NULL, '?' },     { 0 },
     };
     int c, index;
     while ((c = getopt_long(argc, argv, "", longs, &index)) != -1) {
@@ -395,6 +416,7 @@ static void parse(int argc, char **argv, struct options *o)
         case 'u': o->safety_us = PR_MINUTES(number(optarg, "minutes")); break;
         case 'j': o->jobs = (unsigned)number(optarg, "jobs"); break;
         case 'k': o->known = optarg; break;
+        case 'l': o->life = life_named(optarg); break;
         default: fputs(usage, stderr); exit(2);
         }
     }

@@ -46,7 +46,8 @@ static void world_show(struct world *w, const struct parcel *p)
     int rc = store_query(&w->store, &query, &arena, &reply, &error);
     ASSERT(rc == PR_OK);
     for (size_t i = 0; i < reply.listed_count; i++)
-        note_seen(w, parcel_of(w, &reply.listed[i].m), &reply.listed[i]);
+        if (slice_eq(reply.listed[i].box, w->scenario->engine.box))
+            note_seen(w, parcel_of(w, &reply.listed[i].m), &reply.listed[i]);
     arena_fini(&arena);
     note_admin(w, EVENT_ADMIN_END, p, 0);
     if (twin_of(p) != NULL)
@@ -71,11 +72,13 @@ struct operator_view {
 /* In the order in which a question for the id would find them: the box, dead letters, done. */
 static void view_init(struct world *w, pr_slice stream, struct operator_view *v)
 {
-    const struct query queries[] = {
-        { .kind = QUERY_MESSAGES, .filter = { .state = STATE_DONE, .stream = stream, .limit = SHOWN_MAX } },
-        { .kind = QUERY_DEAD, .filter = { .state = -1, .stream = stream, .limit = SHOWN_MAX } },
-        { .kind = QUERY_MESSAGES, .filter = { .state = -1, .stream = stream, .limit = SHOWN_MAX } },
+    const struct filter filter = { .box = w->scenario->engine.box, .state = -1, .stream = stream, .limit = SHOWN_MAX };
+    struct query queries[] = {
+        { .kind = QUERY_MESSAGES, .filter = filter },
+        { .kind = QUERY_DEAD, .filter = filter },
+        { .kind = QUERY_MESSAGES, .filter = filter },
     };
+    queries[0].filter.state = STATE_DONE;
     arena_init(&v->arena, 1 << 16);
     v->first = arena_alloc_array(&v->arena, (size_t)w->parcel_count + 1, sizeof(struct shown *));
     ASSERT(v->first != NULL);
@@ -133,7 +136,7 @@ static void admin_do(struct world *w, const struct admin *admin)
 void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
 {
     struct admin admin = { .kind = kind,
-                           .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 },
+                           .filter = { .box = w->scenario->engine.box, .ids = &p->m.id, .id_count = 1, .state = -1 },
                            .by = PR_STR("sim"),
                            .why = PR_STR("dice") };
     note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
@@ -258,7 +261,8 @@ void operator_edit(struct world *w, struct random *r)
 {
     struct arena arena;
     struct query_reply reply;
-    struct query query = { .kind = QUERY_DEAD, .filter = { .state = -1, .limit = SHOWN_MAX } };
+    struct query query = { .kind = QUERY_DEAD,
+                           .filter = { .box = w->scenario->engine.box, .state = -1, .limit = SHOWN_MAX } };
 
     arena_init(&arena, 1 << 14);
     int rc = store_query(&w->store, &query, &arena, &reply, NULL);
@@ -279,6 +283,61 @@ void operator_edit(struct world *w, struct random *r)
         admin_do(w, &admin);
         world_show(w, p);
         take_corrected(w, p, made);
+    }
+    arena_fini(&arena);
+}
+
+/* Somebody takes a dead letter elsewhere and brings it back later, as `dead export`, `dead discard` and `dead import` do. */
+struct exported {
+    const struct parcel *parcel;
+    struct listed letter;
+};
+
+static void import_letter(struct world *w, void *arg)
+{
+    const struct exported *x = arg;
+    int answers[2];
+    const struct listed letters[2] = { x->letter, x->letter }; /* the file was read twice */
+    struct admin admin = { .kind = ADMIN_DEAD_IMPORT,
+                           .by = PR_STR("sim"),
+                           .why = PR_STR("dice"),
+                           .letters = letters,
+                           .letter_count = 2,
+                           .answers = answers };
+    note_admin(w, EVENT_ADMIN, x->parcel, ADMIN_DEAD_IMPORT);
+    admin_do(w, &admin);
+    if (answers[1] == PR_OK)
+        w->broken = "a dead letter was imported twice";
+    world_show(w, x->parcel);
+}
+
+void operator_export(struct world *w, struct random *r)
+{
+    struct arena arena;
+    struct query_reply reply;
+    struct query query = { .kind = QUERY_DEAD,
+                           .filter = { .box = w->scenario->engine.box, .state = -1, .limit = SHOWN_MAX } };
+
+    arena_init(&arena, 1 << 14);
+    int rc = store_query(&w->store, &query, &arena, &reply, NULL);
+    ASSERT(rc == PR_OK);
+    const struct listed *letter = reply.listed_count > 0 ? &reply.listed[random_below(r, reply.listed_count)] : NULL;
+    const struct parcel *p = letter != NULL ? world_find(w, letter->m.id) : NULL;
+    if (letter != NULL && can_be_corrected(w, p, letter)) {
+        struct exported *x = arena_zalloc(&w->arena, sizeof(*x));
+        char *block = arena_alloc(&w->arena, message_bytes(&letter->m) + 1);
+        ASSERT(x != NULL && block != NULL);
+        *x = (struct exported){ .parcel = p, .letter = *letter };
+        message_copy(&letter->m, block, &x->letter.m);
+        x->letter.box = w->scenario->engine.box;
+        x->letter.endpoint = slice_dup(&w->arena, letter->endpoint);
+        x->letter.rule = slice_dup(&w->arena, letter->rule);
+        x->letter.note = slice_dup(&w->arena, letter->note);
+        x->letter.fingerprint = slice_dup(&w->arena, letter->fingerprint);
+        if (random_chance(r, 0.8)) /* or it is still there, and refused */
+            world_admin(w, ADMIN_DEAD_DISCARD, p);
+        if (random_chance(r, 0.5))
+            import_letter(w, x);
     }
     arena_fini(&arena);
 }

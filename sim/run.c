@@ -1,6 +1,6 @@
 /* The two phases of a run.  First safety: faults come as they may, and nothing may break an
  * invariant.  Then liveness: the faults stop, and everything must drain in bounded time. */
-#include "world.h"
+#include "life.h"
 
 #include <math.h>
 
@@ -127,7 +127,7 @@ void faults_begin(struct world *w)
         { stop_some, f->stop_every_us, DIE_STOPS },         { step_clock, f->step_every_us, DIE_CLOCK },
         { outage, f->outage_every_us, DIE_OUTAGES },        { operator_act, f->operator_every_us, DIE_OPERATORS },
         { operators_share, f->share_every_us, DIE_SHARES }, { retune_some, f->retune_every_us, DIE_RETUNES },
-        { operator_edit, f->edit_every_us, DIE_EDITS },
+        { operator_edit, f->edit_every_us, DIE_EDITS },     { operator_export, f->export_every_us, DIE_EXPORTS },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
     ASSERT(kept != NULL);
@@ -150,11 +150,17 @@ static void blackout_begin(struct world *w)
 
 /* Faults stop, pauses end, everybody is up.  The wall clock is set to the latest time that it
  * ever showed: what was to wait for an hour by a clock that was ten years ahead goes on. */
-static void heal(struct world *w)
+static int64_t latest_wall_us(const struct world *w)
 {
     int64_t latest_us = world_wall_us(w);
-    for (size_t i = 0; i < w->history.count; i++)
-        latest_us = max64(latest_us, w->history.events[i].wall_us);
+    world_foreach(x, w) for (size_t i = 0; i < x->history.count; i++) latest_us =
+        max64(latest_us, x->history.events[i].wall_us);
+    return latest_us;
+}
+
+static void heal(struct world *w)
+{
+    int64_t latest_us = latest_wall_us(w);
     w->healed = true;
     w->faults = (struct faults){ .slow = w->faults.slow };
     if (latest_us > world_wall_us(w))
@@ -259,14 +265,29 @@ static void decide_by_hand(struct world *w, bool replay)
     arena_fini(&l.arena);
 }
 
+/* The same of all worlds: what leaves one of them may go on in another. */
+static int look_at_all(struct world *w, uint64_t *ret_state)
+{
+    int left = ROWS_NONE;
+    uint64_t state;
+    *ret_state = 0;
+    world_foreach(x, w)
+    {
+        int here = x->open_transactions == 0 ? look_at_leftovers(x, false, &state) : ROWS_LEFT;
+        *ret_state += x->open_transactions == 0 ? state : 0;
+        left = max64(left, here);
+    }
+    return left;
+}
+
 static bool drain(struct world *w, int64_t limit_us)
 {
     for (int round = 0; round < DRAIN_ROUNDS; round++) {
         int64_t until_us = w->mono_us + limit_us, last_us = w->mono_us + DRAIN_PATIENCE * limit_us;
         int left = ROWS_LEFT;
         uint64_t state = 0, before = 0;
-        while (w->mono_us < until_us && w->broken == NULL) {
-            left = w->open_transactions == 0 ? look_at_leftovers(w, false, &state) : ROWS_LEFT;
+        while (w->mono_us < until_us && !world_is_broken(w)) {
+            left = look_at_all(w, &state);
             if (left != ROWS_LEFT)
                 break;
             if (state != before) { /* each failure may pause its endpoint once more: the time is for one of them */
@@ -277,7 +298,7 @@ static bool drain(struct world *w, int64_t limit_us)
         }
         if (left != ROWS_FOR_A_PERSON)
             return left == ROWS_NONE;
-        decide_by_hand(w, round < 3);
+        world_foreach(x, w) decide_by_hand(x, round < 3);
     }
     return false;
 }
@@ -335,35 +356,93 @@ static void note_totals(struct world *w)
     int rc = store_query(&w->store, &query, &arena, &reply, NULL);
     ASSERT(rc == PR_OK);
     for (size_t i = 0; i < reply.endpoint_count; i++) {
+        if (world_destination(w, reply.endpoints[i].name) == DESTINATION_UNKNOWN)
+            continue; /* of a world beside this one */
         told[world_destination(w, reply.endpoints[i].name)] = true;
-        note_total(w, &reply.endpoints[i]);
+        if (reply.endpoints[i].name.size > 0 || world_is_alone(w)) /* they have no name for each box */
+            note_total(w, &reply.endpoints[i]);
     }
-    for (size_t i = 0; i <= w->scenario->engine.endpoint_count; i++)
+    for (size_t i = world_is_alone(w) ? 0 : 1; i <= w->scenario->engine.endpoint_count; i++)
         if (!told[i])
             note_total(w, &(struct endpoint_state){ .name = i > 0 ? w->scenario->endpoints[i - 1].name : PR_STR("") });
     arena_fini(&arena);
 }
 
-void world_live(struct world *w)
+static int64_t drain_limit_us(const struct scenario *s)
 {
-    const struct scenario *s = w->scenario;
-    int64_t limit_us =
-        s->safety_us + s->delay_max_us + 10 * scenario_longest_wait_us(s) + 40 * s->engine.lease_us + PR_MINUTES(60);
+    return s->safety_us + s->delay_max_us + 10 * scenario_longest_wait_us(s) + 40 * s->engine.lease_us + PR_MINUTES(60);
+}
 
-    workload_begin(w);
-    blackout_begin(w);
-    faults_begin(w);
-    world_run_until(w, s->safety_us);
-    if (w->broken != NULL)
-        return;
-    heal(w);
-    uint64_t left;
-    if (!drain(w, limit_us) && w->broken == NULL)
-        look_at_leftovers(w, true, &left);
+static void note_end(struct world *w)
+{
     let_purge(w);
     world_show_all(w);
     note_totals(w);
     effects_note_kept(w);
     ledger_note(w);
     world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
+}
+
+void world_live(struct world *w)
+{
+    int64_t safety_us = 0, limit_us = 0;
+    uint64_t left;
+
+    w = w->first;
+    world_foreach(x, w)
+    {
+        workload_begin(x);
+        sources_begin(x);
+        blackout_begin(x);
+        faults_begin(x);
+        safety_us = max64(safety_us, x->scenario->safety_us);
+        limit_us += drain_limit_us(x->scenario);
+    }
+    world_run_until(w, safety_us);
+    if (world_is_broken(w))
+        return;
+    world_foreach(x, w) heal(x);
+    bool drained = drain(w, limit_us);
+    world_foreach(x, w)
+    {
+        if (!drained && !world_is_broken(w))
+            look_at_leftovers(x, true, &left);
+        note_end(x);
+    }
+}
+
+void life_count(struct life_counts *counts, const struct world *w)
+{
+    counts->hash = counts->hash * 31 + w->history.hash;
+    counts->messages += w->parcel_count;
+    counts->sends += w->starts;
+    counts->crashes += w->crashes;
+    counts->cycles += w->cycles;
+    counts->events += w->history.count;
+    counts->simulated_us += (double)w->mono_us;
+}
+
+void life_show_breach(const struct world *w, const struct breach *b)
+{
+    size_t from = b->event > 3 ? b->event - 3 : 0;
+    for (size_t i = from; i <= b->event && i < w->history.count; i++)
+        history_print(stdout, i, &w->history.events[i]);
+}
+
+bool world_life(const struct life *life, struct life_counts *counts, struct breach *ret)
+{
+    static struct scenario scenario;
+    struct world w;
+
+    scenario_draw(&scenario, life->seed, life->sqlite, life->messages, life->safety_us);
+    scenario.check = life->check;
+    world_init_with(&w, &scenario);
+    w.history.trace = life->trace;
+    world_live(&w);
+    bool good = check_world(&w, ret);
+    if (!good)
+        life_show_breach(&w, ret);
+    life_count(counts, &w);
+    world_fini(&w);
+    return good;
 }

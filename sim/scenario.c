@@ -22,6 +22,11 @@ static const char *const endpoint_names[SIM_ENDPOINTS_MAX] = {
     "e10", "e11", "e12", "e13", "e14", "e15", "e16", "e17", "e18", "e19",
 };
 
+static const char *const other_names[SIM_ENDPOINTS_MAX] = {
+    "f0",  "f1",  "f2",  "f3",  "f4",  "f5",  "f6",  "f7",  "f8",  "f9",
+    "f10", "f11", "f12", "f13", "f14", "f15", "f16", "f17", "f18", "f19",
+};
+
 pr_slice scenario_type(unsigned type)
 {
     return slice_from(types[type % SIM_TYPES]);
@@ -273,9 +278,11 @@ static void draw_faults(const struct scenario *s, struct faults *f)
         .wake_lost = draw_rate(s, "wake lost", 1),
         .operator_every_us = draw_every(s, "operator", 20),
         .edit_every_us = draw_every(s, "edit", 20),
+        .export_every_us = draw_every(s, "export", 20),
         .share_every_us = draw_every(s, "both", 20),
         .slow = draw_rate(s, "slow", 1) > 0,
     };
+    f->export_every_us = s->sqlite ? f->export_every_us : 0; /* the memory store imports nothing */
     die_init(&r, s->seed, "drift");
     f->drift = random_chance(&r, 0.5) ? 0 : (random_double(&r) - 0.5) * 0.02;
     die_init(&r, s->seed, "perfect");
@@ -395,8 +402,30 @@ static void draw_senders(struct scenario *s)
     s->delayed = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
     die_init(&r, s->seed, "expiry");
     s->expiring = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
+    die_init(&r, s->seed, "inline");
+    s->inlined = random_chance(&r, 0.9) ? 0 : random_double(&r) * 0.3;
     die_init(&r, s->seed, "effects");
     s->with_effect = random_chance(&r, 0.7) ? 0 : random_double(&r) * 0.2;
+}
+
+/* As pr_worker sets its engine: whatever a message says, it is for the worker; no breaker, and time enough. */
+static void draw_worker(struct scenario *s)
+{
+    struct random r;
+
+    die_init(&r, s->seed, "worker");
+    s->worker = s->blackout == 0 && !s->crowded && random_chance(&r, 0.08);
+    if (!s->worker)
+        return;
+    s->engine.endpoint_count = 1;
+    s->engine.route_count = 0;
+    s->engine.override_count = 1;
+    s->override_to[0] = 0;
+    s->overrides[0] = (struct route){ .to = s->override_to, .to_count = 1 };
+    s->endpoints[0].breaker.enabled = false;
+    s->endpoints[0].policy.retry.blame = BLAME_ALWAYS;
+    s->endpoints[0].timeout_us = PR_MINUTES(30);
+    s->to_nowhere = 0;
 }
 
 /* A box that handles each id once, and senders who send some of them again: where nobody acts on messages by id, which means
@@ -406,12 +435,21 @@ static void draw_dedupe(struct scenario *s)
     struct random r;
 
     die_init(&r, s->seed, "dedupe");
-    if (s->faults.operator_every_us + s->faults.edit_every_us + s->faults.share_every_us > 0)
+    const struct faults *f = &s->faults;
+    if (f->operator_every_us + f->edit_every_us + f->export_every_us + f->share_every_us > 0)
         return;
     s->copied = 0.1 + 0.5 * random_double(&r);
     s->engine.dedupe_us = PR_SECONDS(86400) * 36500;
     if (s->faults.step_every_us == 0 && random_chance(&r, 0.5))
         s->engine.dedupe_us = draw_log(&r, PR_MINUTES(1), s->safety_us);
+}
+
+/* In half of the worlds some payloads, or nearly all, are loaded only when they are about to be sent. */
+static void draw_late(struct scenario *s)
+{
+    struct random r;
+    die_init(&r, s->seed, "late");
+    s->engine.late_bytes = random_chance(&r, 0.5) ? (size_t)draw_log(&r, 1, (int64_t)s->payload_max) : 0;
 }
 
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us)
@@ -434,10 +472,24 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     draw_blackout(s);
     if (s->blackout == 0)
         crowd(s);
+    draw_worker(s);
     draw_rates(s);
     draw_limits(s);
     draw_dedupe(s);
+    draw_late(s);
     rules_draw(s);
+}
+
+void scenario_move_into(struct scenario *s, pr_slice box, enum box_kind kind)
+{
+    s->engine.box = box;
+    s->engine.kind = kind;
+    for (unsigned i = 0; i < SIM_ENDPOINTS_MAX; i++)
+        s->endpoints[i].name = slice_from(other_names[i]);
+    for (unsigned i = 0; i < SIM_ROUTES_MAX; i++)
+        s->routes[i].box = box;
+    s->overrides[0].box = box;
+    rules_link(s);
 }
 
 /* ---- Facts about it ----------------------------------------------------------------------- */

@@ -38,7 +38,8 @@ struct faults {
     double answer_late;      /* per send: arrived, and the answer takes longer than the lease */
     double duplicate;        /* per send: arrives twice */
     int64_t outage_every_us; /* an endpoint is down, up to a day */
-    double rollback;         /* per transaction */
+    double handler;  /* per transaction of a handler: rolled back, or nobody knows; or its process dies behind it */
+    double rollback; /* per transaction */
     double lost; /* per transaction: soon after it the store crashes, and loses what was not on disk; not on SQLite */
     double late; /* per transaction: stays open, up to hours */
     double send_again;         /* per transaction: it is sent by a call, whose answer may be lost, and sent again */
@@ -47,6 +48,7 @@ struct faults {
     double wake_lost;          /* per commit and instance: nobody tells the engine */
     int64_t operator_every_us; /* somebody presses a button */
     int64_t edit_every_us;     /* ... and corrects a dead letter */
+    int64_t export_every_us;   /* ... takes one away, and brings it back */
     int64_t share_every_us;    /* two do, each with every other message of a stream */
     bool slow;                 /* sends, cycles and their answers take their time */
 };
@@ -58,6 +60,7 @@ struct scenario {
     /* The instances are engines of one process, as those of several boxes are: one clock, and limits that hold over all of
      * them (engine/limits.h).  A crash takes one of them all the same. */
     bool limits_shared;
+    bool worker;  /* its engines have no transports: workers take messages and judge them, all at one endpoint */
     bool crowded; /* outages of single types, which have breakers, and little room for all */
 
     struct engine_setting engine; /* endpoints, routes and overrides point into this struct */
@@ -77,7 +80,11 @@ struct scenario {
     unsigned blackout; /* > 0: the endpoint before it is down, or paused, until the faults stop */
     bool blackout_paused;
     double no_stream, to_endpoint, to_nowhere, delayed, expiring, with_effect,
-        copied; /* shares of messages; copied: sent again with the same id (engine.dedupe_us) */
+        copied,           /* shares of messages; copied: sent again with the same id (engine.dedupe_us) */
+        inlined,          /* ... that their senders try to send themselves */
+        settled;          /* ... whose handlers complete them in transactions of their own */
+    unsigned sourced;     /* messages that a source brings, beside those of the producers */
+    double brought_again; /* per message that was brought: it comes again */
     int64_t delay_max_us, expire_max_us;
     size_t payload_max;
     struct faults faults;
@@ -92,6 +99,9 @@ pr_slice scenario_type(unsigned type);      /* "t0.a" ... */
 pr_slice scenario_source(unsigned source);  /* "", "shop/a" ... */
 pr_slice scenario_headers(unsigned which);  /* "", {"k":"v"} ... */
 pr_slice scenario_endpoint(unsigned index); /* "e0" ... */
+
+/* Another box of its store, with endpoints "f0" ...; before a world is made of it. */
+void scenario_move_into(struct scenario *s, pr_slice box, enum box_kind kind);
 
 /* Where the configuration sends a message: endpoints in ascending order; none: nowhere. */
 size_t scenario_targets(const struct scenario *s, const struct pr_message *message, unsigned ret[SIM_ENDPOINTS_MAX]);

@@ -8,6 +8,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "dice.h"
+#include "life.h"
 
 #define STORM_US PR_SECONDS(20)
 #define HEALTHY_EVERY_US PR_MILLISECONDS(100)
@@ -16,7 +17,7 @@
 #define CYCLES_SPARE 4 /* ... and spare cycles: it is a matter of luck which one a message meets */
 #define HEAP_MAX 1500
 
-struct life {
+struct storm_life {
     struct scenario scenario;
     struct world w;
     bool wild;
@@ -28,7 +29,7 @@ struct life {
 /* e0 takes everything; e1 refuses everything in the second life. */
 static void judge(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
 {
-    struct life *l = w->user;
+    struct storm_life *l = w->user;
     char text[16];
     f->answer_us = PR_MILLISECONDS(1);
     if (endpoint == 1 && l->wild) {
@@ -45,7 +46,7 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
 
 static void send_healthy(struct world *w, void *arg)
 {
-    struct life *l = arg;
+    struct storm_life *l = arg;
     char text[16];
     if (l->healthy == HEALTHY_MAX)
         return;
@@ -77,12 +78,12 @@ static void draw(struct scenario *s, uint64_t seed, unsigned *ret_heap, int64_t 
 }
 
 /* How long they took on average; what did not arrive counts as if it had at the end. */
-static int64_t live(struct life *l, uint64_t seed, bool wild, struct storm *ret)
+static int64_t live(struct storm_life *l, uint64_t seed, bool wild, struct storm *ret)
 {
     unsigned heap;
     int64_t sum_us = 0;
 
-    *l = (struct life){ .wild = wild };
+    *l = (struct storm_life){ .wild = wild };
     draw(&l->scenario, seed, &heap, &ret->cycle_us);
     world_init_with(&l->w, &l->scenario);
     l->w.quiet = true;
@@ -105,7 +106,7 @@ static int64_t live(struct life *l, uint64_t seed, bool wild, struct storm *ret)
 
 void storm_live(uint64_t seed, struct storm *ret)
 {
-    static struct life l;
+    static struct storm_life l;
     ret->calm_us = live(&l, seed, false, ret);
     ret->wild_us = live(&l, seed, true, ret);
 }
@@ -121,4 +122,12 @@ bool storm_check(const struct storm *s, struct breach *ret)
              " us beside one that works; %u of %u did not arrive",
              s->wild_us, s->calm_us, s->missing, s->healthy);
     return false;
+}
+
+bool storm_life(const struct life *life, struct life_counts *counts, struct breach *ret)
+{
+    struct storm storm;
+    storm_live(life->seed, &storm);
+    counts->hash = (uint64_t)storm.calm_us * 31 + (uint64_t)storm.wild_us;
+    return storm_check(&storm, ret);
 }

@@ -55,6 +55,7 @@ struct parcel *world_adopt(struct world *w, const struct pr_message *m)
 
     ASSERT(block != NULL);
     message_copy(m, block, &p->m);
+    p->settles = w->scenario->settled > 0 && random_chance(&w->dice[DIE_HANDLERS], w->scenario->settled);
     parcel_seal(w, p);
     int rc = map_insert(&w->adopted, &p->adopted, hash_bytes(0, &m->id, sizeof(m->id)));
     ASSERT(rc == PR_OK);
@@ -219,7 +220,13 @@ static struct parcel *draw_parcel(struct world *w)
     p->poison = random_chance(&w->dice[DIE_POISON], w->faults.poison);
     p->bad = random_chance(&w->dice[DIE_BAD], w->faults.bad);
     p->undecodable = random_chance(&w->dice[DIE_UNDECODABLE], w->faults.undecodable);
+    p->settles = s->settled > 0 && random_chance(&w->dice[DIE_HANDLERS], s->settled);
     return p;
+}
+
+struct parcel *world_draw_parcel(struct world *w)
+{
+    return draw_parcel(w);
 }
 
 /* What its handler sends when it has handled it: stored with the verdict, or not at all. */
@@ -273,6 +280,8 @@ static void draw_copy(struct world *w, struct parcel *p)
     struct parcel *copy = world_parcel(w);
     copy->m = p->m;
     copy->original = p;
+    copy->settles = s->settled > 0 && random_chance(r, s->settled);
+    copy->m.due_us = 0; /* what has a due time, be it over, has left the order of its stream */
     copy->m.payload = draw_payload(w, copy);
     copy->m.destination = slice_is_empty(p->m.destination) ? s->endpoints[targets[0]].name : (pr_slice){ NULL, 0 };
     if (random_chance(r, 0.5))
@@ -341,8 +350,11 @@ static void message_lost(void *arg, const struct pr_message *m)
     world_note(w, (struct event){ .kind = EVENT_UNSTORED, .instance = INSTANCE_NONE, .message = p->index });
 }
 
+/* Connections end with the server that lost them: what was still on its way over one does not arrive any more. */
 void world_lose(struct world *w)
 {
+    for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
+        w->instances[i].late_number = 0;
     (void)memory_lose(&w->store, false, message_lost, w);
 }
 
@@ -394,6 +406,8 @@ static void transaction_begin(struct world *w)
         parcel_seal(w, p);
         draw_effect(w, p);
         draw_copy(w, p);
+        if (inline_send_fails(w, p))
+            continue;
         if (t->memory != NULL) {
             p->place = ++w->places;
             int rc = memory_tx_insert(t->memory, w->scenario->engine.box, &p->m);

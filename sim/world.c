@@ -30,9 +30,13 @@ static int64_t clock_mono(void *arg)
 void world_step_clock(struct world *w, int64_t by_us)
 {
     int64_t before_us = world_wall_us(w);
-    w->wall_offset_us += by_us;
-    world_note(w, (struct event){
-                      .kind = EVENT_CLOCK, .message = MESSAGE_NONE, .instance = INSTANCE_NONE, .value = before_us });
+    world_foreach(x, w)
+    {
+        x->wall_offset_us += by_us;
+        world_note(x,
+                   (struct event){
+                       .kind = EVENT_CLOCK, .message = MESSAGE_NONE, .instance = INSTANCE_NONE, .value = before_us });
+    }
 }
 
 void world_note(struct world *w, struct event event)
@@ -46,25 +50,33 @@ void world_note(struct world *w, struct event event)
 
 void world_at(struct world *w, int64_t at_us, world_fn fn, void *arg, struct instance *owner)
 {
-    struct sim_event *h = w->free_happenings;
+    struct world *first = w->first;
+    struct sim_event *h = first->free_happenings;
     if (h != NULL)
-        w->free_happenings = h->next_free;
+        first->free_happenings = h->next_free;
     else
-        h = arena_alloc(&w->arena, sizeof(*h));
+        h = arena_alloc(&first->arena, sizeof(*h));
     ASSERT(h != NULL);
-    *h = (struct sim_event){ .fn = fn, .arg = arg, .owner = owner, .life = owner != NULL ? owner->life : 0 };
-    int rc = heap_insert(&w->calendar, &h->node, max64(at_us, w->mono_us));
+    *h =
+        (struct sim_event){ .world = w, .fn = fn, .arg = arg, .owner = owner, .life = owner != NULL ? owner->life : 0 };
+    int rc = heap_insert(&first->calendar, &h->node, max64(at_us, w->mono_us));
     ASSERT(rc == PR_OK);
+}
+
+static void world_set_time(struct world *w, int64_t mono_us)
+{
+    world_foreach(x, w) x->mono_us = mono_us;
 }
 
 bool world_next(struct world *w, int64_t until_us)
 {
+    w = w->first;
     struct heap_node *node = heap_min(&w->calendar);
-    if (node == NULL || node->key > until_us || w->broken != NULL)
+    if (node == NULL || node->key > until_us || world_is_broken(w))
         return false;
     struct sim_event *h = HEAP_ENTRY(node, struct sim_event, node);
     heap_remove(&w->calendar, node);
-    w->mono_us = node->key;
+    world_set_time(w, node->key);
     w->happened++;
     if (h->owner != NULL && h->owner->life == h->life && instance_is_frozen(h->owner)) {
         int rc = heap_insert(&w->calendar, &h->node, h->owner->frozen_until_us);
@@ -72,7 +84,7 @@ bool world_next(struct world *w, int64_t until_us)
         return true;
     }
     if (h->owner == NULL || h->owner->life == h->life)
-        h->fn(w, h->arg);
+        h->fn(h->world, h->arg);
     h->next_free = w->free_happenings;
     w->free_happenings = h;
     return true;
@@ -82,7 +94,7 @@ void world_run_until(struct world *w, int64_t until_us)
 {
     while (world_next(w, until_us))
         ;
-    w->mono_us = max64(w->mono_us, until_us);
+    world_set_time(w, max64(w->mono_us, until_us));
 }
 
 void world_run_for(struct world *w, int64_t us)
@@ -160,6 +172,7 @@ void instance_start(struct world *w, struct instance *in)
     memset(in->taken, 0, sizeof(in->taken));
     in->session_id = (pr_id){ { 0 } };
     in->session_number = 0;
+    in->verdicts = NULL;
     instance_note(in, EVENT_UP);
     instance_wake(in, w->mono_us);
 }
@@ -312,8 +325,12 @@ static void instance_hear(struct instance *in)
     if (in->rc == PR_OK) {
         engine_absorb(in->engine, in->asked_us, instance_now(in), in->reply);
     } else {
-        engine_cycle_failed(in->engine, instance_now(in), in->rc);
+        if (in->rc != PR_EINVAL)
+            engine_cycle_failed(in->engine, instance_now(in), in->rc);
+        else if (engine_cycle_refused(in->engine, instance_now(in), "the table refuses it"))
+            in->unanswered = false; /* another cycle is asked */
     }
+    worker_hear(in->world, in);
     instance_sample(in->world, in);
 }
 
@@ -403,24 +420,49 @@ static void world_share_limits(struct world *w)
     ASSERT(w->limits != NULL);
 }
 
-void world_init_with(struct world *w, const struct scenario *scenario)
+bool world_is_alone(const struct world *w)
+{
+    return w->first->next == NULL;
+}
+
+bool world_is_broken(const struct world *w)
+{
+    world_foreach(x, w) if (x->broken != NULL) return true;
+    return false;
+}
+
+struct world *world_of_box(struct world *w, pr_slice box)
+{
+    world_foreach(x, w) if (slice_eq(x->scenario->engine.box, box)) return x;
+    return NULL;
+}
+
+static void world_open_store(struct world *w)
 {
     struct pr_error error;
-    *w = (struct world){ .scenario = scenario, .faults = scenario->faults };
+    w->clock = (struct clock){ clock_wall, clock_mono, w };
+    struct store_options options = { .url = w->scenario->sqlite ? "sqlite::memory:" : "memory:",
+                                     .clock = &w->clock,
+                                     .payload_max = w->scenario->engine.payload_max };
+    int rc = store_open(&options, &w->store, &error);
+    ASSERT(rc == PR_OK);
+    rc = store_migrate(&w->store, NULL, 0, &error);
+    ASSERT(rc == PR_OK);
+}
+
+static void world_begin(struct world *w, const struct scenario *scenario, struct world *first)
+{
+    *w = (struct world){ .scenario = scenario, .faults = scenario->faults, .first = first };
     dice_init(w->dice, scenario->seed);
     arena_init(&w->arena, 1 << 16);
     history_init(&w->history);
     heap_init(&w->calendar);
     map_init(&w->rows);
     map_init(&w->adopted);
-    w->clock = (struct clock){ clock_wall, clock_mono, w };
-    struct store_options options = { .url = scenario->sqlite ? "sqlite::memory:" : "memory:",
-                                     .clock = &w->clock,
-                                     .payload_max = scenario->engine.payload_max };
-    int rc = store_open(&options, &w->store, &error);
-    ASSERT(rc == PR_OK);
-    rc = store_migrate(&w->store, NULL, 0, &error);
-    ASSERT(rc == PR_OK);
+    if (first == w)
+        world_open_store(w);
+    else
+        w->store = first->store;
     for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
         w->instances[i] =
             (struct instance){ .world = w,
@@ -431,6 +473,22 @@ void world_init_with(struct world *w, const struct scenario *scenario)
         world_share_limits(w);
     for (unsigned i = 0; i < scenario->instances; i++)
         instance_start(w, &w->instances[i]);
+}
+
+void world_init_with(struct world *w, const struct scenario *scenario)
+{
+    world_begin(w, scenario, w);
+}
+
+void world_init_beside(struct world *w, const struct scenario *scenario, struct world *first)
+{
+    struct world *last = first;
+    world_begin(w, scenario, first);
+    while (last->next != NULL)
+        last = last->next;
+    last->next = w;
+    w->mono_us = first->mono_us;
+    w->wall_offset_us = first->wall_offset_us;
 }
 
 void world_init(struct world *w, uint64_t seed)
@@ -448,7 +506,8 @@ void world_fini(struct world *w)
         if (w->instances[i].state == INSTANCE_UP)
             instance_drop(&w->instances[i]);
     limits_free(w->limits);
-    store_close(&w->store);
+    if (w->first == w)
+        store_close(&w->store);
     heap_fini(&w->calendar);
     map_fini(&w->rows);
     map_fini(&w->adopted);

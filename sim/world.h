@@ -11,9 +11,15 @@
  *   faulty_store.c      between an engine and its store; what landed goes into the history
  *   faulty_transport.c  between an engine and its receivers
  *   workload.c          senders
+ *   inline.c            ... who send themselves at first (`mode: inline`)
+ *   sources.c           ... and brokers whose messages arrive more than once, in any order
+ *   handlers.c          receivers that complete messages in transactions of their own
+ *   worker.c            ... that claim them and judge them themselves
  *   operators.c         people
  *   breakers.c          the engines' breakers against what the store tells of them
- *   run.c               the two phases: first nothing may break, then everything must drain */
+ *   run.c               the two phases: first nothing may break, then everything must drain
+ *
+ * What is not sending through one box is a kind of life of its own: see life.h. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -34,10 +40,11 @@ struct instance;
 
 typedef void (*world_fn)(struct world *w, void *arg);
 
-/* Something that will happen.  When it has an owner it happens to that start of that instance:
+/* Something that will happen in a world.  When it has an owner it happens to that start of that instance:
  * it waits while the instance is frozen, and never comes when it died. */
 struct sim_event {
     struct heap_node node;
+    struct world *world;
     world_fn fn;
     void *arg;
     struct instance *owner;
@@ -72,6 +79,7 @@ struct instance {
     pr_id session_id; /* as the store knows it */
     uint16_t session_number;
     size_t window_count, window_bytes, places; /* the most so far */
+    struct worker_verdict *verdicts;           /* that it has not been answered yet (worker.c) */
 };
 
 /* A message of this world, from its sender's side. */
@@ -84,6 +92,9 @@ struct parcel {
     unsigned typed;          /* > 0: it brings effects of every kind along, of this key (effects.c) */
     struct parcel *effect;   /* sent along when it is handled; NULL: none */
     bool poison, bad, undecodable, delayed, stored;
+    bool settles;        /* its handlers complete it in transactions of their own (handlers.c) */
+    bool sourced;        /* a source brings it (sources.c) */
+    int inline_endpoint; /* 1 + where its sender tried to send it itself, in vain, before it was stored; 0: it did not */
     struct parcel *copy,
         *original; /* the same id sent again, to the same endpoint under another name; NULL: it was not */
     const struct parcel *corrects; /* the dead letter whose place it took; NULL: none */
@@ -120,7 +131,10 @@ struct receiver {
 
 #define SIM_EFFECT_KEYS 3
 
+/* A world is one box with all that belongs to it.  Worlds beside each other have one store, one clock and one calendar. */
 struct world {
+    struct world *first;                                   /* of those beside it; itself: it is the first, or alone */
+    struct world *next;                                    /* beside it; NULL: none */
     int64_t effect_numbers[EFFECT_KINDS][SIM_EFFECT_KEYS]; /* as handlers know them */
     const struct scenario *scenario;
     struct faults faults;          /* the scenario's, until the world heals */
@@ -166,7 +180,14 @@ struct world {
 
 void world_init(struct world *w, uint64_t seed);                        /* calm: scenario_calm() */
 void world_init_with(struct world *w, const struct scenario *scenario); /* borrowed until fini */
-void world_fini(struct world *w);
+/* Another box of the same store: its endpoints have other names, and its clock drifts as the first one's. */
+void world_init_beside(struct world *w, const struct scenario *scenario, struct world *first);
+void world_fini(struct world *w); /* the first one is the last */
+/* All worlds beside this one, and itself. */
+#define world_foreach(x, w) for (struct world *x = (w)->first; x != NULL; x = x->next)
+bool world_is_alone(const struct world *w);
+bool world_is_broken(const struct world *w);               /* one of them is */
+struct world *world_of_box(struct world *w, pr_slice box); /* NULL: none of them has it */
 
 /* ---- Time --------------------------------------------------------------------------------- */
 
@@ -211,6 +232,7 @@ uint64_t message_digest(const struct pr_message *m); /* of what must arrive unch
 
 /* ---- workload.c ---------------------------------------------------------------------------------- */
 
+struct parcel *world_draw_parcel(struct world *w);                       /* as the senders of this world write them */
 struct parcel *world_parcel(struct world *w);                            /* a new one with an id and nothing else */
 void parcel_seal(struct world *w, struct parcel *p);                     /* when its fields are set */
 struct parcel *world_adopt(struct world *w, const struct pr_message *m); /* a message that an engine made */
@@ -223,6 +245,25 @@ void parcel_stored(struct world *w, struct parcel *p);
 void world_announce(struct world *w); /* tell the engines that there is something */
 void workload_begin(struct world *w);
 
+/* ---- inline.c ----------------------------------------------------------------------------------------- */
+
+/* Its sender tries itself.  true: it could not, and has stored it with its failure. */
+bool inline_send_fails(struct world *w, struct parcel *p);
+
+/* ---- sources.c, handlers.c ------------------------------------------------------------------------ */
+
+void sources_begin(struct world *w);
+/* A handler gets this, and completes it or not: the event says what the store answered.  Returns what it says itself. */
+enum send_outcome handler_run(struct world *w, unsigned endpoint, const struct delivery *delivery, struct event *event);
+
+/* ---- worker.c --------------------------------------------------------------------------------------- */
+
+enum send_outcome worker_draw(struct world *w, enum send_outcome outcome); /* what a worker makes of a failure */
+/* Instead of engine_result(); the event says what it is about. */
+void worker_judge(struct world *w, struct instance *in, const struct delivery_result *result,
+                  const struct parcel *effect, struct event event);
+void worker_hear(struct world *w, struct instance *in); /* the engine has absorbed a cycle */
+
 /* ---- operators.c --------------------------------------------------------------------------------- */
 
 void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
@@ -231,12 +272,13 @@ void world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store
 void world_resume(struct world *w, unsigned endpoint);
 void operator_act(struct world *w, struct random *r); /* something, at random */
 void operators_share(struct world *w, struct random *r);
-void operator_edit(struct world *w, struct random *r); /* a dead letter, at random */
+void operator_edit(struct world *w, struct random *r);   /* a dead letter, at random */
+void operator_export(struct world *w, struct random *r); /* one leaves, and comes back or not */
 
 /* ---- run.c ------------------------------------------------------------------------------------------- */
 
 void faults_begin(struct world *w);
-void world_live(struct world *w); /* both phases, from begin to END */
+void world_live(struct world *w); /* both phases, from begin to END, of all worlds beside each other */
 
 /* ---- sentences.c: for tests -------------------------------------------------------------------------- */
 

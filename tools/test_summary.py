@@ -2,7 +2,12 @@
 """Count test points in the testlog.json files of meson.
 
     test_summary.py build/meson-logs/testlog.json...
+    test_summary.py --failed build/meson-logs/testlog.json
     test_summary.py --self-test
+
+--failed prints the names of the programs that failed, for `meson test`.  When such a program was run once more without
+company (testlog-alone.json beside testlog.json) and passed, it is called unstable: what it said the first time is printed, since
+that is a defect, too, and its points are those of the second run.
 
 A test that speaks TAP counts as its points, any other as one.  What failed is printed with what
 it said, and each reason for which points were skipped once.  With CI set, something that is not
@@ -82,6 +87,34 @@ def failures(text):
     return said
 
 
+def read_log(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def read_alone(path):
+    """Those of a log that were run once more, by their names."""
+    try:
+        return {test["name"]: test for test in read_log(path.removesuffix(".json") + "-alone.json")}
+    except OSError:
+        return {}
+
+
+def settle(test, alone):
+    """(what counts, is it unstable?): a failed test that passed alone is unstable."""
+    again = alone.get(test["name"])
+    if count_test(test)[1] > 0 and again is not None and count_test(again)[1] == 0 and again["result"] in GOOD:
+        return again, True
+    return test, False
+
+
+def print_failed(path):
+    for test in read_log(path):
+        if count_test(test)[1] > 0:
+            print(test["name"].rsplit(" / ", 1)[-1])
+    return 0
+
+
 def self_test():
     cases = [
         ("OK", "1..3\nok 1 - a\nok 2 - b # SKIP why\n# not ok - comment\nok 3 - c\n", (2, 0, 1)),
@@ -106,28 +139,38 @@ def self_test():
     said = failures("1..2\n# of b\nnot ok 1 - b\n# also of b\nok 2 - c\n# of c\n")
     if said != ["# of b", "not ok 1 - b", "# also of b"]:
         sys.exit("self test: what failed is given as %r" % said)
-    print("self test: %d cases" % (len(cases) + 3))
+    failed = {"name": "a", "result": "FAIL", "stdout": "1..1\nnot ok 1 - x\n"}
+    passed = {"name": "a", "result": "OK", "stdout": "1..1\nok 1 - x\n"}
+    skipped = {"name": "a", "result": "SKIP", "stdout": ""}
+    for test, again, unstable in (failed, passed, True), (failed, failed, False), (failed, skipped, False), (passed, failed, False):
+        if settle(test, {"a": again}) != (again if unstable else test, unstable):
+            sys.exit("self test: %r and then %r is not unstable: %r" % (test, again, unstable))
+    print("self test: %d cases" % (len(cases) + 7))
     return 0
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
+    if sys.argv[1:2] == ["--failed"]:
+        return print_failed(sys.argv[2])
     total, bad, skips = [0, 0, 0], [], collections.Counter()
     for path in sys.argv[1:]:
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                tests = [json.loads(line) for line in file if line.strip()]
+            tests = read_log(path)
         except OSError as error:
             tests = []
             total[1] += 1
             bad.append("no results: %s" % error)
+        alone = read_alone(path)
         for test in tests:
-            counts = count_test(test)
+            counted, unstable = settle(test, alone)
+            counts = count_test(counted)
             total = [a + b for a, b in zip(total, counts)]
-            skips.update(skip_reasons(test))
-            if counts[1] > 0:
-                bad.append("failed: %s (%s, %s)" % (test["name"], test["result"], path.split("/")[0]))
+            skips.update(skip_reasons(counted))
+            if counts[1] > 0 or unstable:
+                bad.append("%s: %s (%s, %s)" % ("unstable, it passed alone" if unstable else "failed", test["name"],
+                                               test["result"], path.split("/")[0]))
                 bad += ["  " + line for line in failures(test.get("stdout") or "")]
     print("\n".join(bad + [""]) if bad else "", end="")
     total[1] += print_skips(skips, bool(os.environ.get("CI")))

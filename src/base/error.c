@@ -10,12 +10,17 @@
 
 #undef error_set /* the analyser's */
 
-/* Texts often quote what somebody else wrote, and end in logs and on terminals. */
+/* Texts often quote what somebody else wrote, and end in logs, in JSON and on terminals. */
 static void make_one_line(char *text)
 {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = ' ';
+    pr_slice rest = { text, strlen(text) };
+    while (rest.size > 0) {
+        int32_t codepoint;
+        size_t size = utf8_next(rest, &codepoint);
+        if (codepoint < ' ' || codepoint == 0x7f)
+            memset(text + (rest.data - text), codepoint < 0 ? '?' : ' ', size);
+        rest = (pr_slice){ rest.data + size, rest.size - size };
+    }
 }
 
 int error_set(struct pr_error *reterr, int code, const char *format, ...)

@@ -9,8 +9,8 @@
 
 #include <postrider.h>
 
-/* Write code and text, one line, cut at a character boundary when too long; reterr may be NULL,
- * and its own text may be an argument.  Returns code, for "return error_set(...)". */
+/* Write code and text, one line, UTF-8 whatever the arguments are, cut at a character boundary when too long; reterr may
+ * be NULL, and its own text may be an argument.  Returns code, for "return error_set(...)". */
 int error_set(struct pr_error *reterr, int code, const char *format, ...) PR_PRINTF(3, 4);
 
 /* A static analyser that sees one file at a time has to be told. */

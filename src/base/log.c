@@ -31,7 +31,13 @@ int log_level_parse(pr_slice name, enum log_level *ret_level)
 
 bool log_is_enabled(const struct log *log, enum log_level level)
 {
-    return log != NULL && log->write != NULL && level >= log->level && level < LOG_NONE;
+    return log != NULL && log->write != NULL && level >= __atomic_load_n(&log->level, __ATOMIC_RELAXED) &&
+           level < LOG_NONE;
+}
+
+void log_set_level(struct log *log, enum log_level level)
+{
+    __atomic_store_n(&log->level, level, __ATOMIC_RELAXED);
 }
 
 /* Everything but numbers and plain words is quoted; the quoting is that of JSON. */

@@ -57,6 +57,7 @@ struct log_field {
 void log_emit_fields(const struct log *log, enum log_level level, const char *event, ...);
 
 bool log_is_enabled(const struct log *log, enum log_level level);
+void log_set_level(struct log *log, enum log_level level); /* while others log */
 
 const char *log_level_name(enum log_level level);
 /* Outcome PR_UNKNOWN: no such level. */

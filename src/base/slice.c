@@ -108,3 +108,11 @@ bool slice_glob(pr_slice pattern, pr_slice text)
         p++;
     return p == pattern.size;
 }
+
+bool slice_is_secret(pr_slice secret, pr_slice given)
+{
+    unsigned char wrong = secret.size != given.size || secret.size == 0;
+    for (size_t i = 0; i < given.size; i++)
+        wrong |= (unsigned char)(given.data[i] ^ (secret.size > 0 ? secret.data[i % secret.size] : 0));
+    return wrong == 0;
+}

@@ -33,4 +33,7 @@ pr_slice slice_dup(struct arena *arena, pr_slice s);
  * special.  At most |pattern| * |text| steps and no recursion, so a pattern cannot hang us. */
 bool slice_glob(pr_slice pattern, pr_slice text);
 
+/* Is it what was given?  An empty secret never is.  In constant time for one length of given. */
+bool slice_is_secret(pr_slice secret, pr_slice given);
+
 #endif

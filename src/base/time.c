@@ -10,11 +10,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/date.h"
 #include "base/error.h"
 #include "base/slice.h"
 
 #define SECOND_US INT64_C(1000000)
-#define DAY_US (86400 * SECOND_US)
+#define DAY_US (DAY_SECONDS * SECOND_US)
 
 static int64_t read_clock_us(clockid_t id)
 {
@@ -76,14 +77,9 @@ int64_t time_mul(int64_t a, int64_t b)
     return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
 }
 
-struct date {
-    int64_t year;
-    int month, day; /* from 1 */
-};
-
 /* Both directions count in years that begin in March, so that the leap day is the last
  * day of a year, and in eras of 400 years, which all have 146097 days. */
-static struct date date_from_days(int64_t days)
+struct date date_from_days(int64_t days)
 {
     days += 719468; /* since 0000-03-01 */
     int64_t era = (days >= 0 ? days : days - 146096) / 146097;
@@ -99,7 +95,7 @@ static struct date date_from_days(int64_t days)
     return date;
 }
 
-static int64_t date_to_days(struct date date) /* year >= 0 */
+int64_t date_to_days(struct date date)
 {
     int64_t year = date.year - (date.month <= 2 ? 1 : 0);
     int64_t era = (year >= 0 ? year : year - 399) / 400;
@@ -108,6 +104,19 @@ static int64_t date_to_days(struct date date) /* year >= 0 */
     int64_t day_of_year = (153 * month + 2) / 5 + date.day - 1;
     int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     return era * 146097 + day_of_era - 719468;
+}
+
+int date_month_length(int64_t year, int month)
+{
+    static const int lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return lengths[month - 1] + (month == 2 && leap ? 1 : 0);
+}
+
+int date_weekday(int64_t days)
+{
+    int weekday = (int)((days + 4) % 7); /* 1970-01-01 was a Thursday */
+    return weekday < 0 ? weekday + 7 : weekday;
 }
 
 static char *put_digits(char *to, int number, int count)
@@ -181,16 +190,13 @@ static bool take_char(pr_slice *text, char c)
 
 static bool take_date(pr_slice *text, int64_t *ret_days)
 {
-    static const int lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
     int year, month, day;
     if (!take_digits(text, 4, &year) || !take_char(text, '-') || !take_digits(text, 2, &month) ||
         !take_char(text, '-') || !take_digits(text, 2, &day))
         return false;
     if (month < 1 || month > 12)
         return false;
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    int length = lengths[month - 1] + (month == 2 && leap ? 1 : 0);
-    if (day < 1 || day > length)
+    if (day < 1 || day > date_month_length(year, month))
         return false;
     *ret_days = date_to_days((struct date){ year, month, day });
     return true;

@@ -7,9 +7,9 @@
 #include "runtime/config/config_suggest.h"
 
 #define FLAGS_SEND                                                                                                     \
-    (FLAG_BIT(TYPE) | FLAG_BIT(EVENT) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) |            \
-     FLAG_BIT(DUE) | FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) |    \
-     FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT) | FLAG_BIT(CORRELATION_ID))
+    (FLAG_BIT(TYPE) | FLAG_BIT(EVENT) | FLAG_BIT(EXPECT_VERSION) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) |  \
+     FLAG_BIT(FILE) | FLAG_BIT(DUE) | FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) |            \
+     FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT) | FLAG_BIT(CORRELATION_ID))
 
 #define ANY_NUMBER 100000 /* of arguments */
 
@@ -117,6 +117,7 @@ static const struct {
     { "events", FLAG_AFTER, "continue after this place; with --stream: after this version" },
     { "events list", FLAG_AFTER, "continue after this place; with --stream: after this version" },
     { "events tail", FLAG_AFTER, "begin after this place; with --stream: after this version (default: now)" },
+    { "events subscriptions", FLAG_AFTER, "with reset: continue after this place; 0: from the first event" },
     { "adopt", FLAG_BOX, "move its rows into this box" },
 };
 
@@ -151,18 +152,31 @@ static void help_line(const struct command *command, FILE *out)
     fprintf(out, "  %-26s %s\n", left, command->summary);
 }
 
+static void help_commands(const char *first, FILE *out)
+{
+    fprintf(out, "\nCommands:\n");
+    for (size_t i = 0; i < command_count; i++)
+        if (slice_eq_cstr(first_word(&commands[i]), first))
+            help_line(&commands[i], out);
+    fprintf(out, "\nEach command has its own --help.\n");
+}
+
+/* Is it a command by itself and the first word of others, as events is? */
+static bool has_others(const struct command *command)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (&commands[i] != command && slice_eq_cstr(first_word(&commands[i]), command->name))
+            return true;
+    return false;
+}
+
 void command_help_group(const char *first, FILE *out)
 {
     fprintf(out, "Examples:\n");
     for (size_t i = 0; i < command_count; i++)
         if (slice_eq_cstr(first_word(&commands[i]), first))
             fprintf(out, "  %.*s\n", (int)strcspn(commands[i].examples, "\n"), commands[i].examples);
-    fprintf(out, "\nCommands:\n");
-    for (size_t i = 0; i < command_count; i++)
-        if (slice_eq_cstr(first_word(&commands[i]), first))
-            help_line(&commands[i], out);
-    fprintf(out, "\n"
-                 "Each command has its own --help.\n");
+    help_commands(first, out);
 }
 
 void command_help(const struct command *command, FILE *out)
@@ -181,6 +195,8 @@ void command_help(const struct command *command, FILE *out)
     }
     fprintf(out, "\n");
     help_flags(command->name, FLAGS_ALWAYS, out);
+    if (has_others(command))
+        help_commands(command->name, out);
     for (size_t i = 0; i < ARRAY_LENGTH(manuals); i++)
         if (strcmp(manuals[i].command, command->name) == 0)
             fprintf(out, "\n%s", manuals[i].text);
@@ -188,7 +204,7 @@ void command_help(const struct command *command, FILE *out)
 
 void command_help_all(FILE *out)
 {
-    fprintf(out, "Postrider delivers messages reliably from an outbox table.\n"
+    fprintf(out, "Postrider delivers messages that must not be lost: outbox, inbox, events, schedules, flows.\n"
                  "\n"
                  "Examples:\n"
                  "  postrider demo                                    try it\n"

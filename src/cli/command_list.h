@@ -22,6 +22,7 @@ COMMAND("demo", "", "try it: sample traffic, failures and a crash",
 COMMAND("send", "[-]", "store a message and print its id",
         "postrider send --type order.created --stream order-7 --data '{\"total\":5}'\n"
         "postrider send --type report --to audit --file report.pdf --due 5m\n"
+        "postrider send --type order.paid --stream order-7 --event --expect-version 3\n"
         "date | postrider send --type tick -\n",
         FLAGS_SEND, 0, 1, run_send)
 COMMAND("status", "", "health, boxes, endpoints and instances on one screen",
@@ -44,8 +45,10 @@ COMMAND("show", "ID", "show everything about a message",
         "postrider show 0190163d-8694-739b-aea5-966c26f8ad91\n"
         "postrider show 0190163d-8694-739b-aea5-966c26f8ad91 --json\n",
         0, 1, 1, run_show)
-COMMAND("why", "ID", "explain a message: what happened, what it waits for, what comes next",
-        "postrider why 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_why)
+COMMAND("why", "ID", "explain a message or a flow: what happened, what it waits for, what comes next",
+        "postrider why 0190163d-8694-739b-aea5-966c26f8ad91\n"
+        "postrider why order-7                                 # a flow\n",
+        0, 1, 1, run_why)
 COMMAND("retry", "[ID...]", "try now with counters reset; also for parked messages",
         "postrider retry 0190163d-8694-739b-aea5-966c26f8ad91\n"
         "postrider retry --endpoint billing --reason timeout_exceeded --dry-run\n"
@@ -58,6 +61,10 @@ COMMAND("release", "[STREAM | ID...]", "let followers overtake the failed head o
 COMMAND("park", "[ID...]", "set messages aside until you retry them",
         "postrider park 0190163d-8694-739b-aea5-966c26f8ad91 --why 'asked the customer'\n", FLAGS_FILTER | FLAGS_CHANGE,
         0, ANY_NUMBER, run_change)
+COMMAND("reschedule", "[ID...]", "set the time at which messages may go",
+        "postrider reschedule 0190163d-8694-739b-aea5-966c26f8ad91 --due 2h\n"
+        "postrider reschedule --type 'reminder.*' --state delayed --due 2024-01-31T12:00:00Z --dry-run\n",
+        FLAGS_FILTER | FLAGS_CHANGE | FLAG_BIT(DUE), 0, ANY_NUMBER, run_change)
 COMMAND("discard", "[ID...]", "delete messages without delivering them",
         "postrider discard 0190163d-8694-739b-aea5-966c26f8ad91 --why 'sent by mistake'\n"
         "postrider discard --type 'test.*' --dry-run\n",
@@ -97,8 +104,8 @@ COMMAND("dead groups", "", "group dead letters by cause: ten thousand failures a
 COMMAND("dead edit", "[ID]", "correct a dead letter and send it; the original is kept",
         "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --data '{\"amount\":5}'\n"
         "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --header tenant=7 --to billing2 --why 'moved'\n",
-        FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(ENDPOINT) | FLAG_BIT(WHY) |
-            FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(ROW),
+        FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(TYPE) | FLAG_BIT(ENDPOINT) |
+            FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(ROW),
         0, 1, run_dead_edit)
 COMMAND(
     "dead note", "[ID] TEXT", "add a note to a dead letter",
@@ -125,7 +132,7 @@ COMMAND("instances", "", "list the running instances: lanes, leases, in flight, 
 COMMAND("audit", "", "list what operators did, latest first",
         "postrider audit\n"
         "postrider audit --since 24h --json\n",
-        FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 0, run_audit)
+        FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 0, run_rows)
 COMMAND("events list", "", "list the event store: one stream by version, or all events in one order",
         "postrider events\n"
         "postrider events list --stream order-7\n"
@@ -140,8 +147,95 @@ COMMAND("events tail", "", "print events as they are stored, until you stop it",
         "postrider events tail --after 0 --json          # from the first one on\n"
         "postrider events tail --stream order-7\n",
         FLAG_BIT(STREAM) | FLAG_BIT(AFTER), 0, 0, run_events_tail)
+COMMAND("events subscriptions", "[ACTION NAME]", "list the subscriptions with their lag; ACTION is reset or remove",
+        "postrider events subscriptions\n"
+        "postrider events subscriptions reset orders-view --after 0      # read everything again\n"
+        "postrider events subscriptions remove orders-view --why 'replaced'\n",
+        FLAG_BIT(AFTER) | FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN), 0, 2, run_events_subscriptions)
 COMMAND("events", "", "the same as events list", "postrider events\n", FLAG_BIT(STREAM) | FLAGS_PAGE, 0, 0,
         run_events_list)
+COMMAND("schedules list", "", "list schedules: times, next time, state",
+        "postrider schedules\n"
+        "postrider schedules list --json\n",
+        0, 0, 0, run_schedules_list)
+COMMAND("schedules show", "NAME", "show a schedule: what it sends, and its next times",
+        "postrider schedules show nightly\n"
+        "postrider schedules show nightly --json\n",
+        0, 1, 1, run_schedules_show)
+COMMAND(
+    "schedules add", "NAME", "add a schedule, or change the one of that name",
+    "postrider schedules add nightly --cron '0 3 * * *' --zone Europe/Berlin --type report.build\n"
+    "postrider schedules add poll --cron '*/5 * * * *' --type poll --to crm --missed skip --data '{\"all\":true}'\n",
+    FLAG_BIT(CRON) | FLAG_BIT(ZONE) | FLAG_BIT(MISSED) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) |
+        FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) |
+        FLAG_BIT(SUBJECT) | FLAG_BIT(EVENT) | FLAG_BIT(BOX) | FLAG_BIT(WHY) | FLAG_BIT(BY),
+    1, 1, run_schedules_add)
+COMMAND("schedules run", "NAME", "send its message now; its times stay as they are",
+        "postrider schedules run nightly\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_schedules_run)
+COMMAND("schedules pause", "NAME", "pause a schedule until you resume it",
+        "postrider schedules pause nightly --why 'the warehouse moves'\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1,
+        run_schedules_change)
+COMMAND("schedules resume", "NAME", "resume a schedule; what it missed while it was paused stays out",
+        "postrider schedules resume nightly\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_schedules_change)
+COMMAND("schedules cancel", "NAME", "cancel a schedule", "postrider schedules cancel nightly\n",
+        FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_schedules_change)
+COMMAND("schedules reschedule", "NAME", "set the next time of a schedule",
+        "postrider schedules reschedule nightly --due 2h\n", FLAG_BIT(DUE) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1,
+        run_schedules_change)
+COMMAND("schedules", "", "the same as schedules list", "postrider schedules\n", 0, 0, 0, run_schedules_list)
+COMMAND("flow start", "NAME [ID]", "start a flow and print its id",
+        "postrider flow start checkout order-7 --data '{\"total\":5}'\n"
+        "postrider flow start checkout order-7 --restart       # it has ended, and begins anew\n"
+        "postrider flow start nightly --due 8h --version 2\n",
+        FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(VERSION) | FLAG_BIT(RESTART) | FLAG_BIT(DUE), 1, 2, run_flow_start)
+COMMAND("flow list", "[NAME]", "list flows, newest first",
+        "postrider flow list\n"
+        "postrider flow list checkout --state failed --since 24h\n"
+        "postrider flow list --parent order-7 --json\n",
+        FLAG_BIT(STATE) | FLAG_BIT(VERSION) | FLAG_BIT(PARENT) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 1,
+        run_flow_list)
+COMMAND("flow show", "ID", "show a flow: its state, what it waits for, what will wake it",
+        "postrider flow show order-7\n"
+        "postrider flow show order-7 --json | jq .waits_for\n",
+        0, 1, 1, run_flow_show)
+COMMAND("flow history", "ID [EXECUTION]", "show what happened in a flow, event by event",
+        "postrider flow history order-7\n"
+        "postrider flow history order-7 --json\n"
+        "postrider flow history order-7 0190163d-8694-739b-aea5-966c26f8ad91     # an earlier execution\n",
+        0, 1, 2, run_flow_history)
+COMMAND("flow export", "ID [EXECUTION]", "export the history of a flow as it is stored, for flow check and unit tests",
+        "postrider flow export order-7 > order-7.jsonl\n", 0, 1, 2, run_flow_history)
+COMMAND("flow raise", "ID EVENT", "raise an event for a flow",
+        "postrider flow raise order-7 approved --data '{\"by\":\"ann\"}'\n",
+        FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(ID), 2, 2, run_flow_tell)
+COMMAND("flow send", "ID MAILBOX", "put mail into a mailbox of a flow",
+        "postrider flow send cart-3 items --data '{\"sku\":\"x1\"}'\n", FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(ID),
+        2, 2, run_flow_tell)
+COMMAND("flow cancel", "ID...", "tell flows to clean up and end",
+        "postrider flow cancel order-7 --why 'the customer changed their mind'\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1,
+        ANY_NUMBER, run_flow_cancel)
+COMMAND("flow wait", "ID", "wait until a flow has ended and print its output",
+        "postrider flow wait order-7\n"
+        "postrider flow wait order-7 --for 30s --json\n",
+        FLAG_BIT(FOR), 1, 1, run_flow_wait)
+COMMAND("flow retry", "ID", "try now what waits for its next try, and replay dead letters of a flow",
+        "postrider flow retry order-7\n"
+        "postrider flow retry order-7 --dry-run\n"
+        "postrider flow retry order-7 --restart                # it has ended, and begins anew with its input\n",
+        FLAG_BIT(RESTART) | FLAG_BIT(VERSION) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_flow_retry)
+COMMAND("flow check", "CODE.so [ID...]", "check whether new code fits the flows that are running, or a history",
+        "postrider flow check ./build/shop_flows.so            # all running flows\n"
+        "postrider flow check ./build/shop_flows.so order-7\n"
+        "postrider flow check ./build/shop_flows.so --file order-7.jsonl    # see flow export\n",
+        FLAG_BIT(FILE), 1, ANY_NUMBER, run_flow_check)
+COMMAND("flow delete", "ID...", "delete flows that have ended, with their children and histories",
+        "postrider flow delete order-7\n"
+        "postrider flow delete order-7 --force                 # also while it runs\n",
+        FLAG_BIT(FORCE) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, ANY_NUMBER, run_flow_delete)
+COMMAND("flow prune", "[ID]", "delete executions of flows before their current ones",
+        "postrider flow prune --until 30d\n"
+        "postrider flow prune billing-7 --keep 3 --dry-run\n",
+        FLAG_BIT(KEEP) | FLAG_BIT(UNTIL) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 0, 1, run_flow_prune)
 COMMAND("endpoints list", "", "list endpoints: state, sent and failed messages",
         "postrider endpoints\n"
         "postrider endpoints --for 5s           # measure rates for 5 seconds\n"

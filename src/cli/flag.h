@@ -37,19 +37,20 @@
     X(BLOCKED, "blocked", 0, NULL, "only streams with waiting messages")                                               \
     X(TO, "to", 0, "ENDPOINT", "destination endpoint (default: the routes decide)")                                    \
     X(DATA, "data", 'd', "TEXT", "the payload")                                                                        \
-    X(FILE, "file", 'f', "FILE", "read the payload from this file")                                                    \
+    X(FILE, "file", 'f', "FILE", "read the payload (flow check: the history) from this file")                          \
     X(HEADER, "header", 0, "NAME=VALUE", "a header; can be repeated")                                                  \
     X(CONTENT_TYPE, "content-type", 0, "TYPE", "content type of the payload, for example application/json")            \
     X(SOURCE, "source", 0, "URI", "CloudEvents source")                                                                \
     X(SUBJECT, "subject", 0, "TEXT", "CloudEvents subject")                                                            \
-    X(DUE, "due", 0, "TIME", "do not send before: in 5m, or 2024-01-31T12:00:00Z")                                     \
-    X(EXPIRES, "expires", 0, "TIME", "do not send after: in 1h, or 2024-01-31T12:00:00Z")                              \
+    X(DUE, "due", 0, "TIME", "do not send before this time: 5m (from now), or 2024-01-31T12:00:00Z")                   \
+    X(EXPIRES, "expires", 0, "TIME", "do not send after this time: 1h (from now), or 2024-01-31T12:00:00Z")            \
     X(ID, "id", 0, "UUID", "message id; a second message with the same id is a duplicate")                             \
     X(EVENT, "event", 0, NULL, "store it in the event store, too, as the next version of its stream")                  \
+    X(EXPECT_VERSION, "expect-version", 0, "N", "with --event: only if the stream has N events; 0: it must be new")    \
     X(GRANTS, "grants", 0, NULL, "print the SQL for roles and their rights instead")                                   \
     X(DROP_SLOT, "drop-slot", 0, NULL, "remove Postrider's replication slots and publications")                        \
     X(COUNT, "count", 0, "N", "number of messages")                                                                    \
-    X(FOR, "for", 0, "TIME", "pause for this long (default: until resumed)")                                           \
+    X(FOR, "for", 0, "TIME", "pause, or wait, for this long (default: until resumed; no limit)")                       \
     X(FAILURES, "failures", 0, "N", "which failure of the message it is (default 1)")                                  \
     X(CODE, "code", 0, "TEXT", "the broker's error code")                                                              \
     X(SIZE, "size", 0, "SIZE", "size of the payload, for example 64KiB")                                               \
@@ -59,11 +60,18 @@
     X(PRESET, "preset", 0, "NAME", "debezium, cap, masstransit, eventuate, finitech, generic")                         \
     X(TABLE, "table", 0, "TABLE", "the table, SCHEMA.NAME; upper and lower case matter")                               \
     X(CHECK, "check", 0, NULL, "check the table and report what is missing")                                           \
-    X(FORCE, "force", 0, NULL, "overwrite an existing file")                                                           \
+    X(FORCE, "force", 0, NULL, "overwrite an existing file; delete running flows")                                     \
     X(URL, "url", 0, "URL", "use a running daemon's API: http://127.0.0.1:8026, unix:/run/postrider.sock")             \
     X(TOKEN_FILE, "token-file", 0, "FILE", "file with the API token (default: http.token in the configuration)")       \
     X(EVERY, "every", 0, "TIME", "refresh interval (default 1s)")                                                      \
     X(ONCE, "once", 0, NULL, "print once and exit; default when the output is not a terminal")                         \
+    X(CRON, "cron", 0, "TIMES", "when: minute, hour, day of month, month, day of week; or @daily")                     \
+    X(ZONE, "zone", 0, "ZONE", "time zone of these times, for example Europe/Berlin (default UTC)")                    \
+    X(MISSED, "missed", 0, "POLICY", "of missed times: once, skip or all (default once); once:5m: more than 5m late")  \
+    X(VERSION, "version", 0, "VERSION", "version of the flow")                                                         \
+    X(PARENT, "parent", 0, "FLOW", "only children of this flow")                                                       \
+    X(RESTART, "restart", 0, NULL, "a flow that has ended begins anew")                                                \
+    X(KEEP, "keep", 0, "N", "keep the latest N executions before the current one")                                     \
     X(RELAY, "relay", 0, "FD", NULL)
 
 enum flag {
@@ -73,6 +81,7 @@ enum flag {
         FLAG_TOTAL
 };
 
+_Static_assert(FLAG_TOTAL <= 64, "flags are kept as bits of a word");
 #define FLAG_BIT(name) (UINT64_C(1) << FLAG_##name)
 #define FLAGS_ALWAYS (FLAG_BIT(CONFIG) | FLAG_BIT(STORE) | FLAG_BIT(JSON) | FLAG_BIT(HELP))
 #define FLAGS_FOR_PEOPLE (~FLAG_BIT(RELAY))

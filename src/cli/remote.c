@@ -10,7 +10,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/utf8.h"
-#include "runtime/config/address.h"
+#include "base/address.h"
 
 #include <curl/curl.h>
 #include <jansson.h>
@@ -412,7 +412,7 @@ static bool host_is_here(const char *host)
     char text[512];
 
     (void)snprintf(text, sizeof(text), "%.400s:1", host);
-    return address_parse(text, &address, &err) == PR_OK && address.local;
+    return address_parse("--url", text, &address, &err) == PR_OK && address.local;
 }
 
 /* May a token travel there as it is? */

@@ -205,7 +205,9 @@ static void add_story(const struct row_order *o, const struct pr_message *m, int
         .error = o->why,
         .rule = o->by,
         .step = action->step,
-        .next_us = action->notice == NOTICE_DUE ? now_us : 0,
+        .next_us = o->kind == ADMIN_RESCHEDULE    ? o->due_us
+                   : action->notice == NOTICE_DUE ? now_us
+                                                  : 0,
     };
     if (action->step == NULL)
         return;
@@ -267,6 +269,10 @@ int change_of_order(const struct row_order *o, const struct pr_message *m, uint6
         c.delay_us = PR_NEVER;
         c.parked_by = PR_PARKED_BY_PERSON;
         break;
+    case ADMIN_RESCHEDULE:
+        c.sets |= SET_DUE_AT | SET_HELD;
+        c.due_us = o->due_us;
+        break;
     case ADMIN_DISCARD:
     case ADMIN_DEAD_DISCARD: c.fate = FATE_GONE; break;
     case ADMIN_DEAD_ADD:
@@ -285,11 +291,19 @@ int change_of_order(const struct row_order *o, const struct pr_message *m, uint6
         break;
     case ADMIN_DEAD_NOTE: add_note(o, texts, &c); break;
     case ADMIN_DEAD_IMPORT:
+    case ADMIN_FLOW_DELETE:
+    case ADMIN_FLOW_PRUNE:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
+    case ADMIN_SUBSCRIPTION_RESET:
+    case ADMIN_SUBSCRIPTION_REMOVE:
     case ADMIN_ENDPOINT_TEST:
     case ADMIN_REPLAY_STOP:
-    case ADMIN_REPLAY_RESUME: ASSERT(!"an order about rows");
+    case ADMIN_REPLAY_RESUME:
+    case ADMIN_SCHEDULE_ADD:
+    case ADMIN_SCHEDULE_RUN:
+    case ADMIN_FLOW_CANCEL:
+    case ADMIN_FLOW_RESTART: ASSERT(!"an order about rows");
     }
     *ret = c;
     return buf_failed(&texts->story) == PR_OK && buf_failed(&texts->note) == PR_OK ? PR_OK : PR_ENOMEM;

@@ -16,4 +16,8 @@ struct completion {
     const struct send_effect *effects;
 };
 
+/* Its effects as those of the first verdict of a cycle, with room for one more behind them.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int completion_effects(const struct completion *c, struct arena *arena, struct effect **ret,
+                                     size_t *ret_count);
+
 #endif

@@ -20,7 +20,7 @@ struct row {
     enum row_from from;
     bool dead;       /* ROW_HEAD only: it is a dead letter (strict streams wait behind it) */
     const char *bad; /* why it cannot be decoded, or NULL.  m then holds what could be read */
-    size_t over;     /* bytes of a payload over payload_max, which then stays in the store; 0: m has it */
+    size_t over;     /* bytes of a payload over cycle.payload_max, which then stays in the store; 0: m has it */
 };
 
 /* ---- The cycle ---------------------------------------------------------------------- */
@@ -84,7 +84,10 @@ struct verdict {
     pr_slice story;            /* the whole new story; empty: unchanged */
     pr_slice held_by;          /* HOLD ... */
     int held_for;              /* ... enum pr_held_for; 0: its stream */
-    int cause;     /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
+    int cause; /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
+    bool
+        joined; /* it goes with the nearest verdict before it that is not joined: when that one is not applied, this one
+                            * is ANSWER_BUSY with it, or ANSWER_REFUSED */
     bool passable; /* FAIL, POSTPONE: its followers may overtake it: released = true, so that it holds up nobody */
     bool fenced;   /* COMPLETE: only if its attempts are number - 1 still, else PR_STALE.  ASK: what was completed so
                             * has been delivered when it is gone */
@@ -106,6 +109,12 @@ struct verdict {
 struct receipt_entry {
     uint64_t row;
     int number;
+};
+
+/* A row of the box, and the message that it must have. */
+struct row_name {
+    uint64_t row;
+    pr_id id;
 };
 
 /* Whose mark is asked for: has this handler (an endpoint) ended the message before, or has it a dead letter of it? */
@@ -234,11 +243,15 @@ struct cycle {
     size_t held_count;
     const struct mark_key *marks; /* of what is on the receipt and about to be started */
     size_t mark_count;
+    const struct row_name *alive; /* are these rows, which are out, still there? */
+    size_t alive_count;
+    const struct row_name *loads; /* payloads of rows that came without them: they are about to be started */
+    size_t load_count;
     const struct evidence *evidence; /* when was one of these delivered last, by anybody? */
     size_t evidence_count;
     int64_t notice_after; /* operators' notices with a greater number; 0 on join:
                                                 * none, only notice_last is told */
-    size_t payload_max;   /* larger payloads are not read: row.over */
+    size_t payload_max;   /* larger payloads are not read with their rows: row.over, loads */
 };
 
 enum notice_kind {
@@ -273,6 +286,15 @@ struct endpoint_state {
     pr_slice last_code, last_error;
 };
 
+/* Is a verdict of it joined to another? */
+static inline bool cycle_has_joined(const struct cycle *c)
+{
+    for (size_t i = 0; i < c->verdict_count; i++)
+        if (c->verdicts[i].joined)
+            return true;
+    return false;
+}
+
 struct cycle_reply {
     int64_t now_us; /* the store's clock */
     int64_t epoch;
@@ -303,6 +325,11 @@ struct cycle_reply {
     size_t held_key_count;
     int64_t dedupe_us; /* of the box; only of a cycle with epoch 0 and DEDUPE_OF_BOX */
     bool *marked;      /* per question of marks; NULL: none is */
+    bool *gone;        /* per question of alive; NULL: none is */
+    /* Per question of loads, each malloc'ed; data NULL: there is no such row any more.  Whoever takes one over sets data to
+     * NULL, and the rest is freed by the session.  One copy, since they are large. */
+    pr_slice *loaded;
+    size_t loaded_count;
     int64_t *evidence; /* per question: the store's time; 0: never, or long ago */
 
     struct notice *notices;
@@ -312,5 +339,8 @@ struct cycle_reply {
     struct endpoint_state *endpoints;
     size_t endpoint_count;
 };
+
+/* What nobody has taken over. */
+void cycle_reply_free_loaded(struct cycle_reply *reply);
 
 #endif

@@ -3,23 +3,41 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "core/cycle.h"
+#include "core/message.h"
 
-static pr_slice guard_key(const struct effect *e)
+/* Of messages, too: those that are events come to the end of their stream. */
+static enum effect_kind guard_kind(const struct effect *e)
 {
-    return e->kind == EFFECT_EVENT ? e->message->stream : e->key;
+    return e->kind == EFFECT_MESSAGE ? EFFECT_EVENT : e->kind;
+}
+
+pr_slice effect_guard_key(const struct effect *e)
+{
+    if (e->kind == EFFECT_FLOW)
+        return e->flow->id;
+    return guard_kind(e) == EFFECT_EVENT ? e->message->stream : e->key;
 }
 
 bool effect_same_guard(const struct effect *a, const struct effect *b)
 {
-    return a->kind == b->kind && slice_eq(guard_key(a), guard_key(b)) &&
+    return guard_kind(a) == guard_kind(b) && slice_eq(effect_guard_key(a), effect_guard_key(b)) &&
            (a->kind != EFFECT_SEEN || (pr_id_equal(a->id, b->id) && slice_eq(a->box, b->box)));
 }
 
 uint64_t effect_guard_hash(const struct effect *e)
 {
-    pr_slice key = guard_key(e);
-    uint64_t hash = hash_bytes((uint64_t)e->kind, key.data, key.size);
+    pr_slice key = effect_guard_key(e);
+    uint64_t hash = hash_bytes((uint64_t)guard_kind(e), key.data, key.size);
     return e->kind == EFFECT_SEEN ? hash_bytes(hash, e->id.bytes, sizeof(e->id.bytes)) : hash;
+}
+
+/* Where in the table its guard is, or would be. */
+static size_t guard_place(const struct effect *effects, const struct effect *e, const uint32_t *table, size_t room)
+{
+    size_t at = effect_guard_hash(e) & (room - 1);
+    while (table[at] != 0 && !effect_same_guard(&effects[table[at] - 1], e))
+        at = (at + 1) & (room - 1);
+    return at;
 }
 
 /* A table of the first effect of each guard. */
@@ -30,14 +48,26 @@ static void find_first(struct effect_guards *g, const struct effect *effects, si
         g->first[i] = SIZE_MAX;
         if (!effect_has_guard(&effects[i]))
             continue;
-        size_t at = effect_guard_hash(&effects[i]) & (room - 1);
-        while (table[at] != 0 && !effect_same_guard(&effects[table[at] - 1], &effects[i]))
-            at = (at + 1) & (room - 1);
+        size_t at = guard_place(effects, &effects[i], table, room);
         if (table[at] == 0)
             table[at] = (uint32_t)i + 1;
         g->first[i] = table[at] - 1;
         g->any = true;
         if (effects[g->first[i]].verdict != effects[i].verdict)
+            g->answers[i] = ANSWER_BUSY;
+    }
+}
+
+/* Messages that are events without a guard, of a stream whose guard another verdict has. */
+static void find_between(struct effect_guards *g, const struct effect *effects, size_t count, const uint32_t *table,
+                         size_t room)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct effect *e = &effects[i];
+        if (e->kind != EFFECT_MESSAGE || !e->message->event || g->first[i] != SIZE_MAX || e->verdict == EFFECT_ALWAYS)
+            continue;
+        uint32_t first = table[guard_place(effects, e, table, room)];
+        if (first != 0 && effects[first - 1].verdict != e->verdict)
             g->answers[i] = ANSWER_BUSY;
     }
 }
@@ -56,7 +86,14 @@ int effect_guards_init(struct effect_guards *g, const struct effect *effects, si
     if (table == NULL || g->first == NULL || g->answers == NULL || g->verdicts == NULL)
         return PR_ENOMEM;
     find_first(g, effects, count, table, room);
+    if (g->any)
+        find_between(g, effects, count, table, room);
     return PR_OK;
+}
+
+static bool takes_verdict(const struct effect *e)
+{
+    return e->takes_verdict || e->kind == EFFECT_MESSAGE;
 }
 
 void effect_guards_settle(struct effect_guards *g, const struct effect *effects, size_t count)
@@ -65,7 +102,7 @@ void effect_guards_settle(struct effect_guards *g, const struct effect *effects,
         if (g->first[i] != SIZE_MAX && g->first[i] != i && g->answers[i] == PR_OK &&
             g->answers[g->first[i]] != PR_DUPLICATE)
             g->answers[i] = g->answers[g->first[i]]; /* it goes with the first */
-        bool busy = g->answers[i] == ANSWER_BUSY, refused = g->answers[i] == PR_STALE && effects[i].takes_verdict;
+        bool busy = g->answers[i] == ANSWER_BUSY, refused = g->answers[i] == PR_STALE && takes_verdict(&effects[i]);
         if (effects[i].verdict == EFFECT_ALWAYS || (!busy && !refused))
             continue;
         int *verdict = &g->verdicts[effects[i].verdict];
@@ -76,8 +113,34 @@ void effect_guards_settle(struct effect_guards *g, const struct effect *effects,
     }
 }
 
+static int64_t expected_of(const struct effect *e)
+{
+    return e->kind == EFFECT_MESSAGE ? e->message->expected_version : e->expected;
+}
+
+int effect_version_conflict(const struct effect *e, int64_t found, struct pr_error *reterr)
+{
+    struct pr_message m = *e->message;
+    m.expects_version = expected_of(e) != EFFECT_ANY;
+    m.expected_version = expected_of(e);
+    return message_expectation(&m, false, found, reterr);
+}
+
 int effect_guard_answer(const struct effect *e, int64_t found)
 {
-    bool holds = e->kind == EFFECT_SEEN ? found == 0 : e->expected == EFFECT_ANY || e->expected == found;
+    int64_t expected = expected_of(e);
+    bool holds = e->kind == EFFECT_SEEN ? found == 0 : expected == EFFECT_ANY || expected == found;
     return holds ? PR_OK : PR_STALE;
+}
+
+int effect_flow_answer(const struct effect *e, const struct flow_row *found)
+{
+    if (pr_id_is_zero(e->id))
+        return found == NULL || (e->flow->restarts && flow_has_ended(found)) ? PR_OK : PR_STALE;
+    return found != NULL && pr_id_equal(found->execution, e->id) && found->next == e->expected ? PR_OK : PR_STALE;
+}
+
+int joined_answer(int leader)
+{
+    return leader == PR_OK || leader == ANSWER_BUSY ? leader : ANSWER_REFUSED;
 }

@@ -57,12 +57,17 @@ bool ended_of_verdict(const struct verdict *v, bool keeps, struct ended *ret)
     return true;
 }
 
+bool ended_is_so(const struct verdict *v, int answer)
+{
+    return answer == (v->kind == VERDICT_ASK ? PR_UNKNOWN : PR_OK);
+}
+
 struct ended *ended_of_cycle(const struct cycle *c, const int *answers, struct arena *arena, size_t *ret_count)
 {
     struct ended *list = arena_alloc(arena, c->verdict_count * sizeof(list[0]));
     size_t count = 0;
     for (size_t i = 0; list != NULL && i < c->verdict_count; i++)
-        if (answers[i] == (c->verdicts[i].kind == VERDICT_ASK ? PR_UNKNOWN : PR_OK) &&
+        if (ended_is_so(&c->verdicts[i], answers[i]) &&
             ended_of_verdict(&c->verdicts[i], c->keep_us > 0, &list[count]))
             list[count++].box = c->box;
     *ret_count = count;

@@ -38,6 +38,8 @@ struct ended {
 /* Does the verdict, when it is applied, end its message?  keeps: what is delivered stays readable in done, which says it
  * already.  What moves to another endpoint has not ended.  The box is the caller's to fill in. */
 bool ended_of_verdict(const struct verdict *verdict, bool keeps, struct ended *ret);
+/* Does this answer to it mean that it has?  (What a receiver completed itself is gone when it is asked for.) */
+bool ended_is_so(const struct verdict *verdict, int answer);
 
 /* Those of a cycle whose verdicts were applied; in the arena.  NULL: no memory. */
 struct ended *ended_of_cycle(const struct cycle *cycle, const int *answers, struct arena *arena, size_t *ret_count);

@@ -189,6 +189,24 @@ int json_object_walk(pr_slice text, json_member member, void *arg)
     return rc;
 }
 
+int json_array_walk(pr_slice text, json_element element, void *arg)
+{
+    struct json_cursor c = { text.data, text.data + text.size };
+    int rc = PR_OK;
+    if (text.size > 0)
+        skip_space(&c);
+    if (c.at == c.end || *c.at != '[' || !slice_is_json(text))
+        return PR_EINVAL;
+    c.at++;
+    skip_space(&c);
+    if (*c.at == ']')
+        return PR_OK;
+    do
+        rc = element(arg, cut_value(&c));
+    while (rc == PR_OK && skip_char(&c, ','));
+    return rc;
+}
+
 /* ---- Strings ---------------------------------------------------------------------------------- */
 
 static unsigned hex4(const char *at)

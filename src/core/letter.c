@@ -173,6 +173,8 @@ static int read_member(void *arg, pr_slice quoted, pr_slice value)
 
 static int settle_id(struct letter *l)
 {
+    if (l->is_cloud && l->m->type.size == 0)
+        return error_set(l->reterr, PR_EINVAL, "type is missing: every CloudEvent needs it");
     if (l->is_cloud && l->m->source.size == 0)
         return fail(l, PR_STR("source"), "is missing");
     if (l->id.size == 0)

@@ -16,7 +16,7 @@ static int outcome_of(const struct verdict *v)
 bool mark_of_verdict(const struct verdict *v, pr_slice box, pr_slice destination, int64_t keep_us, struct effect *ret)
 {
     int outcome = outcome_of(v);
-    if (keep_us == 0 || pr_id_is_zero(v->id) || outcome == 0)
+    if (keep_us == 0 || !mark_is_made_for(destination) || pr_id_is_zero(v->id) || outcome == 0)
         return false;
     *ret = (struct effect){
         .kind = EFFECT_SEEN,

@@ -16,12 +16,20 @@
 #ifndef CORE_MARK_H
 #define CORE_MARK_H
 
+#include "base/slice.h"
 #include "core/cycle.h"
+#include "core/schedule.h"
 
 /* The handler of a row with this destination that went, or goes, to this endpoint. */
 static inline pr_slice mark_handler(pr_slice destination, pr_slice endpoint)
 {
     return destination.size > 0 ? destination : endpoint;
+}
+
+/* A schedule that was cancelled may come back under the same id. */
+static inline bool mark_is_made_for(pr_slice destination)
+{
+    return !slice_eq(destination, PR_STR(SCHEDULE_DESTINATION));
 }
 
 /* The mark that the verdict about a row with this destination makes when it is applied; its number in the cycle is the caller's to fill in.  false: it makes

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/slice.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "core/columns.h"
@@ -81,6 +82,10 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
     if (message->event && message->stream.size == 0)
         return error_set(reterr, PR_EINVAL,
                          "an event needs a stream: set stream to what it is about, such as order-7, or event to false");
+    if (message->expects_version && (!message->event || message->expected_version < 0))
+        return error_set(reterr, PR_EINVAL,
+                         message->event ? "expected_version is below 0: it is how many events the stream has, 0: none"
+                                        : "expected_version is only for events: set event to true");
     if (!slice_is_json_object(message->headers))
         return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
     if (!time_is_plausible(message->due_us) || !time_is_plausible(message->expires_us))
@@ -90,6 +95,21 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
                          time_is_plausible(message->due_us) ? "expires_us" : "due_us",
                          (long long)(time_is_plausible(message->due_us) ? message->expires_us : message->due_us));
     return PR_OK;
+}
+
+int message_expectation(const struct pr_message *m, bool is_known, int64_t version, struct pr_error *reterr)
+{
+    if (is_known)
+        return PR_DUPLICATE;
+    if (!m->expects_version || m->expected_version == version)
+        return PR_OK;
+    if (reterr != NULL) {
+        reterr->expected_version = m->expected_version;
+        reterr->version = version;
+    }
+    return error_set(reterr, PR_ECONFLICT,
+                     "stream \"%.*s\" is at version %lld, not %lld: read it again and decide anew",
+                     SLICE_ARGS(m->stream), (long long)version, (long long)m->expected_version);
 }
 
 const char *message_defect(const struct pr_message *message, size_t payload_max)
@@ -120,6 +140,17 @@ size_t message_bytes(const struct pr_message *message)
     return bytes;
 }
 
+bool message_is_within(const struct pr_message *message, size_t max)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        size_t size = field_get(message, &fields[i])->size;
+        if (size > max)
+            return false;
+        max -= size;
+    }
+    return true;
+}
+
 void message_copy(const struct pr_message *message, char *block, struct pr_message *ret)
 {
     *ret = *message;
@@ -127,6 +158,15 @@ void message_copy(const struct pr_message *message, char *block, struct pr_messa
         pr_slice *s = (pr_slice *)(void *)((char *)ret + fields[i].offset);
         if (s->size > 0)
             memcpy(block, s->data, s->size);
+        s->data = s->size > 0 ? block : "";
+        block += s->size;
+    }
+}
+
+void message_rebase(struct pr_message *message, const char *block)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        pr_slice *s = (pr_slice *)(void *)((char *)message + fields[i].offset);
         s->data = s->size > 0 ? block : "";
         block += s->size;
     }

@@ -30,6 +30,17 @@ static inline bool time_is_plausible(int64_t us)
  * the field and says what to do. */
 int message_check(const struct pr_message *message, size_t payload_max, struct pr_error *reterr);
 
+/* May an event that expects a version be appended?  is_known: its stream has its id; version: how many events the stream has.
+ * PR_OK, PR_DUPLICATE, or PR_ECONFLICT with both numbers. */
+PR_MUST_CHECK int message_expectation(const struct pr_message *m, bool is_known, int64_t version,
+                                      struct pr_error *reterr);
+
+/* An event's status says that it is stored: its row and the event are of one transaction. */
+static inline int message_status_bits(const struct pr_message *m)
+{
+    return m->event ? PR_STATUS_EVENT_STORED : 0;
+}
+
 /* Why a stored row cannot be handled, or NULL when it can: the same rules as
  * message_check, for rows that were INSERTed past it. */
 const char *message_defect(const struct pr_message *message, size_t payload_max);
@@ -49,15 +60,23 @@ bool slice_is_json(pr_slice text);
 typedef int (*json_member)(void *arg, pr_slice key, pr_slice value);
 PR_MUST_CHECK int json_object_walk(pr_slice text, json_member member, void *arg);
 
+/* The same for the elements of one array. */
+typedef int (*json_element)(void *arg, pr_slice value);
+PR_MUST_CHECK int json_array_walk(pr_slice text, json_element element, void *arg);
+
 /* What a JSON string of a checked text says; in the text itself or in the arena.  Fault PR_EINVAL: it is
  * no string, or no text (a NUL, half of a surrogate pair).  PR_ENOMEM. */
 PR_MUST_CHECK int json_string_read(pr_slice value, struct arena *arena, pr_slice *ret);
 
 /* All bytes of its slices together. */
 size_t message_bytes(const struct pr_message *message);
+/* Are they at most so many, in a message that nobody has checked? */
+bool message_is_within(const struct pr_message *message, size_t max);
 
 /* Copy the slices of message into block (message_bytes() long) and make *ret point there. */
 void message_copy(const struct pr_message *message, char *block, struct pr_message *ret);
+/* The block is elsewhere now, and the message a bare copy of *ret. */
+void message_rebase(struct pr_message *message, const char *block);
 
 /* Can it be sent at now?  (Expired messages end as Expired.) */
 /* Since when a ready one could have been sent: what its sender delayed, and what came back, was not ready before. */

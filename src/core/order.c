@@ -11,6 +11,7 @@ static const struct action actions[] = {
     [ADMIN_RETRY]          = { "retry",         "retry",       NOTICE_DUE,       false, STEPS_BOX },
     [ADMIN_RELEASE]        = { "release",       "release",     NOTICE_DUE,       false, STEPS_BOX },
     [ADMIN_PARK]           = { "park",          "park",        NOTICE_PARKED,    false, STEPS_BOX },
+    [ADMIN_RESCHEDULE]     = { "reschedule",    "reschedule",  NOTICE_DUE,       false, STEPS_BOX },
     [ADMIN_DISCARD]        = { "discard",       NULL,          NOTICE_GONE,      false, STEPS_BOX },
     [ADMIN_DEAD_ADD]       = { "dead_add",      "dead_letter", NOTICE_PARKED,    false, STEPS_NONE }, /* strict streams wait behind it */
     [ADMIN_DEAD_REPLAY]    = { "dead_replay",   "replay",      NOTICE_DUE,       true,  STEPS_NONE },
@@ -18,11 +19,19 @@ static const struct action actions[] = {
     [ADMIN_DEAD_EDIT]      = { "dead_edit",     "edit",        NOTICE_DUE,       true,  STEPS_NONE },
     [ADMIN_DEAD_NOTE]      = { "dead_note",     STORY_NOTE,    NOTICE_PARKED,    true,  STEPS_NONE }, /* nobody is notified */
     [ADMIN_DEAD_IMPORT]    = { "dead_import",   NULL,          NOTICE_RELOAD,    true,  STEPS_NONE },
+    [ADMIN_FLOW_DELETE]    = { "flow_delete",   NULL,          NOTICE_DUE,       false, STEPS_NONE }, /* nobody is notified */
+    [ADMIN_FLOW_PRUNE]     = { "flow_prune",    NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_PAUSE]          = { "pause",         NULL,          NOTICE_ENDPOINT,  false, STEPS_NONE },
     [ADMIN_RESUME]         = { "resume",        NULL,          NOTICE_ENDPOINT,  false, STEPS_NONE },
+    [ADMIN_SUBSCRIPTION_RESET]  = { "subscription_reset",  NULL, NOTICE_DUE,     false, STEPS_NONE }, /* nobody is notified */
+    [ADMIN_SUBSCRIPTION_REMOVE] = { "subscription_remove", NULL, NOTICE_DUE,     false, STEPS_NONE },
     [ADMIN_ENDPOINT_TEST]  = { "endpoint_test", NULL,          NOTICE_DUE,       false, STEPS_NONE }, /* nobody is notified */
     [ADMIN_REPLAY_STOP]    = { "replay_stop",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_REPLAY_RESUME]  = { "replay_resume", NULL,          NOTICE_DUE,       false, STEPS_NONE },
+    [ADMIN_SCHEDULE_ADD]   = { "schedule_add",  NULL,          NOTICE_DUE,       false, STEPS_NONE },
+    [ADMIN_SCHEDULE_RUN]   = { "schedule_run",  NULL,          NOTICE_DUE,       false, STEPS_NONE },
+    [ADMIN_FLOW_CANCEL]    = { "flow_cancel",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
+    [ADMIN_FLOW_RESTART]   = { "flow_restart",  NULL,          NOTICE_DUE,       false, STEPS_NONE },
 };
 /* clang-format on */
 
@@ -63,6 +72,7 @@ struct pr_message message_edited(const struct pr_message *dead, const struct row
     m.payload = edit->payload != NULL ? *edit->payload : m.payload;
     m.headers = edit->headers != NULL ? *edit->headers : m.headers;
     m.destination = edit->destination != NULL ? *edit->destination : m.destination;
+    m.type = edit->type != NULL ? *edit->type : m.type;
     m.attempts = m.failures = 0;
     m.held_by = (pr_slice){ NULL, 0 };
     m.held_for = m.parked_by = 0;

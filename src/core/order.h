@@ -12,6 +12,7 @@ enum admin_kind {
                          * refused).  By stream: every row of it that is held, or that a failed head of the same
                          * destination is before */
     ADMIN_PARK,
+    ADMIN_RESCHEDULE, /* due = until_us, not held, parked no more */
     ADMIN_DISCARD,
     ADMIN_DEAD_ADD,    /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
                          * error why is.  What has no destination died for the endpoint that the filter's routes give it,
@@ -27,12 +28,21 @@ enum admin_kind {
     ADMIN_DEAD_IMPORT, /* letters are put among the dead letters as they are, with a new row.  Refused: that id
                          * (for that destination) is there already, in the box or dead; its endpoint has handled it
                          * (core/mark.h); its box is unknown */
-    ADMIN_PAUSE,       /* filter.endpoint, until_us: the later end wins */
+    ADMIN_FLOW_DELETE, /* flows that have ended, or, forced, any: with their children, histories, key-values, mail and rows in
+                         * the boxes of flows */
+    ADMIN_FLOW_PRUNE, /* executions of flows before their current ones */
+    ADMIN_PAUSE,      /* filter.endpoint, until_us: the later end wins */
     ADMIN_RESUME,
+    ADMIN_SUBSCRIPTION_RESET,  /* subscription, position: who has it loses it */
+    ADMIN_SUBSCRIPTION_REMOVE, /* subscription */
     /* Not done by a store, only recorded there: with an outcome. */
     ADMIN_ENDPOINT_TEST, /* filter.endpoint */
     ADMIN_REPLAY_STOP,   /* filter.ids: the replay's */
     ADMIN_REPLAY_RESUME,
+    ADMIN_SCHEDULE_ADD, /* filter.ids: the schedule's */
+    ADMIN_SCHEDULE_RUN,
+    ADMIN_FLOW_CANCEL, /* flow: its flows */
+    ADMIN_FLOW_RESTART,
 };
 
 /* May an order for many rows be carried out in steps, each a transaction of its own? */
@@ -51,14 +61,15 @@ bool action_find(pr_slice name, enum admin_kind *ret);
 
 /* What is different in an edited message; NULL: as it was. */
 struct dead_edit {
-    const pr_slice *payload, *headers, *destination;
+    const pr_slice *payload, *headers, *destination, *type;
 };
 
 /* One person's order, as far as it is about what becomes of a row. */
 struct row_order {
     enum admin_kind kind;
     pr_slice by, why;
-    int cause; /* DEAD_ADD; 0: the row's own reason */
+    int64_t due_us; /* RESCHEDULE */
+    int cause;      /* DEAD_ADD; 0: the row's own reason */
     const struct verdict
         *verdict; /* DEAD_ADD: how it died before it was stored, which its row says already; NULL: by hand */
     const struct dead_edit *edit; /* DEAD_EDIT */

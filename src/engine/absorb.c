@@ -5,6 +5,7 @@
  * reads. */
 #include <stdlib.h>
 
+#include "base/time.h"
 #include "core/verdict.h"
 #include "engine/internal.h"
 
@@ -14,8 +15,10 @@ static void forget_item(struct engine *e, struct item *item)
 {
     struct stream *s;
 
-    if (item->place == PLACE_CHOSEN || item->place == PLACE_READY)
-        item_return(e, item, false); /* announced, but nobody has begun */
+    struct item *first = item->run_first != NULL ? item->run_first : item;
+
+    if (first->place == PLACE_CHOSEN || first->place == PLACE_READY)
+        item_return(e, first, false); /* announced, but nobody has begun */
     if (item->place == PLACE_TWIN)
         twin_return(e, item);
     if (item->place != PLACE_WAITING) {
@@ -170,12 +173,16 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
  * due pass has reached: it would never be met there. */
 static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, const struct verdict *v, int64_t now_us)
 {
-    if (verdict_traits(v->kind)->comes_back && (r->replayed || v->delay_us <= e->reading.due_after_us - r->now_us))
+    bool comes_back = verdict_traits(v->kind)->comes_back;
+    int64_t delay_us = v->kind == VERDICT_RESCHEDULE ? time_sub(v->due_us, r->now_us) : v->delay_us;
+
+    if (comes_back && (r->replayed || delay_us <= e->reading.due_after_us - r->now_us))
         e->reading.due_restart_us = now_us;
 }
 
-/* Its verdict waits for the next cycle: it is tried again, or, when effects refused it, its handler is asked again. */
-static void judge_again(struct engine *e, struct item *item, int answer, int64_t now_us)
+/* Its verdict waits for the next cycle: it is tried again, or, when effects refused it, its handler is asked again.
+ * goes_with: so does the verdict that it is joined to. */
+static void judge_again(struct engine *e, struct item *item, int answer, bool goes_with, int64_t now_us)
 {
     verdict_tally(e, item, -1);
     e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
@@ -186,6 +193,8 @@ static void judge_again(struct engine *e, struct item *item, int answer, int64_t
                      PR_STR("its effects no longer fit what is stored"), now_us);
         item->verdict.delay_us = REFUSED_PAUSE_US;
     } else {
+        item->verdict.joined = item->verdict.joined && goes_with;
+        choose_verdict_busy(e, item);
         item_move(e, item, PLACE_JUDGED);
     }
 }
@@ -211,13 +220,21 @@ static int answer_of(const struct cycle_reply *r, size_t i)
 static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     size_t i = 0, split = 0;
-    bool reload = false;
+    bool reload = false, goes_with = false, leader_is_refused = false;
 
     list_foreach(node, &e->window.planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         size_t splits = item->verdict.kind == VERDICT_SPLIT ? item->child_count : 0;
+        if (!item->verdict.joined)
+            leader_is_refused = item->refused;
+        if (item->deferred) {
+            settle_deferred(e, item, leader_is_refused, now_us);
+            continue;
+        }
         int answer = answer_of(r, i++);
 
+        if (!item->verdict.joined)
+            goes_with = answer == ANSWER_BUSY;
         look_behind_cursor(e, r, &item->verdict, now_us);
         if (answer == ANSWER_HANDLED) {
             end_as_duplicate(e, item, now_us);
@@ -226,7 +243,7 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         if (item->verdict.kind == VERDICT_ASK && !settle_asked(e, item, &answer, r->replayed, now_us))
             continue;
         if (answer == ANSWER_BUSY || answer == ANSWER_REFUSED) {
-            judge_again(e, item, answer, now_us);
+            judge_again(e, item, answer, goes_with, now_us);
             split += splits;
             continue;
         }
@@ -234,6 +251,8 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         reload = reload || (r->replayed && splits > 0);
         if (r->replayed && splits > 0)
             answer = PR_STALE;
+        /* ... and nobody knows whether its row was still there: its receiver may have completed it, which no notice tells. */
+        item->outdated = item->outdated || r->replayed;
         settle_committed(e, item, answer, r->replayed ? NULL : r->split_rows + split, now_us);
         split += splits;
     }
@@ -266,14 +285,22 @@ static void absorb_receipt(struct engine *e, const struct cycle_reply *r, int64_
 {
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        bool marked = is_marked(item, r);
+        bool marked = is_marked(item, r), loaded = load_absorb(item, r);
 
         item->mark = 0;
-        if (e->membership.stopping || item->seatless) {
+        if (!loaded && !marked)
+            item->outdated = true; /* read it again, if it is still there */
+        if (e->membership.stopping || item->seat == 0 || (!loaded && !marked)) {
             item_return(e, item, false);
         } else if (marked) {
             breakers_returned(e, item->endpoint, item);
             judge_duplicate(e, item, now_us);
+        } else if (item->dead == NULL && is_too_large(e, item)) { /* the rules for that have its payload now */
+            breakers_returned(e, item->endpoint, item);
+            judge_too_large(e, item, now_us);
+        } else if (endpoint_is_local(item->endpoint)) { /* it only waited for its payload */
+            breakers_returned(e, item->endpoint, item);
+            judge_local(e, item, now_us);
         } else {
             item_move(e, item, PLACE_READY);
         }
@@ -318,7 +345,10 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     e->plan.retry_at_us = 0;
     e->plan.retry_delay_us = 0;
     e->plan.cycled_us = now_us;
-    e->plan.commit_us = now_us - asked_us;
+    if (e->reading.pass_until_us == 0) { /* it was not only a look */
+        e->plan.commit_us = now_us - asked_us;
+        e->reading.pass_until_us = now_us + min64(PASS_TURN_COMMITS * e->plan.commit_us, PASS_TURN_MAX_US);
+    }
     e->membership.number = e->plan.cycle.number;
     e->membership.epoch = r->epoch;
     e->membership.lease_end_us = asked_us + r->lease_left_us;
@@ -330,6 +360,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     pauses_committed(e, r->endpoints_known);
     reports_committed(e);
     evidence_absorb(e, r);
+    gone_absorb(e, r);
     effects_free(e->plan.planned_effects);
     e->plan.planned_effects = NULL;
     if (r->history_changed && !joined)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/request.h"
+#include "core/schedule.h"
 #include "engine/internal.h"
 
 /* A row without its heavy parts, for verdicts that need none of them. */
@@ -204,7 +206,9 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
 
 struct endpoint *find_target(struct engine *e, const struct row *row, struct target *ret)
 {
-    ret->count = row->bad == NULL ? route_message(e, &row->m, ret->endpoints, TARGETS_MAX) : 0;
+    bool goes = row->bad == NULL && !schedule_is_row(&row->m) && !reply_is_row(&row->m);
+
+    ret->count = goes ? route_message(e, &row->m, ret->endpoints, TARGETS_MAX) : 0;
     return ret->count == 1 ? &e->endpoints[ret->endpoints[0]] : NULL;
 }
 
@@ -214,6 +218,10 @@ enum admitted admit(struct engine *e, const struct row *row, const struct target
         return admit_one(e, row, &e->endpoints[target->endpoints[0]], now_us);
     if (target->count > 1)
         return admit_split(e, row, target->endpoints, target->count, now_us);
+    if (row->bad == NULL && schedule_is_row(&row->m))
+        return admit_schedule(e, row, now_us);
+    if (row->bad == NULL && reply_is_row(&row->m))
+        return admit_reply(e, row, now_us);
     if (row->bad != NULL)
         admit_bad(e, row, now_us);
     else

@@ -128,7 +128,7 @@ static void endpoint_leave_line(struct endpoint *ep)
 
 static bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
-    if (ep->count == ep->out || ep->out >= ep->room || endpoint_has_pause(e, ep, now_us))
+    if (ep->count == ep->out || ep->setting->gone || endpoint_has_pause(e, ep, now_us))
         return false;
     return (ep->setting->concurrency == 0 || ep->out < endpoint_limit(e, ep)) && breakers_allow(ep, now_us);
 }
@@ -160,6 +160,47 @@ static struct item *first_in_stream(struct engine *e, struct endpoint *ep, int64
     return item;
 }
 
+static bool is_poison(const struct item *item)
+{
+    return item->m.attempts + 1 - item->m.failures > item->endpoint->setting->max_attempts;
+}
+
+static bool is_over_limit(const struct engine *e, const struct item *item)
+{
+    return item->over > e->setting.payload_max;
+}
+
+bool is_too_large(const struct engine *e, const struct item *item)
+{
+    size_t max = item->endpoint->setting->payload_max;
+    return is_over_limit(e, item) || (max > 0 && item_payload_size(item) > max);
+}
+
+/* What an activity has is the time until it is begun: tries after the first are not late. */
+static bool is_expired(const struct engine *e, const struct item *item, int64_t now_us)
+{
+    bool begun = e->setting.kind == BOX_ACTIVITIES && item->m.attempts > 0;
+    return !begun && message_is_expired(&item->m, store_now(e, now_us));
+}
+
+bool is_unsendable(const struct engine *e, const struct item *item, int64_t now_us)
+{
+    if (item->dead != NULL)
+        return false; /* whoever gets it knows */
+    return is_poison(item) || is_too_large(e, item) || is_expired(e, item, now_us);
+}
+
+/* Does its verdict need the payload?  It goes into another box with it, or a rule for what is too large moves it elsewhere. */
+static bool must_be_loaded(const struct engine *e, const struct item *item, int64_t now_us)
+{
+    return item_is_late(item) && !is_over_limit(e, item) && !is_poison(item) && !is_expired(e, item, now_us);
+}
+
+bool is_judged_here(const struct engine *e, const struct item *item, int64_t now_us)
+{
+    return (endpoint_is_local(item->endpoint) || is_unsendable(e, item, now_us)) && !must_be_loaded(e, item, now_us);
+}
+
 /* The next one of an endpoint: streams and loose ones in turn.  NULL: nothing can go there now. */
 static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
@@ -170,36 +211,23 @@ static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now
         loose = first_loose(e, ep, now_us);
         ordered = first_in_stream(e, ep, now_us);
     }
+    if (ep->out >= ep->room) { /* nobody asks; what nobody will get need not wait for that */
+        loose = loose != NULL && is_unsendable(e, loose, now_us) ? loose : NULL;
+        ordered = ordered != NULL && is_unsendable(e, ordered, now_us) ? ordered : NULL;
+    }
     if (loose == NULL && ordered == NULL) {
         endpoint_leave_line(ep);
         return NULL;
     }
-    if (!endpoint_may_take(ep, now_us))
-        return NULL;
-    return ordered == NULL || (loose != NULL && ep->loose_next) ? loose : ordered;
-}
-
-static bool is_poison(const struct item *item)
-{
-    return item->m.attempts + 1 - item->m.failures > item->endpoint->setting->max_attempts;
-}
-
-static bool is_too_large(const struct item *item)
-{
-    size_t max = item->endpoint->setting->payload_max;
-    return item->over > 0 || (max > 0 && item->m.payload.size > max);
-}
-
-/* Must it be judged without being handed to a transport? */
-static bool is_unsendable(const struct engine *e, const struct item *item, int64_t now_us)
-{
-    return is_poison(item) || is_too_large(item) || message_is_expired(&item->m, store_now(e, now_us));
-}
-
-/* Is its verdict known without anybody else being asked? */
-static bool is_judged_here(const struct engine *e, const struct item *item, int64_t now_us)
-{
-    return endpoint_is_local(item->endpoint) || is_unsendable(e, item, now_us);
+    struct item *first = ordered == NULL || (loose != NULL && ep->loose_next) ? loose : ordered;
+    if (!load_is_possible(e, first, now_us)) {
+        first = first == loose ? ordered : loose;
+        if (first == NULL || !load_is_possible(e, first, now_us)) {
+            endpoint_leave_line(ep);
+            return NULL;
+        }
+    }
+    return endpoint_may_take(ep, now_us) ? first : NULL;
 }
 
 static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
@@ -212,27 +240,27 @@ static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
     judge_dead(e, item, reason, PR_REASON_POISON_MESSAGE, limit, PR_STR("poison"), false, (pr_slice){ NULL, 0 },
                pr_str(text.text), now_us);
     poison_beside(e, item, pr_str(text.text), now_us);
-    e->counts.poison++;
+    e->counts.poison += !hands_out_runs(e);
 }
 
-static void judge_too_large(struct engine *e, struct item *item, int64_t now_us)
+void judge_too_large(struct engine *e, struct item *item, int64_t now_us)
 {
     struct delivery_result too_large = { .outcome = SEND_FAILED, .reason = PR_REASON_MESSAGE_TOO_LARGE };
     struct pr_error text;
 
-    if (item->over > 0)
+    if (is_over_limit(e, item))
         error_set(&text, 0, "the payload has %zu bytes, limits.payload is %zu: it was not sent", item->over,
                   e->setting.payload_max);
     else
         error_set(&text, 0, "the payload has %zu bytes, max_payload of the endpoint is %zu: it was not sent",
-                  item->m.payload.size, item->endpoint->setting->payload_max);
+                  item_payload_size(item), item->endpoint->setting->payload_max);
     too_large.error = text.text;
     judge_failure(e, item, &too_large, now_us);
 }
 
 static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us)
 {
-    if (message_is_expired(&item->m, store_now(e, now_us))) {
+    if (is_expired(e, item, now_us)) {
         item->number = 0;
         judge_simple(e, item, VERDICT_EXPIRE, PR_REASON_EXPIRED, PR_STR("expires"),
                      PR_STR("expired before it was sent"), now_us);
@@ -259,7 +287,7 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         return true;
     }
     if (!here && !(limits_suspect_may_enter(e->limits, &e->member, suspicion(&item->m), now_us) &&
-                         suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
+                   suspect_limit_enter(&e->limits->suspects, suspicion(&item->m)))) {
         set_suspect_waits(e, suspicion(&item->m) >= 2);
         return false;
     }
@@ -267,19 +295,28 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         limits_suspect_leave(e->limits, suspicion(&item->m)); /* another engine was quicker */
         return true;
     }
+    if (!here && !load_take_room(e, item, now_us)) {
+        limits_suspect_leave(e->limits, suspicion(&item->m)); /* the same */
+        breakers_returned(e, ep, item);
+        return true;
+    }
     ep->loose_next = s != NULL;
     item->number = item->m.attempts + 1;
     if (s != NULL) {
         s->busy++;
         item_move(e, item, PLACE_NONE);
+        if (!here && !is_unsendable(e, item, now_us))
+            run_gather(e, item, now_us);
         stream_update(e, s);
     }
-    if (!here)
+    if (!here) {
+        item->seat = 1 + suspicion(&item->m);
         item_move(e, item, PLACE_CHOSEN);
-    else if (is_unsendable(e, item, now_us))
+    } else if (is_unsendable(e, item, now_us)) {
         judge_unsendable(e, item, now_us);
-    else
+    } else {
         judge_local(e, item, now_us);
+    }
     return true;
 }
 
@@ -322,17 +359,78 @@ bool choose_possible(struct engine *e, int64_t now_us)
     return false;
 }
 
-/* ---- Seats in the company ------------------------------------------------------------------------ */
+/* ---- Seats among suspects ------------------------------------------------------------------------------------
+ *
+ * Who is chosen takes a seat.  One above suspicion leaves it with its verdict.  A suspect keeps it until the verdict is
+ * committed: if the process died of another message in between, it would be suspected once more, and be poison in the
+ * end by no fault of its own. */
 
-/* The cycle goes to the store, which may not answer: others need not wait for what was chosen for ever. */
+static unsigned seat_level(const struct item *item)
+{
+    return item->seat - 1;
+}
+
+static bool is_judged(enum place place)
+{
+    return place == PLACE_JUDGED || place == PLACE_PLANNED;
+}
+
+static void leave_seat(struct engine *e, struct item *item)
+{
+    unsigned level = seat_level(item);
+    bool at_risk = e->plan.seats_at_risk && (item->place == PLACE_CHOSEN || is_judged(item->place));
+
+    item->seat = 0;
+    if (is_judged(item->place))
+        e->plan.judged_seats -= suspect_limit_seat(level);
+    if (!at_risk || limits_seat_kept(&e->member, level))
+        limits_suspect_leave(e->limits, level);
+}
+
+/* Its verdict waits for a cycle.  While one is under way already, others need not wait for this one for ever, either. */
+static void keep_seat(struct engine *e, struct item *item)
+{
+    bool is_counted = !e->plan.seats_at_risk || item->place == PLACE_CHOSEN ||
+                      limits_seat_at_risk(e->limits, &e->member, seat_level(item));
+
+    if (is_counted)
+        e->plan.judged_seats += suspect_limit_seat(seat_level(item));
+    else
+        leave_seat(e, item);
+}
+
+/* Somebody's open transaction is in the way of its verdict: others need not wait for the end of that. */
+void choose_verdict_busy(struct engine *e, struct item *item)
+{
+    if (item->seat != 0)
+        leave_seat(e, item);
+}
+
+void choose_seat(struct engine *e, struct item *item, enum place next)
+{
+    if (item->seat == 0 || place_is_going(next))
+        return;
+    if (!is_judged(next) || seat_level(item) < 2)
+        leave_seat(e, item);
+    else if (!is_judged(item->place))
+        keep_seat(e, item);
+}
+
+/* The cycle goes to the store, which may not answer: others need not wait for what was chosen or judged for ever. */
 void choose_asked(struct engine *e, int64_t now_us)
 {
-    uint64_t seats = 0;
+    uint64_t seats = e->plan.judged_seats;
 
     list_foreach(node, &e->window.chosen)
-        seats += suspect_limit_seat(suspicion(&LIST_ENTRY(node, struct item, node)->m));
+        seats += suspect_limit_seat(seat_level(LIST_ENTRY(node, struct item, node)));
     e->plan.seats_at_risk = limits_are_shared(e->limits);
     limits_seats_at_risk(e->limits, &e->member, seats, now_us);
+}
+
+static void lose_seats(struct list *items)
+{
+    list_foreach(node, items)
+        LIST_ENTRY(node, struct item, node)->seat = 0;
 }
 
 /* It is over.  Who finds no seat any more must not go. */
@@ -343,20 +441,14 @@ void choose_answered(struct engine *e)
     e->plan.seats_at_risk = false;
     if (limits_seats_kept(e->limits, &e->member))
         return;
+    e->plan.judged_seats = 0;
+    lose_seats(&e->window.judged);
+    lose_seats(&e->window.planned);
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        item->seatless = !suspect_limit_enter(&e->limits->suspects, suspicion(&item->m));
+        if (!suspect_limit_enter(&e->limits->suspects, seat_level(item)))
+            item->seat = 0;
     }
-}
-
-void choose_leave(struct engine *e, struct item *item)
-{
-    bool taken = item->seatless || (e->plan.seats_at_risk && item->place == PLACE_CHOSEN &&
-                                    !limits_seat_kept(&e->member, suspicion(&item->m)));
-
-    item->seatless = false;
-    if (!taken)
-        limits_suspect_leave(e->limits, suspicion(&item->m));
 }
 
 void choose_held_up(struct engine *e)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "engine/internal.h"
 
 #define POSTPONED_US PR_MILLISECONDS(200) /* until a receiver is asked again whose database was busy */
@@ -151,11 +152,17 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
     e->setting.route_count = setting->route_count;
     e->setting.overrides = setting->overrides;
     e->setting.override_count = setting->override_count;
+    e->setting.batch = setting->batch;
+    e->setting.retention = setting->retention;
     for (size_t i = 0; i < before; i++) {
         ASSERT(slice_eq(e->endpoints[i].setting->name, setting->endpoints[i].name) &&
                e->endpoints[i].setting->ordering == setting->endpoints[i].ordering);
         e->endpoints[i].setting = &setting->endpoints[i];
         choose_settle(&e->endpoints[i]); /* by another concurrency others wait at the transport */
+        if (!setting->endpoints[i].gone)
+            continue;
+        gaps_forget_endpoint(e, &e->endpoints[i]); /* what is in them goes elsewhere now */
+        held_types_forget_endpoint(&e->endpoints[i]);
     }
     for (size_t i = before; i < e->endpoint_count; i++)
         for (size_t k = 0; k < state_count; k++)
@@ -167,6 +174,23 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
 }
 
 /* ---- Out and back ------------------------------------------------------------------------------- */
+
+static void delivery_begin(struct engine *e, struct item *item, int64_t last_start, int64_t now_us)
+{
+    item->given = true;
+    item->delivery = (struct delivery){
+        .message = &item->m,
+        .token = item_token(item),
+        .attempt = item->number,
+        .row = item->row,
+        .deadline_us = now_us + item->endpoint->setting->timeout_us,
+        .start_before_us = last_start,
+        .run_next = item->run_next != NULL ? &item->run_next->delivery : NULL,
+        .dead = item->dead != NULL ? &item->dead->d : NULL,
+    };
+    if (item->number == 1 && item->m.due_us == 0)
+        histogram_add(&e->counts.commit_to_send, store_now(e, now_us) - item->m.created_us);
+}
 
 size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max)
 {
@@ -188,16 +212,8 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
             item_return(e, item, false); /* announced before the endpoint was closed: not started */
             continue;
         }
-        item->delivery = (struct delivery){
-            .message = &item->m,
-            .token = item_token(item),
-            .attempt = item->number,
-            .row = item->row,
-            .deadline_us = now_us + ep->setting->timeout_us,
-            .start_before_us = last_start,
-        };
-        if (item->number == 1 && item->m.due_us == 0)
-            histogram_add(&e->counts.commit_to_send, store_now(e, now_us) - item->m.created_us);
+        for (struct item *one = item; one != NULL; one = one->run_next)
+            delivery_begin(e, one, last_start, now_us);
         choose_begin(item, now_us);
         item_move(e, item, PLACE_OUT);
         ret[count++] = &item->delivery;
@@ -230,7 +246,10 @@ static struct item *find_out(struct engine *e, uint64_t token)
     struct item *item = item_find_token(e, token);
 
     if (item != NULL && item->place == PLACE_ZOMBIE) {
-        item_free(e, item);
+        for (struct item *next; item != NULL; item = next) {
+            next = item->run_next;
+            item_free(e, item);
+        }
         return NULL;
     }
     return item != NULL && item->place == PLACE_OUT ? item : NULL;
@@ -239,7 +258,10 @@ static struct item *find_out(struct engine *e, uint64_t token)
 static void settle_success(struct engine *e, struct item *item, int bits, int64_t now_us)
 {
     breakers_succeeded(e, item, now_us);
-    judge_complete(e, item, bits);
+    if (item->dead != NULL)
+        run_bury(e, item, now_us);
+    else
+        judge_complete(e, item, bits);
 }
 
 /* Handed back by its receiver, which says nothing of the endpoint. */
@@ -257,6 +279,67 @@ static void judge_postponed(struct engine *e, struct item *item, const struct de
     judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_DEPENDENCY_FAILURE, PR_STR("receiver"), pr_str(result->error),
                  now_us);
     item->verdict.delay_us = result->retry_after_us > 0 ? result->retry_after_us : POSTPONED_US;
+}
+
+/* It failed, and whoever did it has a policy of its own: when it comes again is settled. */
+static void judge_again(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
+{
+    const struct verdict again = {
+        .kind = VERDICT_FAIL,
+        .bits = result->bits,
+        .reason = result->reason,
+        .code = pr_str(result->code),
+        .error = pr_str(result->error),
+        .rule = PR_STR("retry"),
+        .delay_us = result->retry_after_us,
+    };
+
+    breakers_succeeded(e, item, now_us); /* its receiver works: it has answered */
+    judge(e, item, &again, "retry", time_add(store_now(e, now_us), again.delay_us), now_us);
+}
+
+/* Its receiver has done it, and this is to be stored with it. */
+static void settle_with_effects(struct engine *e, struct item *item, const struct delivery_result *result,
+                                int64_t now_us)
+{
+    struct send_effect *effects;
+
+    if (effects_copy(result->effects, &effects) != PR_OK) {
+        item_return(e, item, true); /* they cannot be kept: as if it had never been handled */
+        return;
+    }
+    /* When the others of its run could stay behind without it, the stream waits for the answer, too. */
+    item->refusable = effects_can_refuse(effects) || (item->run_next != NULL && effects != NULL);
+    struct item *rest = run_detach(item);
+    settle_success(e, item, result->bits, now_us);
+    item->effects = effects;
+    run_follow(e, item, rest, now_us);
+}
+
+/* Whatever is not done: it is judged, or comes back, and so do the others of its run. */
+static void settle_otherwise(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
+{
+    struct item *rest = run_detach(item);
+
+    switch (result->outcome) {
+    case SEND_ABANDONED: hand_back_counted(e, item, VERDICT_ABANDON, result, now_us); break;
+    case SEND_RELEASED: hand_back_counted(e, item, VERDICT_RELEASE, result, now_us); break;
+    case SEND_POSTPONED: judge_postponed(e, item, result, now_us); break;
+    case SEND_AGAIN: judge_again(e, item, result, now_us); break;
+    case SEND_SETTLED:
+    case SEND_UNCERTAIN:
+    case SEND_STALE:
+        breakers_succeeded(e, item, now_us); /* whatever becomes of it: its receiver works */
+        judge_asking(e, item, result, now_us);
+        break;
+    default:
+        if (item->dead != NULL)
+            run_postpone_dead(e, item, result, now_us);
+        else
+            judge_failure(e, item, result, now_us);
+        break;
+    }
+    run_follow(e, item, rest, now_us);
 }
 
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result)
@@ -277,32 +360,21 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         choose_ended(e, item->endpoint, took_us, now_us);
         histogram_add(&item->endpoint->durations, took_us);
     }
-    switch (result->outcome) {
-    case SEND_OK: {
-        struct send_effect *effects;
-        if (effects_copy(result->effects, &effects) != PR_OK) {
-            /* Its messages cannot be kept: as if it had never been handled. */
-            item_return(e, item, true);
-            break;
-        }
-        item->refusable = effects_can_refuse(effects);
-        settle_success(e, item, result->bits, now_us);
-        item->effects = effects;
-        break;
-    }
-    case SEND_RETURNED: item_return_unsent(e, item); break;
-    case SEND_FAILED:
-    case SEND_UNKNOWN: judge_failure(e, item, result, now_us); break;
-    case SEND_ABANDONED: hand_back_counted(e, item, VERDICT_ABANDON, result, now_us); break;
-    case SEND_RELEASED: hand_back_counted(e, item, VERDICT_RELEASE, result, now_us); break;
-    case SEND_POSTPONED: judge_postponed(e, item, result, now_us); break;
-    case SEND_SETTLED:
-    case SEND_UNCERTAIN:
-    case SEND_STALE:
-        breakers_succeeded(e, item, now_us); /* whatever becomes of it: its receiver works */
-        judge_asking(e, item, result, now_us);
-        break;
-    }
+    if (result->outcome == SEND_FAILED && result->blamed != 0)
+        run_blame(e, item, result);
+    else if (result->outcome == SEND_OK)
+        settle_with_effects(e, item, result, now_us);
+    else if (result->outcome == SEND_RETURNED)
+        item_return_unsent(e, item);
+    else
+        settle_otherwise(e, item, result, now_us);
+}
+
+const struct pr_message *engine_message(const struct engine *e, uint64_t token)
+{
+    const struct item *item = item_find_token(e, token);
+
+    return item != NULL && item->place == PLACE_OUT ? &item->m : NULL;
 }
 
 void engine_set_room(struct engine *e, unsigned endpoint, size_t room)
@@ -411,6 +483,8 @@ int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verd
         return rc;
     if (ret_answer != NULL)
         *ret_answer = PR_OK;
+    struct item *rest = run_detach(item);
+    item->refusable = rest != NULL && effects != NULL;
     if (verdict->kind == PR_VERDICT_FAIL)
         fail_by_worker(e, item, verdict, now_us);
     else
@@ -421,6 +495,7 @@ int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verd
     } else {
         effects_free(effects); /* handed back: nothing was done */
     }
+    run_follow(e, item, rest, now_us);
     return PR_OK;
 }
 
@@ -443,31 +518,35 @@ void engine_stop(struct engine *e, int64_t now_us)
         e->membership.left = true;
 }
 
+/* The transport still reads the message: leave it the item, and judge a copy. */
+static void abandon_copy(struct engine *e, struct item *item, int64_t now_us)
+{
+    struct row row = { .m = item->m, .row = item->row, .lane = item->lane };
+    struct item *ghost = NULL;
+
+    breakers_returned(e, item->endpoint, item);
+    map_remove(&e->window.rows, &item->by_row);
+    item->row = 0;
+    ghost = item_new(e, &row, item->endpoint);
+    if (ghost != NULL) {
+        ghost->number = item->number;
+        ghost->stream = item->stream;
+    } else if (item->stream != NULL) {
+        item->stream->busy--;
+    }
+    receipt_leave(item, ghost != NULL);
+    item->stream = NULL;
+    item_move(e, item, PLACE_ZOMBIE);
+    if (ghost != NULL)
+        judge_simple(e, ghost, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("stop"),
+                     PR_STR("still being sent when the engine had to stop"), now_us);
+}
+
 void engine_give_up(struct engine *e, int64_t now_us)
 {
-    list_foreach(node, &e->window.out) {
-        struct item *item = LIST_ENTRY(node, struct item, node);
-        struct item *ghost = NULL;
-
-        /* The transport still reads the message: leave it the item, and judge a copy. */
-        struct row row = { .m = item->m, .row = item->row, .lane = item->lane };
-        breakers_returned(e, item->endpoint, item);
-        map_remove(&e->window.rows, &item->by_row);
-        item->row = 0;
-        ghost = item_new(e, &row, item->endpoint);
-        if (ghost != NULL) {
-            ghost->number = item->number;
-            ghost->stream = item->stream;
-        } else if (item->stream != NULL) {
-            item->stream->busy--;
-        }
-        receipt_leave(item, ghost != NULL);
-        item->stream = NULL;
-        item_move(e, item, PLACE_ZOMBIE);
-        if (ghost != NULL)
-            judge_simple(e, ghost, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("stop"),
-                         PR_STR("still being sent when the engine had to stop"), now_us);
-    }
+    list_foreach(node, &e->window.out)
+        for (struct item *item = LIST_ENTRY(node, struct item, node); item != NULL; item = item->run_next)
+            abandon_copy(e, item, now_us);
 }
 
 bool engine_stopped(const struct engine *e)
@@ -606,14 +685,18 @@ static void check_item(const struct engine *e, const struct item *item)
         ASSERT(item->row == 0);
     if (place_is_on_its_way(item->place))
         ASSERT(!twin_is_on_its_way(e, item)); /* E3 */
+    if (item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT)
+        run_check(item); /* E2 */
+    if (item->place == PLACE_RUN)
+        ASSERT(hands_out_runs(e) && item->run_first != NULL && place_is_on_its_way(item->run_first->place));
 }
 
-static void check_stream(const struct stream *s)
+static void check_stream(const struct engine *e, const struct stream *s)
 {
     int64_t last = INT64_MIN;
     size_t n = 0;
 
-    ASSERT(s->busy <= 1); /* E2 */
+    ASSERT(s->busy <= 1 || hands_out_runs(e)); /* E2 */
     list_foreach(node, &s->items) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         ASSERT(item->stream == s && item->m.seq >= last);
@@ -630,7 +713,7 @@ static void check_stream(const struct stream *s)
 
 void engine_check(const struct engine *e)
 {
-    size_t count = 0, bytes = 0, out = 0;
+    size_t count = 0, bytes = 0, out = 0, runs = 0;
 
     for (size_t i = 0; i < e->window.slot_count; i++) {
         const struct item *item = e->window.slots[i];
@@ -639,13 +722,15 @@ void engine_check(const struct engine *e)
         check_item(e, item);
         count++;
         bytes += item->bytes;
+        runs += item->place == PLACE_RUN;
         out += item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT;
     }
     ASSERT(count == e->window.count && bytes == e->window.bytes && out == e->window.out_count); /* E3 */
+    ASSERT(runs == e->window.run_count);
     for (size_t i = 0; i < e->endpoint_count; i++)
         breakers_check(&e->endpoints[i]);
     map_foreach(node, &e->window.streams)
-        check_stream(MAP_ENTRY(node, struct stream, node));
+        check_stream(e, MAP_ENTRY(node, struct stream, node));
     list_foreach(node, &e->window.receipts) /* E6 */
         list_foreach(item_node, &LIST_ENTRY(node, struct receipt, node)->items)
             ASSERT(LIST_ENTRY(item_node, struct item, on_receipt)->receipt == LIST_ENTRY(node, struct receipt, node));

@@ -16,8 +16,8 @@
  * Invariants (checked by engine_check, held by the simulator):
  *   E1  Nothing is sent that is not on a committed receipt of this epoch.
  *   E2  At most one message of a stream is out at once, and in seq order, unless `ordering`
- *       says otherwise.
- *   E3  Every item is in exactly one place: waiting, chosen, out, judged.  With dedupe, of the rows of one message for one
+ *       says otherwise.  In a box of turns: at most one run of them, and in a run in seq order.
+ *   E3  Every item is in exactly one place: waiting, chosen, with another of its run, out, judged.  With dedupe, of the rows of one message for one
  *       endpoint at most one is chosen, out or judged.
  *   E4  The window never holds more than its count and bytes (with the windows of other engines
  *       that share its limits), and an endpoint no more than its share while others wait.
@@ -27,6 +27,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include "base/zone.h"
 #include "core/box.h"
 #include "core/cycle.h"
 #include "core/delivery.h"
@@ -56,6 +57,7 @@ struct endpoint_setting {
     struct rate_setting rate; /* what is over it waits, uncounted */
     size_t payload_max;       /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
     pr_slice into_box;        /* its messages go into this box (core/local_delivery.h); empty: a transport has them */
+    bool gone;                /* a reload took it away: only its number is left, and what was out when it went */
 };
 
 /* A message has a header of this name (case does not matter) whose text fits. */
@@ -70,9 +72,15 @@ struct route {
     pr_slice type, source, stream;      /* globs */
     const struct route_header *headers; /* all of them must match */
     size_t header_count;
+    bool untagged;      /* only messages without the header `tag`: see B113 */
     const unsigned *to; /* indexes of endpoints */
     size_t to_count;
 };
+
+/* As zone_find() of base/zone.h, which reads files. */
+#define LATE_BYTES ((size_t)4 << 20) /* larger payloads are not in the window: see load.c */
+
+typedef int (*zone_finder)(pr_slice name, const struct zone **ret, struct pr_error *reterr);
 
 struct engine_setting { /* everything is borrowed until engine_free */
     pr_slice box, name;
@@ -87,10 +95,18 @@ struct engine_setting { /* everything is borrowed until engine_free */
                         * DEDUPE_OF_BOX: as the box has it when it is joined */
     struct retention retention;
     size_t payload_max;
-    int64_t poll_us; /* how often to look for what came unannounced (poll.max) */
-    uint64_t seed;   /* jitter */
-    rule_call call;  /* for rules; NULL: no function is registered */
+    size_t late_bytes;     /* larger payloads are read when they are about to be sent (load.c); 0: LATE_BYTES */
+    int64_t poll_us;       /* how often to look for what came unannounced (poll.max) */
+    uint64_t seed;         /* jitter */
+    zone_finder find_zone; /* for schedules; NULL: only UTC is known */
+    bool (*knows_box)(void *arg, pr_slice box); /* has the store this box, which a schedule names?  NULL: all of them */
+    void *knows_box_arg;
+    rule_call call; /* for rules; NULL: no function is registered */
     void *call_arg;
+    /* Boxes of activities: what a message that ends without being done (dead, expired, discarded) leaves behind: the flow that
+     * waits for it is told.  Malloc'ed, as in a result; NULL: nothing.  on_dead may be NULL. */
+    struct send_effect *(*on_dead)(void *arg, const struct pr_message *message, const struct verdict *why);
+    void *on_dead_arg;
     struct limits *limits;   /* shared by the engines of a process; NULL: alone in it */
     void (*wake)(void *arg); /* another engine made room: call engine_plan() soon.  From any thread, may be NULL */
     void *wake_arg;
@@ -112,8 +128,8 @@ struct engine;
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr);
 void engine_free(struct engine *e); /* deliveries that are still out must not be used afterwards */
 
-/* Go on by another setting: endpoints with other options, new ones behind them, other routes.  Those that are there keep
- * their numbers, names and orderings; all else stays as it was.  setting is borrowed until engine_free, and so is the one
+/* Go on by another setting: endpoints with other options, new ones behind them, some of them gone or back, other routes,
+ * batch and retention.  Those that are there keep their numbers, names and orderings; all else stays as it was.  setting is borrowed until engine_free, and so is the one
  * before.  states: of endpoints, for the pauses of new ones; reread: what was read may go elsewhere now.  Not while a cycle
  * is to be asked again.  Fault PR_ENOMEM: nothing has changed. */
 PR_MUST_CHECK int engine_retune(struct engine *e, const struct engine_setting *setting,
@@ -127,8 +143,12 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
 /* PR_ELEASE: everything is dropped and the engine joins anew.  PR_EUNCERTAIN: the same cycle
  * is asked again.  Other faults: nothing happened; it is asked again after a short wait. */
 void engine_cycle_failed(struct engine *e, int64_t now_us, int fault);
+/* PR_EINVAL: the store refuses what a verdict of this cycle brings along, in these words.  Another cycle is asked at once, without
+ * some of them, until the one is found: it fails, and the rest goes on.  false: there is none; the cycle has failed as any other. */
+bool engine_cycle_refused(struct engine *e, int64_t now_us, const char *text);
 
-/* Up to max deliveries for an endpoint that may go out now; each must get one result. */
+/* Up to max deliveries for an endpoint that may go out now; each must get one result.  In a box of turns a delivery is a run
+ * (delivery.run_next), which counts as one and has one result. */
 size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max);
 /* The endpoint was paused, a breaker of it opened, the lease was lost, the store may have lost commits or rows were changed by
  * hand since this was asked last: what was taken and has not started is to be RETURNED, also of types that may go: they come again with the next cycle. */
@@ -138,6 +158,8 @@ bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
 void engine_set_room(struct engine *e, unsigned endpoint, size_t room);
 /* Copies what it keeps, and takes over `settled`; the caller frees the rest of the result. */
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);
+/* The message of a delivery that is out; borrowed until its result.  NULL: it is not out. */
+const struct pr_message *engine_message(const struct engine *e, uint64_t token);
 /* A verdict of the owner's own on what engine_take gave, instead of a result (work coordinator). */
 int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);
 
@@ -156,6 +178,10 @@ struct engine_inline_result {
 };
 enum breaker_weight failure_weight(const struct policy *policy, const struct failure *f);
 void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *result);
+
+/* Deliveries that are out whose rows others have deleted (a cancelled activity): their tokens, each told once; returns how many,
+ * writes at most max.  In boxes of activities; learnt when the lease is renewed, of what is out for more than a second. */
+size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max);
 
 /* When to call engine_plan or engine_take again, with nothing else happening. */
 int64_t engine_next_us(struct engine *e, int64_t now_us);

@@ -63,6 +63,7 @@ static struct failure_case case_of(struct engine *e, const struct item *item, co
         .id_arg = ids,
     };
 
+    c.failure.unread = item_payload_size(item) - item->m.payload.size;
     c.failure.proven = evidence_against(e, item, ids->now_us);
     return c;
 }

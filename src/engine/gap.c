@@ -57,12 +57,16 @@ static void gap_close(struct engine *e, struct endpoint *ep, enum gap_source sou
     ep->full_since_us = 0;
 }
 
+void gaps_forget_endpoint(struct engine *e, struct endpoint *ep)
+{
+    gap_close(e, ep, GAP_FRESH);
+    gap_close(e, ep, GAP_HELD);
+}
+
 void gaps_forget(struct engine *e)
 {
-    for (size_t i = 0; i < e->endpoint_count; i++) {
-        gap_close(e, &e->endpoints[i], GAP_FRESH);
-        gap_close(e, &e->endpoints[i], GAP_HELD);
-    }
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        gaps_forget_endpoint(e, &e->endpoints[i]);
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------ */

@@ -16,7 +16,7 @@ static bool has_gap(const struct endpoint *ep)
     return ep->gaps[GAP_HELD_TYPE][GAP_FRESH].active || ep->gaps[GAP_HELD_TYPE][GAP_HELD].active;
 }
 
-static void gaps_close(struct endpoint *ep)
+void held_types_forget_endpoint(struct endpoint *ep)
 {
     ep->gaps[GAP_HELD_TYPE][GAP_FRESH].active = ep->gaps[GAP_HELD_TYPE][GAP_HELD].active = false;
     if (ep->held_types.stream_filter != NULL)
@@ -26,7 +26,7 @@ static void gaps_close(struct endpoint *ep)
 void held_types_forget(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++)
-        gaps_close(&e->endpoints[i]);
+        held_types_forget_endpoint(&e->endpoints[i]);
 }
 
 /* ---- The stream filter ---------------------------------------------------------------------------------- */
@@ -120,6 +120,6 @@ void held_types_renew(struct engine *e)
         for (enum gap_source source = 0; source < GAP_SOURCES; source++)
             if (ep->gaps[GAP_HELD_TYPE][source].active)
                 gap_open(e, ep, source, &ep->gaps[GAP_HELD_TYPE][source]);
-        gaps_close(ep);
+        held_types_forget_endpoint(ep);
     }
 }

@@ -7,6 +7,9 @@
  *   receipt.c         what was announced to the store before it was sent
  *   twin.c            rows of one message for one endpoint, where it is to be handled once
  *   choose.c          which rows go out next, and how many at once
+ *   load.c            ... and payloads that are so large that they are read only then
+ *   run.c             ... and, in a box of turns, which go together
+ *   gone.c            rows that are out, and that others have deleted
  *   limits.c          what all engines of a process may do together: rates, concurrency, breakers, the window
  *   breakers.c        the breakers of an endpoint: who waits for them
  *   breaker_results.c ... and what they are asked and learn
@@ -39,8 +42,13 @@
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/reason.h"
+#include "core/verdict.h"
 #include "engine/engine.h"
 
+#define FRESH_LOOK_US PR_MILLISECONDS(100) /* how long the engine does other work without a look for fresh rows */
+#define PASS_TURN_COMMITS 2 /* how long it only looks for them and writes nothing, by the latest commit: */
+#define PASS_TURN_MAX_US PR_MILLISECONDS(200)   /* ... see passes_on() */
+#define PASS_BATCHES 4                          /* batches of them in one look then */
 #define PASS_OVER_AFTER_US PR_MILLISECONDS(100) /* how long the scan waits for a full endpoint before it reads on */
 #define CLOSED_SHARE 64                         /* rows kept in memory for an endpoint that cannot send */
 #define STREAM_SHARE_DIVISOR 4 /* a stream takes a quarter of the window at most; the rest is held in the store */
@@ -63,11 +71,18 @@ enum place {
     PLACE_WAITING,   /* stream->items or endpoint->loose */
     PLACE_TWIN,      /* e->window.twins: waits for another row of its message, see twin.c */
     PLACE_CHOSEN,    /* e->window.chosen: on the receipt of the cycle being made */
+    PLACE_RUN,       /* e->window.runs: it goes with the first of its run, which is chosen, ready or out */
     PLACE_READY,     /* endpoint->ready: its receipt is committed */
     PLACE_OUT,       /* e->window.out: the transport has it */
     PLACE_JUDGED,    /* e->window.judged: its verdict waits for the next cycle */
     PLACE_PLANNED,   /* e->window.planned: its verdict is in the cycle being made */
     PLACE_ZOMBIE,    /* e->window.zombies: not ours any more, but the transport still reads it */
+};
+
+struct item_dead { /* why it is dead, see run.c */
+    struct delivery_dead d;
+    bool counted; /* the latest attempt was a failure */
+    char texts[];
 };
 
 struct item {
@@ -84,18 +99,28 @@ struct item {
     struct endpoint_breaker *gate; /* of its type at its endpoint; NULL: none */
     struct stream *stream;         /* NULL: no order */
     size_t bytes;
-    size_t over;                        /* bytes of a payload that is too large to be read; 0: it is here */
+    size_t over;                        /* bytes of a payload that is not read with its row; 0: it is here */
+    size_t load;                        /* on the receipt being made: 1 + its place in cycle.loads; 0: not asked */
+    size_t load_room;                   /* of `over`: counted in limits.load_bytes */
+    char *loaded;                       /* owned: m.payload, while it is chosen, ready or out; NULL: not loaded */
     int number;                         /* hand-out number */
     uint32_t rate_taken;                /* when it was taken: see rate_take() */
     bool from_due;                      /* its row has a due time */
     struct endpoint_breaker *weighs_on; /* its pending verdict is a failure that this breaker counted; NULL: none did */
-    bool outdated;                      /* an operator changed its row while it was out */
-    bool seatless;                      /* others have taken its seat while it was chosen: see limits_seats_at_risk() */
-    size_t mark;                        /* on the receipt being made: 1 + its place in cycle.marks; 0: not asked */
-    bool has_twins;                     /* it is in window.ids: others of its message may be there */
+    bool outdated;  /* its row may have changed while it was out, by an operator or by its receiver */
+    unsigned seat;  /* 1 + its level among suspects; 0: it has none, or others have taken it: see choose.c */
+    size_t mark;    /* on the receipt being made: 1 + its place in cycle.marks; 0: not asked */
+    bool has_twins; /* it is in window.ids: others of its message may be there */
     bool
         refusable; /* effects have guards, or the order of their rows matters: its stream is freed by the store's answer,
                      * not before */
+    bool deferred;                     /* planned, and left out of the cycle after all: see refused.c */
+    bool refused;                      /* ... since the database refuses what it brings along ... */
+    char *refusal;                     /* ... with these words; owned, may be NULL */
+    bool given;                        /* the transport reads it: it is out, or with one that is */
+    bool gone, gone_asked, gone_told;  /* its row was deleted by others while it was out, see gone.c */
+    struct item *run_first, *run_next; /* see run.c; of the first one run_first is NULL */
+    struct item_dead *dead;            /* owned; NULL: it is to be worked */
     struct delivery delivery;
     struct verdict verdict;
     char *texts;                 /* owned: what the slices of verdict point at */
@@ -307,8 +332,10 @@ struct window {
     struct map streams;
     struct map ids;    /* items of a box with dedupe */
     size_t head_count; /* in all streams */
-    struct list twins, chosen, out, judged, planned, zombies;
-    size_t out_count; /* chosen, ready, out */
+    struct list twins, chosen, runs, out, judged, planned, zombies;
+    size_t run_count;  /* in PLACE_RUN */
+    size_t gone_count; /* of what is out: whose row is gone, and the owner has not heard of it */
+    size_t out_count;  /* chosen, ready, out */
     size_t judged_count;
     struct list receipts;
     size_t receipt_count;
@@ -323,6 +350,9 @@ struct reading {
     int64_t scan_seq[LANE_COUNT]; /* ... and how far that came in the others */
     int64_t scan_held_since_us;   /* full endpoints have slowed the fresh scan since it began; 0: they have not */
     bool fresh_wanted;            /* the last look did not reach the end, or somebody said there is more */
+    int64_t fresh_at_us;          /* when fresh rows were asked for last */
+    bool fresh_passed;            /* ... and what came was passed over, or is of an endpoint that is slow */
+    int64_t pass_until_us;        /* see passes_on() */
     uint64_t restart_lanes;
     int64_t due_after_us; /* cursor of the due pass */
     int64_t due_after_seq;
@@ -349,7 +379,8 @@ struct plan {
     struct cycle cycle;
     struct arena arena; /* of the cycle */
     bool asked;
-    bool seats_at_risk; /* of what is chosen, while other engines share them */
+    bool seats_at_risk;    /* of what is chosen or judged, while other engines share them */
+    uint64_t judged_seats; /* of suspects whose verdicts are not committed */
     int64_t retry_at_us;
     int64_t retry_delay_us;
     int64_t planned_us;           /* store's clock: when the cycle was first asked */
@@ -443,11 +474,13 @@ void gap_pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
 void gap_hold_from(struct engine *e, struct endpoint *ep, int64_t seq); /* from here on some are held in the store */
 bool gap_hold_row(struct engine *e, struct endpoint *ep, const struct row *row); /* false: no memory */
 void gaps_forget(struct engine *e);
+void gaps_forget_endpoint(struct engine *e, struct endpoint *ep);
 bool gaps_can_read(const struct engine *e, int64_t now_us);
 void gaps_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
 void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 
 /* held_types.c: of types that have enough of their rows in memory */
+void held_types_forget_endpoint(struct endpoint *ep);
 void held_types_forget(struct engine *e);
 /* Because of its type, or because it stands behind one that was: then it is done, and found again later. */
 bool held_types_passes_over(struct engine *e, struct endpoint *ep, const struct row *row);
@@ -477,6 +510,7 @@ void receipt_free_all(struct engine *e);
 /* twin.c */
 bool twin_enter(struct engine *e, struct item *item); /* false: no memory */
 void twin_leave(struct engine *e, struct item *item);
+bool place_is_going(enum place place);
 bool place_is_on_its_way(enum place place);
 bool twin_is_on_its_way(const struct engine *e, const struct item *item);
 void twin_await(struct engine *e, struct item *item);       /* put it aside ... */
@@ -490,15 +524,53 @@ void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us,
                   int64_t now_us);       /* latency: from taking the message to its result */
 void choose_unsent(struct item *item);   /* it was taken, and comes back */
 void choose_settle(struct endpoint *ep); /* what is out has changed: tell the limits */
+/* load.c */
+size_t late_bytes(const struct engine *e);
+size_t item_payload_size(const struct item *item); /* also while it is in the store */
+bool item_is_late(const struct item *item);        /* its payload is to be loaded before it goes out */
+bool load_is_possible(struct engine *e, const struct item *item, int64_t now_us);
+PR_MUST_CHECK bool load_take_room(struct engine *e, struct item *item, int64_t now_us);
+void item_unload(struct engine *e, struct item *item);
+PR_MUST_CHECK int loads_plan(struct engine *e, struct arena *arena); /* PR_ENOMEM: nobody is asked */
+/* It is chosen: here is its payload.  false: the row is not what it was. */
+PR_MUST_CHECK bool load_absorb(struct item *item, const struct cycle_reply *r);
+
 void choose(struct engine *e, int64_t now_us);
 bool choose_possible(struct engine *e, int64_t now_us);
 /* The store is out of reach: a suspect that could not go anyway holds up no other box. */
 void choose_asked(struct engine *e, int64_t now_us);
 void choose_answered(struct engine *e);
-void choose_leave(struct engine *e, struct item *item); /* it is neither chosen nor out any more */
+void choose_seat(struct engine *e, struct item *item, enum place next); /* keep or leave it: the item moves */
+void choose_verdict_busy(struct engine *e, struct item *item);
 void choose_held_up(struct engine *e);
 void choose_over(struct engine *e); /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
+
+bool is_unsendable(const struct engine *e, const struct item *item,
+                   int64_t now_us); /* must it be judged without being handed out? */
+bool is_too_large(const struct engine *e, const struct item *item);
+/* Is its verdict known without anybody else being asked? */
+bool is_judged_here(const struct engine *e, const struct item *item, int64_t now_us);
+void judge_too_large(struct engine *e, struct item *item, int64_t now_us);
+
+/* run.c */
+bool hands_out_runs(const struct engine *e);
+void run_gather(struct engine *e, struct item *first, int64_t now_us); /* who goes with it, now that it goes */
+struct item *run_detach(struct item *first);                           /* the others; the run is over */
+void run_return(struct engine *e, struct item *rest);
+void run_follow(struct engine *e, struct item *first, struct item *rest, int64_t now_us); /* the first is judged */
+/* It is not to become a dead letter without a word: it was put back, and goes out as a dead one. */
+bool run_keeps_dead(struct engine *e, struct item *item, const struct verdict *v);
+/* Only one of the run is at fault: it is dead, and all go back, uncounted. */
+void run_blame(struct engine *e, struct item *first, const struct delivery_result *result);
+void run_bury(struct engine *e, struct item *item, int64_t now_us);
+void run_postpone_dead(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+void run_check(const struct item *first);
+
+/* gone.c */
+void gone_plan(struct engine *e, int64_t now_us);
+void gone_absorb(struct engine *e, const struct cycle_reply *r);
+void gone_forget(struct engine *e, struct item *item);
 
 /* breakers.c: who waits for them here */
 bool breakers_allow(struct endpoint *ep, int64_t now_us); /* may anything be sent there? */
@@ -578,9 +650,19 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
 void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us);
 void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects); /* takes them over */
 
+/* refused.c */
+void settle_deferred(struct engine *e, struct item *item, bool leader_is_refused, int64_t now_us);
+void plan_verdicts_again(struct engine *e); /* plan.c; without those that are deferred */
+
 /* local.c */
 bool endpoint_is_local(const struct endpoint *ep);
 void judge_local(struct engine *e, struct item *item, int64_t now_us);
+
+/* reply.c */
+enum admitted admit_reply(struct engine *e, const struct row *row, int64_t now_us);
+
+/* schedule.c */
+enum admitted admit_schedule(struct engine *e, const struct row *row, int64_t now_us);
 
 /* settled.c */
 void judge_asking(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
@@ -594,13 +676,14 @@ void judge(struct engine *e, struct item *item, const struct verdict *v, const c
            int64_t now_us);
 void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule, bool counted,
                 pr_slice code, pr_slice error, int64_t now_us);
+void judge_dead_letter(struct engine *e, struct item *item, const struct delivery_dead *d, bool counted,
+                       int64_t now_us);
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
                   pr_slice error, int64_t now_us);
 void judge_duplicate(struct engine *e, struct item *item, int64_t now_us); /* it was handled before */
 void settle_committed(struct engine *e, struct item *item, int answer, const uint64_t *split_rows, int64_t now_us);
 void item_drop_verdict(struct item *item);
 void verdict_tally(struct engine *e, const struct item *item, int sign);
-int effects_copy(const struct send_effect *effects, struct send_effect **ret);
 bool effects_can_refuse(const struct send_effect *effects);
 
 /* engine.c */

@@ -31,7 +31,7 @@ static void window_init(struct limits *l)
 
     l->least_count = max_size(s->window_count / parts, WINDOW_MIN + 4 * s->endpoint_count);
     s->window_count = max_size(s->window_count, s->engines * l->least_count);
-    s->window_bytes = max_size(s->window_bytes, 4 * min_size(s->payload_max, PR_PAYLOAD_MAX));
+    s->window_bytes = max_size(s->window_bytes, 4 * min_size(s->payload_max, LATE_BYTES));
     l->least_bytes = s->window_bytes / parts;
 }
 
@@ -148,13 +148,16 @@ static void take_seats(struct limits *l, struct limits_member *m, int64_t now_us
     list_foreach(node, &l->members) {
         struct limits_member *other = LIST_ENTRY(node, struct limits_member, node);
         int64_t since_us = atomic_load(&other->cycle_since_us);
-        if (other == m || since_us == 0 || (atomic_load(&other->seats) == 0 && !atomic_load(&other->suspect_waits)))
+        uint64_t seats = atomic_load(&other->seats);
+        bool holds_up = (seats != 0 && seats != SEATS_TAKEN) || atomic_load(&other->suspect_waits);
+        if (other == m || since_us == 0 || !holds_up)
             continue;
         if (now_us - since_us < LIMITS_SEAT_US) {
             m->look_us = min64(m->look_us, since_us + LIMITS_SEAT_US);
             continue;
         }
-        suspect_limit_leave_all(&l->suspects, atomic_exchange(&other->seats, 0));
+        seats = atomic_exchange(&other->seats, SEATS_TAKEN);
+        suspect_limit_leave_all(&l->suspects, seats != SEATS_TAKEN ? seats : 0);
         if (atomic_exchange(&other->suspect_waits, false))
             suspect_limit_wait_over(&l->suspects);
     }
@@ -196,6 +199,8 @@ void limits_seats_at_risk(struct limits *l, struct limits_member *m, uint64_t se
         return;
     atomic_store(&m->seats, seats);
     atomic_store(&m->cycle_since_us, max64(now_us, 1));
+    if (seats != 0)
+        suspects_changed(l); /* who waits for them knows from now on how long */
 }
 
 bool limits_seats_kept(struct limits *l, struct limits_member *m)
@@ -203,18 +208,30 @@ bool limits_seats_kept(struct limits *l, struct limits_member *m)
     if (!limits_are_shared(l))
         return true;
     atomic_store(&m->cycle_since_us, 0);
-    return atomic_exchange(&m->seats, 0) != 0;
+    return atomic_exchange(&m->seats, 0) != SEATS_TAKEN;
 }
 
-bool limits_seat_kept(struct limits_member *m, unsigned level)
+static bool change_seats(struct limits_member *m, uint64_t change)
 {
     uint64_t seats = atomic_load(&m->seats);
 
     do {
-        if (seats == 0)
+        if (seats == SEATS_TAKEN)
             return false;
-    } while (!atomic_compare_exchange_weak(&m->seats, &seats, seats - suspect_limit_seat(level)));
+    } while (!atomic_compare_exchange_weak(&m->seats, &seats, seats + change));
     return true;
+}
+
+bool limits_seat_at_risk(struct limits *l, struct limits_member *m, unsigned level)
+{
+    bool counted = change_seats(m, suspect_limit_seat(level));
+    suspects_changed(l);
+    return counted;
+}
+
+bool limits_seat_kept(struct limits_member *m, unsigned level)
+{
+    return change_seats(m, -suspect_limit_seat(level));
 }
 
 /* ---- The line --------------------------------------------------------------------------------- */
@@ -533,5 +550,39 @@ void limits_window_changed(struct limits *l, size_t before, size_t after, size_t
     bool room = window_moves(&l->over_count, l->least_count, before, after);
     room |= window_moves(&l->over_bytes, l->least_bytes, bytes_before, bytes_after);
     if (room && atomic_load(&l->window_waits) && atomic_exchange(&l->window_waits, false))
+        limits_wake_all(l);
+}
+
+/* ---- Large payloads ------------------------------------------------------------------------------ */
+
+#define LOAD_FIRST_US PR_SECONDS(1) /* who found no room and does not come back is not waited for any longer */
+
+bool limits_may_load(struct limits *l, const void *who, size_t bytes, size_t window, bool take, int64_t now_us)
+{
+    lock(l, l->endpoint_room);
+    bool behind = l->load_first != NULL && l->load_first != who && now_us < l->load_first_until;
+    bool fits = l->load_bytes == 0 || l->load_bytes + bytes + window <= l->setting.window_bytes;
+    if (!fits && !behind) {
+        l->load_first = who;
+        l->load_first_until = now_us + LOAD_FIRST_US;
+    }
+    if (fits && !behind && take) {
+        l->load_bytes += bytes;
+        l->load_first = NULL;
+    }
+    l->loads_wait |= !fits || behind;
+    unlock(l, l->endpoint_room);
+    return fits && !behind;
+}
+
+void limits_unload(struct limits *l, size_t bytes)
+{
+    lock(l, l->endpoint_room);
+    ASSERT(l->load_bytes >= bytes);
+    l->load_bytes -= bytes;
+    bool wake = l->loads_wait && limits_are_shared(l);
+    l->loads_wait = false;
+    unlock(l, l->endpoint_room);
+    if (wake)
         limits_wake_all(l);
 }

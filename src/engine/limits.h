@@ -70,13 +70,16 @@ struct endpoint_limits {
     _Atomic uint64_t changes; /* of breakers: whoever has seen fewer looks again */
 };
 
+#define SEATS_TAKEN UINT64_MAX
+
 struct limits_member { /* an engine */
     struct list_node node;
     void (*wake)(void *arg);
     void *wake_arg;
-    /* While its cycle is under way nothing that was chosen for it is out: who would go but for these waits for a turn. */
+    /* While its cycle is under way nothing that was chosen for it is out, and what was judged is out no more: who would go
+     * but for these waits for a turn. */
     _Atomic int64_t cycle_since_us; /* 0: none is */
-    _Atomic uint64_t seats;         /* of what was chosen; 0: none, or others have taken them */
+    _Atomic uint64_t seats;         /* of what was chosen or judged; SEATS_TAKEN: others have them */
     _Atomic bool suspect_waits;     /* a suspect of ours waits for others to finish */
     int64_t look_us;                /* when we need not wait any more for those of others; PR_NEVER */
 };
@@ -104,6 +107,11 @@ struct limits {
     size_t least_count, least_bytes;
     _Atomic size_t over_count, over_bytes;
     _Atomic bool window_waits; /* somebody would read more */
+    /* Large payloads that are here; under the lock of the list of engines. */
+    size_t load_bytes;
+    const void *load_first;   /* an endpoint whose next one found no room: others leave it some ... */
+    int64_t load_first_until; /* ... until this time, when it does not come back */
+    bool loads_wait;          /* somebody found no room */
 };
 
 size_t limits_lock_count(const struct limits_setting *setting);
@@ -123,7 +131,8 @@ void limits_suspect_waits(struct limits *l, struct limits_member *m, bool waits)
 /* A cycle is under way, with these seats; it is over.  False: it took too long, and the seats are others' now. */
 void limits_seats_at_risk(struct limits *l, struct limits_member *m, uint64_t seats, int64_t now_us);
 PR_MUST_CHECK bool limits_seats_kept(struct limits *l, struct limits_member *m);
-/* One of them is not needed any more.  False: it was taken already. */
+/* One more of them; one is not needed any more.  False: they were taken already. */
+PR_MUST_CHECK bool limits_seat_at_risk(struct limits *l, struct limits_member *m, unsigned level);
 PR_MUST_CHECK bool limits_seat_kept(struct limits_member *m, unsigned level);
 
 void limits_lock(struct endpoint_limits *l);
@@ -162,6 +171,13 @@ void limits_breaker_changed(struct endpoint_limits *l);
 size_t limits_window_count(const struct limits *l, size_t mine);
 size_t limits_window_bytes(const struct limits *l, size_t mine);
 void limits_window_changed(struct limits *l, size_t before, size_t after, size_t bytes_before, size_t bytes_after);
+
+/* ---- Large payloads ------------------------------------------------------------------------------ */
+
+/* Is there room for one of this size beside what is in the window?  One at a time always goes, whatever its size.  Otherwise
+ * we are woken when there may be some.  who: the endpoint; take: it is ours from now on, until it is given back. */
+bool limits_may_load(struct limits *l, const void *who, size_t bytes, size_t window, bool take, int64_t now_us);
+void limits_unload(struct limits *l, size_t bytes);
 
 void last_failure_fini(struct last_failure *m);
 

@@ -103,11 +103,13 @@ static uint64_t lanes_to_give(const struct engine *e)
     return lanes;
 }
 
+/* One on which nothing is left means nothing any more, and is closed by the next cycle.  In a box of turns every verdict leaves
+ * one behind, since it is freed by the store's answer: there it is worth no cycle of its own. */
 static bool has_dirty_receipt(const struct engine *e)
 {
     list_foreach(node, &e->window.receipts) {
         struct receipt *r = LIST_ENTRY(node, struct receipt, node);
-        if (r->dirty || list_is_empty(&r->items))
+        if (r->dirty || (list_is_empty(&r->items) && !hands_out_runs(e)))
             return true;
     }
     return false;
@@ -242,6 +244,8 @@ static void count_leaving(struct engine *e)
             continue;
         e->window.leaving++;
         e->window.leaving_bytes += item->bytes;
+        if (item->endpoint == NULL)
+            continue;
         item->endpoint->leaving++;
         item->endpoint->leaving_bytes += item->bytes;
     }
@@ -258,10 +262,30 @@ static void forget_leaving(struct engine *e)
  * one at a time. */
 #define READ_BYTES_MAX ((size_t)16 << 20)
 
-static void plan_reads(struct engine *e, int64_t now_us)
+static void plan_fresh(struct engine *e, size_t rows, int64_t now_us)
 {
     struct cycle *c = &e->plan.cycle;
 
+    c->restart_lanes = e->reading.restart_lanes;
+    c->fresh_rows = rows;
+    c->fresh_bytes = max_size(1, min_size(window_bytes_free(e) / 2, READ_BYTES_MAX));
+    if (rows > 0)
+        e->reading.fresh_at_us = now_us;
+}
+
+/* A backlog that is passed over, since its endpoint has no room, takes a look for each batch; with a commit in each of these
+ * cycles whoever stands behind it would wait for hundreds of commits.  So for twice as long as the latest commit took the
+ * engine only looks on, until something comes that can go out. */
+static bool passes_on(struct engine *e, int64_t now_us)
+{
+    return e->reading.fresh_passed && e->reading.fresh_wanted && now_us < e->reading.pass_until_us &&
+           !e->membership.stopping && e->membership.opening == OPEN_DONE && e->membership.lanes != 0 &&
+           e->reading.restart_lanes == 0 && now_us < renew_at_us(e) && lanes_to_give(e) == 0 &&
+           fresh_rows(e, now_us) >= e->setting.batch;
+}
+
+static void plan_reads(struct engine *e, int64_t now_us)
+{
     if (e->membership.stopping || e->membership.lanes == 0)
         return;
     if (e->membership.opening != OPEN_DONE) {
@@ -269,9 +293,9 @@ static void plan_reads(struct engine *e, int64_t now_us)
         return;
     }
     count_leaving(e);
-    c->restart_lanes = e->reading.restart_lanes;
-    c->fresh_rows = fresh_rows(e, now_us);
-    c->fresh_bytes = max_size(1, min_size(window_bytes_free(e) / 2, READ_BYTES_MAX));
+    if (now_us - e->reading.fresh_at_us >= FRESH_LOOK_US) /* nobody is heard while there is always something to do */
+        e->reading.fresh_wanted = true;
+    plan_fresh(e, fresh_rows(e, now_us), now_us);
     if (window_has_room(e))
         plan_due(e, now_us);
     plan_held(e, now_us);
@@ -279,6 +303,36 @@ static void plan_reads(struct engine *e, int64_t now_us)
 }
 
 /* ---- Changes ----------------------------------------------------------------------------------- */
+
+/* What is not in the cycle being made since there is enough in it already comes with the next one.  A verdict with more is
+ * in a cycle of its own. */
+#define EFFECT_ROWS_MAX 5000
+#define EFFECT_BYTES_MAX ((size_t)8 << 20)
+
+struct effect_sum {
+    size_t rows, bytes;
+    bool full;
+};
+
+/* Does this verdict still go?  What goes with one that went does, too. */
+static bool effects_fit(struct effect_sum *sum, const struct item *item)
+{
+    size_t rows = 0, bytes = 0;
+
+    if (item->verdict.joined)
+        return !sum->full;
+    if (item->effects == NULL || !item->refusable)
+        return true; /* others of its stream may be announced in this cycle, since it is completed in it */
+    if (sum->full)
+        return false;
+    for (const struct send_effect *f = item->effects; f != NULL; f = f->next, rows++)
+        bytes += f->effect.value.size + f->message.payload.size + f->message.headers.size +
+                 (f->effect.flow != NULL ? flow_row_bytes(f->effect.flow) : 0);
+    sum->full = sum->rows > 0 && (sum->rows + rows > EFFECT_ROWS_MAX || sum->bytes + bytes > EFFECT_BYTES_MAX);
+    sum->rows += sum->full ? 0 : rows;
+    sum->bytes += sum->full ? 0 : bytes;
+    return !sum->full;
+}
 
 static size_t count_effects(const struct engine *e)
 {
@@ -298,7 +352,7 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
         ret[count] = f->effect;
         ret[count].verdict = verdict;
         ret[count].box = f->box;
-        ret[count++].message = &f->message;
+        ret[count++].message = f->effect.kind == EFFECT_MAIL && pr_id_is_zero(f->message.id) ? NULL : &f->message;
     }
     return count;
 }
@@ -325,28 +379,20 @@ static void swap_holds(struct engine *e)
     e->plan.hold_capacity = capacity;
 }
 
-/* PR_ENOMEM: nothing changed. */
-static int plan_verdicts(struct engine *e)
+/* What is planned and not deferred. */
+static void write_verdicts(struct engine *e, struct verdict *verdicts, struct effect *effects)
 {
-    size_t verdict_max = e->window.judged_count + e->plan.hold_count, effect_max = count_effects(e);
-    struct verdict *verdicts = arena_alloc(&e->plan.arena, (verdict_max + 1) * sizeof(*verdicts));
-    struct effect *effects = arena_alloc(&e->plan.arena, (effect_max + 1) * sizeof(*effects));
     size_t count = 0, effect_count = 0;
-
-    if (verdicts == NULL || effects == NULL)
-        return PR_ENOMEM;
-    list_foreach(node, &e->window.judged) {
-        struct item *item = LIST_ENTRY(node, struct item, node);
+    list_foreach(node, &e->window.planned) {
+        const struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->deferred)
+            continue;
         effect_count += plan_effects(item->effects, count, effects + effect_count);
         effect_count += plan_mark(e, item, count, effects + effect_count);
         verdicts[count++] = item->verdict;
-        verdict_tally(e, item, +1);
-        if (!item->refusable) /* else it may come back: it is on its receipt until it is answered */
-            receipt_leave(item, item->verdict.kind == VERDICT_POSTPONE); /* counts nothing, as if it was handed back */
-        item_move(e, item, PLACE_PLANNED);
     }
-    for (size_t i = 0; i < e->plan.hold_count; i++) {
-        const struct hold *h = &e->plan.holds[i];
+    for (size_t i = 0; i < e->plan.planned_hold_count; i++) {
+        const struct hold *h = &e->plan.planned_holds[i];
         verdicts[count++] = (struct verdict){
             .kind = VERDICT_HOLD,
             .row = h->row,
@@ -355,14 +401,50 @@ static int plan_verdicts(struct engine *e)
             .held_for = h->stream != NULL ? PR_HELD_FOR_STREAM : PR_HELD_FOR_ENDPOINT,
         };
     }
-    swap_holds(e);
-    effect_count += plan_effects(e->plan.effects, EFFECT_ALWAYS, effects + effect_count);
-    e->plan.planned_effects = e->plan.effects;
-    e->plan.effects = NULL;
+    effect_count += plan_effects(e->plan.planned_effects, EFFECT_ALWAYS, effects + effect_count);
     e->plan.cycle.verdicts = verdicts;
     e->plan.cycle.verdict_count = count;
     e->plan.cycle.effects = effects;
     e->plan.cycle.effect_count = effect_count;
+}
+
+/* Into the same room: there are not more of them. */
+void plan_verdicts_again(struct engine *e)
+{
+    write_verdicts(e, (struct verdict *)(uintptr_t)e->plan.cycle.verdicts,
+                   (struct effect *)(uintptr_t)e->plan.cycle.effects);
+}
+
+/* As if it was handed back: whoever buries this instance must not find it on a receipt. */
+static bool counts_nothing(enum verdict_kind kind)
+{
+    return kind == VERDICT_POSTPONE || kind == VERDICT_RELEASE;
+}
+
+/* PR_ENOMEM: nothing changed. */
+static int plan_verdicts(struct engine *e)
+{
+    size_t verdict_max = e->window.judged_count + e->plan.hold_count, effect_max = count_effects(e);
+    struct verdict *verdicts = arena_alloc(&e->plan.arena, (verdict_max + 1) * sizeof(*verdicts));
+    struct effect *effects = arena_alloc(&e->plan.arena, (effect_max + 1) * sizeof(*effects));
+
+    struct effect_sum sum = { 0 };
+
+    if (verdicts == NULL || effects == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, &e->window.judged) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (!effects_fit(&sum, item))
+            continue;
+        verdict_tally(e, item, +1);
+        if (!item->refusable) /* else it may come back: it is on its receipt until it is answered */
+            receipt_leave(item, counts_nothing(item->verdict.kind));
+        item_move(e, item, PLACE_PLANNED);
+    }
+    swap_holds(e);
+    e->plan.planned_effects = e->plan.effects;
+    e->plan.effects = NULL;
+    write_verdicts(e, verdicts, effects);
     return PR_OK;
 }
 
@@ -426,7 +508,7 @@ static void begin_cycle(struct engine *e)
         .dedupe_us = e->setting.dedupe_us,
         .retention = e->setting.retention,
         .notice_after = e->reading.notice_after,
-        .payload_max = e->setting.payload_max,
+        .payload_max = min_size(e->setting.payload_max, late_bytes(e)),
     };
 }
 
@@ -440,7 +522,8 @@ static bool plan_changes(struct engine *e, int64_t now_us)
         unchoose(e);
         return false;
     }
-    if (receipt_plan_marks(e, &e->plan.arena) != PR_OK || receipt_plan(e, &e->plan.arena) != PR_OK)
+    if (receipt_plan_marks(e, &e->plan.arena) != PR_OK || loads_plan(e, &e->plan.arena) != PR_OK ||
+        receipt_plan(e, &e->plan.arena) != PR_OK)
         unchoose(e); /* no memory: judge what is judged, start nothing */
     choose_asked(e, now_us);
     plan_tallies(e);
@@ -450,6 +533,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     e->plan.cycle.lanes_give = lanes_to_give(e);
     e->plan.cycle.force_write = now_us >= renew_at_us(e);
     e->plan.cycle.leave = e->membership.stopping && e->window.out_count == 0;
+    gone_plan(e, now_us);
     return true;
 }
 
@@ -485,10 +569,13 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
         if (!wants_cycle(e, now_us))
             return false;
         begin_cycle(e);
-        if (e->membership.epoch != 0) {
+        if (e->membership.epoch != 0 && passes_on(e, now_us)) {
+            plan_fresh(e, PASS_BATCHES * e->setting.batch, now_us);
+        } else if (e->membership.epoch != 0) {
             if (!plan_changes(e, now_us))
                 return false;
             plan_reads(e, now_us);
+            e->reading.pass_until_us = 0;
         }
         e->plan.asked = true;
         e->plan.repeated_from_us = 0;

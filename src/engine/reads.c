@@ -16,21 +16,25 @@ bool row_is_ours(const struct engine *e, const struct row *row)
            item_find(e, row->row, row->m.id) == NULL;
 }
 
-static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t now_us)
+/* Did one come in that need not wait for an endpoint which sets its own pace? */
+static bool absorb_fresh_row(struct engine *e, const struct row *row, int64_t now_us)
 {
     struct target target;
     struct endpoint *ep;
 
     if (!row_is_ours(e, row))
-        return;
+        return false;
     ep = find_target(e, row, &target);
     /* Earlier ones of its stream may wait to be read again: behind them. */
     if (ep != NULL && !endpoint_has_gap(ep) && held_types_passes_over(e, ep, row))
-        return;
-    if (ep != NULL && (endpoint_has_gap(ep) || admit(e, row, &target, now_us) == NO_ROOM))
+        return false;
+    if (ep != NULL && (endpoint_has_gap(ep) || admit(e, row, &target, now_us) == NO_ROOM)) {
         gap_pass_over(e, ep, row);
-    else if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
+        return false;
+    }
+    if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
         e->reading.restart_lanes |= lane_bit(row->lane); /* no memory for a split: read it again */
+    return ep == NULL || !ep->slow;
 }
 
 static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -44,6 +48,7 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         return;
     }
     e->reading.fresh_wanted = !r->fresh_end;
+    e->reading.fresh_passed = true;
     if (r->fresh_end)
         e->reading.scan_held_since_us = 0;
     for (size_t i = 0; i < r->row_count; i++) {
@@ -52,7 +57,8 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
             continue;
         if ((e->membership.open & ~e->reading.restart_lanes & lane_bit(row->lane)) != 0)
             e->reading.scan_seq[row->lane] = max64(e->reading.scan_seq[row->lane], row->m.seq);
-        absorb_fresh_row(e, row, now_us);
+        if (absorb_fresh_row(e, row, now_us))
+            e->reading.fresh_passed = false;
     }
     if (unscanned == 0)
         return;

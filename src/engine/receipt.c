@@ -62,11 +62,11 @@ int receipt_plan_marks(struct engine *e, struct arena *arena)
 }
 
 /* The receipt of the cycle being made: what was chosen, and what is carried over from receipts
- * that are closed by it.  What is judged has left its receipt already, but for verdicts that may be refused: these are
- * not out, and still on one.  PR_ENOMEM: nothing changed. */
+ * that are closed by it.  What is judged has left its receipt already, but for verdicts that may be refused, or that wait for
+ * another cycle: these are not out, and still on one.  PR_ENOMEM: nothing changed. */
 int receipt_plan(struct engine *e, struct arena *arena)
 {
-    size_t entry_max = e->window.out_count + e->plan.cycle.verdict_count;
+    size_t entry_max = e->window.out_count + e->window.run_count + e->window.judged_count + e->plan.cycle.verdict_count;
     struct receipt_entry *entries = arena_alloc(arena, (entry_max + 1) * sizeof(*entries));
     uint64_t *closed = arena_alloc(arena, (e->window.receipt_count + 1) * sizeof(*closed));
     struct receipt *r = calloc(1, sizeof(*r));
@@ -90,7 +90,8 @@ int receipt_plan(struct engine *e, struct arena *arena)
         receipt_free(e, old);
     }
     list_foreach(node, &e->window.chosen)
-        receipt_add(r, LIST_ENTRY(node, struct item, node));
+        for (struct item *item = LIST_ENTRY(node, struct item, node); item != NULL; item = item->run_next)
+            receipt_add(r, item);
     list_foreach(node, &r->items) {
         struct item *item = LIST_ENTRY(node, struct item, on_receipt);
         ASSERT(count < entry_max);

@@ -43,6 +43,13 @@ bool route_headers_match(const struct route_header *headers, size_t count, const
     return all;
 }
 
+static bool is_tagged(const struct pr_message *m)
+{
+    static const struct route_header tag = { { "tag", 3 }, { "?*", 2 } };
+
+    return route_headers_match(&tag, 1, m);
+}
+
 bool route_takes_box(pr_slice named, pr_slice box, enum box_kind kind)
 {
     return named.size > 0 ? slice_eq(named, box) : kind == BOX_OUTBOX;
@@ -53,7 +60,7 @@ static bool route_matches(const struct engine_setting *s, const struct route *r,
     return route_takes_box(r->box, s->box, s->kind) && (r->type.size == 0 || slice_glob(r->type, m->type)) &&
            (r->source.size == 0 || slice_glob(r->source, m->source)) &&
            (r->stream.size == 0 || slice_glob(r->stream, m->stream)) &&
-           route_headers_match(r->headers, r->header_count, m);
+           route_headers_match(r->headers, r->header_count, m) && !(r->untagged && is_tagged(m));
 }
 
 static size_t add_endpoint(unsigned endpoint, unsigned *ret, size_t count, size_t max)
@@ -75,7 +82,7 @@ size_t engine_route(const struct engine_setting *s, const struct pr_message *m, 
             return add_endpoint(s->overrides[i].to[0], ret, 0, max);
     if (m->destination.size > 0) {
         for (size_t i = 0; i < s->endpoint_count; i++)
-            if (slice_eq(s->endpoints[i].name, m->destination))
+            if (!s->endpoints[i].gone && slice_eq(s->endpoints[i].name, m->destination))
                 return add_endpoint((unsigned)i, ret, 0, max);
         return 0;
     }

@@ -12,54 +12,14 @@
 
 /* ---- Effects ---------------------------------------------------------------------------- */
 
-static pr_slice put_slice(char **at, pr_slice s)
-{
-    pr_slice put = { s.data != NULL ? *at : NULL, s.size };
-    if (s.size > 0)
-        memcpy(*at, s.data, s.size);
-    *at += s.size;
-    return put;
-}
-
-static struct send_effect *effect_copy(const struct send_effect *f)
-{
-    const struct effect *e = &f->effect;
-    size_t bytes = f->box.size + e->key.size + e->name.size + e->value.size;
-    struct send_effect *copy = malloc(sizeof(*copy) + bytes + message_bytes(&f->message));
-    if (copy == NULL)
-        return NULL;
-    char *at = (char *)(copy + 1);
-    *copy = (struct send_effect){ .effect = *e, .box = put_slice(&at, f->box) };
-    copy->effect.key = put_slice(&at, e->key);
-    copy->effect.name = put_slice(&at, e->name);
-    copy->effect.value = put_slice(&at, e->value);
-    message_copy(&f->message, at, &copy->message);
-    return copy;
-}
-
-int effects_copy(const struct send_effect *effects, struct send_effect **ret)
-{
-    struct send_effect **tail = ret;
-
-    *ret = NULL;
-    for (; effects != NULL; effects = effects->next) {
-        struct send_effect *copy = effect_copy(effects);
-        if (copy == NULL) {
-            effects_free(*ret);
-            *ret = NULL;
-            return PR_ENOMEM;
-        }
-        *tail = copy;
-        tail = &copy->next;
-    }
-    return PR_OK;
-}
-
 bool effects_can_refuse(const struct send_effect *effects)
 {
-    for (; effects != NULL; effects = effects->next)
-        if (effect_has_guard(&effects->effect))
+    for (; effects != NULL; effects = effects->next) {
+        struct effect effect = effects->effect;
+        effect.message = &effects->message;
+        if (effect_has_guard(&effect))
             return true;
+    }
     return false;
 }
 
@@ -113,8 +73,13 @@ void judge_complete(struct engine *e, struct item *item, int bits)
     }
 }
 
-void judge(struct engine *e, struct item *item, const struct verdict *v, const char *step, int64_t next_us,
-           int64_t now_us)
+static bool ends_undone(enum verdict_kind kind)
+{
+    return kind == VERDICT_DEAD_LETTER || kind == VERDICT_EXPIRE || kind == VERDICT_DISCARD;
+}
+
+static void judge_now(struct engine *e, struct item *item, const struct verdict *v, const char *step, int64_t next_us,
+                      int64_t now_us)
 {
     const struct story_line line = {
         .at_us = store_now(e, now_us),
@@ -129,23 +94,49 @@ void judge(struct engine *e, struct item *item, const struct verdict *v, const c
     name_verdict(item);
     item->texts = verdict_write_texts(&item->verdict, item->m.story, line);
     item_move(e, item, PLACE_JUDGED);
+    if (e->setting.on_dead != NULL && ends_undone(v->kind))
+        item->effects = e->setting.on_dead(e->setting.on_dead_arg, &item->m, &item->verdict);
+}
+
+void judge(struct engine *e, struct item *item, const struct verdict *v, const char *step, int64_t next_us,
+           int64_t now_us)
+{
+    if (!run_keeps_dead(e, item, v))
+        judge_now(e, item, v, step, next_us, now_us);
+}
+
+static struct verdict dead_verdict(const struct item *item, const struct delivery_dead *d, bool counted)
+{
+    struct verdict v = {
+        .kind = VERDICT_DEAD_LETTER,
+        .reason = d->reason,
+        .code = d->code,
+        .error = d->error,
+        .rule = d->rule,
+        .cause = d->cause,
+        .limit = d->limit,
+        .counted = counted,
+    };
+
+    fingerprint(endpoint_name(item), item->m.type, d->reason, d->error, v.fingerprint);
+    return v;
+}
+
+void judge_dead_letter(struct engine *e, struct item *item, const struct delivery_dead *d, bool counted, int64_t now_us)
+{
+    const struct verdict v = dead_verdict(item, d, counted);
+
+    judge_now(e, item, &v, "dead_letter", 0, now_us);
 }
 
 void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule, bool counted,
                 pr_slice code, pr_slice error, int64_t now_us)
 {
-    struct verdict v = {
-        .kind = VERDICT_DEAD_LETTER,
-        .reason = reason,
-        .code = code,
-        .error = error,
-        .rule = rule,
-        .cause = cause,
-        .limit = limit,
-        .counted = counted,
+    const struct delivery_dead d = {
+        .cause = cause, .reason = reason, .limit = limit, .rule = rule, .code = code, .error = error
     };
+    const struct verdict v = dead_verdict(item, &d, counted);
 
-    fingerprint(endpoint_name(item), item->m.type, reason, error, v.fingerprint);
     judge(e, item, &v, "dead_letter", 0, now_us);
 }
 
@@ -217,7 +208,7 @@ void verdict_tally(struct engine *e, const struct item *item, int sign)
     struct tally *t = item->endpoint != NULL ? &item->endpoint->tally : &e->plan.nowhere;
 
     t->failed += item->verdict.kind == VERDICT_FAIL || item->verdict.counted ? sign : 0;
-    t->sent += item->verdict.kind == VERDICT_COMPLETE ? sign : 0;
+    t->sent += item->verdict.kind == VERDICT_COMPLETE && item->endpoint != NULL ? sign : 0; /* else it went nowhere */
     t->dead += is_dead(&item->verdict) ? sign : 0;
     t->discarded += is_discarded(&item->verdict) ? sign : 0;
     t->expired += item->verdict.kind == VERDICT_EXPIRE ? sign : 0;
@@ -229,7 +220,7 @@ static void settle_counts(struct engine *e, const struct item *item)
     enum verdict_kind kind = item->verdict.kind;
     bool failed = kind == VERDICT_FAIL || item->verdict.counted;
 
-    e->counts.sent += kind == VERDICT_COMPLETE;
+    e->counts.sent += kind == VERDICT_COMPLETE && item->endpoint != NULL;
     e->counts.failed += failed;
     e->counts.dead += is_dead(&item->verdict);
     e->counts.discarded += is_discarded(&item->verdict);
@@ -285,7 +276,7 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
     if (item->answer != NULL)
         *item->answer = answer;
     item_tell(item, answer);
-    if (item->verdict.kind == VERDICT_COMPLETE)
+    if (item->verdict.kind == VERDICT_COMPLETE && item->endpoint != NULL)
         evidence_delivered(e, item, now_us);
     if (applied) {
         settle_counts(e, item);

@@ -43,9 +43,11 @@ static void judge_unsettled(struct engine *e, struct item *item, int64_t now_us)
 bool settle_asked(struct engine *e, struct item *item, int *answer, bool replayed, int64_t now_us)
 {
     if (replayed || *answer == ANSWER_BUSY) { /* of a cycle that is asked again nobody knows what it found */
-        item_move(e, item, PLACE_JUDGED);
-        if (!replayed)
+        if (!replayed) {
+            choose_verdict_busy(e, item);
             e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
+        }
+        item_move(e, item, PLACE_JUDGED);
         return false;
     }
     if (*answer == PR_OK) {

@@ -32,7 +32,8 @@ struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
         pr_slice name = e->endpoints[i].setting->name;
-        if (!slice_starts_with(key, name) || key.size <= name.size || key.data[name.size] != '/')
+        if (e->endpoints[i].setting->gone || !slice_starts_with(key, name) || key.size <= name.size ||
+            key.data[name.size] != '/')
             continue;
         *ret_name = (pr_slice){ key.data + name.size + 1, key.size - name.size - 1 };
         return &e->endpoints[i];

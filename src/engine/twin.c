@@ -44,8 +44,8 @@ static struct item *next_twin(struct map_node *n, const struct item *item)
 
 bool place_is_on_its_way(enum place place)
 {
-    return place == PLACE_CHOSEN || place == PLACE_READY || place == PLACE_OUT || place == PLACE_JUDGED ||
-           place == PLACE_PLANNED;
+    return place == PLACE_CHOSEN || place == PLACE_RUN || place == PLACE_READY || place == PLACE_OUT ||
+           place == PLACE_JUDGED || place == PLACE_PLANNED;
 }
 
 bool twin_is_on_its_way(const struct engine *e, const struct item *item)

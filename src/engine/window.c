@@ -25,6 +25,7 @@ int window_init(struct engine *e, struct pr_error *reterr)
     map_init(&e->window.ids);
     list_init(&e->window.twins);
     list_init(&e->window.chosen);
+    list_init(&e->window.runs);
     list_init(&e->window.out);
     list_init(&e->window.judged);
     list_init(&e->window.planned);
@@ -147,7 +148,7 @@ struct item *item_find_token(const struct engine *e, uint64_t token)
 }
 
 /* An item is "going" from choice to result: that is what counts as out. */
-static bool is_going(enum place place)
+bool place_is_going(enum place place)
 {
     return place == PLACE_CHOSEN || place == PLACE_READY || place == PLACE_OUT;
 }
@@ -169,6 +170,7 @@ static struct list *place_list(struct engine *e, struct item *item, enum place p
     switch (place) {
     case PLACE_TWIN: return &e->window.twins;
     case PLACE_CHOSEN: return &e->window.chosen;
+    case PLACE_RUN: return &e->window.runs;
     case PLACE_READY: return &item->endpoint->ready;
     case PLACE_OUT: return &e->window.out;
     case PLACE_JUDGED: return &e->window.judged;
@@ -181,7 +183,8 @@ static struct list *place_list(struct engine *e, struct item *item, enum place p
 /* While something of a lane is in here, the lane cannot be given away. */
 static bool is_busy(enum place place)
 {
-    return is_going(place) || place == PLACE_JUDGED || place == PLACE_PLANNED || place == PLACE_SPLITTING;
+    return place_is_going(place) || place == PLACE_RUN || place == PLACE_JUDGED || place == PLACE_PLANNED ||
+           place == PLACE_SPLITTING;
 }
 
 /* Leave the list of its place, and what is counted there. */
@@ -190,15 +193,18 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
     if (item->place == PLACE_NONE)
         return;
     list_remove(&item->node);
-    if (is_going(item->place) && !is_going(next))
-        choose_leave(e, item);
+    choose_seat(e, item, next);
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
     if (is_pledged(item->place))
         item->endpoint->pledged--;
     if (item->place == PLACE_JUDGED)
         e->window.judged_count--;
-    if (is_going(item->place))
+    if (item->place == PLACE_RUN)
+        e->window.run_count--;
+    if (item->place == PLACE_OUT)
+        gone_forget(e, item);
+    if (place_is_going(item->place))
         count_going(e, item, -1);
     if (is_busy(item->place))
         e->membership.lane_busy[item->lane]--;
@@ -218,17 +224,19 @@ static void item_link(struct engine *e, struct item *item, enum place place)
         item->endpoint->pledged++;
     if (place == PLACE_JUDGED)
         e->window.judged_count++;
-    if (is_going(place))
+    if (place == PLACE_RUN)
+        e->window.run_count++;
+    if (place_is_going(place))
         count_going(e, item, +1);
 }
 
 void item_move(struct engine *e, struct item *item, enum place place)
 {
-    bool was_going = is_going(item->place), was_on_its_way = place_is_on_its_way(item->place);
+    bool was_going = place_is_going(item->place), was_on_its_way = place_is_on_its_way(item->place);
 
     item_unlink(e, item, place);
     item_link(e, item, place);
-    if (was_going || is_going(place))
+    if (was_going || place_is_going(place))
         choose_settle(item->endpoint);
     if (was_on_its_way && !place_is_on_its_way(place))
         twins_wake(e, item);
@@ -239,6 +247,7 @@ void item_wait(struct engine *e, struct item *item, bool at_back)
     struct endpoint *ep = item->endpoint;
     enum place place = item->row != 0 ? PLACE_WAITING : PLACE_SPLITTING;
 
+    item_unload(e, item);
     item_move(e, item, place);
     if (item->stream != NULL)
         stream_insert(e, item->stream, item);
@@ -254,8 +263,10 @@ void item_return(struct engine *e, struct item *item, bool at_back)
 
     ASSERT(item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT ||
            item->place == PLACE_JUDGED);
+    run_return(e, run_detach(item));
     receipt_leave(item, true);
     item_drop_verdict(item);
+    item->given = false;
     item_tell(item, PR_STALE);
     breakers_returned(e, item->endpoint, item);
     item_wait(e, item, at_back);
@@ -284,9 +295,13 @@ void item_tell(struct item *item, int answer)
 void item_free(struct engine *e, struct item *item)
 {
     item_tell(item, PR_STALE);
+    free(item->dead);
     item_move(e, item, PLACE_NONE);
     receipt_leave(item, false);
     item_drop_verdict(item);
+    item_unload(e, item);
+    free(item->refusal);
+    item->refusal = NULL;
     if (item->stream != NULL)
         stream_set_here(item->stream, item->m.seq, false);
     if (item->row != 0)
@@ -383,7 +398,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
             continue;
         if (item->endpoint != NULL)
             breakers_returned(e, item->endpoint, item);
-        if (item->place == PLACE_OUT) {
+        if (item->place == PLACE_OUT || (item->place == PLACE_RUN && item->given)) {
             receipt_leave(item, false);
             map_remove(&e->window.rows, &item->by_row);
             item->row = 0;

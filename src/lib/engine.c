@@ -1,5 +1,7 @@
 #include <stdlib.h>
 
+#include <postrider_flow.h>
+
 #include "base/error.h"
 #include "base/slice.h"
 #include "lib/lib.h"
@@ -13,6 +15,11 @@ struct pr_engine {
     struct runtime *runtime;
     struct pr_rule *rules; /* taken over; the runtime borrows them */
 };
+
+struct runtime *lib_runtime(struct pr_engine *engine)
+{
+    return engine->runtime;
+}
 
 static struct pr_engine *engine_from(struct config *config, struct pr_error *reterr)
 {
@@ -85,9 +92,25 @@ PR_API int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr
     return engine != NULL ? runtime_handle_named(engine->runtime, slice_from(name), handler, user) : PR_EINVAL;
 }
 
-PR_API int pr_engine_call(struct pr_engine *engine, const char *name, pr_call function, void *user)
+PR_API int pr_engine_call(struct pr_engine *engine, const char *name, pr_rule_function function, void *user)
 {
     return engine != NULL ? runtime_call(engine->runtime, slice_from(name), function, user) : PR_EINVAL;
+}
+
+PR_API int pr_engine_flow(struct pr_engine *engine, const char *name, const char *version, pr_flow_function function,
+                          void *user)
+{
+    return engine != NULL ? runtime_flow(engine->runtime, name, version, function, user) : PR_EINVAL;
+}
+
+PR_API int pr_engine_activity(struct pr_engine *engine, const char *name, pr_activity_function function, void *user)
+{
+    return engine != NULL ? runtime_activity(engine->runtime, slice_from(name), function, user) : PR_EINVAL;
+}
+
+PR_API int pr_engine_offer(struct pr_engine *engine, const char *tag)
+{
+    return engine != NULL ? runtime_offer(engine->runtime, slice_from(tag)) : PR_EINVAL;
 }
 
 PR_API int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule, struct pr_error *reterr)

@@ -25,6 +25,15 @@ typedef int lib_store_one(void *sender, const struct pr_message *message, struct
 PR_MUST_CHECK int lib_send(lib_store_one *store_one, void *sender, const struct pr_message *message, pr_id *ret_id,
                            struct pr_error *reterr);
 
+struct store;
+struct store *lib_sender_store(struct pr_sender *sender);
+struct runtime;
+struct runtime *lib_runtime(struct pr_engine *engine);
+
+/* The schedule that a caller describes, checked; a NULL cron: that it be cancelled.  Its texts are the caller's. */
+struct schedule;
+PR_MUST_CHECK int lib_schedule(const struct pr_schedule *schedule, struct schedule *ret, struct pr_error *reterr);
+
 /* For an argument that must be there. */
 int lib_missing(const char *argument, struct pr_error *reterr);
 

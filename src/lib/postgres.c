@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "core/completion.h"
 #include "core/message.h"
+#include "lib/events.h"
 #include "lib/lib.h"
 #include "lib/unit.h"
 #include "lib/worker.h"
@@ -115,4 +116,15 @@ PR_API int pr_worker_complete_pg(struct pr_worker *worker, const struct pr_verdi
     if (worker == NULL || verdict == NULL || conn == NULL)
         return lib_missing(worker == NULL ? "worker" : verdict == NULL ? "verdict" : "conn", reterr);
     return worker_complete(worker, verdict, end_pg, conn, reterr);
+}
+
+PR_API int pr_subscription_advance_pg(struct pr_subscription *s, struct pg_conn *conn, int64_t place,
+                                      struct pr_error *reterr)
+{
+    int rc = subscription_check(s, place, reterr);
+    if (rc == PR_OK && conn == NULL)
+        rc = lib_missing("conn", reterr);
+    return rc == PR_OK
+               ? pg_advance(conn, slice_from(s->schema), slice_from(s->name), s->fence, s->position, place, reterr)
+               : rc;
 }

@@ -67,3 +67,12 @@ PR_API int pr_worker_complete_pg(struct pr_worker *worker, const struct pr_verdi
     (void)conn;
     return not_built_in(reterr);
 }
+
+PR_API int pr_subscription_advance_pg(struct pr_subscription *subscription, struct pg_conn *conn, int64_t place,
+                                      struct pr_error *reterr)
+{
+    (void)subscription;
+    (void)conn;
+    (void)place;
+    return not_built_in(reterr);
+}

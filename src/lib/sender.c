@@ -11,6 +11,11 @@ struct pr_sender {
     struct store store;
 };
 
+struct store *lib_sender_store(struct pr_sender *sender)
+{
+    return &sender->store;
+}
+
 PR_API int pr_sender_open(const char *store_url, struct pr_sender **ret_sender, struct pr_error *reterr)
 {
     if (store_url == NULL || ret_sender == NULL)

@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "lib/lib.h"
 #include "lib/worker.h"
+#include "runtime/effects.h"
 #include "runtime/config/config.h"
 #include "store/sqlite/send.h"
 #include "store/store.h"
@@ -200,6 +201,12 @@ static int worker_configure(struct pr_worker *w, const struct pr_worker_options 
                      : error_set(reterr, PR_ECONFIG, "the configuration has no endpoint \"%.64s\"", options->endpoint);
 }
 
+static bool worker_knows_box(void *arg, pr_slice box)
+{
+    struct pr_worker *w = arg;
+    return box_is_known(NULL, &w->store, box);
+}
+
 static int worker_set(struct pr_worker *w, const struct pr_worker_options *options, struct pr_error *reterr)
 {
     pr_slice box;
@@ -222,6 +229,9 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
     };
     w->override = (struct route){ .box = slice_from(w->box), .to = &w->to, .to_count = 1 };
     w->setting = (struct engine_setting){
+        .find_zone = zone_find,
+        .knows_box = worker_knows_box,
+        .knows_box_arg = w,
         .box = slice_from(w->box),
         .name = slice_from(w->name),
         .lease_us = options->lease_us > 0 ? options->lease_us : WORKER_LEASE_US,
@@ -298,7 +308,10 @@ static int worker_step(struct pr_worker *w, struct pr_error *reterr)
         return WORKER_IDLE;
     int rc = store_cycle(&w->session, cycle, &reply, reterr);
     if (rc < 0) {
-        engine_cycle_failed(w->engine, now_us(), rc);
+        if (rc != PR_EINVAL || reterr == NULL)
+            engine_cycle_failed(w->engine, now_us(), rc);
+        else if (engine_cycle_refused(w->engine, now_us(), reterr->text))
+            return WORKER_MADE_CYCLE; /* one of its verdicts is answered PR_FAILED */
         w->lost |= rc == PR_ELEASE;
         return rc;
     }

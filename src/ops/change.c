@@ -74,7 +74,7 @@ int change_check_edit(const struct dead_edit *edit, size_t payload_max, struct p
 {
     static const pr_slice none;
     const struct pr_message m = {
-        .type = PR_STR("edited"), /* it stays as it was */
+        .type = edit->type != NULL ? *edit->type : PR_STR("edited"), /* or it stays as it was */
         .payload = edit->payload != NULL ? *edit->payload : none,
         .headers = edit->headers != NULL ? *edit->headers : none,
         .destination = edit->destination != NULL ? *edit->destination : none,

@@ -69,7 +69,7 @@ const char *message_dead_endpoints(struct arena *arena, const struct query_reply
 
 /* ---- For programs ---- */
 
-static void json_payload(struct json_writer *w, pr_slice payload)
+void payload_json(struct json_writer *w, pr_slice payload)
 {
     struct buf text;
 
@@ -106,7 +106,7 @@ void event_json(struct json_writer *w, const struct stored_event *event)
         json_uint(w, event->place);
     }
     json_stored(w, "headers", event->headers, slice_is_json_object(event->headers), "{}");
-    json_payload(w, event->payload);
+    payload_json(w, event->payload);
     json_end_object(w);
 }
 
@@ -157,7 +157,7 @@ void message_claimed_json(struct json_writer *w, const struct listed *l)
     json_begin_object(w);
     reply_write(w, REPLY_MESSAGE, l);
     json_stored(w, "headers", l->m.headers, slice_is_json_object(l->m.headers), "{}");
-    json_payload(w, l->m.payload);
+    payload_json(w, l->m.payload);
     json_end_object(w);
 }
 
@@ -174,7 +174,7 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     reply_write(w, REPLY_MESSAGE, &shown);
     json_wait(w, message_breaker(config, reply, l), reply->now_us);
     json_stored(w, "headers", m->headers, slice_is_json_object(m->headers), "{}");
-    json_payload(w, m->payload);
+    payload_json(w, m->payload);
     json_state_facts(w, l);
     json_stored(w, "story", m->story, is_array(m->story), "[]");
     json_end_object(w);

@@ -11,6 +11,8 @@ void message_json(struct json_writer *w, const struct config *config, const stru
                   const struct listed *listed);
 /* The same of one that its receiver has claimed. */
 void message_claimed_json(struct json_writer *w, const struct listed *listed);
+/* "payload" where it is text, else "payload_base64". */
+void payload_json(struct json_writer *w, pr_slice payload);
 /* An event of the event store. */
 void event_json(struct json_writer *w, const struct stored_event *event);
 /* Where it is going, for a column: the endpoint, or "" while the routes have not decided. */
@@ -27,5 +29,8 @@ const char *message_dead_endpoints(struct arena *arena, const struct query_reply
 const char *message_cause_words(const struct listed *listed);
 /* Dead because nobody ever said how its attempts ended, and not because they failed. */
 bool message_was_poison(const struct listed *listed);
+
+/* "payload": its text, or "payload_base64". */
+void payload_json(struct json_writer *w, pr_slice payload);
 
 #endif

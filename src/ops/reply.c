@@ -1,5 +1,7 @@
 #include "ops/reply.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "core/columns.h"
+#include "ops/explain/words.h"
 #include "ops/member.h"
 
 #define KEY_MAX 64
@@ -138,17 +141,29 @@ static const struct member stream_members[] = {
     /* clang-format on */
 };
 
+static const struct member subscription_members[] = {
+    /* clang-format off */
+    M(subscription_info, "name", TEXT, name)
+    M(subscription_info, "position", COUNT, position)
+    M(subscription_info, "last", COUNT, last)
+    M(subscription_info, "lag", COUNT, lag)
+    M(subscription_info, "fence", COUNT, fence)
+    M(subscription_info, "held_by", TEXT, holder)
+    M(subscription_info, "expires_at", TIME, until_us)
+    /* clang-format on */
+};
+
 static const struct member audit_members[] = {
     /* clang-format off */
     M(audit_entry, "number", COUNT, number)
     M(audit_entry, "at", TIME, at_us)
     M(audit_entry, "who", TEXT, who)
     M(audit_entry, "action", TEXT, action)
-    M(audit_entry, "target", OBJECT, target)
-    M(audit_entry, "why", TEXT, why)
     M(audit_entry, "matched", COUNT, matched)
     M(audit_entry, "changed", COUNT, changed)
     M(audit_entry, "refused", COUNT, refused)
+    M(audit_entry, "why", TEXT, why)
+    M(audit_entry, "target", OBJECT, target)
     /* clang-format on */
 };
 
@@ -416,15 +431,19 @@ void instance_json(struct json_writer *w, const struct instance_info *instance)
 
 static const struct reply_list {
     const char *name;
+    const char *none; /* what is said when there is none */
     struct reply_members members;
     size_t row_size, rows, count; /* rows, count: places in struct query_reply */
 } lists[] = {
-#define LIST(name, members, row, rows, count)                                                                          \
+#define LIST(name, none, members, row, rows, count)                                                                    \
     {                                                                                                                  \
-        name, { members, ARRAY_LENGTH(members) }, sizeof(struct row), offsetof(struct query_reply, rows),              \
+        name, none, { members, ARRAY_LENGTH(members) }, sizeof(struct row), offsetof(struct query_reply, rows),        \
             offsetof(struct query_reply, count)                                                                        \
     }
-    [QUERY_AUDIT] = LIST("audit", audit_members, audit_entry, audit, audit_count),
+    [QUERY_AUDIT] = LIST("audit", "no operator changed anything", audit_members, audit_entry, audit, audit_count),
+    [QUERY_SUBSCRIPTIONS] =
+        LIST("subscriptions", "no subscription exists: a program makes one when it asks for events the first time",
+             subscription_members, subscription_info, subscriptions, subscription_count),
 };
 
 bool reply_list_find(pr_slice name, enum query_kind *ret)
@@ -444,16 +463,77 @@ void reply_row_json(struct json_writer *w, enum query_kind kind, const void *row
     json_end_object(w);
 }
 
+size_t reply_rows(enum query_kind kind, const struct query_reply *reply, const char **ret_rows, size_t *ret_size)
+{
+    size_t count;
+    memcpy(ret_rows, (const char *)reply + lists[kind].rows, sizeof(*ret_rows));
+    memcpy(&count, (const char *)reply + lists[kind].count, sizeof(count));
+    *ret_size = lists[kind].row_size;
+    return count;
+}
+
 void reply_list_write(struct json_writer *w, enum query_kind kind, const struct query_reply *reply)
 {
-    const struct reply_list *list = &lists[kind];
     const char *rows;
-    size_t count;
-    memcpy(&rows, (const char *)reply + list->rows, sizeof(rows));
-    memcpy(&count, (const char *)reply + list->count, sizeof(count));
-    json_key(w, list->name);
+    size_t row_size, count = reply_rows(kind, reply, &rows, &row_size);
+    json_key(w, lists[kind].name);
     json_begin_array(w);
     for (size_t i = 0; i < count; i++)
-        reply_row_json(w, kind, rows + i * list->row_size);
+        reply_row_json(w, kind, rows + i * row_size);
     json_end_array(w);
+}
+
+const char *reply_none(enum query_kind kind)
+{
+    return lists[kind].none;
+}
+
+/* ---- For people ---- */
+
+static bool is_text(enum member_kind kind)
+{
+    return kind == MEMBER_TEXT || kind == MEMBER_OBJECT || kind == MEMBER_ID || kind == MEMBER_TIME ||
+           kind >= MEMBER_REASON;
+}
+
+const char *reply_heads(enum query_kind kind, struct arena *arena)
+{
+    const struct reply_members *m = &lists[kind].members;
+    pr_slice heads = PR_STR("");
+    for (size_t i = 0; i < m->count; i++)
+        heads = arena_printf(arena, "%.*s%s%s%s", (int)heads.size, heads.data, i > 0 ? "|" : "",
+                             is_text(m->members[i].kind) ? "" : ">", m->members[i].key);
+    char *text = arena_dup(arena, heads.data, heads.size + 1);
+    for (char *c = text; c != NULL && *c != '\0'; c++)
+        *c = (char)(*c == '_' ? '-' : toupper((unsigned char)*c));
+    return text != NULL ? text : "";
+}
+
+static const char *moment_words(struct arena *arena, int64_t at_us)
+{
+    return at_us == 0 || at_us == PR_NEVER ? "" : time_words(arena, at_us);
+}
+
+pr_slice reply_cell(enum query_kind kind, const void *row, size_t column, struct arena *arena)
+{
+    const struct member *m = &lists[kind].members.members[column];
+    const void *at = (const char *)row + m->offset;
+    char id[PR_ID_TEXT_SIZE];
+    switch (m->kind) {
+    case MEMBER_TEXT:
+    case MEMBER_OBJECT: return *(const pr_slice *)at;
+    case MEMBER_ID: pr_id_format(*(const pr_id *)at, id); return arena_printf(arena, "%s", id);
+    case MEMBER_TIME:
+    case MEMBER_UNTIL: return slice_from(moment_words(arena, *(const int64_t *)at));
+    case MEMBER_SPAN: return slice_from(span_short(arena, *(const int64_t *)at));
+    case MEMBER_INT: return arena_printf(arena, "%d", *(const int *)at);
+    case MEMBER_NUMBER: return arena_printf(arena, "%" PRId64, *(const int64_t *)at);
+    case MEMBER_COUNT: return arena_printf(arena, "%" PRIu64, *(const uint64_t *)at);
+    case MEMBER_BOUNDED: return slice_from(count_words(arena, *(const uint64_t *)at, "", ""));
+    case MEMBER_REASON: return slice_from(pr_reason_name(*(const int *)at));
+    case MEMBER_STATE: return slice_from(state_name(*(const enum state *)at));
+    case MEMBER_HELD_FOR: return slice_from(held_for_name(*(const int *)at));
+    case MEMBER_PARKED_BY: return slice_from(parked_by_name(*(const int *)at));
+    }
+    return PR_STR("");
 }

@@ -41,5 +41,12 @@ bool reply_list_find(pr_slice name, enum query_kind *ret);
 void reply_list_write(struct json_writer *w, enum query_kind kind, const struct query_reply *reply);
 /* One row of it, as an object. */
 void reply_row_json(struct json_writer *w, enum query_kind kind, const void *row);
+/* Its rows, one behind the other; how many. */
+size_t reply_rows(enum query_kind kind, const struct query_reply *reply, const char **ret_rows, size_t *ret_size);
+/* What is said when it has none. */
+const char *reply_none(enum query_kind kind);
+/* A row as cells of a table for people, one for each member; the heads are as table_init() takes them. */
+const char *reply_heads(enum query_kind kind, struct arena *arena);
+pr_slice reply_cell(enum query_kind kind, const void *row, size_t column, struct arena *arena);
 
 #endif

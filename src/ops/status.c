@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
+#include "ops/flow/flow_tell.h"
 #include "ops/reply.h"
 #include "ops/explain/routed.h"
 #include "ops/watch/watch.h"
@@ -182,6 +183,14 @@ static int check_all(struct status *s, struct pr_error *reterr)
     return code;
 }
 
+/* How many are in each state; the newest comes along. */
+static int ask_flows(struct status *s, struct pr_error *reterr)
+{
+    const struct query query = { .kind = QUERY_FLOWS, .filter = { .state = -1, .limit = 1 } };
+
+    return store_query(s->store, &query, s->checks.arena, &s->flows, reterr);
+}
+
 static int collect(struct status *s, struct pr_error *reterr)
 {
     int code = ask(s, QUERY_BOXES, &s->boxes, reterr);
@@ -190,6 +199,10 @@ static int collect(struct status *s, struct pr_error *reterr)
         code = ask_endpoints(s, reterr);
     if (code == PR_OK)
         code = ask(s, QUERY_INSTANCES, &s->instances, reterr);
+    if (code == PR_OK)
+        code = ask(s, QUERY_SUBSCRIPTIONS, &s->subscriptions, reterr);
+    if (code == PR_OK)
+        code = ask_flows(s, reterr);
     if (code != PR_OK)
         return code;
     boxes_hide_unused(s->config, &s->boxes, &s->instances);
@@ -243,12 +256,24 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
     json_end_array(w);
 }
 
+void flow_states_json(struct json_writer *w, const struct query_reply *flows)
+{
+    json_begin_object(w);
+    for (int state = FLOW_RUNNING; state < FLOW_CONTINUED; state++) {
+        json_key(w, flow_state_name(state));
+        json_uint(w, flows->flow_states[state]);
+    }
+    json_end_object(w);
+}
+
 void status_endpoints_json(struct json_writer *w, const struct status *s)
 {
     json_key(w, "endpoints");
     json_begin_array(w);
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
+        if (e->name.size == 0) /* what ended before it was routed is counted there: "(not routed)" for people */
+            continue;
 
         json_begin_object(w);
         json_key(w, "name");
@@ -268,6 +293,15 @@ void status_instances_json(struct json_writer *w, const struct status *s)
     json_begin_array(w);
     for (size_t i = 0; i < s->instances.instance_count; i++)
         instance_json(w, &s->instances.instances[i]);
+    json_end_array(w);
+}
+
+static void json_subscriptions(struct json_writer *w, const struct status *s)
+{
+    json_key(w, "subscriptions");
+    json_begin_array(w);
+    for (size_t i = 0; i < s->subscriptions.subscription_count; i++)
+        reply_row_json(w, QUERY_SUBSCRIPTIONS, &s->subscriptions.subscriptions[i]);
     json_end_array(w);
 }
 
@@ -300,7 +334,10 @@ void status_json(struct json_writer *w, const struct status *s)
     checks_json(&s->checks, w);
     status_boxes_json(w, s);
     status_endpoints_json(w, s);
+    json_key(w, "flows");
+    flow_states_json(w, &s->flows);
     status_instances_json(w, s);
+    json_subscriptions(w, s);
     json_slots(w, s);
     json_end_object(w);
 }

@@ -9,7 +9,7 @@ struct watch_past;
 struct status {
     const struct config *config; /* borrowed, as is the store; set these and checks.arena before collecting */
     struct store *store;
-    struct query_reply boxes, endpoints, instances, failing;
+    struct query_reply boxes, endpoints, instances, subscriptions, failing, flows;
     size_t *in_flight;       /* per endpoint */
     bool routed_unknown;     /* too many to see which of them the routes send to a paused endpoint */
     struct watch_past *past; /* of earlier looks, and of this one then: see watch.h; NULL: there were none */
@@ -27,6 +27,8 @@ void status_json(struct json_writer *w, const struct status *s);
 void boxes_hide_unused(const struct config *config, struct query_reply *boxes, const struct query_reply *instances);
 /* Members of it: "boxes": [...] and so on. */
 void status_boxes_json(struct json_writer *w, const struct status *s);
+/* {"running": 3, ...}, of a QUERY_FLOWS */
+void flow_states_json(struct json_writer *w, const struct query_reply *flows);
 void status_endpoints_json(struct json_writer *w, const struct status *s);
 void status_instances_json(struct json_writer *w, const struct status *s);
 

@@ -121,13 +121,14 @@ static void add_side_action(const struct failure_case *c, const struct rule_step
     }
 }
 
-/* To another endpoint: the message is stored for it in the transaction that takes it out here. */
+/* To another endpoint: the message is stored for it in the transaction that takes it out here.  Without its payload it is
+ * better in the table, which keeps the row as it is. */
 static void move_dead(const struct failure_case *c, struct consequences *ret)
 {
     const struct decision *d = &ret->decision;
 
     if (d->step != STEP_DEAD_LETTER || d->by == NULL || d->by->step != STEP_DEAD_LETTER || d->by->to.size == 0 ||
-        message_was_moved(c->failure.message))
+        c->failure.unread > 0 || message_was_moved(c->failure.message))
         return;
     struct raised a = raised_of(c, d->rule);
     ret->effects = raised_move(&a, d->by->to);

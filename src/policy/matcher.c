@@ -59,7 +59,7 @@ static bool leaf_matches(const struct matcher *m, const struct failure *f)
     case MATCH_STREAM: return one_matches(m, f->message->stream);
     case MATCH_ERROR:
     case MATCH_CONTAINS: return one_matches(m, f->error);
-    case MATCH_SIZE: return in_range(m, (int64_t)f->message->payload.size);
+    case MATCH_SIZE: return in_range(m, (int64_t)(f->message->payload.size + f->unread));
     case MATCH_AGE: return in_range(m, f->age_us);
     case MATCH_FAILURES: return in_range(m, f->failures);
     case MATCH_ALL:

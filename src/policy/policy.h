@@ -15,7 +15,8 @@ struct failure {
     int failures;           /* this one included */
     int64_t retry_after_us; /* what the other side asked for; 0: nothing */
     int64_t age_us;
-    bool unsent; /* nothing of it went to the other side */
+    bool unsent;   /* nothing of it went to the other side */
+    size_t unread; /* bytes of a payload that is not here, for it is over limits.payload */
 
     /* For BLAME_EVIDENCE. */
     bool proven;         /* another message was delivered to its endpoint, of its type, since its previous failure */

@@ -8,10 +8,9 @@
 
 #define QUERY_BLOCK 4096
 
-/* A box that the configuration does not name may be in the store all the same. */
-static bool box_is_known(const struct config *config, struct store *store, pr_slice name)
+bool box_is_known(const struct config *config, struct store *store, pr_slice name)
 {
-    if (config_find_box(config, name) != NULL)
+    if (config != NULL && config_find_box(config, name) != NULL)
         return true;
     struct arena arena;
     struct query query = { .kind = QUERY_BOXES, .brief = true };

@@ -439,7 +439,7 @@ static int must_be_stored(struct inliner *in, pr_slice box, const struct pr_mess
 {
     int64_t now = store_time(in->options.store);
     int rc = PR_OK;
-    *ret = endpoint == SIZE_MAX || m->due_us > now || message_is_expired(m, now) ||
+    *ret = endpoint == SIZE_MAX || m->event || m->due_us > now || message_is_expired(m, now) ||
            in->options.is_closed(in->options.is_closed_arg, endpoint);
     if (!*ret && known_id)
         rc = is_listed(in, QUERY_ID, &(struct filter){ .ids = &m->id, .id_count = 1, .state = -1 }, ret, reterr);

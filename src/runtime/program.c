@@ -12,6 +12,23 @@ const struct call_entry *program_find_call(const struct program *program, pr_sli
     return NULL;
 }
 
+const struct activity_entry *program_find_activity(const struct program *program, pr_slice name)
+{
+    for (size_t i = 0; i < program->activity_count; i++)
+        if (slice_eq(name, program->activities[i].name))
+            return &program->activities[i];
+    return NULL;
+}
+
+bool program_offers(const struct program *program, pr_slice tag)
+{
+    bool offered = tag.size == 0;
+
+    for (size_t i = 0; i < program->tag_count; i++)
+        offered |= slice_eq(tag, program->tags[i]);
+    return offered;
+}
+
 static enum step step_of(enum pr_step step)
 {
     switch (step) {

@@ -5,11 +5,14 @@
 
 #include "base/log.h"
 #include "engine/engine.h"
+#include "flow/registry.h"
 #include "policy/rule.h"
 
 #define HANDLERS_MAX 256
 #define PROGRAM_RULES_MAX 1024
 #define PROGRAM_CALLS_MAX 256
+#define PROGRAM_ACTIVITIES_MAX 1024
+#define PROGRAM_TAGS_MAX 64
 
 /* A C function of the program. */
 struct handler_entry {
@@ -28,7 +31,13 @@ struct rule_entry {
 
 struct call_entry {
     const char *name;
-    pr_call function;
+    pr_rule_function function;
+    void *user;
+};
+
+struct activity_entry {
+    pr_slice name;
+    pr_activity_function function;
     void *user;
 };
 
@@ -39,10 +48,18 @@ struct program {
     size_t rule_count;
     struct call_entry calls[PROGRAM_CALLS_MAX];
     size_t call_count;
+    struct nursery *nursery; /* of handlers with isolation: process; NULL: none has it */
+    struct flow_registry flows;
+    struct activity_entry activities[PROGRAM_ACTIVITIES_MAX];
+    size_t activity_count;
+    pr_slice tags[PROGRAM_TAGS_MAX]; /* what activities here can need */
+    size_t tag_count;
 };
 
 /* NULL when nobody registered it. */
 const struct call_entry *program_find_call(const struct program *program, pr_slice name);
+const struct activity_entry *program_find_activity(const struct program *program, pr_slice name);
+bool program_offers(const struct program *program, pr_slice tag); /* an empty one always */
 
 /* Calls a function for a rule, in the thread of the engine; logs when it fails. */
 struct caller {

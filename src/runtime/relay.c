@@ -7,17 +7,20 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "runtime/runtime.h"
+#include "runtime/threads/schedule_keeper.h"
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
 #define STOP_MIN_US PR_MILLISECONDS(100)   /* to say goodbye to the store, when nothing is out */
 #define RETUNES_MAX 100                    /* then a new one is made, which keeps nothing of the past */
 #define RETUNE_WAIT_US PR_SECONDS(10)      /* for boxes that cannot follow now; they do when they can */
+#define RETUNE_LOOK_US PR_MILLISECONDS(50) /* ... meanwhile: is it to stop? */
 #define START_FAILED_STOP_US PR_SECONDS(1) /* nothing is out yet */
 
 struct relay {
     struct relay_options options;
-    _Atomic(struct setting *) setting; /* by which it works; those before it are kept, since much borrows from them */
+    struct setting *setting; /* by which it works; those before it are kept, since much borrows from them */
+    struct setting *next;    /* by which the boxes work already */
     struct past {
         struct setting *setting;
         struct config *config;
@@ -29,8 +32,10 @@ struct relay {
     pthread_mutex_t *limit_locks;
     size_t limit_lock_count;
     struct caller caller;
+    struct flows *flows;
     struct inliner *inliner;
     struct source_threads *sources;
+    struct schedule_keeper *keeper;
     struct box_loop **box_loops;
     size_t box_loop_count;
     size_t started;
@@ -60,6 +65,8 @@ static bool box_is_used(const struct relay *r, const struct config_box *box)
     bool used = box->used;
     for (size_t i = 0; i < program->handler_count; i++)
         used |= program->handlers[i].box != NULL && strcmp(program->handlers[i].box, box->name) == 0;
+    used |= box->kind == BOX_TURNS && program->flows.count > 0;
+    used |= box->kind == BOX_ACTIVITIES && program->activity_count > 0;
     return used;
 }
 
@@ -111,6 +118,23 @@ static void relay_free_limits(struct relay *r)
     free(r->limit_locks);
 }
 
+/* A box has stored something for others: they need not look around for it. */
+static void relay_stored(void *arg, pr_slice box)
+{
+    struct relay *r = arg;
+    for (size_t i = 0; i < r->box_loop_count; i++)
+        if (slice_eq(slice_from(box_loop_name(r->box_loops[i])), box))
+            box_loop_changed(r->box_loops[i]);
+}
+
+static int relay_make_flows(struct relay *r, struct pr_error *reterr)
+{
+    const struct flows_options options = {
+        .config = r->options.config, .program = r->options.program, .store = r->options.store, .log = r->options.log
+    };
+    return flows_open(&options, &r->flows, reterr);
+}
+
 static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
 {
     const struct config *config = r->options.config;
@@ -128,6 +152,9 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
                                                   .monitor = &r->monitor,
                                                   .limits = r->limits,
                                                   .caller = &r->caller,
+                                                  .flows = r->flows,
+                                                  .stored = relay_stored,
+                                                  .stored_arg = r,
                                                   .feed = r->options.feed,
                                                   .pull = r->options.pull,
                                                   .on_fault = relay_fault,
@@ -140,11 +167,13 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
     return PR_OK;
 }
 
+static void sum_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view);
+
 static bool endpoint_is_closed(void *arg, size_t endpoint)
 {
     struct relay *r = arg;
     struct endpoint_view view;
-    relay_endpoint(r, endpoint, &view);
+    sum_endpoint(r, endpoint, &view);
     return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
 }
 
@@ -188,7 +217,7 @@ static int setting_make(const struct relay *r, const struct config *config, stru
     struct setting *s = calloc(1, sizeof *s);
     if (s == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for the configuration");
-    int rc = setting_init(s, config, r->options.program, r->options.log, reterr);
+    int rc = setting_init(s, config, r->options.program, r->flows, r->options.log, reterr);
     if (rc < 0)
         setting_free(s);
     else
@@ -218,7 +247,9 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         return rc;
     }
     ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
-    rc = relay_make_setting(r, options->config, reterr);
+    rc = relay_make_flows(r, reterr);
+    if (rc == PR_OK)
+        rc = relay_make_setting(r, options->config, reterr);
     if (rc == PR_OK)
         rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
@@ -227,6 +258,8 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         rc = relay_make_box_loops(r, reterr);
     if (rc == PR_OK)
         rc = source_threads_new(options->config, options->store, options->log, &r->sources, reterr);
+    if (rc == PR_OK)
+        rc = schedule_keeper_new(options->config, options->store, options->log, &r->keeper, reterr);
     if (rc < 0) {
         relay_free(r);
         return rc;
@@ -240,12 +273,14 @@ void relay_free(struct relay *r)
 {
     if (r == NULL)
         return;
+    schedule_keeper_free(r->keeper);
     source_threads_free(r->sources);
     for (size_t i = 0; i < r->box_loop_count; i++)
         box_loop_free(r->box_loops[i]);
     free(r->box_loops);
     relay_free_limits(r);
     inliner_free(r->inliner);
+    flows_close(r->flows); /* after the engines: they tell it what became of its turns */
     setting_free(r->setting);
     for (size_t i = 0; i < r->past_count; i++) {
         setting_free(r->past[i].setting);
@@ -256,6 +291,14 @@ void relay_free(struct relay *r)
     free(r);
 }
 
+bool relay_is_over(struct relay *r)
+{
+    for (size_t i = 0; i < r->box_loop_count; i++)
+        if (!box_loop_is_over(r->box_loops[i]))
+            return false;
+    return true;
+}
+
 int relay_start(struct relay *r, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -263,6 +306,8 @@ int relay_start(struct relay *r, struct pr_error *reterr)
         rc = box_loop_start(r->box_loops[r->started], reterr);
     if (rc == PR_OK)
         rc = source_threads_start(r->sources, reterr);
+    if (rc == PR_OK)
+        rc = schedule_keeper_start(r->keeper, reterr);
     if (rc < 0)
         relay_stop(r, START_FAILED_STOP_US);
     return rc;
@@ -294,6 +339,7 @@ static bool view_has_ended(const struct box_loop_view *view, uint64_t arg)
 int relay_stop(struct relay *r, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), max64(timeout_us, STOP_MIN_US));
+    schedule_keeper_stop(r->keeper);
     source_threads_stop(r->sources); /* what they store last, others deliver */
     for (size_t i = 0; i < r->started; i++)
         box_loop_stop(r->box_loops[i], deadline_us);
@@ -303,6 +349,8 @@ int relay_stop(struct relay *r, int64_t timeout_us)
         all = all && !box_loop_view(r->box_loops[i])->left_behind;
     monitor_unlock(&r->monitor);
     source_threads_join(r->sources);
+    if (all)
+        schedule_keeper_join(r->keeper);
     return all ? PR_OK : PR_TIMEOUT;
 }
 
@@ -313,7 +361,19 @@ static bool view_follows(const struct box_loop_view *view, uint64_t setting)
     return view->ended || (uintptr_t)view->setting == setting;
 }
 
-int relay_retune(struct relay *r, const struct config *config, struct config *old, struct pr_error *reterr)
+/* Boxes that cannot follow now do when they can. */
+static void await_following(struct relay *r, const struct setting *s)
+{
+    int64_t deadline_us = time_add(now_us(), RETUNE_WAIT_US);
+    bool all = false;
+    while (!all && !atomic_load(r->options.stops) && now_us() < deadline_us) {
+        monitor_lock(&r->monitor);
+        all = relay_wait(r, view_follows, (uintptr_t)s, min64(deadline_us, time_add(now_us(), RETUNE_LOOK_US)));
+        monitor_unlock(&r->monitor);
+    }
+}
+
+int relay_retune(struct relay *r, const struct config *config, struct pr_error *reterr)
 {
     struct setting *s = NULL;
     if (r->past_count == RETUNES_MAX)
@@ -321,19 +381,24 @@ int relay_retune(struct relay *r, const struct config *config, struct config *ol
     int rc = setting_make(r, config, &s, reterr);
     if (rc < 0)
         return rc;
-    if (!setting_follow(s, r->setting, r->first_count)) {
+    rc = setting_follow(s, r->setting, r->first_count);
+    if (rc != PR_OK) {
         setting_free(s);
-        return PR_STALE;
+        return rc < 0 ? error_set(reterr, rc, "out of memory for the configuration") : rc;
     }
     setting_warn(s, config, r->options.log);
     for (size_t i = 0; i < r->started; i++)
         box_loop_retune(r->box_loops[i], s);
-    monitor_lock(&r->monitor);
-    (void)relay_wait(r, view_follows, (uintptr_t)s, time_add(now_us(), RETUNE_WAIT_US));
-    monitor_unlock(&r->monitor);
-    r->past[r->past_count++] = (struct past){ r->setting, old };
-    r->setting = s;
+    await_following(r, s);
+    r->next = s;
     return PR_OK;
+}
+
+void relay_follow(struct relay *r, struct config *old)
+{
+    r->past[r->past_count++] = (struct past){ r->setting, old };
+    r->setting = r->next;
+    r->next = NULL;
 }
 
 /* ---- Drain ------------------------------------------------------------------------------- */
@@ -512,8 +577,18 @@ void relay_box(struct relay *r, size_t index, struct relay_box *ret)
     ASSERT(index < r->started);
     monitor_lock(&r->monitor);
     const struct box_loop_view *v = box_loop_view(r->box_loops[index]);
-    *ret = (struct relay_box){ box_loop_name(r->box_loops[index]), v->counts, v->cycles, v->lanes, v->standby };
+    *ret = (struct relay_box){ .name = box_loop_name(r->box_loops[index]),
+                               .kind = box_loop_kind(r->box_loops[index]),
+                               .counts = v->counts,
+                               .cycles = v->cycles,
+                               .lanes = v->lanes,
+                               .standby = v->standby };
     monitor_unlock(&r->monitor);
+}
+
+void relay_flow_counts(const struct relay *r, struct flow_counts *ret)
+{
+    flows_counts(r->flows, ret);
 }
 
 size_t relay_source_count(const struct relay *r)
@@ -538,27 +613,33 @@ bool relay_has_box(const struct relay *r, pr_slice name)
 
 size_t relay_endpoint_count(const struct relay *r)
 {
-    return r->setting->endpoint_count;
+    return r->setting->listed_count;
 }
 
 pr_slice relay_endpoint_name(const struct relay *r, size_t index)
 {
-    ASSERT(index < r->setting->endpoint_count);
-    return r->setting->endpoints[index].name;
+    ASSERT(index < r->setting->listed_count);
+    return r->setting->endpoints[r->setting->listed[index]].name;
 }
 
 bool relay_has_endpoint(const struct relay *r, pr_slice name)
 {
-    for (size_t i = 0; i < r->setting->endpoint_count; i++)
-        if (slice_eq(r->setting->endpoints[i].name, name))
+    for (size_t i = 0; i < relay_endpoint_count(r); i++)
+        if (slice_eq(relay_endpoint_name(r, i), name))
             return true;
     return false;
 }
 
 void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view)
 {
+    ASSERT(index < r->setting->listed_count);
+    sum_endpoint(r, r->setting->listed[index], ret_view);
+}
+
+/* By the setting's index. */
+static void sum_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view)
+{
     *ret_view = (struct endpoint_view){ 0 };
-    ASSERT(index < r->setting->endpoint_count);
     bool delivers = false;
     monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started; i++) {

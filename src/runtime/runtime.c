@@ -14,9 +14,20 @@
 #include "runtime/config/setting.h"
 #include "runtime/threads/thread.h"
 #include "store/store.h"
+#include "transport/process/nursery.h"
 #include "transport/pull.h"
 
 #define MALLOC_ARENAS 2
+#define LEFTOVER_WAIT_US PR_MILLISECONDS(500) /* threads need a moment to end when nothing keeps them */
+#define LEFTOVER_LOOK_US PR_MILLISECONDS(5)
+
+/* A relay that was stopped while something of it would not end: it is freed when that has ended, and nobody waits. */
+struct leftover {
+    struct leftover *next;
+    struct relay *relay;
+    struct store *store; /* NULL: it was kept */
+    struct config *config;
+};
 
 enum runtime_state { RUNTIME_NEW, RUNTIME_RUNNING, RUNTIME_STOPPED };
 
@@ -39,6 +50,7 @@ struct runtime {
     struct feed *feed;
     struct pull *pull;
     struct pr_engine_counts past; /* of the relays before this one */
+    struct leftover *leftovers;   /* under change_lock */
 
     pthread_mutex_t fault_lock;
     struct pr_error fault;
@@ -58,6 +70,43 @@ static void free_store(struct store *store)
         return;
     store_close(store);
     free(store);
+}
+
+/* Those that are over, or, waiting for them, all. */
+static void free_leftovers(struct runtime *rt, bool wait)
+{
+    struct leftover **at = &rt->leftovers;
+    while (*at != NULL) {
+        struct leftover *one = *at;
+        if (!wait && !relay_is_over(one->relay)) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        relay_free(one->relay);
+        free_store(one->store);
+        config_free(one->config);
+        free(one);
+    }
+}
+
+/* It has been stopped. */
+static void free_later(struct runtime *rt, struct relay *relay, struct store *store, struct config *config)
+{
+    struct leftover *one = malloc(sizeof *one);
+    if (one == NULL) {
+        relay_free(relay); /* then somebody waits */
+        free_store(store);
+        config_free(config);
+        return;
+    }
+    *one = (struct leftover){ rt->leftovers, relay, store, config };
+    rt->leftovers = one;
+    int64_t until_us = time_add(clock_mono_us(clock_system()), LEFTOVER_WAIT_US);
+    for (free_leftovers(rt, false);
+         rt->leftovers != NULL && clock_mono_us(clock_system()) < until_us && !atomic_load(&rt->stops);
+         free_leftovers(rt, false))
+        wake_wait(-1, LEFTOVER_LOOK_US);
 }
 
 struct runtime *runtime_new(struct config *config, const struct runtime_options *options, struct pr_error *reterr)
@@ -84,6 +133,7 @@ struct runtime *runtime_new(struct config *config, const struct runtime_options 
     }
     rt->options = *options;
     arena_init(&rt->texts, ARENA_BLOCK_MIN);
+    flow_registry_init(&rt->program.flows);
     ASSERT(pthread_mutex_init(&rt->change_lock, NULL) == 0);
     ASSERT(pthread_rwlock_init(&rt->lock, NULL) == 0);
     ASSERT(pthread_mutex_init(&rt->fault_lock, NULL) == 0);
@@ -96,12 +146,15 @@ void runtime_free(struct runtime *rt)
     if (rt == NULL)
         return;
     runtime_stop(rt, rt->config->stop_timeout_us);
+    free_leftovers(rt, true);
     relay_free(rt->relay);
+    nursery_free(rt->program.nursery);
     free_store(rt->store);
     feed_free(rt->feed);
     pull_free(rt->pull); /* after the relay, which may have something to answer */
     config_free(rt->config);
     arena_fini(&rt->texts);
+    flow_registry_fini(&rt->program.flows);
     wake_close(rt->fault_fd);
     pthread_mutex_destroy(&rt->change_lock);
     pthread_rwlock_destroy(&rt->lock);
@@ -186,7 +239,7 @@ int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, 
         rt, &(struct handler_entry){ .name = slice_dup(&rt->texts, name).data, .handler = handler, .user = user });
 }
 
-int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user)
+int runtime_call(struct runtime *rt, pr_slice name, pr_rule_function function, void *user)
 {
     struct program *p = &rt->program;
 
@@ -197,6 +250,47 @@ int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user
     if (copy.data == NULL)
         return PR_ENOMEM;
     p->calls[p->call_count++] = (struct call_entry){ .name = copy.data, .function = function, .user = user };
+    return PR_OK;
+}
+
+/* ---- Flows ----------------------------------------------------------------------------------------- */
+
+static bool is_registered_name(pr_slice name)
+{
+    return name.size > 0 && name.size <= PR_TYPE_MAX && memchr(name.data, '\0', name.size) == NULL;
+}
+
+int runtime_flow(struct runtime *rt, const char *name, const char *version, pr_flow_function function, void *user)
+{
+    struct pr_error ignored;
+    return rt->state == RUNTIME_NEW ? flow_registry_add(&rt->program.flows, name, version, function, user, &ignored)
+                                    : PR_EINVAL;
+}
+
+int runtime_activity(struct runtime *rt, pr_slice name, pr_activity_function function, void *user)
+{
+    struct program *p = &rt->program;
+
+    if (rt->state != RUNTIME_NEW || function == NULL || !is_registered_name(name) ||
+        p->activity_count == PROGRAM_ACTIVITIES_MAX || program_find_activity(p, name) != NULL)
+        return PR_EINVAL;
+    const struct activity_entry entry = { slice_dup(&rt->texts, name), function, user };
+    if (entry.name.data == NULL)
+        return PR_ENOMEM;
+    p->activities[p->activity_count++] = entry;
+    return PR_OK;
+}
+
+int runtime_offer(struct runtime *rt, pr_slice tag)
+{
+    struct program *p = &rt->program;
+
+    if (rt->state != RUNTIME_NEW || !is_registered_name(tag) || p->tag_count == PROGRAM_TAGS_MAX)
+        return PR_EINVAL;
+    const pr_slice copy = slice_dup(&rt->texts, tag);
+    if (copy.data == NULL)
+        return PR_ENOMEM;
+    p->tags[p->tag_count++] = copy;
     return PR_OK;
 }
 
@@ -277,6 +371,7 @@ static int make_relay(struct runtime *rt, const struct config *config, struct st
                                            .log = rt->options.log,
                                            .feed = rt->feed,
                                            .pull = rt->pull,
+                                           .stops = &rt->stops,
                                            .on_fault = on_fault,
                                            .on_fault_arg = rt };
     return relay_new(&options, ret_relay, reterr);
@@ -355,12 +450,23 @@ static void log_started(const struct runtime *rt, const struct works *w)
              LOG_INT("boxes", w->config->box_count), LOG_INT("endpoints", relay_endpoint_count(w->relay)));
 }
 
+/* Before there are threads: see nursery.h. */
+static int start_nursery(struct runtime *rt, struct pr_error *reterr)
+{
+    bool is_needed = false;
+    for (size_t i = 0; i < rt->config->endpoint_count; i++)
+        is_needed |= rt->config->endpoints[i].isolation;
+    return is_needed && rt->program.nursery == NULL ? nursery_start(&rt->program.nursery, reterr) : PR_OK;
+}
+
 int runtime_start(struct runtime *rt, struct pr_error *reterr)
 {
     struct works w = { .config = rt->config };
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
-    int rc = rt->state == RUNTIME_NEW ? prepare(rt, &w, reterr)
+    int rc = rt->state == RUNTIME_NEW ? start_nursery(rt, reterr)
                                       : error_set(reterr, PR_EINVAL, "it was already started once: create a new one");
+    if (rc == PR_OK)
+        rc = prepare(rt, &w, reterr);
     if (rc == PR_OK)
         rc = relay_start(w.relay, reterr);
     if (rc == PR_OK) {
@@ -386,6 +492,9 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us)
         struct works w = { rt->config, rt->store, rt->relay, NULL };
         struct works old = swap_works(rt, w, RUNTIME_STOPPED);
         stop_front(rt, old.front);
+        free_leftovers(rt, false);
+        if (rt->leftovers != NULL) /* given up in a reload, and still running */
+            rc = PR_TIMEOUT;
     }
     ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
     return rc;
@@ -393,14 +502,12 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us)
 
 /* The old relay has stopped: let the new one work.  A reader that waits for the old one (a
  * drain) is told by its end. */
-static void replace(struct runtime *rt, struct works w, bool keep_store, bool keep_front)
+static void replace(struct runtime *rt, struct works w, bool keep_store, bool keep_front, bool keep_config)
 {
     struct works old = swap_works(rt, w, RUNTIME_RUNNING);
-    relay_free(old.relay);
     if (!keep_front)
         stop_front(rt, old.front);
-    if (!keep_store)
-        free_store(old.store);
+    free_later(rt, old.relay, keep_store ? NULL : old.store, keep_config ? NULL : old.config);
 }
 
 /* The new one would not start after all: the old configuration goes on. */
@@ -412,7 +519,7 @@ static void fall_back(struct runtime *rt, struct works w)
     if (rc == PR_OK)
         rc = relay_start(old.relay, &error);
     if (rc == PR_OK)
-        replace(rt, old, true, true);
+        replace(rt, old, true, true, true);
     else {
         relay_free(old.relay);
         on_fault(rt, &error);
@@ -442,18 +549,28 @@ static bool are_same_boxes(const struct config *a, const struct config *b)
     return a->box_count == b->box_count;
 }
 
-/* Only endpoints and routes are others: nothing need stop. */
+/* Readers of brokers have made room for batches of one size. */
+static bool are_same_sources(const struct config *a, const struct config *b)
+{
+    bool sized = false;
+    for (size_t i = 0; i < a->source_count; i++)
+        sized |= a->sources[i].kind >= SOURCE_FIRST_WITH_URL;
+    return !sized || a->batch == b->batch;
+}
+
+/* Only what a running relay can follow is other: nothing need stop. */
 static int reload_softly(struct runtime *rt, struct config *config, struct pr_error *reterr)
 {
     if (!is_same_store(config, rt->config) || !is_same_front(config, rt->config) ||
-        config->rest_digest != rt->config->rest_digest || !are_same_boxes(config, rt->config))
+        config->rest_digest != rt->config->rest_digest || !are_same_boxes(config, rt->config) ||
+        !are_same_sources(config, rt->config))
         return PR_STALE;
-    struct config *old = rt->config;
-    int rc = relay_retune(rt->relay, config, old, reterr);
+    int rc = relay_retune(rt->relay, config, reterr);
     if (rc != PR_OK)
         return rc;
     FAILPOINT("runtime.retune");
     ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
+    relay_follow(rt->relay, rt->config);
     rt->config = config;
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
     struct pr_error error;
@@ -500,9 +617,7 @@ static int reload(struct runtime *rt, struct config *config, struct pr_error *re
         fall_back(rt, w);
         return rc;
     }
-    struct config *unused = rt->config;
-    replace(rt, w, keep_store, keep_front);
-    config_free(unused);
+    replace(rt, w, keep_store, keep_front, false);
     log_started(rt, &w);
     return PR_OK;
 }
@@ -658,6 +773,16 @@ int runtime_is_live(struct runtime *rt, struct pr_error *reterr)
                                           : error_set(reterr, PR_EINVAL, "it is not running");
     read_unlock(rt);
     return rc;
+}
+
+bool runtime_source(struct runtime *rt, size_t index, struct source_status *ret)
+{
+    read_lock(rt);
+    bool found = rt->state == RUNTIME_RUNNING && index < relay_source_count(rt->relay);
+    if (found)
+        relay_source(rt->relay, index, ret);
+    read_unlock(rt);
+    return found;
 }
 
 int runtime_is_ready(struct runtime *rt, struct pr_error *reterr)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "policy/breaker.h"
+#include <postrider_flow.h>
 #include "core/histogram.h"
 #include "core/reason.h"
 #include "runtime/config/config.h"
@@ -59,7 +60,12 @@ PR_MUST_CHECK int runtime_subscribe(struct runtime *rt, pr_slice box, pr_slice n
 PR_MUST_CHECK int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user);
 
 /* A function that rules call by this name. */
-PR_MUST_CHECK int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user);
+PR_MUST_CHECK int runtime_call(struct runtime *rt, pr_slice name, pr_rule_function function, void *user);
+/* Flows and activities that are run here, and what activities may need.  version NULL: "1". */
+PR_MUST_CHECK int runtime_flow(struct runtime *rt, const char *name, const char *version, pr_flow_function function,
+                               void *user);
+PR_MUST_CHECK int runtime_activity(struct runtime *rt, pr_slice name, pr_activity_function function, void *user);
+PR_MUST_CHECK int runtime_offer(struct runtime *rt, pr_slice tag);
 /* A rule for an endpoint (empty: for all), after the config's own.  It is borrowed until free. */
 PR_MUST_CHECK int runtime_rule(struct runtime *rt, pr_slice endpoint, const struct rule *rule, struct pr_error *reterr);
 
@@ -75,8 +81,8 @@ PR_MUST_CHECK int runtime_drain(struct runtime *rt, int64_t timeout_us, struct p
 int runtime_stop(struct runtime *rt, int64_t timeout_us);
 
 /* Work by another configuration.  Everything that can be checked is checked first: on a fault
- * the old one goes on, and config stays the caller's.  On success it is taken over.  Where only endpoints and routes are
- * others, those that are the same keep their connections and what they are sending; anything else takes a stop. */
+ * the old one goes on, and config stays the caller's.  On success it is taken over.  Where nothing is other but what a running
+ * relay can follow, endpoints that are the same keep their connections and what they are sending; anything else takes a stop. */
 PR_MUST_CHECK int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr);
 
 /* People's hands on an endpoint, by the program.  PR_OK; PR_ENOTFOUND: the config has no such endpoint. */
@@ -130,6 +136,8 @@ enum runtime_note {
  * reterr: it works, and people should know of this; its code is an enum runtime_note. */
 int runtime_is_live(struct runtime *rt, struct pr_error *reterr);
 int runtime_is_ready(struct runtime *rt, struct pr_error *reterr);
+/* false: there is no such source, or it is not running. */
+bool runtime_source(struct runtime *rt, size_t index, struct source_status *ret);
 
 void runtime_counts(struct runtime *rt, struct pr_engine_counts *ret_counts);
 

@@ -396,6 +396,13 @@ static int take_plain(struct event_decoder *d, const char *key, const json_t *va
                    ? PR_OK
                    : error_set(d->reterr, PR_EINVAL, "event: must be true or false");
     }
+    if (strcmp(key, "expected_version") == 0) {
+        m->expects_version = !json_is_null(value);
+        m->expected_version = json_integer_value(value);
+        return json_is_integer(value) || json_is_null(value)
+                   ? PR_OK
+                   : error_set(d->reterr, PR_EINVAL, "expected_version: must be a whole number, 0 for a new stream");
+    }
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
         if (strcmp(key, fields[i].name) != 0)
             continue;

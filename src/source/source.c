@@ -18,7 +18,7 @@ const char *const source_kind_names[SOURCE_KIND_COUNT] = {
 
 static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_POSTGRES
-    [SOURCE_TABLE] = &source_table, [SOURCE_WAL] = &source_wal,
+    [SOURCE_TABLE] = &source_table,   [SOURCE_WAL] = &source_wal,
 #endif
 #ifdef POSTRIDER_REDIS
     [SOURCE_REDIS] = &source_redis,
@@ -32,9 +32,13 @@ static const struct source_ops *const kinds[SOURCE_KIND_COUNT] = {
 #ifdef POSTRIDER_AMQP
     [SOURCE_AMQP] = &source_amqp,
 #endif
+#ifdef POSTRIDER_AMQP1
+    [SOURCE_AMQP1] = &source_amqp1,
+#endif
 #ifdef POSTRIDER_KAFKA
     [SOURCE_KAFKA] = &source_kafka,
 #endif
+    [SOURCE_EVENTS] = &source_events, [SOURCE_HTTP] = &source_http, [SOURCE_FILE] = &source_file,
 };
 
 int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr)
@@ -50,27 +54,31 @@ int source_needs_postgres(enum source_kind kind, const struct store *store, stru
     return error_set(reterr, PR_EUNSUPPORTED, "%s %s", why[kind], store->ops->scheme);
 }
 
-int source_check_url(enum source_kind kind, const char *url, struct arena *arena, const char **ret_name,
+int source_check_url(const struct source_config *config, struct arena *arena, const char **ret_name,
                      struct pr_error *reterr)
 {
+    enum source_kind kind = config->kind;
     ASSERT(kind >= SOURCE_FIRST_WITH_URL && kind < SOURCE_KIND_COUNT);
     if (kinds[kind] == NULL)
         return error_set(reterr, PR_ECONFIG, "source %s: not built in; build with the option %s",
                          source_kind_names[kind], source_kind_names[kind]);
-    return broker_check(kinds[kind]->broker, url, arena, ret_name, reterr);
+    return broker_check(kinds[kind]->broker, config, arena, ret_name, reterr);
 }
 
 int source_open(struct source *s, struct pr_error *reterr)
 {
     enum source_kind kind = s->config->kind;
-    int rc = kind < SOURCE_FIRST_WITH_URL ? source_needs_postgres(kind, s->store, reterr) : PR_OK;
+    int rc = kind < SOURCE_EVENTS ? source_needs_postgres(kind, s->store, reterr) : PR_OK;
     if (rc != PR_OK)
         return rc;
     const struct source_ops *ops = kinds[kind];
     ASSERT(ops != NULL); /* source_check_url() */
     ASSERT(pthread_mutex_init(&s->lock, NULL) == 0);
-    s->status =
-        (struct source_status){ .name = s->config->name, .kind = source_kind_names[kind], .box = s->config->box };
+    s->status = (struct source_status){ .name = s->config->name,
+                                        .kind = source_kind_names[kind],
+                                        .box = s->config->box,
+                                        .at_broker = kind >= SOURCE_FIRST_WITH_URL && kind != SOURCE_HTTP &&
+                                                     kind != SOURCE_FILE };
     rc = ops->open(s, &s->self, reterr);
     if (rc == PR_OK)
         s->ops = ops;
@@ -132,6 +140,8 @@ bool source_trouble(struct source *s, const struct pr_error *trouble)
                        now_us - s->logged_us >= REPEAT_US;
     if (has_changed)
         s->logged_us = now_us;
+    if (before->code == PR_OK)
+        s->status.trouble_us = now_us;
     s->status.trouble = *trouble;
     s->status.state = SOURCE_FAILING;
     ASSERT(pthread_mutex_unlock(&s->lock) == 0);

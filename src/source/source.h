@@ -24,13 +24,17 @@
 
 /*    kind    key of the configuration, which is the kind for people, too */
 #define SOURCE_KINDS(X)                                                                                                \
-    X(TABLE, "table") /* an outbox table of another product */                                                         \
-    X(WAL, "wal")     /* the log of the store's server */                                                              \
-    X(REDIS, "redis") /* from here on each has a url */                                                                \
+    X(TABLE, "table")   /* an outbox table of another product */                                                       \
+    X(WAL, "wal")       /* the log of the store's server */                                                            \
+    X(EVENTS, "events") /* the event store: a subscription that is pushed */                                           \
+    X(REDIS, "redis")   /* from here on each has a url */                                                              \
     X(NATS, "nats")                                                                                                    \
     X(MQTT, "mqtt")                                                                                                    \
     X(AMQP, "amqp")                                                                                                    \
-    X(KAFKA, "kafka")
+    X(AMQP1, "amqp1")                                                                                                  \
+    X(KAFKA, "kafka")                                                                                                  \
+    X(HTTP, "http")                                                                                                    \
+    X(FILE, "file")
 
 enum source_kind {
 #define X(name, key) SOURCE_##name,
@@ -41,6 +45,20 @@ enum source_kind {
 #define SOURCE_FIRST_WITH_URL SOURCE_REDIS
 extern const char *const source_kind_names[SOURCE_KIND_COUNT];
 
+/* Who may POST to an http source. */
+struct source_http {
+    const char *token; /* "": none */
+    const char *const *secrets;
+    size_t secret_count;
+    int64_t tolerance_us;
+};
+
+/* A subscription whose events become messages to an endpoint. */
+struct events_setting {
+    const char *name, *to;
+    const char *types; /* a glob; "": all */
+};
+
 /* What the configuration says of one.  Borrowed until close. */
 struct source_config {
     enum source_kind kind;
@@ -48,9 +66,11 @@ struct source_config {
     const char *box;
     const char *urls[SOURCE_KIND_COUNT]; /* that of its kind; the others are empty */
     const char *preset;
-    int64_t poll_us;        /* the longest pause between two looks */
-    struct adoption table;  /* TABLE */
-    struct wal_setting wal; /* WAL */
+    int64_t poll_us;              /* the longest pause between two looks */
+    struct adoption table;        /* TABLE */
+    struct wal_setting wal;       /* WAL */
+    struct source_http http;      /* HTTP */
+    struct events_setting events; /* EVENTS */
 };
 
 enum source_state {
@@ -66,6 +86,8 @@ struct source_status {
     enum source_state state;
     int64_t progress_us;     /* when it committed last, by the monotonic clock; 0: never */
     struct pr_error trouble; /* code PR_OK: none */
+    int64_t trouble_us;      /* since when, by the monotonic clock */
+    bool at_broker;          /* ... which must run, and let us in */
     bool is_held;            /* it does not read, since its box is full */
     struct source_counts {
         uint64_t stored, duplicates, dead; /* messages; ids that the box had already; dead letters */
@@ -107,9 +129,9 @@ struct source {
     int64_t logged_us; /* when the trouble was */
 };
 
-/* Is the url of a kind that has one right?  Its name for people is in the arena.  Fault PR_ECONFIG: the text says what is
+/* Is one right whose kind has a url?  Its name for people is in the arena.  Fault PR_ECONFIG: the text says what is
  * wrong, and never repeats the url; PR_ENOMEM. */
-PR_MUST_CHECK int source_check_url(enum source_kind kind, const char *url, struct arena *arena, const char **ret_name,
+PR_MUST_CHECK int source_check_url(const struct source_config *config, struct arena *arena, const char **ret_name,
                                    struct pr_error *reterr);
 PR_MUST_CHECK int source_open(struct source *source, struct pr_error *reterr);
 void source_run(struct source *source, int wake_fd);
@@ -131,7 +153,8 @@ bool source_rest(int wake_fd, int64_t us);
 PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr);
 
 /* Those that are built in. */
-extern const struct source_ops source_table, source_wal;
-extern const struct source_ops source_redis, source_nats, source_mqtt, source_amqp, source_kafka;
+extern const struct source_ops source_table, source_wal, source_events;
+extern const struct source_ops source_redis, source_nats, source_mqtt, source_amqp, source_amqp1, source_kafka,
+    source_http, source_file;
 
 #endif

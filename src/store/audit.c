@@ -50,13 +50,36 @@ static void write_edit(struct json_writer *w, const struct dead_edit *edit)
         bool is_changed;
     } parts[] = { { "payload", edit->payload != NULL },
                   { "headers", edit->headers != NULL },
-                  { "destination", edit->destination != NULL } };
+                  { "destination", edit->destination != NULL },
+                  { "type", edit->type != NULL } };
     json_key(w, "changed");
     json_begin_array(w);
     for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
         if (parts[i].is_changed)
             json_cstr(w, parts[i].name);
     json_end_array(w);
+}
+
+static void write_flows(struct json_writer *w, const struct flow_order *flow)
+{
+    json_key(w, "flows");
+    json_begin_array(w);
+    for (size_t i = 0; i < flow->flow_count && i < AUDIT_IDS_MAX; i++)
+        json_slice(w, flow->flows[i]);
+    json_end_array(w);
+    if (flow->flow_count > AUDIT_IDS_MAX) {
+        json_key(w, "flow_count");
+        json_uint(w, flow->flow_count);
+    }
+    if (flow->force) {
+        json_key(w, "force");
+        json_bool(w, true);
+    }
+    if (flow->keep > 0) {
+        json_key(w, "keep");
+        json_uint(w, (uint64_t)flow->keep);
+    }
+    write_time(w, "before", flow->before_us);
 }
 
 void audit_write_target(struct buf *b, const struct admin *admin)
@@ -99,7 +122,17 @@ void audit_write_target(struct buf *b, const struct admin *admin)
         json_key(&w, "row");
         json_uint(&w, f->row);
     }
+    if (admin->subscription.size > 0) {
+        json_key(&w, "subscription");
+        json_slice(&w, admin->subscription);
+    }
+    if (admin->kind == ADMIN_SUBSCRIPTION_RESET) {
+        json_key(&w, "position");
+        json_uint(&w, admin->position);
+    }
     write_ids(&w, admin);
+    if (admin->flow != NULL)
+        write_flows(&w, admin->flow);
     if (admin->edit != NULL)
         write_edit(&w, admin->edit);
     if (admin->kind == ADMIN_PAUSE)

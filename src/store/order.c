@@ -9,6 +9,7 @@ struct row_order order_of_admin(const struct admin *admin)
         .kind = admin->kind,
         .by = admin->by,
         .why = admin->why,
+        .due_us = admin->until_us,
         .cause = admin->cause,
         .verdict = admin->verdict,
         .edit = admin->edit,

@@ -87,7 +87,9 @@ int senders_enqueue(struct senders *senders, senders_commit *commit, void *store
             lead(senders, commit, store);
     }
     pthread_mutex_unlock(&senders->lock);
-    if (request.rc != PR_OK)
-        return error_set(reterr, request.rc, "%s", request.error.text);
-    return PR_OK;
+    if (request.rc != PR_OK && reterr != NULL) {
+        *reterr = request.error;
+        reterr->code = request.rc;
+    }
+    return request.rc;
 }

@@ -148,8 +148,9 @@ struct sql_ops {
     /* What was discarded by whom, for the ledger (core/ended.h).  The arena is for what it takes. */
     int (*ended)(struct sql *sql, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
                  struct arena *arena);
-    /* One more message of a box.  Outcome PR_DUPLICATE. */
-    int (*insert)(struct sql *sql, pr_slice box, const struct pr_message *message, int64_t now_us);
+    /* More messages of a box; answers: PR_OK or PR_DUPLICATE each. */
+    int (*insert)(struct sql *sql, pr_slice box, const struct pr_message *messages, size_t count, int64_t now_us,
+                  int *answers);
     int (*endpoints)(struct sql *sql, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
     int (*facts)(struct sql *sql, struct arena *arena, struct store_facts *ret,
                  int64_t *ret_now_us); /* also without tables */
@@ -180,6 +181,9 @@ PR_MUST_CHECK int sql_do(struct sql *sql, enum sql_statement statement, pr_slice
 /* The first column of the first row.  Outcome PR_UNKNOWN: there is none, *ret is untouched. */
 PR_MUST_CHECK int sql_number(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
                              size_t count, int64_t *ret);
+
+/* The store's time. */
+PR_MUST_CHECK int sql_now(struct sql *sql, int64_t *ret_us);
 
 /* enum step_outcome, or a fault. */
 PR_MUST_CHECK static inline int rows_step(struct rows *rows)

@@ -143,6 +143,37 @@ static int check_messages(const struct pr_message *messages, size_t count, size_
     return PR_OK;
 }
 
+static int keeps_no_positions(struct pr_error *reterr)
+{
+    return error_set(reterr, PR_EUNSUPPORTED, "this store does not keep positions of sources");
+}
+
+/* For the metric of what arrives twice. */
+static void count_duplicate(struct store *store, pr_slice box, int answer)
+{
+    if (answer == PR_DUPLICATE && slice_eq(box, PR_STR("inbox")))
+        (void)__atomic_add_fetch(&store->inbox_duplicates, 1, __ATOMIC_RELAXED);
+}
+
+int store_take(struct store *store, pr_slice box, const struct pr_message *messages, size_t count, size_t payload_max,
+               const struct position_move *move, int *answers, struct pr_error *reterr)
+{
+    int rc =
+        store->ops->sql != NULL ? check_messages(messages, count, payload_max, reterr) : keeps_no_positions(reterr);
+    for (size_t i = 0; i < count; i++)
+        ASSERT(!pr_id_is_zero(messages[i].id));
+    if (rc == PR_OK)
+        rc = people_take(store, box, messages, count, move, answers, reterr);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        count_duplicate(store, box, answers[i]);
+    return rc;
+}
+
+int store_position(struct store *store, pr_slice source, struct arena *arena, pr_slice *ret, struct pr_error *reterr)
+{
+    return store->ops->sql != NULL ? people_position(store, source, arena, ret, reterr) : keeps_no_positions(reterr);
+}
+
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                struct pr_error *reterr)
 {
@@ -189,8 +220,7 @@ static int enqueue(struct store *store, pr_slice box, const struct pr_message *m
             ret_ids[i] = with_ids[i].id;
         if (answers != NULL)
             answers[i] = own_answers[i];
-        if (own_answers[i] == PR_DUPLICATE && slice_eq(box, PR_STR("inbox")))
-            (void)__atomic_add_fetch(&store->inbox_duplicates, 1, __ATOMIC_RELAXED);
+        count_duplicate(store, box, own_answers[i]);
     }
     free(with_ids);
     return rc;
@@ -349,6 +379,63 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
     return store->ops->query(store->self, query, arena, ret_reply, reterr);
 }
 
+/* ---- Subscriptions and snapshots ------------------------------------------------------------- */
+
+bool subscription_name_is_valid(pr_slice name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!is_letter && !(c >= '0' && c <= '9') && c != '_' && c != '-' && c != '.')
+            return false;
+    }
+    return name.size > 0 && name.size <= SUBSCRIPTION_NAME_MAX;
+}
+
+int store_subscription(struct store *store, const struct subscription_call *call, struct arena *arena,
+                       struct subscription_info *ret, struct pr_error *reterr)
+{
+    if (!subscription_name_is_valid(call->name))
+        return error_set(reterr, PR_EINVAL,
+                         "\"%.*s\" is not a valid name of a subscription: use letters, digits, _ - and ., at most %d",
+                         (int)min_size(call->name.size, SUBSCRIPTION_NAME_MAX + 1), call->name.data,
+                         SUBSCRIPTION_NAME_MAX);
+    ASSERT(call->step != SUBSCRIPTION_CLAIM || (call->holder.size > 0 && call->lease_us > 0));
+    return store->ops->sql != NULL ? people_subscription(store, call, arena, ret, reterr)
+                                   : store->ops->subscription(store->self, call, arena, ret, reterr);
+}
+
+int store_place_events(struct store *store, struct pr_error *reterr)
+{
+    int64_t placed = 0;
+    int rc = store->ops->sql != NULL ? events_place(store, &placed, reterr) : PR_OK;
+    return rc == PR_OK && placed == 0 ? PR_STALE : rc;
+}
+
+static int snapshot_check(const struct store *store, pr_slice stream, struct pr_error *reterr)
+{
+    if (store->ops->sql == NULL)
+        return error_set(reterr, PR_EUNSUPPORTED, "this store does not keep snapshots");
+    return stream.size > 0 && stream.size <= PR_NAME_MAX
+               ? PR_OK
+               : error_set(reterr, PR_EINVAL, "the name of a stream has 1 to %d bytes", PR_NAME_MAX);
+}
+
+int store_snapshot_save(struct store *store, pr_slice stream, int64_t version, pr_slice data, struct pr_error *reterr)
+{
+    int rc = snapshot_check(store, stream, reterr);
+    if (rc == PR_OK && version < 1)
+        rc = error_set(reterr, PR_EINVAL, "version is %lld: a snapshot is of at least one event", (long long)version);
+    return rc == PR_OK ? people_snapshot_save(store, stream, version, data, reterr) : rc;
+}
+
+int store_snapshot_load(struct store *store, pr_slice stream, struct arena *arena, int64_t *ret_version,
+                        pr_slice *ret_data, struct pr_error *reterr)
+{
+    int rc = snapshot_check(store, stream, reterr);
+    return rc == PR_OK ? people_snapshot_load(store, stream, arena, ret_version, ret_data, reterr) : rc;
+}
+
 bool box_counts_exact(const struct box_counts *c)
 {
     const uint64_t counts[] = { c->ready,  c->in_flight, c->delayed, c->retrying, c->held,
@@ -387,6 +474,8 @@ static int ids_once(struct filter *f, pr_id **ret_kept, struct pr_error *reterr)
 int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
+    bool on_subscription = admin->kind == ADMIN_SUBSCRIPTION_RESET || admin->kind == ADMIN_SUBSCRIPTION_REMOVE;
+    ASSERT(on_subscription == (admin->subscription.size > 0));
     ASSERT(admin->kind < ADMIN_ENDPOINT_TEST || (admin->outcome != NULL && !admin->dry_run));
     ASSERT((admin->kind == ADMIN_DEAD_EDIT) == (admin->edit != NULL));
     ASSERT((admin->kind == ADMIN_DEAD_IMPORT) == (admin->letters != NULL) && admin->letter_count <= IMPORT_MAX);
@@ -402,7 +491,8 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     if (admin->filter.after_box.size > 0)
         return error_set(reterr, PR_EINVAL,
                          "to continue a change after a row, name its box, and no other filter by row");
-    if (admin->kind != ADMIN_DEAD_IMPORT && admin->outcome == NULL && filter_is_empty(&admin->filter))
+    if (admin->kind != ADMIN_DEAD_IMPORT && !on_subscription && admin->flow == NULL && admin->outcome == NULL &&
+        filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is selected: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
         admin->kind != ADMIN_DEAD_EDIT && admin->kind != ADMIN_DEAD_NOTE)

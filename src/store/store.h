@@ -36,6 +36,7 @@
 #include "base/time.h"
 #include "core/cycle.h"
 #include "core/ended.h"
+#include "core/flow_row.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/order.h"
@@ -58,6 +59,7 @@ struct filter {
                                                                * error: contained in the text, or in the note of a dead letter */
     int reason;                                               /* 0: any */
     int state;                                                /* enum state, or -1: any */
+    bool not_fresh; /* MESSAGES: of boxes only rows that have a due time, or are held: few where many wait */
     int64_t since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */
     const pr_id *ids;           /* empty: any */
     size_t id_count;
@@ -230,6 +232,8 @@ struct audit_entry {
     uint64_t matched, changed, refused;
 };
 
+#define EVENTS_BYTES ((size_t)8 << 20) /* payloads and headers of one answer; it stops when they are reached */
+
 /* A message that was appended to the events of its stream. */
 struct stored_event {
     uint64_t place; /* among all events; 0: not asked for */
@@ -238,6 +242,42 @@ struct stored_event {
     pr_id id;
     pr_slice type, content_type, headers, payload;
     int64_t created_us;
+};
+/* What EVENTS_BYTES counts. */
+static inline size_t event_bytes(const struct stored_event *e)
+{
+    return e->headers.size + e->payload.size;
+}
+
+/* A named reader of all events, see store_subscription(). */
+struct subscription_info {
+    pr_slice name;
+    uint64_t position; /* the place of the last event that it has worked off; 0: none */
+    uint64_t fence;    /* raised whenever another instance gets it, and when a person moves it */
+    pr_slice holder;   /* the instance that has it; empty: none */
+    int64_t until_us;  /* its lease; 0: none has it */
+    uint64_t last;     /* the place of the last event of all */
+    uint64_t lag;      /* events behind its position */
+};
+
+/* The events of one turn, in the history of an execution. */
+struct flow_turn_row {
+    int64_t first, count; /* how many events are before them, and how many these are */
+    pr_slice events;      /* JSON lines */
+};
+struct flow_key_value {
+    pr_slice key, value;
+};
+/* Which flows a question is about. */
+struct flow_filter {
+    pr_slice id;      /* FLOW, FLOW_EXECUTIONS */
+    pr_id execution;  /* FLOW: the history of this one; zero: of the current one */
+    pr_slice name;    /* FLOWS: empty: any ... */
+    pr_slice version; /* ... and the same */
+    pr_slice parent;  /* ... children of this flow */
+    int state;        /* ... enum flow_state; 0: any */
+    int64_t after_us; /* ... created before this one: created_us and id of the last one seen; 0: from the newest on */
+    pr_slice after_id;
 };
 
 #define FACTS_LOCKED_US PR_SECONDS(2)
@@ -266,8 +306,14 @@ enum query_kind {
     QUERY_AUDIT,       /* the latest first; filter: since, until, limit, after (a number: what is before it) */
     QUERY_FAILING,     /* each box; near */
     QUERY_EVENTS, /* filter: stream: in the order of its versions; without: all, in the order of their places; limit, after
-                        * (a version, or a place) */
-    QUERY_ROWS, /* how many rows filter.box has, of whatever state: total, at most filter.limit + 1 */
+                        * (a version, or a place), EVENTS_BYTES; stream with ids: the one event of ids[0] */
+    QUERY_SUBSCRIPTIONS, /* by name */
+    QUERY_FLOW, /* flow: its row (flows, none when there is no such flow), the history of an execution (turns), its key-values and
+                        * its mail; brief: the row alone */
+    QUERY_FLOWS, /* flow: name, version, parent, state, after; filter: since, until (created), limit: the newest first; and
+                        * how many flows are in each state, whatever is asked for */
+    QUERY_FLOW_EXECUTIONS, /* flow: its executions, the current one first, with what differs between them; filter: limit */
+    QUERY_ROWS,            /* how many rows filter.box has, of whatever state: total, at most filter.limit + 1 */
 };
 
 struct query {
@@ -279,6 +325,7 @@ struct query {
     bool
         ended; /* ID: what has ended, too, the latest first.  Where its id tells no time, for ENDED_LOOK_US or filter.look_max
                                * rows of the ledger; reply.ended_from_us tells how far that was */
+    struct flow_filter flow;         /* FLOW, FLOWS, FLOW_EXECUTIONS */
     bool replayable;                 /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool blocked;                    /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
@@ -311,6 +358,18 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     size_t failing_count;
     struct stored_event *events;
     size_t event_count;
+    struct subscription_info *subscriptions;
+    size_t subscription_count;
+    struct flow_row *
+        flows; /* of FLOW_EXECUTIONS those before the current one have updated_us, when they ended, and no created_us */
+    size_t flow_count;
+    uint64_t flow_states[FLOW_CONTINUED]; /* FLOWS: by enum flow_state, at most COUNT_EXACT_MAX + 1 each */
+    struct flow_turn_row *turns;          /* FLOW: in their order */
+    size_t turn_count;
+    struct flow_key_value *values; /* FLOW: by key */
+    size_t value_count;
+    struct pr_message *mail; /* FLOW: in the order of its arrival */
+    size_t mail_count;
     struct mark_info *marks; /* ID, with ended: by box and time */
     size_t mark_count;
     uint64_t total;        /* at most COUNT_EXACT_MAX + 1, where nobody asked for more */
@@ -322,20 +381,34 @@ struct query_reply { /* everything lives in the arena that the caller passed */
 /* "dead_replay": as it stands in the audit. */
 const char *admin_name(enum admin_kind kind);
 
+/* FLOW_DELETE and FLOW_PRUNE: what is meant by them. */
+struct flow_order {
+    const pr_slice *flows; /* PRUNE: none: all */
+    size_t flow_count;
+    bool force;                 /* DELETE: also those that run */
+    pr_slice turns, activities; /* DELETE: boxes; empty: `turns` and `activities` */
+    int64_t keep;               /* PRUNE: so many executions before the current one stay; negative: any number */
+    int64_t before_us;          /* PRUNE: those that ended before it go; 0: whenever they ended */
+};
+
 struct admin {
     enum admin_kind kind;
-    struct filter filter; /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
+    struct filter filter;  /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
                                * there, and last_row tells where to go on (after) */
-    pr_slice by, why;     /* who says so; kept in the audit */
-    int64_t until_us;     /* PAUSE */
-    int cause;            /* DEAD_ADD: enum pr_reason; 0: see there */
+    pr_slice by, why;      /* who says so; kept in the audit */
+    int64_t until_us;      /* PAUSE; RESCHEDULE: the new due time */
+    pr_slice subscription; /* SUBSCRIPTION_RESET, SUBSCRIPTION_REMOVE */
+    uint64_t position;     /* SUBSCRIPTION_RESET: goes on behind this place */
+    int cause;             /* DEAD_ADD: enum pr_reason; 0: see there */
     const struct verdict
         *verdict; /* DEAD_ADD: by this one, not by hand; NULL: by hand.  Its row has all but cause, limit
                                * and rule */
     bool dry_run; /* count only; nothing is recorded */
     bool again;   /* DEAD_REPLAY, DEAD_IMPORT: also what has been handled (core/mark.h); its mark goes */
-    const struct dead_edit *edit; /* DEAD_EDIT */
-    pr_id made;                   /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
+    const struct dead_edit *edit;  /* DEAD_EDIT */
+    pr_id made;                    /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
+    const struct flow_order *flow; /* FLOW_DELETE, FLOW_PRUNE */
+    pr_slice turns; /* DISCARD, DEAD_ADD: the box in which flows hear of their activities; empty: `turns` */
     const struct listed *letters; /* DEAD_IMPORT, at most IMPORT_MAX */
     size_t letter_count;
     int *
@@ -384,6 +457,35 @@ struct warnings {
     const struct pr_message *messages; /* one for each, with its id; NULL: none are wanted */
 };
 
+/* Where a source has read up to, in its own words, where that is ours to keep. */
+struct position_move {
+    pr_slice source;
+    pr_slice from; /* where it must stand; empty: it has none yet */
+    pr_slice to;
+};
+
+/* What a reader of all events does with its position (people/subscription.c). */
+enum subscription_step {
+    SUBSCRIPTION_CLAIM, /* for the holder, for lease_us: it goes on with its fence, or gets it when nobody has it.  Made, at
+                           * position 0, when it is not there.  PR_STALE: another one has it */
+    SUBSCRIPTION_ADVANCE, /* to a place that exists, with the fence: forwards only, from `from` (or SUBSCRIPTION_ANYWHERE), and the
+                           * lease lasts lease_us from now.  PR_STALE: the fence is another one, or the position is */
+    SUBSCRIPTION_RELEASE, /* with the fence: nobody has it.  PR_STALE */
+};
+#define SUBSCRIPTION_ANYWHERE UINT64_MAX
+#define SUBSCRIPTION_NAME_MAX 63
+
+struct subscription_call {
+    enum subscription_step step;
+    pr_slice name, holder;
+    uint64_t fence, from, to;
+    int64_t lease_us;
+    /* ADVANCE: messages that are stored in a box in the same transaction; their ids are set. */
+    pr_slice box;
+    const struct pr_message *messages;
+    size_t message_count;
+};
+
 enum store_can {
     STORE_CAN_SHARE_LANES = 1, /* several instances work one box at once */
     STORE_CAN_COMMIT_LATE = 2, /* transactions can commit in another order than their seqs */
@@ -418,7 +520,8 @@ struct store_ops {
     int (*enqueue)(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
 
-    /* The heart.  PR_OK; or, with nothing changed: PR_ELEASE, PR_EBUSY, PR_EFULL, PR_ESTORE, ...;
+    /* The heart.  PR_OK; or, with nothing changed: PR_ELEASE, PR_EBUSY, PR_EFULL, PR_ESTORE, ...; PR_EINVAL: it will never be
+     * taken, since the database refuses what one of its effects stores (a CHECK, a trigger), and the text says how;
      * or PR_EUNCERTAIN: call again with the same cycle to find out.  The reply is borrowed until
      * the next cycle() of this session. */
     int (*session_open)(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
@@ -433,6 +536,8 @@ struct store_ops {
     int (*query)(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                  struct pr_error *reterr);
     int (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
+    int (*subscription)(void *self, const struct subscription_call *call, struct arena *arena,
+                        struct subscription_info *ret, struct pr_error *reterr);
     int64_t (*time)(void *self);
 
     const struct sql_ops
@@ -467,6 +572,13 @@ int store_enqueue(struct store *store, pr_slice box, const struct pr_message *me
  * failures, reason, code and error (clean, as in a verdict), failed_us, story. */
 int store_enqueue_failed(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
                          size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
+/* Stores messages that have ids, and moves the position of their source, in one transaction.  No messages at all are fine.
+ * answers: room for count.  PR_STALE: the position is another, and nothing was stored: somebody else has moved it, or we
+ * have, and did not hear of it.  PR_EUNSUPPORTED where the store is no database. */
+int store_take(struct store *store, pr_slice box, const struct pr_message *messages, size_t count, size_t payload_max,
+               const struct position_move *move, int *answers, struct pr_error *reterr);
+/* *ret lives in the arena; empty: it has none. */
+int store_position(struct store *store, pr_slice source, struct arena *arena, pr_slice *ret, struct pr_error *reterr);
 int store_session_open(struct store *store, pr_slice box, struct store_session *ret, struct pr_error *reterr);
 void store_session_close(struct store_session *session);
 int store_cycle(struct store_session *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
@@ -476,6 +588,22 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
                 struct pr_error *reterr);
 int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
 int64_t store_time(struct store *store);
+/* A name of a subscription: letters, digits, '_', '-' and '.'. */
+bool subscription_name_is_valid(pr_slice name);
+/* One step of a subscription, in one transaction; *ret: how it stands then (also after PR_STALE), with texts in the arena.
+ * PR_OK, PR_STALE, PR_UNKNOWN (there is none of that name), or a fault. */
+PR_MUST_CHECK int store_subscription(struct store *store, const struct subscription_call *call, struct arena *arena,
+                                     struct subscription_info *ret, struct pr_error *reterr);
+/* Gives places to the events that have none yet, where the store does that when it is asked for them.  PR_OK, or PR_STALE: there
+ * were none. */
+PR_MUST_CHECK int store_place_events(struct store *store, struct pr_error *reterr);
+/* What somebody made of the first `version` events of a stream; the latest counts.  PR_STALE: there is a later one.
+ * PR_EUNSUPPORTED where the store is no database. */
+PR_MUST_CHECK int store_snapshot_save(struct store *store, pr_slice stream, int64_t version, pr_slice data,
+                                      struct pr_error *reterr);
+/* PR_UNKNOWN: there is none. */
+PR_MUST_CHECK int store_snapshot_load(struct store *store, pr_slice stream, struct arena *arena, int64_t *ret_version,
+                                      pr_slice *ret_data, struct pr_error *reterr);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
 /* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told for

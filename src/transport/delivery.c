@@ -73,10 +73,12 @@ struct send_effect *effect_of(const struct pr_message *handled, pr_slice box, co
 void delivery_result_fini(struct delivery_result *result)
 {
     free(result->error);
+    free(result->output);
     effects_free(result->effects);
     if (result->settled != NULL)
         result->settled(result->settled_arg, PR_STALE);
     result->error = NULL;
+    result->output = NULL;
     result->effects = NULL;
     result->settled = NULL;
 }

@@ -35,6 +35,12 @@ void result_unsent(struct delivery_result *ret, uint64_t token, int reason, cons
  * has an id.  One block, see struct send_effect; NULL: no memory.  The message was checked. */
 struct send_effect *effect_of(const struct pr_message *handled, pr_slice box, const struct pr_message *message);
 
+/* How long this message may take, where it says so itself; 0: it does not. */
+static inline int64_t message_timeout_us(const struct endpoint_config *config, const struct pr_message *message)
+{
+    return config->message_timeout != NULL ? config->message_timeout(message) : 0;
+}
+
 static inline const struct clock *config_clock(const struct endpoint_config *config)
 {
     return config->clock != NULL ? config->clock : clock_system();

@@ -8,6 +8,9 @@
  *    waiting --> running --> done --> free
  *        '---(cancel)--------^
  *
+ * With isolation: process each thread has a process in which the function runs (process/helper.h): nobody else is hurt by
+ * one that crashes or does not stop.
+ *
  *   H1  A job is in exactly one list, and only moves under the lock.
  *   H2  job->context belongs to the thread that runs it; its stop flags are atomic. */
 #include <errno.h>
@@ -26,6 +29,7 @@
 #include "base/util.h"
 #include "transport/delivery.h"
 #include "transport/handler_context.h"
+#include "transport/process/helper.h"
 
 #define HANDLER_CONCURRENCY 4
 #define HANDLER_CONCURRENCY_MAX 1024 /* threads */
@@ -38,6 +42,7 @@ struct handler_job {
     const struct delivery *delivery;
     int64_t taken_us;
     int64_t deadline_us; /* the delivery's, and as long again as it waited here for a thread */
+    int64_t timeout_us;  /* of this message; 0: the endpoint's */
     struct handler_stop stop;
     struct pr_context context;
     int64_t asked_us; /* when the watchdog saw it late; 0: it is not */
@@ -57,6 +62,9 @@ struct handler {
     bool closing;
 
     pthread_t *threads;
+    struct helper *helpers; /* of each thread; NULL: the functions run in the threads themselves */
+    size_t helper_count;
+    atomic_size_t begun; /* threads that have taken their number */
     size_t thread_count;
     pthread_t watchdog;
     bool has_watchdog;
@@ -99,8 +107,21 @@ static void warn_if_long(const struct handler *h, const struct handler_job *job)
              LOG_STR("next", "commit soon after pr_complete: others wait for this transaction"));
 }
 
+static void call(struct handler *h, struct handler_job *job, const struct pr_message *message)
+{
+    context_init(&job->context, job->delivery, h->config, h->clock, job->deadline_us, &job->stop);
+    int returned = h->config->handler(&job->context, message, h->config->handler_user);
+    warn_if_long(h, job);
+    context_finish(&job->context, returned, &job->result);
+}
+
+static int64_t grace_us(const struct handler *h, const struct handler_job *job)
+{
+    return max64((job->timeout_us > 0 ? job->timeout_us : h->config->timeout_us) / 2, HANDLER_GRACE_MIN_US);
+}
+
 /* With the lock held; lets go of it while the handler runs. */
-static void run(struct handler *h, struct handler_job *job)
+static void run(struct handler *h, struct helper *helper, struct handler_job *job)
 {
     const struct delivery *d = job->delivery;
     int64_t now_us = clock_mono_us(h->clock);
@@ -110,7 +131,9 @@ static void run(struct handler *h, struct handler_job *job)
         return;
     }
     job->asked_us = 0;
-    job->deadline_us = time_add(d->deadline_us, now_us - job->taken_us);
+    job->timeout_us = message_timeout_us(h->config, d->message);
+    job->deadline_us =
+        job->timeout_us > 0 ? time_add(now_us, job->timeout_us) : time_add(d->deadline_us, now_us - job->taken_us);
     list_push_back(&h->running, &job->node);
     if (job->deadline_us < h->watch_us)
         pthread_cond_signal(&h->watch);
@@ -118,37 +141,46 @@ static void run(struct handler *h, struct handler_job *job)
 
     struct pr_message message = *d->message;
     message.attempts = d->attempt; /* what is stored counts up to the hand-out before this one */
-    context_init(&job->context, d, h->config, h->clock, job->deadline_us, &job->stop);
-    int returned = h->config->handler(&job->context, &message, h->config->handler_user);
-    warn_if_long(h, job);
-    context_finish(&job->context, returned, &job->result);
+    if (helper != NULL)
+        helper_run(helper, d, &message, job->deadline_us, grace_us(h, job), &job->stop.cancelled, &job->result);
+    else
+        call(h, job, &message);
 
     pthread_mutex_lock(&h->lock);
     list_remove(&job->node);
     finish(h, job);
 }
 
+static void wait_on(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t us)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    int64_t end_ns = end.tv_nsec + us % 1000000 * 1000;
+    end.tv_sec += us / 1000000 + end_ns / 1000000000;
+    end.tv_nsec = end_ns % 1000000000;
+    pthread_cond_timedwait(condition, lock, &end);
+}
+
 static void *worker_main(void *arg)
 {
     struct handler *h = arg;
+    struct helper *helper = h->helpers != NULL ? &h->helpers[atomic_fetch_add(&h->begun, 1)] : NULL;
     pthread_mutex_lock(&h->lock);
     while (!h->closing) {
-        struct list_node *node = list_pop_front(&h->waiting);
-        if (node == NULL)
+        int64_t now_us = clock_mono_us(h->clock), pause_us = helper != NULL ? helper_pause(helper, now_us) : 0;
+        struct list_node *node = pause_us == 0 ? list_pop_front(&h->waiting) : NULL;
+        if (node != NULL)
+            run(h, helper, LIST_ENTRY(node, struct handler_job, node));
+        else if (pause_us == 0)
             pthread_cond_wait(&h->work, &h->lock);
         else
-            run(h, LIST_ENTRY(node, struct handler_job, node));
+            wait_on(&h->work, &h->lock, pause_us);
     }
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }
 
 /* ---- The watchdog ------------------------------------------------------------------------- */
-
-static int64_t grace_us(const struct handler *h)
-{
-    return max64(h->config->timeout_us / 2, HANDLER_GRACE_MIN_US);
-}
 
 _Noreturn static void end_process(const struct handler *h, const struct handler_job *job, int64_t late_us)
 {
@@ -170,11 +202,13 @@ _Noreturn static void end_process(const struct handler *h, const struct handler_
  * late, not at the deadline: a machine that slept owes its handlers a chance. */
 static int64_t watch(struct handler *h, struct handler_job *job, int64_t now_us)
 {
+    if (h->helpers != NULL)
+        return INT64_MAX; /* whoever waits for the helper looks at the clock, too */
     if (now_us < job->deadline_us)
         return job->deadline_us;
     if (job->asked_us == 0)
         job->asked_us = now_us;
-    int64_t end_us = time_add(job->asked_us, grace_us(h));
+    int64_t end_us = time_add(job->asked_us, grace_us(h, job));
     if (now_us >= end_us)
         end_process(h, job, time_sub(now_us, job->deadline_us));
     return end_us;
@@ -182,17 +216,10 @@ static int64_t watch(struct handler *h, struct handler_job *job, int64_t now_us)
 
 static void wait_for_watch(struct handler *h, int64_t now_us)
 {
-    if (h->watch_us == INT64_MAX) {
+    if (h->watch_us == INT64_MAX)
         pthread_cond_wait(&h->watch, &h->lock);
-        return;
-    }
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    int64_t left_us = max64(time_sub(h->watch_us, now_us), 0);
-    int64_t end_ns = end.tv_nsec + left_us % 1000000 * 1000;
-    end.tv_sec += left_us / 1000000 + end_ns / 1000000000;
-    end.tv_nsec = end_ns % 1000000000;
-    pthread_cond_timedwait(&h->watch, &h->lock, &end);
+    else
+        wait_on(&h->watch, &h->lock, max64(time_sub(h->watch_us, now_us), 0));
 }
 
 /* Runs until the last job has returned, also while we close. */
@@ -220,9 +247,9 @@ static int init_sync(struct handler *h, struct pr_error *reterr)
     if (h->done_fd < 0)
         return error_set(reterr, PR_EIO, "endpoint %s: eventfd: %s", h->config->name, strerrordesc_np(errno));
     pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->work, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&h->work, &attr);
     pthread_cond_init(&h->watch, &attr);
     pthread_condattr_destroy(&attr);
     h->is_open = true;
@@ -240,6 +267,17 @@ static int start_threads(struct handler *h, size_t count, struct pr_error *reter
     return error == 0 ? PR_OK
                       : error_set(reterr, PR_ENOMEM, "endpoint %s: cannot start a thread: %s: lower its concurrency",
                                   h->config->name, strerrordesc_np(error));
+}
+
+static int init_helpers(struct handler *h, size_t count, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    h->helpers = calloc(count, sizeof(*h->helpers));
+    if (h->helpers == NULL)
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", h->config->name);
+    for (; rc == PR_OK && h->helper_count < count; h->helper_count++)
+        rc = helper_init(&h->helpers[h->helper_count], h->config, h->clock, reterr);
+    return rc;
 }
 
 static int handler_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
@@ -262,7 +300,9 @@ static int handler_open(void *self, const struct endpoint_config *config, struct
     for (size_t i = 0; i < capacity; i++)
         list_push_back(&h->free, &h->jobs[i].node);
 
-    int rc = init_sync(h, reterr);
+    int rc = config->nursery != NULL ? init_helpers(h, threads, reterr) : PR_OK;
+    if (rc == PR_OK)
+        rc = init_sync(h, reterr);
     return rc == PR_OK ? start_threads(h, threads, reterr) : rc;
 }
 
@@ -292,6 +332,9 @@ static void handler_close(void *self)
         pthread_mutex_destroy(&h->lock);
         close(h->done_fd);
     }
+    for (size_t i = 0; i < h->helper_count; i++)
+        helper_fini(&h->helpers[i]);
+    free(h->helpers);
     free(h->jobs);
     free(h->threads);
 }
@@ -363,7 +406,6 @@ static void handler_cancel(void *self)
 const struct transport_ops transport_handler = {
     .scheme = "handler",
     .size = sizeof(struct handler),
-    .promises = TRANSPORT_INSIDE,
     .concurrency = HANDLER_CONCURRENCY * (1 + HANDLER_WAITING_PER_THREAD),
     .check = handler_check,
     .open = handler_open,

@@ -213,18 +213,23 @@ int context_completion(struct pr_context *context, struct completion *ret, struc
 /* Did it say that its own transaction decides, or that its database could not do it? */
 static bool is_about_transaction(const struct pr_context *context, int returned, struct delivery_result *ret)
 {
+    bool again = returned == PR_EBUSY || returned == PR_ECONFLICT;
     enum send_outcome outcome = returned == PR_SETTLED      ? SEND_SETTLED
                                 : returned == PR_EUNCERTAIN ? SEND_UNCERTAIN
                                 : returned == PR_STALE      ? SEND_STALE
-                                : returned == PR_EBUSY      ? SEND_POSTPONED
+                                : again                     ? SEND_POSTPONED
                                                             : SEND_FAILED;
     if (returned == PR_OK && context->completed_us != 0)
         outcome = SEND_SETTLED; /* what it means is clear */
     if (outcome == SEND_FAILED || context->delivery->row == 0)
         return false;
     *ret = (struct delivery_result){ .token = context->delivery->token, .outcome = outcome };
-    if (outcome == SEND_POSTPONED)
-        ret->error = strdup("the handler's database was busy or out of reach"); /* NULL: it goes without words */
+    if (outcome == SEND_POSTPONED) {
+        ret->error = strdup(context->error != NULL     ? context->error
+                            : returned == PR_ECONFLICT ? "a stream has another version than the handler expected"
+                                                       : "the handler's database was busy or out of reach");
+        ret->retry_after_us = context->retry_after_us; /* error NULL: it goes without words */
+    }
     return true;
 }
 
@@ -252,18 +257,26 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
         result_ok(ret, token);
         ret->effects = context->effects;
         context->effects = NULL;
+        ret->output = context->output;
+        ret->output_size = context->output_size;
+        context->output = NULL;
     } else if (atomic_load(&context->stop->seen_cancel) && !atomic_load(&context->stop->seen_late)) {
         /* It gave up because we asked it to: a shutdown is not a failure (B38). */
         result_returned(ret, token);
     } else if (returned == PR_FAILED && context->reason != PR_REASON_NONE) {
         result_failed(ret, token, SEND_FAILED, context->reason, "", slice_from(context->error));
         ret->retry_after_us = context->retry_after_us;
+        ret->category = context->category;
+        ret->final = context->final;
+        ret->blamed = context->blamed;
     } else {
         unexplained(context, returned, ret);
     }
     ret->bits |= context->bits;
     ret->release_followers = context->release_followers;
+    ret->settled = context->settled;
+    ret->settled_arg = context->settled_arg;
 
-    struct delivery_result rest = { .error = context->error, .effects = context->effects };
+    struct delivery_result rest = { .error = context->error, .effects = context->effects, .output = context->output };
     delivery_result_fini(&rest);
 }

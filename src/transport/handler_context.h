@@ -33,6 +33,15 @@ struct pr_context {
     bool effect_lost;     /* pr_effect_send() could not take one */
     int64_t completed_us; /* monotonic: when pr_complete_*() did it first; 0: not */
 
+    /* For the functions of the runtime that run flows: see struct delivery_result. */
+    void (*settled)(void *arg, int answer);
+    void *settled_arg;
+    uint64_t blamed;
+    char *output; /* owned */
+    size_t output_size;
+    int category;
+    bool final;
+
     /* For a function that a rule calls. */
     bool decided;
     enum pr_step step;

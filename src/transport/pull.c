@@ -17,10 +17,13 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "flow/turn_message.h"
 #include "transport/delivery.h"
 
 /* Those who ask for little and often find what came meanwhile; then it goes back, and others may have it. */
 #define OFFER_US PR_MILLISECONDS(100)
+#define TAG_AGAIN_US PR_SECONDS(1) /* until a message comes again whose tag nobody offered */
+#define TAG_BLOCK 1024
 #define GONE_LOOK_US PR_MILLISECONDS(500) /* how long somebody who has gone may keep messages from others */
 
 struct open_claim {
@@ -31,6 +34,7 @@ struct open_claim {
     const struct delivery *delivery; /* until it has ended */
     uint64_t number, secret;
     int64_t span_us, expires_us;
+    char *tag;                     /* what its claimer must offer; NULL: nothing */
     struct delivery_result result; /* when it has ended */
 };
 
@@ -38,10 +42,11 @@ struct pull_shelf {
     struct list_node node;
     struct pull *pull;
     char *endpoint, *box;
-    bool attached, routed;
-    int wake_fd;   /* the box loop's */
-    int ended_fd;  /* the transport's */
-    size_t demand; /* messages that claimers wait for */
+    bool attached, routed, tagged;
+    int wake_fd;          /* the box loop's */
+    int ended_fd;         /* the transport's */
+    size_t demand;        /* messages that claimers wait for */
+    struct list claimers; /* struct claimer: who waits */
     struct list offered, claimed, ended;
     size_t offered_count, claimed_count;
     int64_t surplus_us;  /* since when more is offered than asked for; 0: it is not */
@@ -56,6 +61,12 @@ struct pull {
     struct map claims;    /* by number */
     uint64_t tag;         /* of this process, in its tokens */
     uint64_t last_number;
+};
+
+/* Whoever waits for something to claim. */
+struct claimer {
+    struct list_node node;
+    const struct pull_request *request;
 };
 
 /* Whoever ended claims, and waits.  It is freed by the last who knows it. */
@@ -130,6 +141,7 @@ static void claims_free(struct list *list)
     list_foreach(node, list) {
         struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
         delivery_result_fini(&c->result);
+        free(c->tag);
         free(c);
     }
 }
@@ -183,6 +195,7 @@ static struct pull_shelf *shelf_new(struct pull *p, pr_slice endpoint, pr_slice 
     list_init(&s->offered);
     list_init(&s->claimed);
     list_init(&s->ended);
+    list_init(&s->claimers);
     if (s->ended_fd < 0 || s->endpoint == NULL || s->box == NULL) {
         shelf_free(s);
         return NULL;
@@ -191,7 +204,8 @@ static struct pull_shelf *shelf_new(struct pull *p, pr_slice endpoint, pr_slice 
     return s;
 }
 
-int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, int wake_fd, struct pr_error *reterr)
+int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, bool tagged, int wake_fd,
+                struct pr_error *reterr)
 {
     pull_lock(p);
     struct pull_shelf *s = shelf_of(p, endpoint, box);
@@ -200,6 +214,7 @@ int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, in
     if (s != NULL) {
         s->attached = true;
         s->routed = routed;
+        s->tagged = tagged;
         s->wake_fd = wake_fd;
     }
     pull_unlock(p);
@@ -266,6 +281,25 @@ void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd)
         list_foreach(node, &s->claimed)
             claim_abandon(LIST_ENTRY(node, struct open_claim, node), "its instance stopped");
         pthread_cond_broadcast(&p->moved);
+    }
+    pull_unlock(p);
+}
+
+void pull_gone(struct pull *p, pr_slice box, const uint64_t *tokens, size_t count)
+{
+    pull_lock(p);
+    list_foreach(shelf_node, &p->shelves) {
+        struct pull_shelf *s = LIST_ENTRY(shelf_node, struct pull_shelf, node);
+        if (!slice_eq_cstr(box, s->box))
+            continue;
+        list_foreach(node, &s->claimed) {
+            struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
+            bool gone = false;
+            for (size_t i = 0; i < count; i++)
+                gone |= c->delivery->token == tokens[i];
+            if (gone)
+                claim_abandon(c, "it was cancelled");
+        }
     }
     pull_unlock(p);
 }
@@ -340,8 +374,17 @@ static bool claim_begin(struct pull_shelf *s, struct open_claim *c, int64_t now)
     return true;
 }
 
-static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, void *arg)
+static bool offers(const struct pull_request *r, const char *tag)
 {
+    bool offered = tag == NULL;
+    for (size_t i = 0; i < r->tag_count; i++)
+        offered |= tag != NULL && slice_eq_cstr(r->tags[i], tag);
+    return offered;
+}
+
+static size_t shelf_claim(struct pull_shelf *s, const struct pull_request *r, pull_visit visit, void *arg)
+{
+    size_t max = min_size(r->max, PULL_MAX);
     int64_t now = now_us();
     size_t count = 0, bytes = 0;
     list_foreach(node, &s->offered) {
@@ -349,6 +392,8 @@ static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, vo
         char token[PULL_TOKEN_SIZE];
         if (count == max || bytes >= PULL_BYTES)
             break;
+        if (!offers(r, c->tag))
+            continue;
         bytes += message_bytes(c->delivery->message);
         if (!delivery_may_start(c->delivery, now)) {
             claim_return(c, &s->offered); /* the lease is about to end */
@@ -372,11 +417,48 @@ static size_t shelf_claim(struct pull_shelf *s, size_t max, pull_visit visit, vo
     return count;
 }
 
+static bool has_for(const struct pull_shelf *s, const struct pull_request *r)
+{
+    list_foreach(node, &s->offered)
+        if (offers(r, LIST_ENTRY(node, struct open_claim, node)->tag))
+            return true;
+    return false;
+}
+
 /* With the lock: until something could be claimed, the time is over, or nobody is there to have it. */
 static void shelf_wait(struct pull_shelf *s, const struct pull_request *r, int64_t until_us)
 {
-    while (list_is_empty(&s->offered) && s->attached && !s->pull->stopping && now_us() < until_us && !is_gone(r))
+    while (!has_for(s, r) && s->attached && !s->pull->stopping && now_us() < until_us && !is_gone(r))
         pull_wait(s->pull, min64(until_us, time_add(now_us(), GONE_LOOK_US)));
+}
+
+/* Does anybody who waits offer what it needs?  When nobody waits, somebody who does may come at once. */
+static bool is_wanted(const struct pull_shelf *s, const struct open_claim *c)
+{
+    bool wanted = c->tag == NULL || list_is_empty(&s->claimers);
+    list_foreach(node, &s->claimers)
+        wanted |= offers(LIST_ENTRY(node, struct claimer, node)->request, c->tag);
+    return wanted;
+}
+
+/* It makes room for others, and comes again. */
+static void claim_postpone(struct open_claim *c)
+{
+    char text[PR_ERROR_MAX];
+    snprintf(text, sizeof text, "it needs %s, which nobody who claims messages offers", c->tag);
+    c->result =
+        (struct delivery_result){ .outcome = SEND_POSTPONED, .retry_after_us = TAG_AGAIN_US, .error = strdup(text) };
+    claim_end(c, &c->shelf->offered);
+}
+
+/* Who waits has changed: what none of them offers must not take the room of what they could have. */
+static void shelf_postpone_unwanted(struct pull_shelf *s)
+{
+    list_foreach(node, &s->offered) {
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
+        if (!is_wanted(s, c))
+            claim_postpone(c);
+    }
 }
 
 int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg, struct pr_error *reterr)
@@ -387,14 +469,19 @@ int pull_take(struct pull *p, const struct pull_request *request, pull_visit vis
     struct pull_shelf *s = shelf_for(p, request, reterr);
     int rc = s != NULL ? PR_OK : reterr->code;
     if (s != NULL) {
+        struct claimer self = { .request = request };
         s->demand += max;
+        list_push_back(&s->claimers, &self.node);
+        shelf_postpone_unwanted(s);
         s->surplus_us = 0;
         ring(s->wake_fd);
         do
             shelf_wait(s, request, until_us);
-        while (!is_gone(request) && shelf_claim(s, max, visit, arg) == 0 && s->attached && !p->stopping &&
+        while (!is_gone(request) && shelf_claim(s, request, visit, arg) == 0 && s->attached && !p->stopping &&
                now_us() < until_us);
         s->demand -= max;
+        list_remove(&self.node);
+        shelf_postpone_unwanted(s);
         if (s->offered_count > s->demand) {
             s->surplus_us = now_us();
             ring(s->ended_fd);
@@ -558,18 +645,49 @@ int pull_shelf_fd(const struct pull_shelf *shelf)
     return shelf->ended_fd;
 }
 
-size_t pull_shelf_offer(struct pull_shelf *s, const void *owner, const struct delivery *const *list, size_t count,
-                        int64_t span_us)
+/* What the activity needs.  False: no memory. */
+static bool read_tag(struct open_claim *c)
+{
+    struct activity_message a;
+    struct pr_error ignored;
+    struct arena arena;
+    arena_init(&arena, TAG_BLOCK);
+    int rc = activity_message_read(c->delivery->message, &arena, &a, &ignored);
+    bool fits = rc != PR_ENOMEM;
+    if (rc == PR_OK && a.tag.size > 0)
+        fits = (c->tag = strndup(a.tag.data, a.tag.size)) != NULL;
+    arena_fini(&arena);
+    return fits;
+}
+
+/* NULL: no memory. */
+static struct open_claim *claim_new(struct pull_shelf *s, const struct endpoint_config *config,
+                                    const struct delivery *delivery)
+{
+    struct open_claim *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    int64_t own_us = message_timeout_us(config, delivery->message);
+    c->shelf = s;
+    c->delivery = delivery;
+    c->span_us = own_us > 0 ? own_us : config->timeout_us;
+    if (!s->tagged || read_tag(c))
+        return c;
+    free(c);
+    return NULL;
+}
+
+size_t pull_shelf_offer(struct pull_shelf *s, const struct endpoint_config *config, const void *owner,
+                        const struct delivery *const *list, size_t count)
 {
     size_t taken = 0;
     pull_lock(s->pull);
-    for (struct open_claim *c; taken < count && (c = calloc(1, sizeof *c)) != NULL; taken++) {
-        c->shelf = s;
+    for (struct open_claim *c; taken < count && (c = claim_new(s, config, list[taken])) != NULL; taken++) {
         c->owner = owner;
-        c->delivery = list[taken];
-        c->span_us = span_us;
         list_push_back(&s->offered, &c->node);
         s->offered_count++;
+        if (!is_wanted(s, c))
+            claim_postpone(c);
     }
     if (!s->attached)
         shelf_return_all(s, NULL);
@@ -632,6 +750,7 @@ size_t pull_shelf_collect(struct pull_shelf *s, const void *owner, struct delive
             continue;
         list_remove(node);
         ret[count++] = c->result;
+        free(c->tag);
         free(c);
     }
     if (!list_is_empty(&s->ended))

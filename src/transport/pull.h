@@ -16,6 +16,7 @@
 #define TRANSPORT_PULL_H
 
 #include "core/delivery.h"
+#include "transport/transport.h"
 
 #define PULL_TOKEN_SIZE 64
 #define PULL_BYTES                                                                                                     \
@@ -30,13 +31,16 @@ void pull_free(struct pull *p); /* nobody uses it any more; NULL is fine */
 
 /* ---- The box's side -------------------------------------------------------------------------- */
 
-/* routed: a route of this box leads there, so that a claimer need not name it.  wake_fd (an eventfd) is written when
+/* routed: a route of this box leads there, so that a claimer need not name it.  tagged: they are activities of flows, and who claims one
+ * that has a tag must offer it.  wake_fd (an eventfd) is written when
  * pull_room() may have grown.  Fault PR_ENOMEM. */
-PR_MUST_CHECK int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, int wake_fd,
+PR_MUST_CHECK int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, bool tagged, int wake_fd,
                               struct pr_error *reterr);
 /* The box loop with this wake_fd stops: what is claimed is abandoned, and nobody waits here any more.  One that another loop
  * has attached meanwhile stays. */
 void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd);
+/* Deliveries of this box whose rows others have deleted: their claims have ended, and are stale. */
+void pull_gone(struct pull *p, pr_slice box, const uint64_t *tokens, size_t count);
 /* The process stops: whoever waits goes on at once. */
 void pull_interrupt(struct pull *p);
 /* How many may be out: what is claimed, and what claimers wait for. */
@@ -47,8 +51,10 @@ size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box);
 struct pull_request {
     pr_slice endpoint; /* empty: the only one that a route of this box leads to */
     pr_slice box;
-    size_t max;      /* 1 .. PULL_MAX */
-    int64_t wait_us; /* for the first message */
+    size_t max;           /* 1 .. PULL_MAX */
+    int64_t wait_us;      /* for the first message */
+    const pr_slice *tags; /* what the claimer offers */
+    size_t tag_count;
     /* Has whoever asked gone?  Then it gets nothing: it could not say what became of it.  NULL: it cannot go. */
     bool (*is_gone)(void *arg);
     void *is_gone_arg;
@@ -105,8 +111,8 @@ struct pull_shelf *pull_shelf_find(struct pull *p, pr_slice endpoint, pr_slice b
 int pull_shelf_fd(const struct pull_shelf *shelf);                                   /* readable: something ended */
 /* owner: the transport.  While one is being replaced, two have deliveries on a shelf, each its own.  Returns how many were
  * taken, from the front. */
-size_t pull_shelf_offer(struct pull_shelf *shelf, const void *owner, const struct delivery *const *list, size_t count,
-                        int64_t span_us);
+size_t pull_shelf_offer(struct pull_shelf *shelf, const struct endpoint_config *config, const void *owner,
+                        const struct delivery *const *list, size_t count);
 void pull_shelf_cancel(struct pull_shelf *shelf, const void *owner); /* what nobody has claimed is returned */
 /* What has ended by now; *ret_next_us: when to look again. */
 size_t pull_shelf_collect(struct pull_shelf *shelf, const void *owner, struct delivery_result *ret, size_t max,

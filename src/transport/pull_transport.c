@@ -46,7 +46,7 @@ static void puller_close(void *self)
 static size_t puller_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct puller *t = self;
-    return pull_shelf_offer(t->shelf, t, list, count, t->config->timeout_us);
+    return pull_shelf_offer(t->shelf, t->config, t, list, count);
 }
 
 static size_t puller_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)

@@ -58,6 +58,10 @@ struct endpoint_config {
     size_t allow_network_count;
     pr_handler handler; /* handler transport: resolved by the runtime */
     void *handler_user;
+    struct nursery *nursery; /* ... which runs in processes of its own; NULL: in threads of ours */
+    int64_t (*message_timeout)(const struct pr_message *message); /* of this one; 0: timeout_us.  May be NULL */
+    size_t
+        answer_max; /* > 0: the answer to a message is its result (delivery_result.output), of so many bytes at most */
     struct pull *pull;                    /* pull transport: where claimers come to; NULL: nobody can */
     const char *box;                      /* whose messages they are; NULL: nobody's */
     const char *store_url;                /* of that box, and for handlers that complete messages themselves: */
@@ -77,9 +81,8 @@ enum transport_promise {
     TRANSPORT_ORDERED = 1, /* keeps the order of submission per stream: several of one stream may be out */
     TRANSPORT_LOSSY = 2,   /* SEND_OK does not mean durable */
     TRANSPORT_REMOTE = 4,  /* goes over a network */
-    TRANSPORT_INSIDE = 8,  /* runs a user's code in our process: a message can be the death of it */
-    TRANSPORT_ASKED = 16,  /* takes only what its receivers ask for: see pull.h */
-    TRANSPORT_LOCAL = 32,  /* another box: the engine itself delivers, and nothing is ever submitted */
+    TRANSPORT_ASKED = 8,   /* takes only what its receivers ask for: see pull.h */
+    TRANSPORT_LOCAL = 16,  /* another box: the engine itself delivers, and nothing is ever submitted */
 };
 
 struct transport_ops {

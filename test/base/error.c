@@ -43,6 +43,15 @@ TEST(error_set_fills_the_text_to_the_last_byte)
     CHECK_EQ(strlen(error.text), PR_ERROR_TEXT_SIZE - 1);
 }
 
+TEST(error_set_replaces_what_is_not_utf8)
+{
+    struct pr_error error;
+    error_set(&error, PR_EIO, "the server said %s",
+              "a\x85\xeb"
+              "b \xc3\xbc\xe2\x82");
+    CHECK_STR(error.text, "the server said a??b \xc3\xbc??");
+}
+
 TEST(error_set_never_cuts_a_character_in_half)
 {
     /* A character of 4 bytes at every position around the limit. */

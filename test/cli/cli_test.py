@@ -170,10 +170,47 @@ def help_of_every_command_starts_with_examples(p):
         has(text, f"postrider {name}", "--config FILE", "--store URL", "--json", "--help")
         assert p.ok("help", *name.split()).out == text
         assert max(len(line) for line in text.splitlines()) < 140
+    for name in ("events", "schedules", "endpoints"):  # a command by itself, and the first word of others
+        lines = [line for line in words.splitlines() if line.startswith(f"  {name} ")]
+        assert len(lines) > 2, lines
+        has(p.ok(name, "--help").out, "\nCommands:\n" + "\n".join(lines))
     for name in ("dead", "config", "policy"):
         text = p.ok(name, "--help").out
         assert text.startswith("Examples:\n  ") and p.ok("help", name).out == text, text
         has(text, *[f"  {full} " for full in names if full.startswith(name + " ")])
+
+
+@test
+def list_says_how_long_a_delayed_message_waits_in_two_units(p):  # two hours less a moment are not "1h"
+    p.ok("init")
+    p.send("--type", "reminder", "--due", "2h")
+    assert re.search(r"in 1h 59m|in 2h", p.ok("list").out), p.ok("list").out
+
+
+@test
+def no_events_are_said_in_words(p):
+    p.ok("init")
+    has(p.ok("events").err, "no event is stored yet: add --event and --stream")
+    p.ok("send", "--type", "order.placed", "--stream", "order-7", "--event")
+    has(p.ok("events", "--stream", "order-8").err, 'stream "order-8" has no events')
+    has(p.ok("events", "--after", "1").err, "no events after 1")
+
+
+@test
+def why_of_a_dead_letter_without_a_type_suggests_only_what_helps(p):
+    p.write("postrider.yaml", "sources:\n  - {file: \"file:in.jsonl\"}\nroutes:\n  - {box: inbox, to: out}\nendpoints:\n  out: {url: console}\n")
+    p.write("in.jsonl", "no json\n")
+    p.ok("init")
+    daemon = p.start()
+    dead = wait_for(lambda: p.ok("dead", "list", "--json").json(), "dead")
+    words = p.ok("why", dead[0]["id"]).out
+    has(words, ": no type, was in inbox", "postrider dead edit %s --type TYPE" % dead[0]["id"], "postrider dead discard ")
+    assert "dead replay" not in words, words
+    has(p.fails(2, "dead", "edit", dead[0]["id"]).err, "--type")
+    made = p.ok("dead", "edit", dead[0]["id"], "--type", "line.read").out.strip()
+    wait_for(lambda: "delivered" in p.ok("why", made).out, "delivered")
+    assert "dead edit" not in p.ok("why", dead[0]["id"]).out
+    p.stop(daemon)
 
 
 @test
@@ -288,7 +325,7 @@ def config_faults_are_code_3_with_file_line_and_column(p):  # B203
 @test
 def config_init_writes_what_config_check_accepts(p):
     has(p.ok("config", "init").out, "postrider.yaml")
-    has(p.ok("config", "check").out, "postrider.yaml is valid: 1 endpoint, 1 route, 2 boxes")
+    has(p.ok("config", "check").out, "postrider.yaml is valid: 1 endpoint, 1 route, 4 boxes")
     has(p.fails(1, "config", "init").err, "--force")
     assert os.stat(os.path.join(p.path, "postrider.yaml")).st_mode & 0o777 == 0o600  # B204
     p.ok("config", "init", "--force")
@@ -732,6 +769,27 @@ def status_is_right_without_a_daemon(p):
     assert status["health"] == "warn"
     assert [c for c in status["checks"] if c["name"] == "instance" and "postrider run" in c["advice"]]
     has(p.ok("status").out, "health: warn", "2 messages wait in outbox but no instance is running", "BOX", "outbox")
+
+
+@test
+def status_has_no_endpoint_without_a_name(p):  # B201
+    p.write("postrider.yaml", "endpoints: {idle: {url: console}}\n")
+    p.ok("init")
+    p.send("--type", "a")
+    p.sql("INSERT INTO postrider_endpoint (name, dead) VALUES ('', 1)")  # what dies before it has an endpoint is counted so
+    assert [e["name"] for e in p.ok("status", "--json").json()[0]["endpoints"]] == ["idle"]
+
+
+@test
+def a_source_of_http_says_where_it_listens(p):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    p.write("postrider.yaml", "boxes: {inbox: {}}\nsources: [{http: 'http://127.0.0.1:%d/hooks/orders', box: inbox}]\n" % port)
+    p.ok("init")
+    daemon = p.start()
+    line = "event=source_listens source=http:hooks/orders box=inbox address=127.0.0.1:%d path=/hooks/orders" % port
+    wait_for(lambda: line in open(os.path.join(p.path, "log")).read(), line)
+    p.stop(daemon)
 
 
 @test
@@ -1364,7 +1422,7 @@ def a_slow_request_does_not_stop_reloads_or_signals(p):  # B203
     slow = Slow()
 
     def config(more, top=""):
-        p.write("postrider.yaml", "store: sqlite:postrider.db\nstop_timeout: 10m\npoll: {min: 1ms, max: 20ms}\n" + top +
+        p.write("postrider.yaml", "store: sqlite:postrider.db\npoll: {min: 1ms, max: 20ms}\n" + top +
                 f"endpoints:\n  slow: {{url: 'http://127.0.0.1:{slow.port}/', allow_networks: [127.0.0.0/8], timeout: 1h}}\n"
                 "  good: {url: 'exec:/bin/true'" + more + "}\nroutes: [{type: s, to: slow}, {type: g, to: good}]\n")
 
@@ -1372,30 +1430,50 @@ def a_slow_request_does_not_stop_reloads_or_signals(p):  # B203
         return open(os.path.join(p.path, "log")).read()
 
     try:
-        config("")
+        patient = "stop_timeout: 10m\n"  # a reload that stopped anything would not end in time
+        config("", top=patient)
         p.ok("init")
         daemon = p.start()
         first = p.send("--type", "s")
         wait_for(lambda: len(slow.taken) == 1, "under way")
-        config(", timeout: 9s")
-        daemon.send_signal(signal.SIGHUP)
-        wait_for(lambda: "event=reloaded" in log(), "reloaded at once")
-        good = p.send("--type", "g")
-        wait_for(lambda: p.run("show", good).code == 4, "delivered meanwhile")
+        for n, change in enumerate([
+                (", timeout: 9s}\n  more: {url: 'exec:/bin/true'", patient),
+                ("", patient + "rules: [{when: {reason: timeout_exceeded}, then: [dead_letter]}]\n"),  # `more` has gone again
+                ("", patient + "batch: 7\n"),
+                ("", patient + "retention: {dead: 30d}\n"),
+                ("", patient + "log: {level: debug}\n"),
+        ], 1):
+            config(*change)
+            daemon.send_signal(signal.SIGHUP)
+            wait_for(lambda n=n: log().count("event=reloaded") == n, "reloaded at once")
+            good = p.send("--type", "g")
+            wait_for(lambda good=good: p.run("show", good).code == 4, "delivered meanwhile")
+        has(log(), "event=delivered")  # the level of the log is another
         slow.answer()
         wait_for(lambda: p.run("show", first).code == 4, "what was under way has arrived")
         assert len(slow.taken) == 1
         p.send("--type", "s")
         wait_for(lambda: len(slow.taken) == 2 or len(slow.taken[0].recv(65536)) > 0, "the next one is under way")
-        config("", top="batch: 7\n")  # takes a stop, which waits for what is under way
+        config("", top=patient + "lease: 31s\n")  # takes a stop, which waits for what is under way
         daemon.send_signal(signal.SIGHUP)
-        wait_for(lambda: log().count("event=reloading") == 2, "reloads")
+        wait_for(lambda: log().count("event=reloading") == 6, "reloads")
         daemon.send_signal(signal.SIGTERM)
         wait_for(lambda: "event=stopping" in log(), "heard during the reload")
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=DEADLINE_SECONDS)
         assert daemon.returncode == 1, daemon.returncode
         has(log(), "stopped at once")
+
+        config("", top="stop_timeout: 1s\n")
+        taken = len(slow.taken)
+        daemon = p.start()
+        wait_for(lambda: len(slow.taken) > taken, "what was under way is again")
+        config("", top="stop_timeout: 1s\nlease: 31s\n")
+        daemon.send_signal(signal.SIGHUP)
+        wait_for(lambda: "event=reloaded" in log(), "given up after stop_timeout")
+        daemon.send_signal(signal.SIGTERM)  # ends in about a second, though the request has an hour
+        daemon.communicate(timeout=DEADLINE_SECONDS)
+        assert daemon.returncode == 0, (daemon.returncode, log())
     finally:
         slow.close()
 

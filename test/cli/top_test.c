@@ -172,6 +172,19 @@ TEST(a_picture_says_that_all_is_well)
     check_screen(&v, &ui, 80, 24, expected, HINTS);
 }
 
+TEST(parked_messages_are_told)
+{
+    struct top_view v = well();
+    struct ui ui = { 0 };
+    struct screen s;
+    char text[512];
+
+    boxes[1].parked = 3;
+    draw(&s, &v, &ui, 80, 24);
+    CHECK_SLICE(row_text(&s, 1, text, sizeof(text)), " 3 messages are parked (postrider list --state parked)");
+    screen_fini(&s);
+}
+
 TEST(a_picture_has_the_worst_first)
 {
     static const char *const expected[] = {

@@ -9,16 +9,19 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
+import urllib.error
 import urllib.request
 
 PROGRAM, CLIENTS = (os.path.abspath(a) for a in sys.argv[1:3])
 HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = os.path.join(os.path.dirname(CLIENTS), "examples")
 FOLDER = os.environ["POSTRIDER_TEST_PG_FOLDER"]
 NPM = os.environ["NPM_FOLDER"]
 NODE_CLIENT = os.path.join(CLIENTS, "node", "postrider.mjs")
@@ -28,6 +31,7 @@ TESTS = []
 
 CONFIG = """
 store: "%s"
+lease: 2s
 boxes: {inbox: {}, ledger: {}}
 endpoints:
   worker: {url: "pull:", timeout: 1s, retry: [100ms]}
@@ -74,7 +78,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 class Daemon:
     count = 0
 
-    def __init__(self, store):
+    def __init__(self, store, hook_port=None):
         Daemon.count += 1
         self.path = tempfile.mkdtemp(prefix="postrider-clients-")
         self.schema = "clients_%d_%d" % (os.getpid(), Daemon.count)
@@ -82,12 +86,26 @@ class Daemon:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         with open(os.path.join(self.path, "c.yaml"), "w", encoding="utf-8") as f:
-            f.write(CONFIG % (url, self.server.server_address[1], SECRET))
+            f.write(CONFIG % (url, hook_port or self.server.server_address[1], SECRET))
         self.run("init", "-c", "c.yaml")
         self.log = open(os.path.join(self.path, "log"), "w", encoding="utf-8")
+        self.start()
+
+    def start(self):
         self.process = subprocess.Popen([PROGRAM, "run", "-c", "c.yaml"], cwd=self.path, stdout=subprocess.PIPE, stderr=self.log)
         self.url = "http://127.0.0.1:%d" % int(self.process.stdout.readline().split()[1])
         wait_for("ready", self.is_ready)
+
+    def stop(self):
+        """Killed; when it starts again, it has the same address."""
+        config = os.path.join(self.path, "c.yaml")
+        with open(config, encoding="utf-8") as f:
+            text = f.read()
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(text.replace("127.0.0.1:0", self.url.removeprefix("http://")))
+        self.process.kill()
+        self.process.wait(DEADLINE_SECONDS)
+        self.process.stdout.close()
 
     def is_ready(self):
         try:
@@ -110,9 +128,7 @@ class Daemon:
         return done.stdout
 
     def close(self):
-        self.process.kill()
-        self.process.wait(DEADLINE_SECONDS)
-        self.process.stdout.close()
+        self.stop()
         self.log.close()
         self.server.shutdown()
         self.server.server_close()
@@ -177,6 +193,8 @@ def what_a_client_sends_in_a_transaction_arrives_as_it_was_sent(kind):  # B1, B4
         assert first["stream"] == "s" and first["correlation_id"] == "c" and first["expires_at"], first
         assert got["order.text"]["payload"] == "plain text" and got["order.bytes"]["payload_base64"] == "AP8=", got
         assert got["order.later"]["state"] == "delayed", got
+        versions = [e["version"] for e in d.ask("/v1/events?stream=counted")["events"]]
+        assert versions == [1, 2] and len(d.listed("ledger")) == 2, versions  # what expected another version is not there
 
 
 @test(("python", "sqlite"), ("node", "sqlite"), ("python", "postgres"), ("node", "postgres"))
@@ -184,14 +202,51 @@ def a_worker_completes_fails_renews_and_sends(language, store):  # B93, B98
     with contextlib.closing(Daemon(store)) as d:
         for n, kind in enumerate(("order.plain", "order.slow", "order.picky", "order.broken", "order.plain")):
             d.ask("/v1/messages?box=inbox", {"type": kind, "stream": "s%d" % n, "payload": {"n": n}, "headers": {"h": "1"}})
-        command = [sys.executable, os.path.join(HERE, "work.py"), d.url, "5"] if language == "python" else \
-            ["node", os.path.join(HERE, "work.mjs"), NODE_CLIENT, d.url, "5"]
+        for kind in ("order.jam", "order.after"):
+            d.ask("/v1/messages?box=inbox", {"type": kind, "stream": "jammed", "payload": {}})
+        command = [sys.executable, os.path.join(HERE, "work.py"), d.url, "7"] if language == "python" else \
+            ["node", os.path.join(HERE, "work.mjs"), NODE_CLIENT, d.url, "7"]
         run(d, command)
         assert d.listed("inbox") == [], d.listed("inbox")
         handled = [json.loads(m["payload"]) for m in d.listed("ledger")]
         assert len(handled) == 2 and all(h["type"] == "order.plain" and h["headers"] == {"h": "1"} for h in handled), handled
         assert sorted(json.loads(bytes.fromhex(h["bytes"]))["n"] for h in handled) == [0, 4], handled
         assert d.ask("/v1/dead")["messages"] == []
+
+
+@test(("python", "sqlite"), ("node", "sqlite"), ("python", "postgres"), ("node", "postgres"))
+def events_are_appended_read_followed_and_projected(language, store):  # B95
+    with contextlib.closing(Daemon(store)) as d:
+        run(d, [sys.executable, os.path.join(HERE, "events.py"), d.url] if language == "python" else
+            ["node", os.path.join(HERE, "events.mjs"), NODE_CLIENT, d.url])
+        listed = {s["name"]: s for s in d.ask("/v1/subscriptions")["subscriptions"]}
+        assert (listed["view"]["position"], listed["view"]["lag"], listed["view"]["held_by"]) == (4, 0, None), listed
+        assert listed["broken"]["position"] == 0, listed
+
+
+@test(("python", "sqlite"), ("node", "sqlite"), ("python", "postgres"), ("node", "postgres"))
+def a_request_gets_the_reply_of_a_worker_also_later_and_after_a_restart(language, store):  # B214
+    with contextlib.closing(Daemon(store)) as d:
+        command = [sys.executable, os.path.join(HERE, "request.py")] if language == "python" else \
+            ["node", os.path.join(HERE, "request.mjs"), NODE_CLIENT]
+        late = run(d, command + [d.url, "ask"]).strip()  # this process has ended when the reply is stored
+        d.stop()
+        d.start()
+        run(d, command + [d.url, "resume", late])
+        replies = [m for m in d.listed("outbox") if m["destination"] == "reply:"]
+        assert len(replies) == 3 and d.listed("inbox") == [], replies  # however often they were asked for
+
+
+@test(("python",), ("node",))
+def a_request_survives_a_daemon_that_is_away(language):  # B214
+    with contextlib.closing(Daemon("sqlite")) as d:
+        command = [sys.executable, os.path.join(HERE, "request.py")] if language == "python" else \
+            ["node", os.path.join(HERE, "request.mjs"), NODE_CLIENT]
+        d.stop()
+        threading.Timer(0.5, d.start).start()
+        run(d, command + [d.url, "away"])
+        replies = [m for m in d.listed("outbox") if m["destination"] == "reply:"]
+        assert len(replies) == 1, replies
 
 
 @test(("python",), ("node",))
@@ -202,6 +257,52 @@ def a_worker_that_the_daemon_refuses_says_why(language):
         done = subprocess.run([sys.executable, "-c", code] if language == "python" else ["node", "-e", code], capture_output=True, text=True,
                               env=dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python")), timeout=DEADLINE_SECONDS)
         assert done.returncode != 0 and "nowhere" in done.stderr and "pull:" in done.stderr, done
+
+
+def example(name, language, *args, **environment):
+    """One of examples/, running, whose output is read line by line."""
+    command = [sys.executable, os.path.join(EXAMPLES, name + ".py")] if language == "python" else ["node", os.path.join(EXAMPLES, name + ".mjs")]
+    return subprocess.Popen(command + list(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python"), **environment))
+
+
+@test(("python",), ("node",))
+def the_example_of_a_worker_handles_orders_and_stops_in_order(language):  # B93
+    with contextlib.closing(Daemon("sqlite")) as d, example("worker", language, d.url) as worker:
+        try:
+            for order, total in ((1, 42), (2, 0)):
+                d.ask("/v1/messages?box=inbox", {"type": "order.placed", "stream": "order-%d" % order, "payload": {"order": order, "total": total}})
+            assert worker.stdout.readline().strip() == "billing order 1 attempt 1"
+            billed = wait_for("a bill", lambda: [m for m in d.listed("outbox") if m["type"] == "order.billed"])
+            assert [(m["stream"], json.loads(m["payload"])) for m in billed] == [("order-1", {"order": 1})], billed
+            dead = wait_for("a dead letter", lambda: d.ask("/v1/dead")["messages"])
+            assert [(m["stream"], m["reason"]) for m in dead] == [("order-2", "validation_failure")], dead
+            wait_for("an empty inbox", lambda: d.listed("inbox") == [])
+            worker.terminate()
+            assert worker.wait(DEADLINE_SECONDS) == 0, worker.stderr.read()
+        finally:
+            worker.kill()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+@test(("python",), ("node",))
+def the_example_of_a_webhook_takes_what_is_signed_and_nothing_else(language):  # B93
+    port = free_port()
+    with contextlib.closing(Daemon("sqlite", port)) as d, example("webhook", language, str(port), SECRET=SECRET) as hook:
+        try:
+            ident = d.ask("/v1/messages", {"type": "hook.x", "payload": {"n": 1}})["messages"][0]["id"]  # retried until it listens
+            assert hook.stdout.readline().strip() == 'hook.x %s {"n":1}' % ident
+            try:
+                urllib.request.urlopen("http://127.0.0.1:%d/" % port, b"{}", timeout=DEADLINE_SECONDS)
+                raise AssertionError("a request without a signature was taken")
+            except urllib.error.HTTPError as refused:
+                assert refused.code == 401, refused
+        finally:
+            hook.kill()
 
 
 @test(("python",), ("node",))

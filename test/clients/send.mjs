@@ -30,6 +30,21 @@ await run("COMMIT");
 await run("BEGIN");
 await send(connection, { type: "order.never", payload: {}, box: "inbox", stream: "s" });
 await run("ROLLBACK");
+
+// Events that expect a version: the first, the same again, the next, and one that comes too late.
+const counted = { type: "order.counted", payload: {}, box: "ledger", stream: "counted", event: true };
+await run("BEGIN");
+const id = library.uuid7();
+await send(connection, { ...counted, id, expectedVersion: 0 });
+await send(connection, { ...counted, id, expectedVersion: 0 });
+await send(connection, { ...counted, expectedVersion: 1 });
+await run("COMMIT");
+await run("BEGIN");
+let conflict;
+try { await send(connection, { ...counted, expectedVersion: 1 }); } catch (error) { conflict = error; }
+if (!(conflict instanceof library.VersionConflict && conflict.version === 2) && conflict?.code !== "PR409") throw conflict ?? new Error("no conflict");
+await run("ROLLBACK");
+
 for (const wrong of [() => send({}, { type: "x" }), () => send(connection, {}), () => send(connection, { type: "x" }, { schema: "a b", table: "a b" })]) {
   let refused = false;
   try { await wrong(); } catch (error) { refused = error instanceof TypeError; }

@@ -33,6 +33,22 @@ send("order.later", {"n": 4}, box="inbox", due=timedelta(days=1))
 connection.commit()
 send("order.never", {}, box="inbox", stream="s")
 connection.rollback()
+
+# Events that expect a version: the first, the same again, the next, and one that comes too late.
+one = postrider.Message("order.counted", {}, box="ledger", stream="counted", event=True, expected_version=0, id=postrider.uuid7())
+send(one)
+send(one)
+send(postrider.Message("order.counted", {}, box="ledger", stream="counted", event=True, expected_version=1))
+connection.commit()
+try:
+    send(postrider.Message("order.counted", {}, box="ledger", stream="counted", event=True, expected_version=1))
+    raise SystemExit("this was to be a conflict")
+except postrider.VersionConflict as conflict:
+    assert (conflict.expected, conflict.version) == (1, 2), conflict
+except Exception as error:
+    assert getattr(error, "pgcode", "") == "PR409", error
+connection.rollback()
+
 for wrong in ({"table": 'x"; DROP'} if "sqlite" in kind else {"schema": "a b"}, {"due": datetime.now()}):
     try:
         postrider.send(connection, "x", **wrong)

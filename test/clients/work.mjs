@@ -2,7 +2,7 @@
 const [client, url, count] = process.argv.slice(2);
 const { Fail, Worker } = await import(client);
 const worker = new Worker(url, { concurrency: 5, log: () => {} });
-let left = Number(count);
+let left = Number(count), after = false;
 const done = () => { if (--left === 0) worker.stop(); };
 
 worker
@@ -11,6 +11,12 @@ worker
     if (message.attempt === 1) throw new Fail("dependency_failure", "not yet", { code: "E1", retryAfter: "100ms" });
     done();
   })
+  .handle("order.jam", (message) => {
+    if (message.attempt === 1) throw new Fail("dependency_failure", "later", { retryAfter: "1s", releaseFollowers: true });
+    if (!after) process.exit(1); // the one behind it was not let past
+    done();
+  })
+  .handle("order.after", () => { after = true; done(); })
   .handle("order.broken", (message) => {
     if (message.attempt === 1) throw new TypeError("boom");
     done();

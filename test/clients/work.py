@@ -1,4 +1,5 @@
 """work.py URL COUNT: handles messages as clients_test.py expects, and ends after COUNT of them are completed."""
+import os
 import sys
 import threading
 import time
@@ -26,6 +27,21 @@ def slow(message):
 def picky(message):
     if message.attempt == 1:
         raise postrider.Fail("dependency_failure", "not yet", code="E1", retry_after="100ms")
+    done()
+
+
+@worker.handle("order.jam")
+def jam(message):
+    if message.attempt == 1:
+        raise postrider.Fail("dependency_failure", "later", retry_after="1s", release_followers=True)
+    if "after" not in seen:
+        os._exit(1)  # the one behind it was not let past
+    done()
+
+
+@worker.handle("order.after")
+def after(message):
+    seen["after"] = True
     done()
 
 

@@ -54,9 +54,14 @@ TEST(config_has_defaults)
     CHECK_EQ(c->in_flight_bytes_max, 64 * 1048576);
     CHECK_EQ(c->endpoint_count, 0);
     CHECK_EQ(c->route_count, 0);
-    CHECK_EQ(c->box_count, 2);
+    CHECK_EQ(c->box_count, 4);
     CHECK_STR(c->boxes[0].name, "outbox");
     CHECK_STR(c->boxes[1].name, "inbox");
+    CHECK_STR(c->boxes[2].name, "turns");
+    CHECK_EQ(c->boxes[2].kind, BOX_TURNS); /* without a word */
+    CHECK_STR(c->boxes[3].name, "activities");
+    CHECK_EQ(c->boxes[3].kind, BOX_ACTIVITIES);
+    CHECK(!c->boxes[2].used && !c->boxes[3].used);
     CHECK_STR(c->http_listen, "");
     CHECK_EQ(c->log_level, LOG_INFO);
     CHECK_EQ(c->log_format, LOG_LOGFMT);
@@ -101,20 +106,20 @@ TEST(config_reads_everything)
     CHECK_STR(c->instance, "me");
     CHECK_EQ(c->poll_max_us, PR_MILLISECONDS(50));
     CHECK_EQ(c->in_flight_max, 77);
-    CHECK_EQ(c->box_count, 4);
+    CHECK_EQ(c->box_count, 6);
     CHECK_STR(c->boxes[1].name, "inbox");
     CHECK_EQ(c->boxes[1].keep_us, PR_MINUTES(1));
-    CHECK_STR(c->boxes[2].name, "ledger");
-    CHECK_EQ(c->boxes[2].keep_us, PR_SECONDS(86400));
+    CHECK_STR(c->boxes[4].name, "ledger");
+    CHECK_EQ(c->boxes[4].keep_us, PR_SECONDS(86400));
     CHECK_EQ(c->boxes[0].kind, BOX_OUTBOX);
     CHECK_EQ(c->boxes[1].kind, BOX_INBOX); /* without a word */
-    CHECK_EQ(c->boxes[2].kind, BOX_OUTBOX);
-    CHECK_EQ(c->boxes[3].kind, BOX_INBOX);
+    CHECK_EQ(c->boxes[4].kind, BOX_OUTBOX);
+    CHECK_EQ(c->boxes[5].kind, BOX_INBOX);
     CHECK_EQ(c->boxes[0].dedupe_us, 0); /* of an outbox, without a word */
     CHECK_EQ(c->boxes[1].dedupe_us, PR_SECONDS(86400));
-    CHECK_EQ(c->boxes[2].dedupe_us, PR_SECONDS(3600));
-    CHECK_EQ(c->boxes[3].dedupe_us, 0);
-    CHECK(config_find_box(c, PR_STR("ledger")) == &c->boxes[2]);
+    CHECK_EQ(c->boxes[4].dedupe_us, PR_SECONDS(3600));
+    CHECK_EQ(c->boxes[5].dedupe_us, 0);
+    CHECK(config_find_box(c, PR_STR("ledger")) == &c->boxes[4]);
     CHECK(config_find_box(c, PR_STR("nope")) == NULL);
 
     CHECK_EQ(c->endpoint_count, 2);
@@ -404,7 +409,7 @@ TEST(config_shows_what_it_would_read)
     config_show(c, &shown);
     again = load(buf_slice(&shown).data);
     CHECK_STR(again->instance, "a: b # ${c}");
-    CHECK_EQ(again->boxes[2].keep_us, PR_SECONDS(90));
+    CHECK_EQ(again->boxes[4].keep_us, PR_SECONDS(90));
     CHECK_EQ(again->endpoints[0].retry.delay_count, 2);
     CHECK_EQ(again->endpoints[0].allow_networks[0].prefix, 8);
     CHECK_EQ(again->endpoints[0].rate.count, 90);

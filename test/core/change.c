@@ -323,7 +323,7 @@ TEST(what_comes_back_at_its_due_time_is_what_the_change_makes_due)
             continue;
         struct change c =
             change_of_verdict(VERDICT(.kind = kind, .delay_us = 5, .held_by = PR_STR("x/y"), .cause = 1), false);
-        bool due = c.fate == FATE_STAYS && (c.sets & SET_DUE) != 0 && c.delay_us != PR_NEVER;
+        bool due = c.fate == FATE_STAYS && (c.sets & (SET_DUE | SET_DUE_AT)) != 0 && c.delay_us != PR_NEVER;
         CHECK_EQ(verdict_traits(kind)->comes_back, due);
     }
 }

@@ -104,6 +104,7 @@ TEST(a_cloudevent_is_known_by_its_version)
     m = read_letter("{\"specversion\":\"1.0\",\"id\":\"0190163d-8694-739b-aea5-966c26f8ad91\",\"type\":\"a\","
                     "\"source\":\"s\",\"postriderheaders\":\"{\\\"tenant\\\":7}\"}");
     CHECK_SLICE(m.headers, "{\"tenant\":7}");
+    refuse("{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"s\"}", "type is missing: every CloudEvent needs it");
     refuse("{\"specversion\":\"1.0\",\"type\":\"a\",\"source\":\"s\"}", "id: is missing");
     refuse("{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"a\"}", "source: is missing");
     refuse("{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"a\",\"source\":\"s\",\"more\":{}}", "more: an extension");

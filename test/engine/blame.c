@@ -15,6 +15,7 @@ static struct {
     bool unreachable, unknown_to_it; /* nothing goes out; 401 */
     bool all_fail;                   /* every message of type 0 gets 500, the others do not */
     pr_id bad;                       /* gets 500 always */
+    pr_id refused;                   /* gets 422 always */
     size_t sends, told, asked, dead;
     int64_t told_us; /* when the store was told of a delivery last */
     bool told_too_often;
@@ -35,6 +36,8 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
         refuse(f, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_COULDNT_CONNECT", true);
     else if (now.unknown_to_it)
         refuse(f, PR_REASON_UNAUTHORIZED, "401", false);
+    else if (pr_id_equal(now.refused, d->message->id))
+        refuse(f, PR_REASON_VALIDATION_FAILURE, "422", false);
     else if (pr_id_equal(now.bad, d->message->id) || (now.all_fail && slice_eq(d->message->type, scenario_type(0))))
         refuse(f, PR_REASON_DEPENDENCY_FAILURE, "500", false);
 }
@@ -126,6 +129,23 @@ TEST(without_a_breaker_the_endpoint_s_faults_are_postponed_for_longer_and_longer
 {
     survive_an_hour(true, false);
     survive_an_hour(false, false);
+}
+
+/* Nobody else of its type gets through before: a refusal of the content needs no evidence. */
+TEST(a_permanent_refusal_blocks_its_stream_for_its_few_tries_only) /* B76 */
+{
+    struct stage s;
+    begin(&s, 1, true);
+    now.refused = send_to(&s, 0, "a");
+    pr_id behind = send_to(&s, 0, "a"), elsewhere = send_to(&s, 0, "b");
+    stage_run(&s, PR_MILLISECONDS(500));
+    CHECK(stage_done(&s, elsewhere));
+    CHECK(!stage_done(&s, behind));
+    stage_run(&s, PR_SECONDS(15));
+    CHECK_EQ(now.sends, 5); /* three tries, and one for each of the others */
+    CHECK_EQ(now.dead, 1);
+    CHECK(stage_done(&s, behind));
+    stage_close(&s);
 }
 
 TEST(a_day_of_refused_connections_uses_up_nobody_s_failures) /* B72 */

@@ -128,3 +128,32 @@ TEST(a_stop_hands_back_and_counts_nothing_a_crash_counts_one) /* B14, B44, B46 *
     CHECK(stage_done(&s, waiting));
     stage_close(&s);
 }
+
+/* "back" is handed back by its worker after a moment, the other one is out for long. */
+static void release_after_a_moment(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    (void)w, (void)endpoint;
+    *f = (struct fate){ .outcome = SEND_OK, .arrives = true, .answer_us = PR_MINUTES(10) };
+    if (slice_eq_cstr(d->message->payload, "back"))
+        *f = (struct fate){ .outcome = SEND_RELEASED, .answer_us = PR_MILLISECONDS(200) };
+}
+
+TEST(a_message_that_was_released_is_not_counted_when_its_instance_dies_with_others_of_its_receipt) /* B41, B55 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    s.w.judge = release_after_a_moment;
+    world_pause(&s.w, 0, PR_NEVER);
+    pr_id back = world_send(&s.w, "", "back"), stays = world_send(&s.w, "", "stays");
+    world_run_for(&s.w, PR_SECONDS(1));
+    world_resume(&s.w, 0); /* both are on one receipt */
+    world_run_for(&s.w, PR_MILLISECONDS(100));
+    world_pause(&s.w, 0, PR_NEVER);
+    world_run_for(&s.w, PR_SECONDS(1));
+    instance_crash(&s.w, &s.w.instances[0]);
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(stage_look(&s, stays).m.attempts, 1);
+    CHECK_EQ(stage_look(&s, back).m.attempts, 0);
+    stage_close(&s);
+}

@@ -48,6 +48,7 @@ static void rule_set(struct stage *s, size_t i, const char *name, struct matcher
 
 #define ALL ((struct matcher){ .kind = MATCH_ALL })
 #define REASON(number) ((struct matcher){ .kind = MATCH_REASON, .mask = matcher_reason_bit(number) })
+#define SIZE(from, to) ((struct matcher){ .kind = MATCH_SIZE, .min = (from), .max = (to) })
 #define RULE(s, i, when, steps) rule_set((s), (i), "r" #i, (when), (steps), ARRAY_LENGTH(steps))
 
 static void set(struct stage *s, int reason, int left)
@@ -649,6 +650,31 @@ TEST(what_is_too_large_is_found_before_sending_wherever_it_stands) /* B69 */
         CHECK_EQ(stage_sends(&s, ids[at]), 0);
         CHECK_EQ(stage_look(&s, ids[at]).state, STATE_DEAD);
         CHECK_EQ(stage_look(&s, ids[at]).cause, PR_REASON_MESSAGE_TOO_LARGE);
+        stage_close(&s);
+    }
+}
+
+/* A payload that is not read with its row goes with the message, or stays with it. */
+TEST(what_is_too_large_for_its_endpoint_is_moved_with_its_payload_though_it_is_loaded_late)
+{
+    static const struct rule_step steps[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("e1") } };
+    static const char *const streams[] = { "", "a" };
+    struct stage s;
+    for (size_t i = 0; i < ARRAY_LENGTH(streams); i++) {
+        set(&s, 0, 0);
+        stage_endpoint(&s, ORDERING_FIFO);
+        s.scenario.endpoints[0].payload_max = 10;
+        s.scenario.engine.late_bytes = 5;
+        RULE(&s, 0, SIZE(15, 1000), steps);
+        begin(&s);
+        pr_id id = world_send_to(&s.w, "e0", streams[i], "ok, but far too long");
+        stage_run(&s, PR_SECONDS(2));
+        CHECK_EQ(stage_sends(&s, id), 0);
+        CHECK_EQ(world_state(&s.w, id, (pr_slice){ 0 }), STATE_GONE);
+        const struct parcel *moved = made(&s, 0);
+        CHECK(moved != NULL);
+        CHECK_SLICE(moved->m.payload, "ok, but far too long");
+        CHECK(stage_done(&s, moved->m.id));
         stage_close(&s);
     }
 }

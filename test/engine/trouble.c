@@ -259,6 +259,88 @@ TEST(a_suspect_that_was_chosen_holds_other_boxes_up_for_a_turn_while_its_store_d
     limits_free(limits);
 }
 
+/* If the process died of another message before the verdict is stored, the suspect would be suspected once more. */
+TEST(a_suspect_keeps_others_away_until_its_verdict_is_stored) /* B42 */
+{
+    for (int is_late = 0; is_late < 2; is_late++) {
+        struct hand h, other;
+        struct limits *limits = hand_with_suspect(&h);
+        const struct cycle *cycle;
+        const struct cycle_reply *reply;
+        const struct delivery *d, *next;
+
+        limits_suspect_leave(limits, 0);
+        hand_turn(&h);
+        CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
+        hand_with_message(&other, limits, h.now_us);
+        CHECK_EQ(engine_judge(h.engine, h.now_us,
+                              &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE }, NULL),
+                 PR_OK);
+        hand_turn(&other);
+        CHECK_EQ(engine_take(other.engine, other.now_us, 0, &next, 1), 0);
+        CHECK(engine_plan(h.engine, h.now_us, true, &cycle));
+        CHECK_EQ(cycle->verdict_count, 1);
+        hand_turn(&other);
+        CHECK_EQ(engine_take(other.engine, other.now_us, 0, &next, 1), 0);
+        CHECK_EQ(engine_next_us(other.engine, other.now_us), h.now_us + LIMITS_SEAT_US); /* not for ever */
+        if (is_late) {
+            other.now_us += LIMITS_SEAT_US;
+            hand_turn(&other);
+            CHECK_EQ(engine_take(other.engine, other.now_us, 0, &next, 1), 1);
+        }
+        CHECK_EQ(store_cycle(&h.session, cycle, &reply, NULL), PR_OK);
+        engine_absorb(h.engine, h.now_us, h.now_us, reply);
+        if (!is_late) {
+            hand_turn(&other);
+            CHECK_EQ(engine_take(other.engine, other.now_us, 0, &next, 1), 1);
+        }
+        hand_complete(&other, next);
+        CHECK_EQ(atomic_load(&limits->suspects.out), 0);
+        CHECK_EQ(atomic_load(&limits->suspects.waiting), 0);
+        hand_close(&other);
+        hand_close(&h);
+        limits_free(limits);
+    }
+}
+
+/* Somebody's open transaction is in the way of its verdict, for as long as it likes. */
+TEST(a_suspect_whose_verdict_is_held_up_holds_no_other_box_up) /* B42 */
+{
+    struct hand h, other;
+    struct limits *limits = hand_with_suspect(&h);
+    const struct cycle *cycle;
+    const struct cycle_reply *reply;
+    const struct delivery *d, *next;
+    int busy = ANSWER_BUSY;
+
+    limits_suspect_leave(limits, 0);
+    hand_turn(&h);
+    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
+    CHECK_EQ(
+        engine_judge(h.engine, h.now_us, &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE }, NULL),
+        PR_OK);
+    CHECK(engine_plan(h.engine, h.now_us, true, &cycle));
+    CHECK_EQ(cycle->verdict_count, 1);
+    struct cycle without = *cycle; /* the store leaves it out */
+    without.verdicts = NULL;
+    without.verdict_count = 0;
+    CHECK_EQ(store_cycle(&h.session, &without, &reply, NULL), PR_OK);
+    struct cycle_reply said = *reply;
+    said.answers = &busy;
+    engine_absorb(h.engine, h.now_us, h.now_us, &said);
+    hand_with_message(&other, limits, h.now_us);
+    hand_turn(&other);
+    CHECK_EQ(engine_take(other.engine, other.now_us, 0, &next, 1), 1);
+    hand_complete(&other, next);
+    h.now_us += PR_SECONDS(2);
+    hand_turn(&h); /* and it is stored in the end */
+    CHECK_EQ(atomic_load(&limits->suspects.out), 0);
+    CHECK_EQ(atomic_load(&limits->suspects.waiting), 0);
+    hand_close(&other);
+    hand_close(&h);
+    limits_free(limits);
+}
+
 /* Its engine is gone with what was chosen, before and after others have taken its seat. */
 TEST(seats_are_given_back_once_whoever_takes_them) /* B42 */
 {

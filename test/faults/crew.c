@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_US PR_SECONDS(30)
+#define WAIT_US PR_SECONDS(90)
 #define STOP_US PR_SECONDS(10) /* B14 */
 
 /* ---- The place -------------------------------------------------------------------------------- */

@@ -228,7 +228,7 @@ TEST(without_faults_there_are_no_duplicates) /* I9 */
 
 static bool is_killed_before_it_works(struct crew *c)
 {
-    int64_t deadline_us = test_now_us() + PR_SECONDS(20);
+    int64_t deadline_us = test_now_us() + PR_SECONDS(90);
     int status;
     while (crew_lines(c, "log", "box_taken", "outbox") == 0 && c->killed == 0 && test_now_us() < deadline_us)
         crew_reap(c, 0, &status);

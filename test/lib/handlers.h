@@ -7,7 +7,7 @@
 
 #include "place.h"
 
-#define WAIT_US PR_SECONDS(20)
+#define WAIT_US PR_SECONDS(90)
 
 struct test_handler {
     atomic_int calls, fail;

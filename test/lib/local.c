@@ -246,3 +246,68 @@ TEST(a_paused_box_endpoint_waits_and_one_that_expired_does_not_arrive) /* B13, B
     pr_engine_free(engine);
     stand_fini(&s);
 }
+
+/* ---- A table that refuses ------------------------------------------------------------------- */
+
+/* As an application may have it for its own reasons. */
+static void ledger_refuses_seven(struct stand *s)
+{
+    stand_do(s, s->pg != NULL
+                    ? "ALTER TABLE ledger ADD CONSTRAINT no_seven CHECK (payload <> '7')"
+                    : "CREATE TRIGGER no_seven BEFORE INSERT ON ledger WHEN CAST(NEW.payload AS TEXT) = '7' BEGIN"
+                      " SELECT RAISE(ABORT, 'no_seven'); END");
+}
+
+static void only_seven_is_dead(struct stand *s)
+{
+    stand_wait(s, "SELECT count(*) FROM {dead}", 1);
+    stand_wait(s, "SELECT count(*) FROM outbox", 0);
+    CHECK_STR(stand_text(s, "SELECT payload FROM {dead}"), "7");
+    CHECK_STR(stand_text(s, "SELECT code FROM {dead}"), "effect_refused");
+    CHECK(strstr(stand_text(s, "SELECT error FROM {dead}"), "no_seven") != NULL);
+}
+
+TEST(what_the_table_of_another_box_refuses_is_dead_and_the_rest_goes_on) /* B93 */
+{
+    struct stand s;
+    struct heard h;
+    stand_init(&s);
+    heard_init(&h);
+    struct pr_engine *engine = stand_engine(&s, LEDGER "endpoints: {books: {url: \"box:ledger\", retry: [50ms]}}\n"
+                                                       "routes: [{box: outbox, to: books}]\n");
+    CHECK_EQ(pr_engine_handle_box(engine, "ledger", "*", hear, &h), PR_OK);
+    stand_start(engine);
+    ledger_refuses_seven(&s);
+    stand_send(&s, NULL, "t", NULL, 40);
+    only_seven_is_dead(&s);
+    stand_drain(engine);
+    CHECK_EQ(h.count, 39);
+    pr_engine_free(engine);
+    stand_fini(&s);
+}
+
+static int send_on(struct pr_context *context, const struct pr_message *m, void *user)
+{
+    const struct pr_message sent = { .type = PR_STR("sent"), .payload = m->payload };
+    (void)user;
+    return pr_effect_send_box(context, "ledger", &sent, NULL);
+}
+
+TEST(what_the_table_refuses_to_take_from_a_handler_is_a_failure_of_its_message) /* B93 */
+{
+    struct stand s;
+    struct heard h;
+    stand_init(&s);
+    heard_init(&h);
+    struct pr_engine *engine = stand_engine(&s, LEDGER "endpoints: {on: {url: \"handler:outbox/*\", retry: [50ms]}}\n");
+    CHECK_EQ(pr_engine_handle_box(engine, "outbox", "*", send_on, NULL), PR_OK);
+    CHECK_EQ(pr_engine_handle_box(engine, "ledger", "*", hear, &h), PR_OK);
+    stand_start(engine);
+    ledger_refuses_seven(&s);
+    stand_send(&s, NULL, "t", "a", 40);
+    only_seven_is_dead(&s);
+    stand_drain(engine);
+    CHECK_EQ(h.count, 39);
+    pr_engine_free(engine);
+    stand_fini(&s);
+}

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_US PR_SECONDS(20)
+#define WAIT_US PR_SECONDS(90)
 
 int64_t test_now_us(void)
 {
@@ -100,7 +100,7 @@ void place_wait(const struct place *p, const char *sql, int64_t wanted)
     int64_t deadline_us = test_now_us() + WAIT_US, got;
     while ((got = place_int(p, sql)) != wanted) {
         if (test_now_us() > deadline_us)
-            check_fail(__FILE__, __LINE__, "%s is %lld after 20 s, not %lld", sql, (long long)got, (long long)wanted);
+            check_fail(__FILE__, __LINE__, "%s is %lld after 90 s, not %lld", sql, (long long)got, (long long)wanted);
         test_pause();
     }
 }

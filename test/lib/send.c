@@ -147,6 +147,45 @@ TEST(an_event_is_known_in_whatever_form_its_id_was_inserted) /* B95 */
     place_fini(&p);
 }
 
+static void *commit_soon(void *other)
+{
+    for (int i = 0; i < 20; i++)
+        test_pause();
+    run(other, "INSERT INTO outbox (type) VALUES ('t')");
+    run(other, "COMMIT");
+    return NULL;
+}
+
+static void send_beside_a_writer(bool expects_version)
+{
+    struct place p;
+    struct pr_error error;
+    pthread_t thread;
+    place_init(&p);
+    sqlite3 *db = place_open(&p), *other = place_open(&p);
+    struct pr_message m = {
+        .type = PR_STR("t"), .stream = PR_STR("a"), .event = true, .expects_version = expects_version
+    };
+    sqlite3_busy_timeout(db, 20000);
+    run(other, "BEGIN IMMEDIATE");
+    CHECK_EQ(pthread_create(&thread, NULL, commit_soon, other), 0);
+    run(db, "BEGIN");
+    CHECK_OK(pr_send_sqlite(db, &m, NULL, &error), &error);
+    run(db, "COMMIT");
+    pthread_join(thread, NULL);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 2);
+    sqlite3_close(other);
+    sqlite3_close(db);
+    place_fini(&p);
+}
+
+/* As the first statement of a transaction, while somebody else writes: B1. */
+TEST(who_only_sends_waits_for_other_writers) /* B1 */
+{
+    send_beside_a_writer(false);
+    send_beside_a_writer(true);
+}
+
 TEST(wrong_messages_are_refused_and_named)
 {
     const struct {

@@ -122,7 +122,7 @@ static size_t claim_some(struct pr_worker *w, const struct pr_verdict *verdicts,
 {
     struct pr_error error;
     size_t count = 0;
-    int64_t deadline_us = test_now_us() + PR_SECONDS(20);
+    int64_t deadline_us = test_now_us() + PR_SECONDS(90);
     do {
         CHECK_OK(pr_worker_cycle(w, verdicts, verdict_count, NULL, ret, max, &count, &error), &error);
         verdict_count = 0;

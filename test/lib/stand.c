@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_US PR_SECONDS(20)
+#define WAIT_US PR_SECONDS(90)
 #define SQL_MAX 1024
 
 static char text[65536]; /* of the latest answer */
@@ -96,6 +96,40 @@ int64_t stand_int(struct stand *s, const char *sql)
     return strtoll(stand_text(s, sql), NULL, 10);
 }
 
+struct tx tx_begin(const struct stand *s)
+{
+    struct tx tx = { 0 };
+    if (s->pg != NULL)
+        tx.pg = stand_pg(s);
+    else
+        tx.db = stand_sqlite(s);
+    CHECK_EQ(tx_do(&tx, tx.pg != NULL ? "BEGIN" : "BEGIN IMMEDIATE"), PR_OK);
+    return tx;
+}
+
+int tx_do(struct tx *tx, const char *sql)
+{
+    if (tx->pg == NULL)
+        return sqlite3_exec(tx->db, sql, NULL, NULL, NULL) == SQLITE_OK ? PR_OK : PR_EBUSY;
+    PGresult *r = PQexec(tx->pg, sql);
+    bool done = PQresultStatus(r) == PGRES_COMMAND_OK || PQresultStatus(r) == PGRES_TUPLES_OK;
+    PQclear(r);
+    return done ? PR_OK : PR_EBUSY;
+}
+
+int tx_complete(struct tx *tx, struct pr_context *context, struct pr_error *error)
+{
+    return tx->pg != NULL ? pr_complete_pg(context, tx->pg, error) : pr_complete_sqlite(context, tx->db, error);
+}
+
+void tx_close(struct tx *tx)
+{
+    if (tx->pg != NULL)
+        PQfinish(tx->pg);
+    else
+        sqlite3_close(tx->db);
+}
+
 void stand_do(struct stand *s, const char *sql)
 {
     if (s->pg == NULL) {
@@ -114,7 +148,7 @@ void stand_wait(struct stand *s, const char *sql, int64_t wanted)
     int64_t deadline_us = test_now_us() + WAIT_US, got;
     while ((got = stand_int(s, sql)) != wanted) {
         if (test_now_us() > deadline_us)
-            check_fail(__FILE__, __LINE__, "%s is %lld after 20 s, not %lld", sql, (long long)got, (long long)wanted);
+            check_fail(__FILE__, __LINE__, "%s is %lld after 90 s, not %lld", sql, (long long)got, (long long)wanted);
         test_pause();
     }
 }

@@ -23,11 +23,21 @@ void stand_fini(struct stand *s);
 PGconn *stand_pg(const struct stand *s);
 sqlite3 *stand_sqlite(const struct stand *s);
 
+/* A transaction of the application's own, over such a connection. */
+struct tx {
+    sqlite3 *db; /* or: */
+    PGconn *pg;
+};
+struct tx tx_begin(const struct stand *s);
+int tx_do(struct tx *tx, const char *sql);                                          /* PR_OK or PR_EBUSY */
+int tx_complete(struct tx *tx, struct pr_context *context, struct pr_error *error); /* pr_complete_...() */
+void tx_close(struct tx *tx);
+
 void stand_do(struct stand *s, const char *sql);
 int64_t stand_int(struct stand *s, const char *sql);
 /* The first column of the first row; "" when it is NULL or there is none. */
 const char *stand_text(struct stand *s, const char *sql);
-/* Wait until the query gives the number; the test fails after 20 s. */
+/* Wait until the query gives the number; the test fails after 90 s. */
 void stand_wait(struct stand *s, const char *sql, int64_t wanted);
 
 /* Messages with the payloads "1" .. "count". */

@@ -5,7 +5,7 @@
 #include "place.h"
 
 #define MAX 16
-#define WAIT_US PR_SECONDS(20)
+#define WAIT_US PR_SECONDS(90)
 
 struct fixture {
     struct place place;

@@ -303,7 +303,7 @@ def few_wait_at_once_and_others_have_a_place():
             w.request("POST", "/v1/claims", json.dumps({"wait": "50s"}), {"X-Postrider": "1", "Content-Type": "application/json"})
             waiting.append(w)
         refused = wait_for("no more may wait", lambda: (lambda a: a if a[0] == 503 else None)(d.ask("POST", "/v1/claims", {})))
-        assert refused[1]["error"]["code"] == "too_many" and "24 workers" in refused[1]["error"]["message"], refused
+        assert refused[1]["error"]["code"] == "too_many" and "24 requests from this address" in refused[1]["error"]["message"], refused
         assert d.end("complete", c) == ["ok"] and d.is_ready()
         for w in waiting:
             w.close()

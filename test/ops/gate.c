@@ -8,7 +8,7 @@
 #include "base/slice.h"
 #include "check.h"
 #include "ops/api/gate_places.h"
-#include "ops/api/http_head.h"
+#include "base/http_head.h"
 
 #define GET "GET /v1/status?a=1 HTTP/1.1\r\n"
 #define HOST "Host: localhost\r\n"
@@ -122,6 +122,35 @@ TEST(one_address_has_half_of_the_places_and_probes_have_their_own) /* B206 */
     CHECK(!places_take(&p, 3001, POOL_ALL, &one, 1));
 }
 
+TEST(one_address_cannot_take_all_places_of_those_who_wait) /* B206, B98 */
+{
+    struct places p;
+    struct client_address one = peer_at("192.0.2.1"), two = peer_at("192.0.2.2");
+    int fd = 0, waiting = 0;
+    places_init(&p);
+    while (places_take(&p, fd, POOL_ALL, &one, 1))
+        fd++;
+    while (places_wait(&p, waiting) == WAIT_GRANTED)
+        waiting++;
+    CHECK_EQ(waiting, WAITING_PER_ADDRESS);
+    CHECK_EQ(places_wait(&p, waiting), WAIT_ADDRESS_FULL);
+    CHECK(waiting < fd); /* and it has places left to end what it claimed */
+    int other = fd;
+    while (places_take(&p, fd, POOL_ALL, &two, 1))
+        fd++;
+    for (waiting = other; places_wait(&p, waiting) == WAIT_GRANTED;)
+        waiting++;
+    CHECK_EQ(waiting - other, WAITING_MAX - WAITING_PER_ADDRESS);
+    CHECK_EQ(places_wait(&p, waiting), WAIT_FULL);
+    places_wait_end(&p, 0);
+    CHECK_EQ(places_wait(&p, waiting), WAIT_GRANTED);
+    places_leave(&p, 1); /* who goes waits no more, and neither does who gets the place */
+    CHECK(places_take(&p, 1, POOL_ALL, &two, 1));
+    CHECK_EQ(places_wait(&p, waiting + 1), WAIT_GRANTED);
+    CHECK_EQ(places_wait(&p, waiting + 2), WAIT_FULL);
+    CHECK_EQ(places_wait(&p, 9999), WAIT_GRANTED);
+}
+
 TEST(a_socket_file_knows_no_addresses) /* B206 */
 {
     struct places p;
@@ -132,4 +161,7 @@ TEST(a_socket_file_knows_no_addresses) /* B206 */
     while (places_take(&p, fd, POOL_ALL, &peer, 1))
         fd++;
     CHECK_EQ(fd, GATE_PLACES_MAX - 10);
+    for (fd = 0; places_wait(&p, fd) == WAIT_GRANTED;)
+        fd++;
+    CHECK_EQ(fd, WAITING_MAX);
 }

@@ -1,5 +1,6 @@
 /* The parts of the API that decide: who may come in, where a request goes, what is in it, what is told to listeners. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -95,10 +96,10 @@ TEST(routes_are_found_whole)
         CHECK_EQ(route_find("GET", slice_from(nowhere[i]), &route, &part, &allow), ROUTE_NO_PATH);
 }
 
-TEST(every_change_needs_the_operator_and_is_a_post)
+TEST(every_change_needs_the_operator_and_is_a_post_or_a_delete)
 {
     for (size_t i = 0; i < route_count; i++) {
-        CHECK((strcmp(routes[i].method, "POST") == 0) == (routes[i].role == ROLE_OPERATOR));
+        CHECK((strcmp(routes[i].method, "GET") != 0) == (routes[i].role == ROLE_OPERATOR));
         CHECK((strcmp(routes[i].method, "POST") == 0) == (routes[i].body != BODY_NONE));
         CHECK(routes[i].role != ROLE_NONE || strncmp(routes[i].path, "/health/", 8) == 0);
     }
@@ -627,6 +628,50 @@ TEST(with_a_rate_it_is_told_when_nothing_moved_for_longer_than_the_rate_explains
     arena_fini(&w.arena);
 }
 
+static bool is_still(struct watched *w, const struct subscription_info *n, int64_t now_us, const char *advice)
+{
+    w->s.subscriptions.now_us = now_us;
+    w->s.checks.count = 0;
+    watch_subscription(&w->s, n, PR_SECONDS(1000));
+    return w->s.checks.count == 1 && strcmp(w->s.checks.items[0].name, "subscription") == 0 &&
+           strstr(w->s.checks.items[0].text, advice) != NULL;
+}
+
+TEST(a_subscription_that_does_not_move_is_told) /* B205 */
+{
+    struct watched w;
+    struct subscription_info n = { .name = PR_STR("view"), .position = 3, .last = 5, .lag = 2, .holder = PR_STR("") };
+    const char *nobody = "postrider events subscriptions remove view", *stuck = "postrider events list --after 3";
+    watched_init(&w, 0);
+    CHECK(!is_still(&w, &n, PR_SECONDS(1060), ""));
+    CHECK(is_still(&w, &n, PR_SECONDS(1061), nobody));
+    n.holder = PR_STR("host/1");
+    n.until_us = PR_SECONDS(1061);
+    CHECK(is_still(&w, &n, PR_SECONDS(1061), nobody)); /* its lease is over */
+    n.until_us = PR_NEVER;
+    CHECK(!is_still(&w, &n, PR_SECONDS(5000), "")); /* a single look cannot tell */
+    w.s.past = &w.past;
+    CHECK(!is_still(&w, &n, PR_SECONDS(5000), ""));
+    CHECK(!is_still(&w, &n, PR_SECONDS(5060), ""));
+    CHECK(is_still(&w, &n, PR_SECONDS(5061), stuck));
+    n.position = 4;
+    CHECK(!is_still(&w, &n, PR_SECONDS(5062), "")); /* it has moved */
+    CHECK(!is_still(&w, &n, PR_SECONDS(5122), ""));
+    CHECK(is_still(&w, &n, PR_SECONDS(5123), "postrider events list --after 4"));
+    n.lag = 0;
+    CHECK(!is_still(&w, &n, PR_SECONDS(9000), ""));
+    for (int i = 0; i < 2 * WATCH_SUBSCRIPTIONS_MAX; i++) { /* too many to remember: nothing is said of the others */
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        n = (struct subscription_info){
+            .name = slice_from(name), .lag = 1, .holder = PR_STR("h"), .until_us = PR_NEVER
+        };
+        CHECK(!is_still(&w, &n, PR_SECONDS(9000), ""));
+        CHECK_EQ(is_still(&w, &n, PR_SECONDS(9100), "postrider"), i < WATCH_SUBSCRIPTIONS_MAX - 1);
+    }
+    arena_fini(&w.arena);
+}
+
 TEST(a_message_that_nobody_reads_is_told_though_another_endpoint_is_paused) /* T7 */
 {
     struct watched w;
@@ -680,7 +725,7 @@ TEST(a_full_disk_and_a_lock_that_somebody_keeps_are_told)
     arena_fini(&w.arena);
 }
 
-TEST(a_head_that_fails_for_ten_minutes_and_holds_up_others_is_told_with_what_frees_them) /* B78 */
+TEST(a_head_that_fails_for_ten_minutes_and_holds_up_others_is_told_with_what_frees_them) /* B78 B205 */
 {
     struct watched w;
     struct stream_info stream = { .endpoint = PR_STR("e"),
@@ -697,13 +742,23 @@ TEST(a_head_that_fails_for_ten_minutes_and_holds_up_others_is_told_with_what_fre
     watch_streams(&w.s, &stream, 1);
     CHECK_EQ(w.s.checks.count, 1);
     CHECK_STR(w.s.checks.items[0].name, "blocked");
-    CHECK(strstr(w.s.checks.items[0].text, "holds up 3 others") != NULL);
+    CHECK(strstr(w.s.checks.items[0].text, "holds up 3 messages in stream \"s\" of endpoint") != NULL);
     CHECK(strstr(w.s.checks.items[0].text, "postrider park 00000000-") != NULL);
     stream.waiting = 0; /* nobody waits */
     watch_streams(&w.s, &stream, 1);
     stream.waiting = 3;
-    stream.head_state = STATE_DEAD; /* told elsewhere */
+    stream.head_state = STATE_PARKED;
+    stream.head_yields = true; /* they go on without it */
     watch_streams(&w.s, &stream, 1);
     CHECK_EQ(w.s.checks.count, 1);
+    stream.head_yields = false;
+    watch_streams(&w.s, &stream, 1);
+    CHECK(strstr(w.s.checks.items[1].text, "3 messages wait in stream \"s\"") != NULL);
+    CHECK(strstr(w.s.checks.items[1].text, "postrider retry 00000000-") != NULL);
+    stream.head_state = STATE_DEAD;
+    watch_streams(&w.s, &stream, 1);
+    CHECK(strstr(w.s.checks.items[2].text, "behind the dead letter 00000000-") != NULL);
+    CHECK(strstr(w.s.checks.items[2].text, "postrider dead replay 00000000-") != NULL);
+    CHECK_EQ(w.s.checks.count, 3);
     arena_fini(&w.arena);
 }

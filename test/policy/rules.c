@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "policy/check.h"
+#include "policy/decide.h"
 #include "policy/explain.h"
 
 static const struct retry_setting doubling = {
@@ -411,4 +412,34 @@ TEST(a_global_rule_is_fine_when_one_endpoint_has_a_use_for_it)
     policy_check(all, 1, global, 1, note, NULL); /* b1 alone takes everything itself */
     CHECK_EQ(found_count, 1);
     CHECK(found[0].kind == FINDING_UNREACHABLE && found[0].other == &own[0]);
+}
+
+/* ---- What is not here -------------------------------------------------------------------------- */
+
+static pr_id some_id(void *arg)
+{
+    (void)arg;
+    return (pr_id){ { 1 } };
+}
+
+/* The table keeps the row with its payload; elsewhere the message would be without it. */
+TEST(what_is_over_limits_payload_has_its_size_and_is_not_moved_without_its_payload)
+{
+    static const struct rule_step steps[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("archive") } };
+    const struct rule own[] = { RULE("large", RANGE(MATCH_SIZE, 10, 100), steps) };
+    const struct policy policy = { .own = own, .own_count = 1, .retry = doubling };
+    const struct pr_message here = { .type = PR_STR("t"), .payload = PR_STR("0123456789") };
+    const struct pr_message elsewhere = { .type = PR_STR("t") };
+    for (int is_here = 0; is_here < 2; is_here++) {
+        struct failure_case c = { .policy = &policy, .failure = usual(), .box = PR_STR("outbox"), .new_id = some_id };
+        struct consequences follows;
+        c.failure.message = is_here ? &here : &elsewhere;
+        c.failure.unread = is_here ? 0 : 10;
+        failure_decide(&c, &follows);
+        CHECK_EQ(follows.decision.step, STEP_DEAD_LETTER);
+        CHECK_SLICE(follows.decision.rule, "large");
+        CHECK_EQ(follows.effects != NULL, is_here);
+        CHECK_SLICE(follows.moved_to, is_here ? "archive" : "");
+        consequences_fini(&follows);
+    }
 }

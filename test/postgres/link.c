@@ -62,3 +62,41 @@ STORE_TEST(a_read_that_was_left_and_failed_leaves_no_transaction_behind)
     link_free(link);
     pg_conninfo_fini(&conninfo);
 }
+
+/* Each trial is undone, those that fail do not end the others, and what the batch itself does stays. */
+STORE_TEST(what_is_tried_is_undone_and_its_faults_are_its_own)
+{
+    struct conninfo conninfo;
+    struct pr_error error = { 0 };
+    PGresult *rows = NULL, *timeout = NULL;
+    char states[3][SQL_STATE_SIZE];
+    static const char *const tried[] = { "INSERT INTO tried VALUES (1)", "SELECT 1 / 0",
+                                         "INSERT INTO tried VALUES (2)" };
+    CHECK_OK(pg_conninfo_parse(s->url, &conninfo, &error), &error);
+    struct link *link = link_new(&conninfo, LINK_RELAY, NULL);
+    CHECK_OK(link_ensure(link, &error), &error);
+    CHECK_OK(link_script(link, "CREATE TEMPORARY TABLE tried (n int)", &error), &error);
+    link_add_begin(link);
+    link_add(link, "INSERT INTO tried VALUES (7)", (pr_slice){ 0 }, NULL, NULL);
+    link_trials_begin(link);
+    for (size_t i = 0; i < 3; i++) {
+        link_trial_begin(link, states[i]);
+        link_add(link, tried[i], (pr_slice){ 0 }, NULL, &rows);
+        link_trial_end(link);
+    }
+    link_trials_end(link);
+    CHECK_OK(link_run(link, &error), &error);
+    CHECK(rows == NULL);
+    CHECK_STR(states[0], "");
+    CHECK_STR(states[1], "22012");
+    CHECK_STR(states[2], "");
+    link_add(link, "SELECT sum(n)::int FROM tried", (pr_slice){ 0 }, NULL, &rows);
+    link_add(link, "SELECT (current_setting('lock_timeout') = '" TRIAL_LOCK_TIMEOUT "')::int", (pr_slice){ 0 }, NULL,
+             &timeout);
+    link_add_commit(link);
+    CHECK_OK(link_run(link, &error), &error);
+    CHECK_EQ(field_int(rows, 0, 0), 7);
+    CHECK_EQ(field_int(timeout, 0, 0), 0);
+    link_free(link);
+    pg_conninfo_fini(&conninfo);
+}

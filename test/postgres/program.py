@@ -106,9 +106,9 @@ NULL = "endpoints: {nowhere: {url: 'null:'}}\nroutes: [{to: nowhere}]\n"
 
 def test_init_makes_the_tables_and_runs_twice(place):
     out = place.ok("init")
-    assert "PostgreSQL" in out and "2 boxes" in out, out
+    assert "PostgreSQL" in out and "4 boxes" in out, out
     place.ok("init")
-    assert place.psql("SELECT count(*) FROM {s}.box") == "2"
+    assert place.psql("SELECT count(*) FROM {s}.box") == "4"
 
 
 def test_any_language_sends_with_a_plain_insert_or_with_send(place):
@@ -265,10 +265,10 @@ def drop_roles(place, roles):
 
 
 def make_roles(place, *arguments):
-    """Three roles by the script that is printed, which can be run again; who may log in as which."""
+    """Four roles by the script that is printed, which can be run again; who may log in as which."""
     for _ in range(2):
         place.psql(place.ok("init", "--grants", *arguments))
-    roles = {name: "%s_%s" % (place.schema, name) for name in ("app", "relay", "admin")}
+    roles = {name: "%s_%s" % (place.schema, name) for name in ("app", "relay", "admin", "reader")}
     for role in roles.values():
         place.psql('ALTER ROLE "%s" LOGIN' % role)
     return roles
@@ -283,9 +283,17 @@ def test_roles_keep_their_rights_when_the_tables_are_upgraded_or_there_is_a_new_
     place.ok("init")
     roles = make_roles(place)
     try:
+        place.psql('GRANT EXECUTE ON FUNCTION {s}.complete TO "%s"; DROP FUNCTION {s}.complete_append, {s}.complete_set' % roles["reader"])
         place.psql(OLD_SEND)
         place.ok("init")
+        assert place.psql("SELECT {s}.complete_set('s', 'n', 'v')", user=roles["reader"]) == "t"  # who may complete may do that, too
         assert place.psql("SELECT {s}.send(type => 'a', payload => '{}'::json) IS NOT NULL", user=roles["app"]) == "t"
+        place.psql("SELECT {s}.advance_subscription('v', 1, 0, 1)", user=roles["app"], fails="permission denied")  # B206
+        place.psql("SELECT {s}.place_events(1)", user=roles["app"], fails="permission denied")
+        place.psql("SELECT {s}.schedule('nightly', '0 0 * * *', 't')", user=roles["app"], fails="permission denied")
+        place.psql("SELECT {s}.unschedule('nightly')", user=roles["app"], fails="permission denied")
+        place.psql("SELECT {s}.complete_set('s', 'n', 'v')", user=roles["app"], fails="permission denied")
+        place.psql("SELECT {s}.complete_append('s', {s}.uuid7(), 't', NULL, NULL, NULL)", user=roles["app"], fails="permission denied")
         with open(os.path.join(place.path, "more.yaml"), "w") as file:
             file.write("boxes: {ledger: {}}\n" + NULL)
         place.ok("init", "-c", "more.yaml")
@@ -310,6 +318,73 @@ def test_a_relay_with_an_http_api_takes_orders_of_people(place):  # B202
         assert place.psql("SELECT action FROM {s}.audit") == "pause", (done.stdout, done.stderr)
         place.psql("DELETE FROM {s}.audit", user=roles["relay"], fails="permission denied")
         stop(daemon)
+    finally:
+        drop_roles(place, roles)
+
+
+def test_a_role_that_may_only_read_reads_all_events_in_their_order(place):  # B95
+    place.ok("init")
+    roles = make_roles(place)
+    try:
+        place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', event => true)", user=roles["app"])
+        assert place.ok("events", "--json", user=roles["reader"]) == ""  # nobody has given it a place yet
+        place.psql("SELECT {s}.place_events(1)", user=roles["reader"], fails="permission denied")  # B206: it would stop all others
+        relay = place.start(NULL, user=roles["relay"])
+        until("the relay has given it a place", lambda: place.ok("events", "--json", user=roles["reader"]) != "")
+        stop(relay)
+        events = place.ok("events", "--json", user=roles["reader"])
+        assert [json.loads(e)["place"] for e in events.splitlines()] == [1], events
+        assert "a" in place.ok("events", "--stream", "a", user=roles["reader"])
+        place.psql("DELETE FROM {s}.event", user=roles["reader"], fails="permission denied")
+        place.psql("INSERT INTO {s}.event_order VALUES (9, 'a', 9)", user=roles["reader"], fails="permission denied")
+        place.psql("SELECT {s}.advance_subscription('v', 1, 0, 1)", user=roles["app"], fails="permission denied")
+        for role in ("relay", "admin"):
+            place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', event => true)", user=roles["app"])
+            assert '"place":' in place.ok("events", "--json", user=roles[role])
+        place.ok("send", "--type", "t", "--stream", "a", "--event", "--expect-version", "3", user=roles["admin"])
+        assert place.psql("SELECT count(*) FROM {s}.event_order o JOIN {s}.event e USING (stream, version)") == "3"
+    finally:
+        drop_roles(place, roles)
+
+
+def test_a_subscription_cannot_be_moved_behind_the_last_event(place):  # B95
+    place.ok("init")
+    place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', event => true)")
+    place.psql("INSERT INTO {s}.subscription (name, position, fence) VALUES ('v', 0, 7)")
+    move = "SELECT {s}.advance_subscription('v', 7, 0, %d)"
+    place.psql(move % 1, fails="no event has the place 1; the last one is 0")  # it has none yet
+    place.psql("SELECT {s}.place_events(10)")
+    place.psql(move % 2, fails="no event has the place 2; the last one is 1")
+    assert place.psql(move % 1) == "t" and place.psql(move % 1) == "f"
+
+
+WISH = """INSERT INTO {s}.outbox (type, stream, destination, payload)
+    VALUES ('postrider.schedule', 'nightly', 'schedule:', '{"cancel":true}')"""
+REFUSED = 'cannot make or cancel schedules: GRANT EXECUTE ON FUNCTION'
+
+
+def test_who_can_send_cannot_make_replace_or_cancel_schedules(place):  # B206
+    place.ok("init")
+    roles = make_roles(place)
+    try:
+        place.psql("SELECT {s}.schedule('nightly', '0 3 * * *', 'report', missed => 'skip', grace => '5m')")
+        relay = place.start(NULL, user=roles["relay"])  # its own rights are enough to put it into its place
+        until("it is there", lambda: "active" in place.ok("schedules"))
+        assert "skip, if more than 5m late" in place.ok("schedules", "show", "nightly")
+        place.psql(WISH, user=roles["app"], fails=REFUSED)
+        by_send = ("SELECT {s}.send(type => 'postrider.schedule', stream => 'nightly', destination => 'schedule:',"
+                   " payload => '{\"cancel\":true}'::json)")
+        place.psql(by_send, user=roles["app"], fails=REFUSED)  # although send() has its owner's rights
+        place.psql('SET ROLE "%s"; ' % roles["app"] + by_send, fails=REFUSED)
+        for call in ("schedule('nightly', '@daily', 't')", "unschedule('nightly')"):
+            place.psql("SELECT {s}.%s" % call, user=roles["app"], fails="permission denied")
+        assert place.psql("SELECT count(*) FROM {s}.outbox") == "1"
+        place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=roles["app"])
+        place.ok("schedules", "add", "weekly", "--cron", "@weekly", "--type", "t", user=roles["admin"])
+        place.psql('GRANT EXECUTE ON FUNCTION {s}.schedule, {s}.unschedule TO "%s"' % roles["app"])
+        place.psql("SELECT {s}.unschedule('nightly')", user=roles["app"])
+        until("it is gone", lambda: "nightly" not in place.ok("schedules") and "weekly" in place.ok("schedules"))
+        stop(relay)
     finally:
         drop_roles(place, roles)
 

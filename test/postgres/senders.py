@@ -414,12 +414,12 @@ TRAP = """
         END LOOP;
         FOR n IN SELECT unnest(ARRAY['uuid7', 'send', 'send_row', 'format', 'coalesce', 'nullif', 'jsonb_typeof', 'encode', 'set_bit',
                 'uuid_send', 'gen_random_uuid', 'int8send', 'clock_timestamp', 'extract', 'now', 'pg_current_xact_id', 'left',
-                'json_typeof', 'hashtext', 'uuid_hash', 'current_setting', 'hashtextextended', 'pg_notify', 'nextval', 'convert_to', 'append_event', 'note_event']) LOOP
+                'json_typeof', 'hashtext', 'uuid_hash', 'current_setting', 'hashtextextended', 'pg_notify', 'nextval', 'convert_to', 'append_event', 'note_event', 'expect_version', 'may_append', 'set_config', 'max', 'row_number']) LOOP
             EXECUTE format('CREATE FUNCTION pg_temp.%I() RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
             EXECUTE format('CREATE FUNCTION pg_temp.%I(pg_catalog.text) RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
             EXECUTE format('CREATE FUNCTION pg_temp.%I(pg_catalog.jsonb) RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
         END LOOP;
-        FOR n IN SELECT unnest(ARRAY['box', 'outbox', 'event', 'event_new', 'event_stream', 'dead_letter', 'meta', 'pg_type', 'pg_proc', 'pg_class']) LOOP
+        FOR n IN SELECT unnest(ARRAY['box', 'outbox', 'event', 'event_new', 'event_stream', 'event_order', 'subscription', 'dead_letter', 'meta', 'pg_type', 'pg_proc', 'pg_class']) LOOP
             EXECUTE format('CREATE TABLE pg_temp.%I (name pg_catalog.text, id pg_catalog.int4)', n);
         END LOOP;
     END $$;
@@ -434,22 +434,97 @@ def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B2
     try:
         definers = place.psql("SELECT count(*), count(*) FILTER (WHERE proconfig = ARRAY['search_path=pg_catalog, pg_temp']), min(proname::text)"
                               " FROM pg_proc WHERE prosecdef AND pronamespace = '{s}'::regnamespace")
-        assert definers == "9|9|append_event", definers
+        assert definers == "20|20|advance_subscription", definers
         assert "outbox" in place.psql(TRAP + "SELECT {s}.box_tables()", user=role)
         for number, payload in enumerate(("pg_catalog.text 'a'", "pg_catalog.bytea 'a'", "pg_catalog.json '{}'", "pg_catalog.jsonb '{}'")):
             place.psql(TRAP + """SELECT {s}.send(type => 't%d', payload => %s, headers => pg_catalog.jsonb '{"a":1}', stream => 's',
                 event => true, destination => 'd', id => '00000000-0000-7000-8000-00000000000%d')""" % (number, payload, number), user=role)
             place.psql(TRAP + "SELECT {s}.send('u%d', %s)" % (number, payload), user=role)
-        assert place.psql("SELECT count(*) FROM {s}.outbox") == "8"
+            place.psql(TRAP + "SELECT {s}.send(type => 'v', payload => %s, stream => 'w', expected_version => %d)" % (payload, number), user=role)
+        assert place.psql("SELECT count(*) FROM {s}.outbox WHERE type <> 'v'") == "8"
         assert place.psql("SELECT max(version), count(*) FROM {s}.event WHERE stream = 's'") == "4|4"
+        assert place.psql("SELECT max(version), count(*) FROM {s}.event WHERE stream = 'w'") == "4|4"
+        place.psql("DELETE FROM {s}.outbox WHERE type = 'v'")
+        assert place.psql(TRAP + "SELECT {s}.place_events(100)", user=role).endswith("8")
+        assert place.psql(TRAP + "SELECT {s}.advance_subscription('none', 1, 0, 1)", user=role).endswith("f")
+        place.psql(TRAP + "SELECT {s}.advance_subscription('none', 1, 0, 9)", user=role, fails="the last one is 8")
+        assert place.psql(TRAP + "SELECT {s}.flow_start('n', 'f', 'i', '1', pg_catalog.now())", user=role).endswith("f")
+        assert place.psql("SELECT stream, type FROM {s}.turns") == "f|start"
         for type, keep in (("u0", 0), ("u1", 3600000000)):
             handle, id = place.psql("SELECT coalesce(row_id, seq) << 6 | lane, id FROM {s}.outbox WHERE type = '%s'" % type).split("|")
             ended = TRAP + "SELECT {s}.complete('outbox', %s, '%s', 0, 4, 'e', %d, %d, true)" % (handle, id, keep, keep)
             assert place.psql(ended, user=role).endswith("t") and place.psql(ended, user=role).endswith("f")
+        append = TRAP + """SELECT {s}.complete_append('x', '00000000-0000-7000-8000-000000000001', 't', 'text/plain',
+            pg_catalog.json '{"a":1}', pg_catalog.bytea 'a')"""
+        assert place.psql(append, user=role).endswith("t") and place.psql(append, user=role).endswith("f")
+        assert place.psql("SELECT version, type FROM {s}.event WHERE stream = 'x'") == "1|t"
+        for value, kept in (("pg_catalog.bytea 'a'", "1"), ("pg_catalog.bytea 'b'", "1"), ("NULL", "0")):
+            assert place.psql(TRAP + "SELECT {s}.complete_set('s', 'n', %s)" % value, user=role).endswith("t")
+            assert place.psql("SELECT count(*) FROM {s}.flow_state") == kept
         assert place.psql("SELECT count(*) FROM {s}.outbox") == "6"
         assert place.psql("SELECT type, attempts, status, endpoint FROM {s}.done") == "u1|1|5|e"
         assert place.psql("SELECT count(*) FROM {s}.seen WHERE handler = 'e' AND alone AND until > now()") == "1"
         place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=role, fails="permission denied")
+    finally:
+        place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
+def test_send_with_an_expected_version(place):  # B95, B2
+    place.ok("init")
+    send = "SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', expected_version => %s, id => '00000000-0000-7000-8000-00000000000%d')"
+    place.psql(send % ("1", 1), fails='stream "a" is at version 0, not 1: read it again and decide anew')
+    assert place.psql(send % ("0", 1)).endswith("1")
+    assert place.psql(send % ("0", 1)).endswith("1")  # the same again is a duplicate and no conflict
+    place.psql(send % ("0", 2), fails='stream "a" is at version 1, not 0')
+    assert place.psql("SELECT {s}.send('t', 'x'::text, 1, 'a') IS NOT NULL") == "t"
+    assert place.psql("SELECT {s}.send('t', 'x', 'a') IS NOT NULL, {s}.send('t', '{}'::jsonb) IS NOT NULL") == "t|t"  # these expect nothing
+    assert place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', expected_version => NULL) IS NOT NULL") == "t"
+    assert place.psql("SELECT string_agg(version::text, ' ' ORDER BY version), count(*) FROM {s}.event") == "1 2 3|3"
+    place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, expected_version => 0)", fails="only for events with a stream")
+    place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', event => false, expected_version => 0)", fails="only for events")
+    assert place.psql("BEGIN; " + send % ("3", 4) + "; ROLLBACK; SELECT version FROM {s}.event_stream").endswith("3")
+
+
+def test_functions_of_triggers_give_no_rights_to_tables_of_others(place):  # B206
+    """A type whose casts are a sender's own, in a table of the sender's own, under a trigger that runs with the owner's rights."""
+    place.ok("init")
+    role = place.schema + "_sender"
+    place.psql('CREATE ROLE "%s" LOGIN; GRANT USAGE ON SCHEMA {s} TO "%s"; CREATE SCHEMA "%s" AUTHORIZATION "%s"' % ((role,) * 4))
+    try:
+        functions = place.psql("SELECT proname FROM pg_proc WHERE prosecdef AND prorettype = 'trigger'::regtype AND pronamespace = '{s}'::regnamespace"
+                               " ORDER BY 1").split()
+        assert functions == ["append_event", "check_scheduler", "note_event", "note_repair"], functions
+        place.psql("""SET search_path = "%s"; CREATE TYPE t AS (a int);
+            CREATE FUNCTION trap(t) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped %%', current_user; END $$;
+            CREATE FUNCTION trap_json(t) RETURNS json LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped %%', current_user; END $$;
+            CREATE CAST (t AS text) WITH FUNCTION trap(t) AS IMPLICIT; CREATE CAST (t AS json) WITH FUNCTION trap_json(t) AS IMPLICIT;
+            CREATE TABLE outbox (destination t, stream t, type t, headers t, held_by text, id uuid, event boolean, payload text, payload_bytes bytea,
+                content_type t, created_at timestamptz, version t)""" % role, user=role)
+        make = 'CREATE TRIGGER a BEFORE INSERT OR UPDATE ON "%s".outbox FOR EACH ROW EXECUTE FUNCTION {s}.%s(\'outbox\')'
+        for name in functions:
+            place.psql(make % (role, name), user=role, fails="permission denied")
+        place.psql('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {s} TO "%s"' % role)  # as init --grants prints it
+        for name in functions:
+            place.psql(make % (role, name), user=role)
+            change = "INSERT INTO \"%s\".outbox (destination, stream, type, headers) VALUES (ROW(1), ROW(1), ROW(1), ROW(1))" % role
+            if name == "note_repair":
+                place.psql('ALTER TABLE "%s".outbox DISABLE TRIGGER a; %s; ALTER TABLE "%s".outbox ENABLE TRIGGER a' % (role, change, role), user=role)
+                change = 'UPDATE "%s".outbox SET headers = ROW(2), destination = ROW(2)' % role
+            place.psql(change, user=role, fails="only for tables of Postrider")
+            place.psql('DROP TRIGGER a ON "%s".outbox' % role, user=role)
+    finally:
+        place.psql('SET client_min_messages = warning; DROP SCHEMA "%s" CASCADE; DROP OWNED BY "%s"; DROP ROLE "%s"' % ((role,) * 3))
+
+
+def test_an_operator_gets_no_rights_by_types_of_its_own_when_it_repairs_rows(place):  # B206
+    place.ok("init")
+    role = place.schema + "_operator"
+    place.psql('CREATE ROLE "%s" LOGIN; GRANT USAGE ON SCHEMA {s} TO "%s"; GRANT SELECT, INSERT, UPDATE ON {s}.outbox TO "%s"' % ((role,) * 3))
+    try:
+        place.psql(TRAP + "INSERT INTO {s}.outbox (type, stream, event, headers) VALUES ('t', 's', true, '{}')", user=role)
+        place.psql(TRAP + """UPDATE {s}.outbox SET destination = 'd', payload = 'p', headers = '{"a":1}', stream = 'r', type = 'u'""", user=role)
+        assert place.psql("SELECT count(*) FROM {s}.repaired WHERE box = 'outbox'") == "1"
+        assert place.psql("SELECT version FROM {s}.event WHERE stream = 's'") == "1"
     finally:
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
 

@@ -285,13 +285,14 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes_and_stops_nobody(pl
     place.emit('{"type":"t"}', prefix="shop:nowhere")
     place.emit('{"type":"t","subject":"odd"}')  # the database itself refuses it
     place.psql("SELECT pg_logical_emit_message(true, 'shop', '\\xff00'::bytea)")
+    place.psql("SELECT pg_logical_emit_message(true, 'shop', json_build_object('type', 't', 'payload', repeat('x', 2000000))::text)")
     last = place.emit('{"type":"behind.them"}')
     place.comes(daemon, "behind.them")
     until("the slot knows", lambda: place.confirmed(last))
     dead = place.psql("SELECT coalesce(payload, encode(payload_bytes, 'escape')) || ': ' || error FROM {s}.dead_letter WHERE box = 'outbox' AND cause = 5"
                       " AND type = '' ORDER BY id").splitlines()
     expected = ["rubbish: not a JSON object", "steam: unknown key", "outside of its transaction",
-                'unknown box "nowhere"', "violates check constraint", "\\377\\000: not "]
+                'unknown box "nowhere"', "violates check constraint", "\\377\\000: not ", "payload has 2000000 bytes, the limit is 1048576"]
     assert len(dead) == len(expected), dead
     assert place.psql("SELECT DISTINCT attempts, failures, status, story->0->>'step' FROM {s}.dead_letter WHERE rule = 'undecodable'") == \
         "0|1|32769|dead_letter"

@@ -5,156 +5,8 @@
 #include "check.h"
 #include "checkers.h"
 #include "storm.h"
-
-#define NOBODY .instance = INSTANCE_NONE
-
-/* One message in the box of a world in which nothing happens by itself. */
-struct story {
-    struct world w;
-    struct scenario scenario;
-    uint32_t first, second; /* of one stream, in this order */
-};
-
-static void story_begin(struct story *s, enum ordering ordering)
-{
-    scenario_calm(&s->scenario);
-    s->scenario.instances = 0;
-    s->scenario.endpoints[0].ordering = ordering;
-    s->scenario.faults.crash_every_us = 1; /* not a perfect world: duplicates can have causes */
-    world_init_with(&s->w, &s->scenario);
-    s->first = world_find(&s->w, world_send(&s->w, "s", "one"))->index;
-    s->second = world_find(&s->w, world_send(&s->w, "s", "two"))->index;
-    s->w.sessions = 3;
-}
-
-static void tell(struct story *s, struct event event)
-{
-    world_note(&s->w, event);
-    s->w.mono_us += 1000;
-}
-
-static void joins(struct story *s, uint16_t session)
-{
-    tell(s, (struct event){
-                .kind = EVENT_JOIN, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
-}
-
-static void cycle(struct story *s, uint16_t session, int number, uint64_t lanes)
-{
-    tell(s, (struct event){ .kind = EVENT_CYCLE,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = MESSAGE_NONE,
-                            .number = number,
-                            .extra = lanes,
-                            .value = PR_SECONDS(15) });
-}
-
-static void handed_out(struct story *s, uint16_t session, uint32_t message, int number, int receipt)
-{
-    tell(s, (struct event){ .kind = EVENT_HANDOUT,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = message,
-                            .number = number,
-                            .value = receipt });
-}
-
-static void started(struct story *s, uint16_t session, uint32_t message, int number)
-{
-    tell(s, (struct event){ .kind = EVENT_START,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = message,
-                            .number = number });
-}
-
-static void arrived(struct story *s, uint16_t session, uint32_t message, int number)
-{
-    tell(s, (struct event){ .kind = EVENT_ARRIVE,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = message,
-                            .number = number,
-                            .extra = s->w.parcels[message]->digest });
-}
-
-static void answered(struct story *s, uint16_t session, uint32_t message, int number, enum send_outcome outcome)
-{
-    tell(s, (struct event){ .kind = EVENT_RESULT,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = message,
-                            .number = number,
-                            .what = (uint16_t)outcome });
-}
-
-static void judged(struct story *s, uint16_t session, uint32_t message, int number, enum verdict_kind kind,
-                   int64_t delay_us)
-{
-    tell(s, (struct event){ .kind = EVENT_VERDICT,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = message,
-                            .number = number,
-                            .what = (uint16_t)kind,
-                            .value = delay_us });
-}
-
-/* Its story tells of so many hand-outs without an outcome. */
-static void read_with(struct story *s, uint16_t session, uint32_t message, int attempts, int failures, int lost)
-{
-    tell(s, (struct event){ .kind = EVENT_READ,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = message,
-                            .number = attempts,
-                            .value = failures,
-                            .answer = (int16_t)STORY_KEPT(lost, lost),
-                            .extra = message + 1 });
-}
-
-static void crashed(struct story *s, uint16_t session)
-{
-    tell(s, (struct event){
-                .kind = EVENT_CRASH, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
-}
-
-static void closed(struct story *s, uint16_t session, int receipt)
-{
-    tell(s, (struct event){ .kind = EVENT_CLOSE,
-                            .instance = (uint8_t)session,
-                            .session = session,
-                            .message = MESSAGE_NONE,
-                            .value = receipt });
-}
-
-/* All that happens to a message when nothing goes wrong; its receipt is that of cycle number. */
-static void delivered(struct story *s, uint16_t session, uint32_t message, int number)
-{
-    handed_out(s, session, message, 1, number);
-    cycle(s, session, number, LANES_ALL);
-    started(s, session, message, 1);
-    arrived(s, session, message, 1);
-    answered(s, session, message, 1, SEND_OK);
-    judged(s, session, message, 1, VERDICT_COMPLETE, 0);
-    cycle(s, session, number + 1, LANES_ALL);
-}
-
-static void story_ends(struct story *s, const char *invariant, const char *text)
-{
-    struct breach breach;
-    bool good = check_world(&s->w, &breach);
-    world_fini(&s->w);
-    CHECK_STR(breach.invariant, invariant);
-    CHECK_EQ(good, invariant == NULL);
-    CHECK(text == NULL || strstr(breach.text, text) != NULL);
-}
-
-static void the_end(struct story *s)
-{
-    tell(s, (struct event){ .kind = EVENT_END, NOBODY, .message = MESSAGE_NONE });
-}
+#include "story.h"
+#include "turns.h"
 
 TEST(a_story_in_which_all_goes_well_is_believed)
 {
@@ -1241,4 +1093,31 @@ TEST(the_same_seed_is_the_same_world_and_another_seed_is_another)
     }
     CHECK(hashes[0] == hashes[1]);
     CHECK(hashes[0] != hashes[2]);
+}
+
+/* Which invariant a world of turns with this bug breaks, in one of some seeds; "": none. */
+static const char *turns_break(enum turns_bug bug)
+{
+    struct breach breach = { .invariant = NULL };
+    struct life_counts counts = { .hash = 0 };
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        if (!turns_life_with(&(struct life){ .seed = seed, .check = true }, bug, &counts, &breach))
+            return breach.invariant;
+    return "";
+}
+
+TEST(messages_of_a_run_that_falls_apart_are_missed_in_the_history)
+{
+    CHECK_STR(turns_break(TURNS_FINE), "");
+    CHECK_STR(turns_break(TURNS_RUN_FALLS_APART), "I37");
+}
+
+TEST(a_turn_that_was_made_from_an_old_row_is_missed_in_the_history)
+{
+    CHECK_STR(turns_break(TURNS_GUARD_IS_IGNORED), "I37");
+}
+
+TEST(two_runs_of_a_flow_that_are_out_are_seen)
+{
+    CHECK_STR(turns_break(TURNS_OUT_TWICE), "I38");
 }

@@ -1,18 +1,17 @@
 /* amqp as a source, at RabbitMQ: the suite's other side, and what is AMQP's own. */
 #include <amqp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../transport/rabbitmq.h"
 #include "base/slice.h"
 #include "check.h"
-#include "world.h"
+#include "rabbit.h"
 
 static void rabbit_start(struct world *w)
 {
     unsigned port = rabbitmq()->port;
-    rabbitmq_queue("orders", amqp_empty_table);
+    rabbitmq_queue(RABBIT_QUEUE, amqp_empty_table);
     snprintf(w->url, sizeof(w->url), "amqp://127.0.0.1:%u/?queue=orders", port);
 }
 
@@ -66,24 +65,6 @@ static void rabbit_publish(struct world *w, const struct post *p)
 {
     (void)w;
     publish(p, (amqp_table_entry_t){ .key = amqp_empty_bytes });
-}
-
-static void rabbit_restart(struct world *w)
-{
-    (void)w;
-    server_stop(rabbitmq(), SIGTERM);
-    (void)rabbitmq(); /* starts again */
-}
-
-static int64_t rabbit_left(struct world *w)
-{
-    (void)w;
-    amqp_connection_state_t c = rabbitmq_ask();
-    amqp_queue_declare_ok_t *ok = amqp_queue_declare(c, 1, amqp_cstring_bytes("orders"), 1, 0, 0, 0, amqp_empty_table);
-    CHECK(ok != NULL);
-    int64_t count = ok->message_count;
-    rabbitmq_leave(c);
-    return count;
 }
 
 static const struct harness harness = {

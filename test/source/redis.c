@@ -154,7 +154,7 @@ const struct harness *const harness_here = &harness;
 
 static struct world w;
 
-TEST(redis_takes_over_what_a_dead_consumer_has_not_acknowledged) /* B97 */
+TEST(redis_takes_over_what_a_dead_consumer_has_not_acknowledged) /* B91 */
 {
     world_init(&w);
     tell("XGROUP CREATE orders postrider 0 MKSTREAM");
@@ -182,7 +182,7 @@ TEST(redis_entry_without_data_is_a_json_object_of_its_fields)
 }
 
 /* A column of text cannot hold a NUL on PostgreSQL: the letter must not be refused for ever in its message's place. */
-TEST(redis_content_type_with_a_nul_is_a_dead_letter_and_the_next_message_comes) /* B97 */
+TEST(redis_content_type_with_a_nul_is_a_dead_letter_and_the_next_message_comes) /* B91, B206 */
 {
     static const char *args[] = { "XADD", "orders", "*", "content-type", "text\0plain", "data", "kept" };
     static const size_t sizes[] = { 4, 6, 1, 12, 10, 4, 4 };
@@ -214,6 +214,36 @@ TEST(redis_answer_that_is_too_large_is_asked_for_again_in_parts)
     (void)world_dead(&w, COUNT); /* more than limits.payload */
     world_stop(&w);
     CHECK_EQ(redis_left(&w), 0);
+    world_fini(&w);
+}
+
+/* More than an answer may have, in one field, and in a field whose entry has others behind it. */
+TEST(redis_entry_that_is_far_too_large_is_a_dead_letter_with_its_first_bytes) /* B91 */
+{
+    enum { SIZE = 20000000 };
+    char *body = malloc(SIZE);
+    const char *args[] = { "XADD", "orders", "*", "data", body, "more", body };
+    const size_t sizes[] = { 4, 6, 1, 4, SIZE, 4, SIZE };
+    CHECK(body != NULL);
+    memset(body, '1', SIZE);
+    world_init(&w);
+    tell("XADD orders * data 1");
+    freeReplyObject(command(5, args, sizes));
+    freeReplyObject(command(7, args, sizes));
+    tell("XADD orders * data 2");
+    world_run(&w, 1000);
+    (void)world_rows(&w, 2);
+    const struct query_reply *dead = world_dead(&w, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct pr_message *m = &dead->listed[i].m;
+        CHECK(m->payload.size > 390000 && m->payload.size < 400000 && m->payload.data[m->payload.size - 1] == '1');
+        CHECK(slice_contains(m->error, PR_STR("raise limits.payload")));
+        CHECK(slice_contains(m->error, i == 0 ? PR_STR("it has 20000000 bytes") : PR_STR("it has 40000000 bytes")));
+    }
+    WAIT_FOR(world_status(&w).state == SOURCE_RUNNING);
+    world_stop(&w);
+    CHECK_EQ(redis_left(&w), 0);
+    free(body);
     world_fini(&w);
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "check.h"
+#include "store/sql.h"
 
 #define STOP_MAX_US PR_SECONDS(3) /* on a busy machine; an idle one takes milliseconds */
 
@@ -28,6 +29,30 @@ static int moody_enqueue(void *self, pr_slice box, const struct pr_message *mess
         return rc;
     __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
     return error_set(reterr, PR_ESTORE, "the store is in a bad mood");
+}
+
+/* What is stored with a position goes this way. */
+static struct sql_ops moody_sql;
+static const struct sql_ops *real_sql;
+
+static int moody_begin(void *store, bool write, struct sql *sql)
+{
+    if (!write || __atomic_load_n(&mood_now, __ATOMIC_SEQ_CST) != STORE_REFUSES) {
+        int rc = real_sql->begin(store, write, sql);
+        sql->ops = &moody_sql;
+        return rc;
+    }
+    __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
+    return error_set(sql->reterr, PR_ESTORE, "the store is in a bad mood");
+}
+
+static int moody_commit(struct sql *sql)
+{
+    int rc = real_sql->commit(sql);
+    if (rc != PR_OK || __atomic_load_n(&mood_now, __ATOMIC_SEQ_CST) != STORE_LOSES_ANSWER)
+        return rc;
+    __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
+    return error_set(sql->reterr, PR_ESTORE, "the store is in a bad mood");
 }
 
 void world_mood(enum store_mood mood)
@@ -68,7 +93,7 @@ void world_init(struct world *w)
     struct pr_error error = { 0 };
     if (w->runs) /* a test before this one has failed */
         world_fini(w);
-    *w = (struct world){ .harness = harness_here };
+    *w = (struct world){ .harness = harness_here, .payload_max = 65536 };
     arena_init(&w->arena, 65536);
     world_mood(STORE_FINE);
     w->harness->start(w);
@@ -83,13 +108,20 @@ void world_init(struct world *w)
     real = w->store.ops;
     moody = *real;
     moody.enqueue = moody_enqueue;
+    real_sql = real->sql;
+    moody_sql = *real_sql;
+    moody_sql.begin = moody_begin;
+    moody_sql.commit = moody_commit;
+    moody.sql = &moody_sql;
     w->store.ops = &moody;
     w->config.kind = kind_of(w->harness->kind);
     for (int i = 0; i < SOURCE_KIND_COUNT; i++)
         w->config.urls[i] = "";
     w->config.urls[w->config.kind] = w->url;
     w->config.box = "inbox";
-    CHECK_OK(source_check_url(w->config.kind, w->url, &w->arena, &w->config.name, &error), &error);
+    if (w->config.http.token == NULL)
+        w->config.http.token = "";
+    CHECK_OK(source_check_url(&w->config, &w->arena, &w->config.name, &error), &error);
 }
 
 static void *run(void *arg)
@@ -99,17 +131,22 @@ static void *run(void *arg)
     return NULL;
 }
 
+struct source world_source(struct world *w, uint64_t waiting_max)
+{
+    return (struct source){ .config = &w->config,
+                            .store = &w->store,
+                            .poll_min_us = 1000,
+                            .instance = "here",
+                            .batch = 100,
+                            .payload_max = w->payload_max,
+                            .waiting_max = waiting_max };
+}
+
 void world_run(struct world *w, uint64_t waiting_max)
 {
     struct pr_error error = { 0 };
     CHECK(!w->runs);
-    w->source = (struct source){ .config = &w->config,
-                                 .store = &w->store,
-                                 .poll_min_us = 1000,
-                                 .instance = "here",
-                                 .batch = 100,
-                                 .payload_max = 65536,
-                                 .waiting_max = waiting_max };
+    w->source = world_source(w, waiting_max);
     CHECK_OK(source_open(&w->source, &error), &error);
     CHECK_EQ(pthread_create(&w->thread, NULL, run, w), 0);
     w->runs = true;

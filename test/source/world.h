@@ -3,10 +3,11 @@
 #define TEST_SOURCE_WORLD_H
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "source/source.h"
 
-#define WAIT_US PR_SECONDS(30)
+#define WAIT_US PR_SECONDS(90)
 #define POST_PAIRS_MAX 16
 
 struct pair {
@@ -28,6 +29,7 @@ struct world;
 struct harness {
     const char *kind;
     bool is_positioned;             /* a message without an id has a position, so that it is stored once */
+    bool keeps_position;            /* in the store: nothing comes twice */
     bool has_headers;               /* beside attributes */
     bool has_ids;                   /* the broker has ids of its own that senders set */
     bool is_batched;                /* an answer holds many messages, so that one may be larger than others can */
@@ -54,6 +56,7 @@ struct world {
     struct store store;
     struct source_config config;
     struct source source;
+    size_t payload_max; /* the limit of the source */
     int wake_fd;
     pthread_t thread;
     bool runs;
@@ -63,8 +66,9 @@ extern const struct harness *const harness_here; /* of this program */
 
 void world_init(struct world *w);
 void world_fini(struct world *w);
-void world_run(struct world *w, uint64_t waiting_max); /* starts the source */
-void world_stop(struct world *w);                      /* how long that took is checked */
+struct source world_source(struct world *w, uint64_t waiting_max); /* its owner's part; not open */
+void world_run(struct world *w, uint64_t waiting_max);             /* starts the source */
+void world_stop(struct world *w);                                  /* how long that took is checked */
 void world_mood(enum store_mood mood);
 unsigned world_refusals(void); /* since the mood was set */
 

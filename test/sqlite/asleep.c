@@ -6,7 +6,7 @@
 #include "base/time.h"
 #include "check.h"
 
-#define WAIT_US PR_SECONDS(20)
+#define WAIT_US PR_SECONDS(90)
 #define BUSY_MS 200 /* for the writes of those who are awake */
 
 void put_to_sleep(pid_t pid, sqlite3 *db)

@@ -80,7 +80,7 @@ static void check_whole(struct fixture *f)
 static void kill_at(const char *point)
 {
     bool migrates = strncmp(point, "store.migrate", strlen("store.migrate")) == 0;
-    int step = strcmp(point, "store.migrate.statement") == 0 ? (int)fixture_step(23) : 1;
+    int step = strcmp(point, "store.migrate.statement") == 0 ? (int)fixture_step(61) : 1;
     for (int nth = 1; nth < 400; nth += step) {
         struct fixture *f = migrates ? fixture_bare("?synchronous=normal") : fixture_open("?synchronous=normal");
         store_close(&f->store); /* a fork must not share it */

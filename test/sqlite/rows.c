@@ -382,6 +382,9 @@ static const struct {
     { "type, id", "'t', '018f0000-0000-7000-8000-00000000000g'", "text of 36 characters" },
     { "type, payload", "'t', 42", "postrider: payload must be text or a blob" },
     { "type, payload", "'t', 4.5", "CAST(... AS TEXT)" },
+    { "type, stream, event", "'t', 's', 'true'", "postrider: event must be 1" },
+    { "type, stream, event", "'t', 's', 2", "postrider: event must be 1" },
+    { "type, stream, event", "'t', x'73', 1", "postrider: the stream of an event must be text" },
 };
 
 TEST(what_no_relay_could_understand_is_refused_where_it_is_written_and_the_text_says_what_to_write) /* B9, D13 */

@@ -42,7 +42,7 @@ TEST(two_that_migrate_at_once_both_succeed) /* I18 */
         CHECK_EQ(child_wait(children[i]), 0);
     fixture_open_store(f);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 2);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 4);
     fixture_close(f);
 }
 
@@ -53,11 +53,19 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
         "DROP TRIGGER postrider_outbox_event",
         "DROP TRIGGER postrider_inbox_event",
         "DROP TRIGGER postrider_ledger_event",
-        "DROP TRIGGER postrider_event_place",
-        "DROP TABLE postrider_event_order",
-        "INSERT INTO inbox (type, stream, event) VALUES ('placed', 's', 1), ('paid', 's', 1), ('other', 's', 0)",
         "DROP VIEW postrider_messages",
         "DROP VIEW postrider_blocked_streams",
+        "DROP TABLE turns", /* they and all of flows are younger */
+        "DROP TABLE activities",
+        "DELETE FROM postrider_box WHERE name IN ('turns', 'activities')",
+        "DELETE FROM postrider_repaired WHERE box IN ('turns', 'activities')",
+        "DROP TABLE postrider_flow",
+        "DROP TABLE postrider_flow_execution",
+        "DROP TABLE postrider_flow_mail",
+        "DROP TABLE postrider_source_position",
+        "DROP TABLE postrider_subscription",
+        "DROP TABLE postrider_snapshot",
+        "INSERT INTO inbox (type, stream, event) VALUES ('placed', 's', 1), ('paid', 's', 1), ('other', 's', 0)",
         "ALTER TABLE outbox DROP COLUMN held_for",
         "ALTER TABLE outbox DROP COLUMN parked_by",
         "ALTER TABLE inbox DROP COLUMN held_for",
@@ -95,8 +103,7 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_messages WHERE parked_by = type"), 3);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_messages WHERE type = 'sender' AND parked_by IS NULL"), 1);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_dead_letter WHERE parked_by IS NOT NULL"), 0);
-    CHECK_EQ(fixture_int(f, "SELECT group_concat(type || version || place) = 'placed11,paid22' FROM postrider_event"
-                            " JOIN postrider_event_order USING (stream, version)"),
+    CHECK_EQ(fixture_int(f, "SELECT group_concat(type || version || place) = 'placed11,paid22' FROM postrider_event"),
              1); /* what waited to be sent is stored as events, too */
     CHECK_EQ(fixture_int(f, "SELECT version FROM postrider_event_stream WHERE stream = 's'"), 2);
     fixture_close(f);
@@ -154,7 +161,7 @@ TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
         CHECK_EQ(store_migrate(&f->store, &(struct store_box){ bad[i], NULL }, 1, &f->error), PR_EINVAL);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 3);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 5);
     fixture_close(f);
 }
 
@@ -175,6 +182,31 @@ TEST(a_name_that_the_application_has_taken_is_said_in_words_and_nothing_is_chang
     CHECK(strstr(f->error.text, "\"ledger\"") != NULL && strstr(f->error.text, "boxes.ledger.table") != NULL);
     sqlite3_close(db);
     fixture_close(f);
+}
+
+TEST(what_is_called_as_our_tables_are_is_said_in_words_and_nothing_is_changed) /* D14 */
+{
+    static const struct {
+        const char *sql, *text;
+    } taken[] = {
+        { "CREATE TABLE postrider_meta (x)", "already has a table \"postrider_meta\" that Postrider did not create" },
+        { "CREATE TABLE postrider_dead_letter (x)", "a table \"postrider_dead_letter\"" },
+        { "CREATE VIEW postrider_messages AS SELECT 1 AS mine", "a view \"postrider_messages\"" },
+        { "CREATE TABLE t (x); CREATE INDEX postrider_done_id ON t (x)", "an index \"postrider_done_id\"" },
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(taken); i++) {
+        struct fixture *f = fixture_bare("");
+        sqlite3 *db = fixture_raw(f);
+        raw_run(db, taken[i].sql);
+        int64_t before = raw_int(db, "SELECT count(*) FROM sqlite_master");
+        fixture_open_store(f);
+        CHECK_EQ(fixture_migrate(f), PR_EINVAL);
+        CHECK(strstr(f->error.text, taken[i].text) != NULL);
+        CHECK(strstr(f->error.text, "rename it, or use another file") != NULL);
+        CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master"), before);
+        sqlite3_close(db);
+        fixture_close(f);
+    }
 }
 
 static int migrate_one(struct fixture *f, const char *box, const char *table)
@@ -223,7 +255,7 @@ TEST(the_table_of_a_box_is_nobody_elses_and_stays) /* D14 */
     CHECK_EQ(migrate_one(f, "second", "a\" b"), PR_EINVAL);
     CHECK_OK(store_check_boxes(&f->store, &(struct store_box){ "shop", "shop_outbox" }, 1, &f->error), &f->error);
     CHECK_EQ(store_check_boxes(&f->store, &(struct store_box){ "shop", "other" }, 1, &f->error), PR_ECONFIG);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 4);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 6);
     fixture_close(f);
 }
 

@@ -266,11 +266,20 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
     case ADMIN_DEAD_EDIT:
     case ADMIN_DEAD_NOTE:
     case ADMIN_DEAD_IMPORT:
+    case ADMIN_FLOW_CANCEL:
+    case ADMIN_FLOW_DELETE:
+    case ADMIN_FLOW_PRUNE:
+    case ADMIN_FLOW_RESTART:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
+    case ADMIN_SUBSCRIPTION_RESET:
+    case ADMIN_SUBSCRIPTION_REMOVE:
     case ADMIN_ENDPOINT_TEST:
     case ADMIN_REPLAY_STOP:
-    case ADMIN_REPLAY_RESUME: break;
+    case ADMIN_REPLAY_RESUME:
+    case ADMIN_RESCHEDULE:
+    case ADMIN_SCHEDULE_ADD:
+    case ADMIN_SCHEDULE_RUN: break;
     }
     ASSERT(!"the model does not know this action");
     return false;

@@ -392,7 +392,8 @@ const struct query_reply *suite_query(struct suite *s, enum query_kind kind, str
 {
     struct query_reply *reply = arena_zalloc(&s->arena, sizeof(*reply));
     struct query query = { .kind = kind, .filter = filter };
-    bool is_of_rows = kind == QUERY_MESSAGES || kind == QUERY_DEAD || kind == QUERY_ID || kind == QUERY_ENDPOINTS;
+    bool is_of_rows = kind == QUERY_MESSAGES || kind == QUERY_DEAD || kind == QUERY_ID || kind == QUERY_ENDPOINTS ||
+                      kind == QUERY_EVENTS;
     if (!is_of_rows)
         suite_needs_database(s);
     CHECK(reply != NULL);

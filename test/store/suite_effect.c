@@ -244,7 +244,7 @@ STORE_TEST(a_cycle_that_is_asked_again_says_who_was_refused_and_does_nothing_twi
 
 /* ---- Rescheduling ----------------------------------------------------------------------------- */
 
-STORE_TEST(a_row_is_rescheduled_with_its_effects_as_long_as_its_time_is_the_same) /* B97 */
+STORE_TEST(a_row_is_rescheduled_with_its_effects_as_long_as_its_time_is_the_same) /* B99 */
 {
     struct worker *w = suite_join(s, "outbox");
     int64_t at = s->wall_us + PR_SECONDS(1);
@@ -266,7 +266,7 @@ STORE_TEST(a_row_is_rescheduled_with_its_effects_as_long_as_its_time_is_the_same
     CHECK_EQ(suite_get(s, id)->m.due_us, at + PR_SECONDS(60));
 }
 
-STORE_TEST(a_schedule_that_a_person_paused_is_not_rescheduled) /* B97 */
+STORE_TEST(a_schedule_that_a_person_paused_is_not_rescheduled) /* B99 */
 {
     struct worker *w = suite_join(s, "outbox");
     int64_t at = s->wall_us + PR_SECONDS(1);

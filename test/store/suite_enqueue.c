@@ -46,7 +46,7 @@ STORE_TEST(a_message_that_was_stored_is_read_with_all_its_fields)
     CHECK(row->m.event);
     CHECK_EQ(row->m.created_us, SUITE_START_US);
     CHECK(row->m.seq > 0);
-    CHECK_EQ(row->m.status, PR_STATUS_STORED);
+    CHECK_EQ(row->m.status, PR_STATUS_STORED | PR_STATUS_EVENT_STORED);
     CHECK_EQ(row->m.attempts, 0);
     CHECK_EQ(row->m.failures, 0);
     CHECK_EQ(row->m.reason, 0);

@@ -211,3 +211,42 @@ STORE_TEST(a_warning_is_raised_when_it_is_remembered_and_only_then)
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.type = PR_STR("w"))), 2);
     CHECK(suite_get(s, suite_id(2)) != NULL);
 }
+
+static int take(struct suite *s, const char *from, const char *to, pr_id id, int *ret_answer)
+{
+    struct pr_message m = { .id = id, .type = PR_STR("line"), .payload = PR_STR("{}") };
+    struct position_move move = { .source = PR_STR("file:a"), .from = pr_str(from), .to = pr_str(to) };
+    return store_take(&s->store, PR_STR("inbox"), &m, 1, SUITE_PAYLOAD_MAX, &move, ret_answer, &s->error);
+}
+
+static const char *position(struct suite *s)
+{
+    pr_slice text;
+    CHECK_OK(store_position(&s->store, PR_STR("file:a"), &s->arena, &text, &s->error), &s->error);
+    return text.data;
+}
+
+STORE_TEST(a_position_moves_with_its_messages_or_not_at_all) /* B91 */
+{
+    int answer;
+    suite_needs_database(s);
+    CHECK_STR(position(s), "");
+    CHECK_OK(take(s, "", "1", suite_id(1), &answer), &s->error);
+    CHECK_EQ(answer, PR_OK);
+    CHECK_EQ(take(s, "", "2", suite_id(2), &answer), PR_STALE); /* it has begun already */
+    CHECK_EQ(take(s, "0", "2", suite_id(2), &answer), PR_STALE);
+    CHECK_STR(position(s), "1");
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.type = PR_STR("line"))), 1);
+    if (suite_can(s, STORE_CAN_LAST))
+        suite_reopen(s);
+    CHECK_OK(take(s, "1", "2", suite_id(2), &answer), &s->error);
+    CHECK_OK(take(s, "2", "3", suite_id(2), &answer), &s->error); /* known already: it moves all the same */
+    CHECK_EQ(answer, PR_DUPLICATE);
+    CHECK_STR(position(s), "3");
+    struct position_move nowhere = { .source = PR_STR("file:a"), .from = PR_STR("3"), .to = PR_STR("4") };
+    struct pr_message m = { .id = suite_id(4), .type = PR_STR("line") };
+    CHECK(store_take(&s->store, PR_STR("nowhere"), &m, 1, SUITE_PAYLOAD_MAX, &nowhere, &answer, &s->error) < 0);
+    CHECK_STR(position(s), "3");
+    CHECK_OK(store_take(&s->store, PR_STR("inbox"), NULL, 0, SUITE_PAYLOAD_MAX, &nowhere, NULL, &s->error), &s->error);
+    CHECK_STR(position(s), "4");
+}

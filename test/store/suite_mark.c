@@ -340,6 +340,30 @@ STORE_TEST(many_marks_go_in_pieces_and_those_that_are_needed_hold_up_no_others) 
     CHECK(!is_marked(w, suite_id(100 + COUNT - 1), "billing"));
 }
 
+/* A person's order ends them all at once, so that their marks go at one time, too. */
+STORE_TEST(marks_of_one_time_go_in_pieces) /* B94 */
+{
+    enum { COUNT = 3000, PIECES = 2 * 1000 };
+    static struct mark_key keys[COUNT];
+    struct worker *w = join_once(s, "inbox");
+    size_t left = 0;
+    for (unsigned i = 0; i < COUNT; i++)
+        keys[i] = (struct mark_key){ SEND(s, "inbox", .id = suite_id(100 + i), .destination = PR_STR("billing")),
+                                     PR_STR("billing") };
+    CHECK_EQ(ADMIN(s, ADMIN_DISCARD, FILTER(.box = PR_STR("inbox"))).changed, COUNT);
+    suite_advance(s, HOUR_US + PR_SECONDS(1));
+    worker_renew_identity(w);
+    CYCLE(w);
+    const struct cycle_reply *r = CYCLE(w, .force_write = true, .marks = keys, .mark_count = COUNT);
+    for (size_t i = 0; i < COUNT && r->marked != NULL; i++)
+        left += r->marked[i];
+    CHECK(left >= COUNT - PIECES);
+    for (int i = 0; i < 8; i++)
+        pass(w, PR_SECONDS(1));
+    CHECK_EFFECTS(s, "");
+    suite_join(s, "outbox"); /* the suite's time is for all boxes */
+}
+
 /* ---- People ---------------------------------------------------------------------------------------- */
 
 STORE_TEST(a_duplicate_is_counted_and_in_the_ledger) /* B89, B90 */
@@ -431,4 +455,68 @@ STORE_TEST(a_person_who_insists_is_obeyed_where_dedupe_was_turned_off) /* B90 */
     CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).handled, 1);
     CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id, .again = true).changed, 1);
     CHECK(!is_marked(w, id, "billing"));
+}
+
+#define RUN_STEP 10
+
+/* What a cycle hands out, and the next one ends. */
+struct run_step {
+    struct receipt_entry receipt[RUN_STEP];
+    struct verdict verdicts[RUN_STEP];
+    struct effect marks[RUN_STEP];
+    size_t count;
+    uint64_t cycle;
+};
+
+static void take_step(struct worker *w, struct run_step *step)
+{
+    step->count = w->reply->row_count;
+    for (size_t i = 0; i < step->count; i++) {
+        const struct row *row = &w->reply->rows[i];
+        step->receipt[i] = (struct receipt_entry){ .row = row->row, .number = 1 };
+        step->verdicts[i] = (struct verdict){ .row = row->row, .id = row->m.id, .number = 1, COMPLETE };
+        CHECK(mark_of_verdict(&step->verdicts[i], w->box, PR_STR("billing"), HOUR_US, &step->marks[i]));
+        step->marks[i].verdict = i;
+    }
+}
+
+/* Cycle after cycle ends what the one before handed out, and reads on: PostgreSQL does that in one batch, and a mark that is there
+ * already ends the batch. */
+STORE_TEST(in_a_long_run_what_somebody_else_has_handled_meanwhile_is_told_and_nothing_else_is_lost) /* B90 */
+{
+    enum { ROWS = 12 * RUN_STEP, FOREIGN = 57 };
+    struct run_step next = { .count = 0 }, out;
+    struct worker *w = join_once(s, "outbox"), *other = join_once(s, "inbox");
+    size_t ended = 0, handled = 0;
+    for (unsigned i = 0; i < ROWS; i++)
+        SEND(s, "outbox", .id = suite_id(100 + i));
+    const struct effect foreign = { .kind = EFFECT_SEEN,
+                                    .verdict = EFFECT_ALWAYS,
+                                    .box = PR_STR("outbox"),
+                                    .id = suite_id(100 + FOREIGN),
+                                    .key = PR_STR("billing"),
+                                    .outcome = ENDED_DELIVERED,
+                                    .keep_us = HOUR_US };
+    out.count = out.cycle = 0;
+    for (unsigned round = 0; ended < ROWS; round++) {
+        CHECK(round < ROWS);
+        if (round == 4)
+            CYCLE(other, .effects = &foreign, .effect_count = 1);
+        next.cycle = w->number;
+        CYCLE(w, .verdicts = out.verdicts, .verdict_count = out.count, .effects = out.marks, .effect_count = out.count,
+              .receipt = next.receipt, .receipt_count = next.count, .closed = &out.cycle, .closed_count = out.count > 0,
+              .fresh_rows = RUN_STEP, .fresh_bytes = 1 << 20);
+        for (size_t i = 0; i < out.count; i++) {
+            bool was_foreign = pr_id_equal(out.verdicts[i].id, foreign.id);
+            CHECK_EQ(w->reply->answers[i], was_foreign ? ANSWER_HANDLED : PR_OK);
+            handled += was_foreign;
+        }
+        ended += out.count;
+        out = next;
+        take_step(w, &next);
+    }
+    CHECK_EQ(handled, 1);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"))), 1);
+    for (unsigned i = 0; i < ROWS; i++)
+        CHECK(is_marked(w, suite_id(100 + i), "billing"));
 }

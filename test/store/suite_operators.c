@@ -324,12 +324,15 @@ STORE_TEST(an_edit_keeps_every_column_that_it_does_not_change) /* B84 */
     CHECK_OK(suite_offer(s, "outbox", m), &s->error);
     worker_kill(w, m.id);
     struct listed old = *suite_get(s, m.id);
-    const pr_slice to = PR_STR("mail"), headers = PR_STR("{\"h\":\"2\"}"), payload = PR_STR("right");
-    const struct dead_edit edits[] = { { .destination = &to }, { .headers = &headers }, { .payload = &payload } };
+    const pr_slice to = PR_STR("mail"), headers = PR_STR("{\"h\":\"2\"}"), payload = PR_STR("right"),
+                   type = PR_STR("order.mended");
+    const struct dead_edit edits[] = {
+        { .destination = &to }, { .headers = &headers }, { .payload = &payload }, { .type = &type }
+    };
     for (size_t i = 0; i < ARRAY_LENGTH(edits); i++) {
         struct admin_reply r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old.m.id, .edit = &edits[i]);
         const struct listed *new = suite_get(s, r.made);
-        CHECK_SLICE(new->m.type, m.type);
+        CHECK_SLICE(new->m.type, edits[i].type != NULL ? type : m.type);
         CHECK_SLICE(new->m.stream, m.stream);
         CHECK_SLICE(new->m.destination, edits[i].destination != NULL ? to : m.destination);
         CHECK_SLICE(new->m.headers, edits[i].headers != NULL ? headers : m.headers);

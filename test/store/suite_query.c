@@ -393,8 +393,10 @@ STORE_TEST(boxes_are_listed_whether_they_are_empty_or_not)
 {
     suite_box(s, "outbox");
     suite_box(s, "inbox");
+    suite_box(s, "turns");
+    suite_box(s, "activities");
     suite_box(s, "ledger");
-    CHECK_EQ(suite_query(s, QUERY_BOXES, FILTER())->box_count, 3);
+    CHECK_EQ(suite_query(s, QUERY_BOXES, FILTER())->box_count, 5);
 }
 
 STORE_TEST(facts_name_the_software_and_the_schema)

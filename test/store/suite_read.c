@@ -67,6 +67,57 @@ STORE_TEST(the_fresh_scan_stops_at_its_limit_of_bytes_but_reads_at_least_one_row
     CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 5 - count);
 }
 
+/* ---- Large payloads --------------------------------------------------------------- */
+
+#define LARGE (5 << 20) /* several pieces of a server's answer */
+
+/* Ends inside a character wherever it is cut. */
+static pr_slice large_payload(bool text)
+{
+    static char bytes[LARGE];
+    for (size_t i = 0; i < LARGE; i += 2)
+        memcpy(bytes + i, text ? "\xc3\xbc" : "\x00\xff", 2);
+    bytes[0] = 'a', bytes[LARGE - 1] = 'z', bytes[1] = 'b', bytes[LARGE - 2] = 'y';
+    return PR_BYTES(bytes, LARGE);
+}
+
+STORE_TEST(a_large_payload_is_loaded_when_its_row_is_about_to_be_sent)
+{
+    for (int text = 0; text <= 1; text++) {
+        struct worker *w = suite_join(s, "outbox");
+        pr_slice payload = large_payload(text != 0);
+        pr_id id = suite_id((unsigned)text + 1), other = suite_id(7);
+        struct pr_message m = { .id = id, .type = PR_STR("t"), .payload = payload };
+        struct pr_error error;
+        CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), &m, 1, LARGE, NULL, NULL, &error), &error);
+        const struct cycle_reply *r = CYCLE(w, .fresh_rows = 10, .payload_max = 1000);
+        CHECK_EQ(r->row_count, 1);
+        CHECK_EQ(r->rows[0].over, LARGE);
+        CHECK_EQ(r->rows[0].m.payload.size, 0);
+        uint64_t row = r->rows[0].row;
+        struct row_name loads[] = { { row, other }, { row, id }, { row + 64, id } };
+        r = CYCLE(w, .loads = loads, .load_count = 3);
+        CHECK_EQ(r->loaded_count, 3);
+        CHECK(r->loaded[0].data == NULL); /* another message */
+        CHECK_EQ(r->loaded[1].size, LARGE);
+        CHECK(memcmp(r->loaded[1].data, payload.data, LARGE) == 0);
+        CHECK(r->loaded[2].data == NULL); /* no such row */
+        VERDICT(w, suite_seen(s, id), .kind = VERDICT_COMPLETE);
+        CHECK(CYCLE(w, .loads = loads + 1, .load_count = 1)->loaded[0].data == NULL);
+        CYCLE(w, .leave = true);
+    }
+}
+
+STORE_TEST(a_payload_that_was_repaired_by_hand_is_loaded_as_it_is_now)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .payload = PR_STR("{\"n\":1}"));
+    uint64_t row = CYCLE(w, .fresh_rows = 10, .payload_max = 1)->rows[0].row;
+    suite_repair(s, id, "{}");
+    const struct cycle_reply *r = CYCLE(w, .loads = &(struct row_name){ row, id }, .load_count = 1);
+    CHECK_SLICE(r->loaded[0], "{}");
+}
+
 STORE_TEST(nothing_is_read_that_was_not_asked_for)
 {
     struct worker *w = suite_join(s, "outbox");

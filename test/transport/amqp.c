@@ -129,13 +129,26 @@ TEST(amqp_writes_an_event_in_three_ways)
         rabbitmq_leave(c);
         world_open(&w);
         size_t i = world_add(&w, "o-1", PR_STR("{\"a\":1}"), WISH_OK);
-        w.messages[i].headers = PR_STR("{\"k\":\"v\",\"CC\":\"elsewhere\",\"cloudEvents_id\":\"forged\"}");
+        w.messages[i].headers =
+            n == 2 ? PR_STR("{\"k\":\"v\"}") : PR_STR("{\"k\":\"v\",\"cloudEvents_id\":\"forged\"}");
         w.messages[i].created_us = INT64_C(1700000000000000);
         world_run(&w);
         CHECK_EQ(w.results[i].outcome, SEND_OK);
         rabbitmq_look("sink", cases[n].see, &w.messages[i]);
         world_fini(&w);
     }
+}
+
+TEST(amqp_refuses_own_headers_that_it_would_lose)
+{
+    prepare(0, "?exchange=amq.direct&key=nobody");
+    world_open(&w);
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[i].headers = PR_STR("{\"k\":\"v\",\"CC\":\"x\"}");
+    world_run(&w);
+    CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK(strstr(w.results[i].error, "the message's header \"CC\" cannot be sent") != NULL);
+    world_fini(&w);
 }
 
 TEST(amqp_says_what_cannot_be_routed) /* B70 */

@@ -486,7 +486,7 @@ TEST(http_request_arrives_as_a_cloudevent)
     struct pr_message *m = &w.messages[i];
     m->content_type = PR_STR("image/png");
     m->subject = PR_STR("\xe2\x82\xac \"x\" 100%");
-    m->headers = PR_STR("{\"X-Tenant\":7,\"X-Empty\":\"\",\"Host\":\"evil\",\"Content-Length\":\"0\"}");
+    m->headers = PR_STR("{\"X-Tenant\":7,\"X-Empty\":\"\"}");
     m->seq = 5;
     world_run(&w);
     json_t *records = peer_records(harness_http_peer(&w)), *r = json_array_get(records, 0);

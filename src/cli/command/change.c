@@ -1,4 +1,4 @@
-/* What operators do to messages: retry, release, park, discard, dead replay|discard|add.
+/* What operators do to messages: retry, release, park, reschedule, discard, dead replay|discard|add.
  *
  * Ids are taken at their word.  A filter can mean more than its writer thinks, so it wants
  * --yes, or a person who has seen the number. */
@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "cli/command/replay.h"
 #include "ops/change.h"
+#include "ops/flow/flow_tell.h"
 
 struct change_command {
     const char *command;
@@ -21,6 +22,7 @@ static const struct change_command changes[] = {
     { "retry", ADMIN_RETRY, "Retry", "retried" },
     { "release", ADMIN_RELEASE, "Release", "released" },
     { "park", ADMIN_PARK, "Park", "parked" },
+    { "reschedule", ADMIN_RESCHEDULE, "Reschedule", "rescheduled" },
     { "discard", ADMIN_DISCARD, "Discard", "discarded" },
     { "dead replay", ADMIN_DEAD_REPLAY, "Replay", "replayed" },
     { "dead discard", ADMIN_DEAD_DISCARD, "Discard for good", "discarded" },
@@ -53,6 +55,8 @@ static int target(struct cli *cli, const struct change_command *change, struct f
     if (cli->arg_count == 0 && !by_filter)
         return cli_usage(cli, "%s needs %s or a filter such as --endpoint NAME", cli->command->name,
                          cli->command->arguments);
+    if (change->kind == ADMIN_RESCHEDULE && !flag_given(&cli->flags, FLAG_DUE))
+        return cli_usage(cli, "reschedule needs --due TIME");
     struct filter others = filter;
     others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
     if (cli->arg_count > 0 && !filter_is_empty(&others))
@@ -174,6 +178,10 @@ int run_change(struct cli *cli)
         return code;
     if (change->kind == ADMIN_DEAD_ADD && flag_given(&cli->flags, FLAG_REASON))
         admin.cause = reason_parse(slice_from(cli->flags.values[FLAG_REASON]));
+    if (change->kind == ADMIN_RESCHEDULE && !cli_time(cli, cli->flags.values[FLAG_DUE], 1, &admin.until_us))
+        return cli_usage(cli, "--due \"%s\" is not a time; use 5m or 2024-01-31T12:00:00Z",
+                         cli->flags.values[FLAG_DUE]);
+    admin.turns = flow_box(cli->config, BOX_TURNS);
     admin.by = cli_user(cli);
     admin.why = slice_from(cli->flags.values[FLAG_WHY]);
     code = confirm(cli, change, &admin);

@@ -137,7 +137,7 @@ static int find_dead(struct cli *cli, const struct letter_name *name, const stru
     return EXIT_NOT_FOUND;
 }
 
-static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *content, pr_slice parts[3],
+static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *content, pr_slice parts[4],
                       struct dead_edit *ret)
 {
     pr_slice given = { NULL, 0 };
@@ -157,8 +157,13 @@ static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *co
         parts[2] = slice_from(cli->flags.values[FLAG_TO]);
         ret->destination = &parts[2];
     }
-    if (code == EXIT_DONE && ret->payload == NULL && ret->headers == NULL && ret->destination == NULL)
-        code = cli_usage(cli, "nothing to change: give --data, --file, --header or --to");
+    if (flag_given(&cli->flags, FLAG_TYPE)) {
+        parts[3] = slice_from(cli->flags.values[FLAG_TYPE]);
+        ret->type = &parts[3];
+    }
+    if (code == EXIT_DONE && ret->payload == NULL && ret->headers == NULL && ret->destination == NULL &&
+        ret->type == NULL)
+        code = cli_usage(cli, "nothing to change: give --data, --file, --header, --to or --type");
     struct pr_error err;
     if (code == EXIT_DONE && change_check_edit(ret, (size_t)cli->config->payload_max, &err) != PR_OK)
         code = cli_fault(&err);
@@ -188,12 +193,12 @@ static int edit_report(const struct cli *cli, const struct letter_name *name, co
 int run_dead_edit(struct cli *cli)
 {
     struct query_reply found;
-    struct dead_edit edit = { NULL, NULL, NULL };
+    struct dead_edit edit = { 0 };
     struct admin_reply reply;
     struct pr_error err;
     struct buf content = { 0 };
     struct letter_name name;
-    pr_slice parts[3];
+    pr_slice parts[4];
     int code = message_letter(cli, &name);
 
     if (code == EXIT_DONE)

@@ -45,6 +45,16 @@ static pr_slice payload_words(struct arena *arena, const struct stored_event *e)
 
 /* ---- A list ---- */
 
+static void say_none(const struct filter *filter)
+{
+    if (filter->after > 0)
+        cli_say("no events after %" PRIu64, filter->after);
+    else if (filter->stream.size > 0)
+        cli_say("stream \"%.*s\" has no events; to see all: postrider events", SLICE_ARGS(filter->stream));
+    else
+        cli_say("no event is stored yet: add --event and --stream to postrider send");
+}
+
 static void print_table(struct cli *cli, const struct query *query, const struct query_reply *reply)
 {
     struct table t;
@@ -64,8 +74,7 @@ static void print_table(struct cli *cli, const struct query *query, const struct
     if (reply->event_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     else
-        cli_say("no event is stored%s: send a message with event = true and a stream",
-                query->filter.after > 0 ? " behind it" : "");
+        say_none(&query->filter);
     if (reply->more)
         cli_say("more exist: use --limit N, or --after %" PRIu64,
                 position_of(query, &reply->events[reply->event_count - 1]));

@@ -1,4 +1,4 @@
-/* The rights of three roles in PostgreSQL, as a script to be read and run by the owner. */
+/* The rights of four roles in PostgreSQL, as a script to be read and run by the owner. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,12 +29,20 @@ static void print_application(struct cli *cli, pr_slice s)
            "GRANT SELECT (id, destination, box) ON \"%.*s\".dead_letter TO \"%.*s_app\";\n",
            SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
            SLICE_ARGS(s));
-    printf("REVOKE EXECUTE ON FUNCTION \"%.*s\".complete FROM \"%.*s_app\";\n"
+    printf("REVOKE EXECUTE ON FUNCTION \"%.*s\".complete, \"%.*s\".complete_append, \"%.*s\".complete_set,\n"
+           "      \"%.*s\".advance_subscription, \"%.*s\".place_events,\n"
+           "      \"%.*s\".schedule, \"%.*s\".unschedule FROM \"%.*s_app\";\n"
            "-- Handlers that complete messages in their own transactions (pr_complete_pg) can end any message. Their "
            "login "
            "role needs:\n"
-           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".complete TO NAME;\n",
-           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s));
+           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".complete, \"%.*s\".complete_append, \"%.*s\".complete_set TO "
+           "NAME;\n"
+           "-- Projections that move their position in their own transactions (pr_subscription_advance_pg) need:\n"
+           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".advance_subscription TO NAME;\n"
+           "-- Applications that make schedules can replace and cancel any schedule. Their login role needs:\n"
+           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".schedule, \"%.*s\".unschedule TO NAME;\n",
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s));
     for (size_t i = 0; i < cli->config->box_count; i++)
         printf("GRANT SELECT (id, destination),\n"
                "      INSERT (" SENDERS_COLUMNS ")\n"
@@ -51,11 +59,23 @@ static void print_worker(pr_slice s, const char *role, const char *about, bool f
     printf("GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
+           "GRANT EXECUTE ON FUNCTION \"%.*s\".expect_version, \"%.*s\".place_events TO \"%.*s_%s\";\n"
            "REVOKE INSERT, UPDATE, DELETE ON \"%.*s\".meta FROM \"%.*s_%s\";\n"
            "REVOKE %sUPDATE%s ON \"%.*s\".audit FROM \"%.*s_%s\";\n",
            SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
-           SLICE_ARGS(s), SLICE_ARGS(s), role, for_people ? "" : "INSERT, ", purges_audit ? "" : ", DELETE",
-           SLICE_ARGS(s), SLICE_ARGS(s), role);
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
+           for_people ? "" : "INSERT, ", purges_audit ? "" : ", DELETE", SLICE_ARGS(s), SLICE_ARGS(s), role);
+}
+
+/* Who may only read does not give events their places: whoever does that keeps all others from it until he commits. */
+static void print_reader(pr_slice s)
+{
+    printf("\n-- Programs and people that only read: events, listings, views.\n");
+    print_role(s, "reader");
+    printf("GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_reader\";\n"
+           "GRANT SELECT ON ALL TABLES IN SCHEMA \"%.*s\" TO \"%.*s_reader\";\n"
+           "REVOKE EXECUTE ON FUNCTION \"%.*s\".place_events FROM \"%.*s_reader\";\n",
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s));
 }
 
 int cli_print_grants(struct cli *cli)
@@ -76,5 +96,6 @@ int cli_print_grants(struct cli *cli)
         printf("-- The server's log is a source. The login role of postrider run needs this; it is not inherited:\n"
                "-- ALTER ROLE NAME REPLICATION;\n");
     print_worker(s, "admin", "People: every command but init.", true, false);
+    print_reader(s);
     return EXIT_DONE;
 }

@@ -28,7 +28,7 @@ static const char *next_words(struct cli *cli, const struct listed *l, const str
     if (l->state == STATE_PARKED || l->state == STATE_DEAD || l->state == STATE_DONE)
         return "";
     if (l->m.due_us > now_us)
-        return arena_printf(&cli->arena, "in %s", span_short(&cli->arena, l->m.due_us - now_us)).data;
+        return arena_printf(&cli->arena, "in %s", span_words(&cli->arena, l->m.due_us - now_us)).data;
     if (b != NULL && b->until_us > now_us && b->until_us != PR_NEVER)
         return arena_printf(&cli->arena, "probe %s", span_short(&cli->arena, b->until_us - now_us)).data;
     return b != NULL ? "probe" : l->state == STATE_READY ? "now" : "";

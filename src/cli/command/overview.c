@@ -1,4 +1,4 @@
-/* streams, instances, audit. */
+/* streams, instances, and lists whose table is that of their members. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -125,41 +125,42 @@ int run_instances(struct cli *cli)
     return EXIT_DONE;
 }
 
-/* ---- Audit ---- */
+/* ---- Lists that need no words of their own ---- */
 
-int run_audit(struct cli *cli)
+/* The command has the name of the list: its columns are the members that --json shows. */
+int run_rows(struct cli *cli)
 {
-    struct query query = { .kind = QUERY_AUDIT };
+    struct query query = { 0 };
     struct query_reply reply;
     struct json_line line;
     struct table t;
-    int code = cli_ask(cli, &query, &reply);
+    const char *rows;
+    size_t row_size;
+    bool found = reply_list_find(slice_from(cli->command->name), &query.kind);
 
+    ASSERT(found);
+    int code = cli_ask(cli, &query, &reply);
     if (code != EXIT_DONE)
         return code;
-    table_init(&t, &cli->arena, "WHEN|WHO|ACTION|>CHANGED|>REFUSED|WHAT");
-    for (size_t i = 0; i < reply.audit_count; i++) {
-        const struct audit_entry *e = &reply.audit[i];
-
+    size_t count = reply_rows(query.kind, &reply, &rows, &row_size);
+    table_init(&t, &cli->arena, reply_heads(query.kind, &cli->arena));
+    for (size_t i = 0; i < count; i++) {
+        const char *row = rows + i * row_size;
         if (cli->json) {
-            reply_row_json(line_begin(&line), QUERY_AUDIT, e);
+            reply_row_json(line_begin(&line), query.kind, row);
             line_end(&line);
-            continue;
         }
-        table_add(&t, COLOR_NONE, slice_from(time_words(&cli->arena, e->at_us)));
-        table_add(&t, COLOR_NONE, e->who);
-        table_add(&t, COLOR_BOLD, e->action);
-        table_addf(&t, COLOR_NONE, "%" PRIu64, e->changed);
-        table_addf(&t, e->refused > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->refused);
-        table_add(&t, COLOR_DIM,
-                  arena_printf(&cli->arena, "%.*s%s%.*s", (int)min_size(e->target.size, 2000), e->target.data,
-                               e->why.size > 0 ? " " : "", (int)min_size(e->why.size, 500), e->why.data));
+        for (size_t k = 0; !cli->json && k < t.column_count; k++)
+            table_add(&t, COLOR_NONE, reply_cell(query.kind, row, k, &cli->arena));
     }
-    if (!cli->json && reply.audit_count > 0)
+    if (cli->json)
+        return EXIT_DONE;
+    if (count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
-    if (!cli->json && reply.audit_count == 0)
-        cli_say("no operator changed anything%s", query.filter.since_us != 0 ? " in this time" : "");
-    if (!cli->json && reply.more)
-        cli_say("more exist: use --limit N, or --after %" PRIu64, reply.audit[reply.audit_count - 1].number);
+    else
+        cli_say("%s%s", reply_none(query.kind), query.filter.since_us != 0 ? " in this time" : "");
+    if (reply.more && count > 0) /* pages go by the first column */
+        cli_say("more exist: use --limit N, or --after %s",
+                reply_cell(query.kind, rows + (count - 1) * row_size, 0, &cli->arena).data);
     return EXIT_DONE;
 }

@@ -39,9 +39,11 @@ static void reload(struct daemon *d)
 
     if (r == PR_OK && flag_given(&d->cli->flags, FLAG_STORE))
         r = config_set_store(config, d->cli->flags.values[FLAG_STORE], &err);
+    enum log_level level = r == PR_OK ? config->log_level : LOG_NONE;
     if (r == PR_OK)
         r = runtime_reload(d->rt, config, &err);
     if (r == PR_OK) {
+        log_set_level(&d->log, level);
         log_emit(&d->log, LOG_INFO, "reloaded", LOG_STR("file", d->file));
         return;
     }

@@ -1,5 +1,7 @@
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -155,12 +157,28 @@ static int times(struct cli *cli, struct pr_message *message)
     return EXIT_DONE;
 }
 
-static void print_sent(const struct cli *cli, pr_id id, bool duplicate)
+/* The version of an event, for --json; 0: it is none. */
+static uint64_t version_of(struct cli *cli, const struct pr_message *message, const pr_id *id)
+{
+    const struct query query = { .kind = QUERY_EVENTS,
+                                 .filter = { .state = -1, .stream = message->stream, .ids = id, .id_count = 1 } };
+    struct query_reply reply;
+    struct pr_error ignored;
+    bool found = message->event && store_query(&cli->store, &query, &cli->arena, &reply, &ignored) == PR_OK;
+
+    return found && reply.event_count > 0 ? reply.events[0].version : 0;
+}
+
+static void print_sent(struct cli *cli, const struct pr_message *message, pr_id id, bool duplicate)
 {
     char text[PR_ID_TEXT_SIZE];
+    uint64_t version = cli->json ? version_of(cli, message, &id) : 0;
 
     pr_id_format(id, text);
-    if (cli->json)
+    if (cli->json && version > 0)
+        printf("{\"id\":\"%s\",\"duplicate\":%s,\"version\":%" PRIu64 "}\n", text, duplicate ? "true" : "false",
+               version);
+    else if (cli->json)
         printf("{\"id\":\"%s\",\"duplicate\":%s}\n", text, duplicate ? "true" : "false");
     else
         printf("%s\n", text);
@@ -185,8 +203,23 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
                     "safe.");
         return code;
     }
-    print_sent(cli, id, answer == PR_DUPLICATE);
+    print_sent(cli, message, id, answer == PR_DUPLICATE);
     return EXIT_DONE;
+}
+
+static int expected_version(struct cli *cli, struct pr_message *message)
+{
+    const char *text = cli->flags.values[FLAG_EXPECT_VERSION];
+    char *end;
+
+    if (text == NULL)
+        return EXIT_DONE;
+    errno = 0;
+    message->expects_version = true;
+    message->expected_version = strtoll(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0)
+        return cli_usage(cli, "--expect-version: \"%s\" is not a number of events", text);
+    return message->event ? EXIT_DONE : cli_usage(cli, "--expect-version is only for events: add --event");
 }
 
 int run_send(struct cli *cli)
@@ -210,6 +243,8 @@ int run_send(struct cli *cli)
         code = check_names(cli, box);
     if (code == EXIT_DONE && values[FLAG_ID] != NULL && pr_id_parse(slice_from(values[FLAG_ID]), &message.id) != PR_OK)
         code = cli_usage(cli, "--id: \"%s\" is not a UUID", values[FLAG_ID]);
+    if (code == EXIT_DONE)
+        code = expected_version(cli, &message);
     if (code == EXIT_DONE)
         code = send_headers(cli, &message.headers);
     if (code == EXIT_DONE)

@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "cli/command/endpoint.h"
 #include "ops/status.h"
+#include "ops/watch/watch.h"
 
 static void print_json(const struct status *s)
 {
@@ -103,6 +104,42 @@ static void print_instances(struct cli *cli, const struct status *s)
     table_print(&t, stdout, 0, cli->color);
 }
 
+static void print_flows(struct cli *cli, const struct status *s)
+{
+    const uint64_t *n = s->flows.flow_states;
+    struct table t;
+
+    if (n[FLOW_RUNNING] + n[FLOW_COMPLETED] + n[FLOW_FAILED] + n[FLOW_CANCELLED] == 0)
+        return;
+    table_init(&t, &cli->arena, "FLOWS|>RUNNING|>COMPLETED|>FAILED|>CANCELLED");
+    table_add(&t, COLOR_NONE, PR_STR(""));
+    add_count(&t, n[FLOW_RUNNING], false, COLOR_BLUE);
+    add_count(&t, n[FLOW_COMPLETED], false, COLOR_GREEN);
+    add_count(&t, n[FLOW_FAILED], false, COLOR_RED);
+    add_count(&t, n[FLOW_CANCELLED], false, COLOR_YELLOW);
+    printf("\n");
+    table_print(&t, stdout, 0, cli->color);
+}
+
+static void print_subscriptions(struct cli *cli, const struct status *s)
+{
+    struct table t;
+
+    if (s->subscriptions.subscription_count == 0)
+        return;
+    table_init(&t, &cli->arena, "SUBSCRIPTION|>POSITION|>LAG|HELD BY");
+    for (size_t i = 0; i < s->subscriptions.subscription_count; i++) {
+        const struct subscription_info *n = &s->subscriptions.subscriptions[i];
+
+        table_add(&t, COLOR_NONE, n->name);
+        table_addf(&t, COLOR_NONE, "%" PRIu64, n->position);
+        table_addf(&t, n->lag > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, n->lag);
+        table_add(&t, COLOR_DIM, subscription_is_held(n, s->subscriptions.now_us) ? n->holder : PR_STR("nobody"));
+    }
+    printf("\n");
+    table_print(&t, stdout, terminal_width(stdout), cli->color);
+}
+
 static void print_slots(struct cli *cli, const struct status *s)
 {
     struct table t;
@@ -134,7 +171,9 @@ static void print_people(struct cli *cli, const struct status *s)
     printf("\n");
     print_boxes(cli, s);
     print_endpoints(cli, s);
+    print_flows(cli, s);
     print_instances(cli, s);
+    print_subscriptions(cli, s);
     print_slots(cli, s);
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "cli/command/endpoint.h"
+#include "cli/command/flow.h"
 #include "cli/command/message.h"
 #include "cli/command/why.h"
 #include "core/story.h"
@@ -53,11 +54,12 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be retried" }, { "retry_now", "to be retried at once" },
-        { "dead_letter", "dead" },    { "park", "parked" },
-        { "discard", "discarded" },   { "replay", "replayed" },
-        { STORY_NOTE, "noted" },      { "edit", "corrected, and sent instead of the dead letter" },
-        { "release", "released" },
+        { "retry", "to be retried" },      { "retry_now", "to be retried at once" },
+        { "dead_letter", "dead" },         { "park", "parked" },
+        { "discard", "discarded" },        { "replay", "replayed" },
+        { STORY_NOTE, "noted" },           { "edit", "corrected, and sent instead of the dead letter" },
+        { "release", "released" },         { "reschedule", "given another time" },
+        { "missed", "times were missed" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -193,7 +195,9 @@ static void print_people(struct cli *cli, const struct message_why *o, FILE *out
 
     pr_id_format(l->m.id, id);
     fprintf(out, "%s%s%s: %s", color_on(COLOR_BOLD, cli->color), id, color_off(COLOR_BOLD, cli->color),
-            l->ended != 0 ? ended_name(l->ended) : clean(&y, l->m.type));
+            l->ended != 0         ? ended_name(l->ended)
+            : l->m.type.size == 0 ? "no type"
+                                  : clean(&y, l->m.type));
     if (l->ended != 0) {
         print_ended(&y, o);
         return;
@@ -250,7 +254,13 @@ int run_why(struct cli *cli)
 {
     struct query_reply reply;
     struct pr_error err;
-    int code = message_find(cli, true, &reply);
+    int code = cli_open_store(cli);
+
+    if (code == EXIT_DONE)
+        code = flow_why_print(cli, slice_from(cli->args[0]));
+    if (code != EXIT_NOT_FOUND) /* it is a flow, or the store cannot be asked */
+        return code;
+    code = message_find(cli, true, &reply);
 
     for (size_t i = 0; code == EXIT_DONE && i < reply.listed_count; i++) {
         struct message_why o = message_why_for(cli, &reply, &reply.listed[i]);

@@ -108,6 +108,22 @@ static void say_streams(struct drawing *d, struct sentence *s)
             waiting == 1 && exact ? "message waits" : "messages wait");
 }
 
+/* They wait for a person, or for a configuration that knows where they go. */
+static void say_parked(struct drawing *d, struct sentence *s)
+{
+    uint64_t parked = 0;
+    bool exact = true;
+
+    for (size_t i = 0; i < d->v->box_count; i++) {
+        const struct box_counts *b = &d->v->boxes[i];
+        parked += min_size((size_t)b->parked, COUNT_EXACT_MAX);
+        exact &= b->parked <= COUNT_EXACT_MAX && !b->partial;
+    }
+    if (parked > 0)
+        say(s, COLOR_YELLOW, "%s%s %s parked (postrider list --state parked)", count_human(&d->arena, parked),
+            exact ? "" : "+", parked == 1 && exact ? "message is" : "messages are");
+}
+
 static void say_trouble(struct drawing *d, struct sentence *s)
 {
     const struct top_view *v = d->v;
@@ -117,6 +133,7 @@ static void say_trouble(struct drawing *d, struct sentence *s)
     say_failing(d, s);
     say_endpoints(d, s, v->paused_count, v->open_count, COLOR_YELLOW, "paused");
     say_streams(d, s);
+    say_parked(d, s);
     if (v->dead > 0)
         say(s, COLOR_YELLOW, "%s%s dead %s", count_human(&d->arena, v->dead), v->dead_exact ? "" : "+",
             v->dead == 1 ? "letter" : "letters");

@@ -3,10 +3,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
+#include "base/units.h"
+#include "ops/api/gate_places.h"
 
 #define REQUEST_BLOCK 16384
 
@@ -26,13 +29,10 @@ void api_fini(struct api *x)
     arena_fini(&x->arena);
 }
 
-void api_error(struct api *x, unsigned status, const char *code, const char *hint, const char *format, ...)
+/* The numbers of a conflict; NULL: it is none. */
+static void write_error(struct api *x, unsigned status, const char *code, const char *hint, const char *text,
+                        const struct pr_error *conflict)
 {
-    char text[PR_ERROR_TEXT_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     buf_reset(&x->out);
     json_init(&x->w, &x->out);
     x->status = status;
@@ -46,8 +46,24 @@ void api_error(struct api *x, unsigned status, const char *code, const char *hin
     json_cstr(&x->w, text);
     json_key(&x->w, "hint");
     json_cstr(&x->w, hint);
+    if (conflict != NULL) {
+        json_key(&x->w, "expected_version");
+        json_int(&x->w, conflict->expected_version);
+        json_key(&x->w, "version");
+        json_int(&x->w, conflict->version);
+    }
     json_end_object(&x->w);
     json_end_object(&x->w);
+}
+
+void api_error(struct api *x, unsigned status, const char *code, const char *hint, const char *format, ...)
+{
+    char text[PR_ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    write_error(x, status, code, hint, text, NULL);
 }
 
 void api_fault(struct api *x, const struct pr_error *error)
@@ -66,6 +82,11 @@ void api_fault(struct api *x, const struct pr_error *error)
         { PR_ENOMEM, 503, "no_memory", "request less, or try again" },
         { PR_EUNCERTAIN, 503, "uncertain", "the request may have succeeded: repeat it with the same id" },
     };
+    if (error->code == PR_ECONFLICT) {
+        write_error(x, 409, "version_conflict", "read the stream from the version that you know, and decide anew",
+                    error->text, error);
+        return;
+    }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].fault == error->code) {
             api_error(x, kinds[i].status, kinds[i].code, kinds[i].hint, "%s", error->text);
@@ -156,4 +177,40 @@ bool api_filter(struct api *x, const char *more, struct filter *ret)
         }
     }
     return true;
+}
+
+/* ---- Requests that wait ---- */
+
+bool api_wait_begin(struct api *x)
+{
+    enum wait_room room = gate_wait_begin(x->gate, x->fd);
+    if (room == WAIT_GRANTED)
+        return true;
+    api_error(x, 503, "too_many", "try again in a second, or ask for more at once: max",
+              "%d requests%s are waiting already", room == WAIT_FULL ? WAITING_MAX : WAITING_PER_ADDRESS,
+              room == WAIT_FULL ? "" : " from this address");
+    return false;
+}
+
+void api_wait_end(struct api *x)
+{
+    gate_wait_end(x->gate, x->fd);
+}
+
+bool api_is_gone(void *arg)
+{
+    const struct api *x = arg;
+    char byte;
+    return x->fd >= 0 && recv(x->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+bool api_span(struct api *x, const char *name, const json_t *value, int64_t max_us, int64_t *ret_us)
+{
+    const char *text = json_string_value(value);
+    if (value == NULL ||
+        (text != NULL && duration_parse(slice_from(text), ret_us) == PR_OK && *ret_us >= 0 && *ret_us <= max_us))
+        return true;
+    api_error(x, 400, "invalid", "use a duration such as 500ms or 20s", "%s: not a duration of at most %d s", name,
+              (int)(max_us / PR_SECONDS(1)));
+    return false;
 }

@@ -16,6 +16,7 @@
 #define ANSWER_MAX (256u << 20) /* bytes: a page of the largest payloads is refused, not a reason to die */
 
 struct claimed;
+struct gate;
 struct metrics;
 struct replays;
 struct paces;
@@ -32,6 +33,7 @@ struct api {
     pr_slice who; /* for the audit */
     struct runtime *rt;
     int fd; /* the client's connection; -1: none */
+    struct gate *gate;
     struct metrics *metrics;
     struct replays *replays;
     struct paces *paces;
@@ -74,14 +76,25 @@ struct filter api_filter_init(struct api *x);
 /* Parameters as a filter; others than names in `more` (separated by blanks) are refused.  False: answered. */
 bool api_filter(struct api *x, const char *more, struct filter *ret);
 
+/* ---- Requests that wait: few at a time, fewer from one address (gate.h) ---- */
+
+bool api_wait_begin(struct api *x); /* false: there are too many, answered */
+void api_wait_end(struct api *x);
+/* Has the client (a struct api) closed its end?  Whatever it got would wait for nobody. */
+bool api_is_gone(void *x);
+/* A member of the body, or a parameter, that is a duration; NULL: *ret_us stays.  False: answered. */
+bool api_span(struct api *x, const char *name, const json_t *value, int64_t max_us, int64_t *ret_us);
+
 /* ---- The JSON body (body.c); false or NULL: not there.  Wrong types are answered by body_check(). */
 
 /* "string", "array", "object", "boolean", "integer"; NULL: any. */
-const char *body_field_type(pr_slice name);
+const char *body_field_type(const struct api_route *route, pr_slice name);
 /* Are all members known to the route, and is what it needs there?  False: answered. */
 bool body_check(struct api *x);
 const char *body_text(const struct api *x, const char *name); /* NULL: not there */
 bool body_true(const struct api *x, const char *name);
+/* "payload" (a JSON value, as it is written), "payload_text" or "payload_base64"; *ret_given: is it there? */
+PR_MUST_CHECK int body_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr_error *reterr);
 /* Which part of a message to several; empty: not there.  An empty one would mean all.  False: answered. */
 bool body_endpoint(struct api *x, pr_slice *ret);
 /* "ids" or "filter" as one filter; beside ids it may name the endpoint.  False: answered. */
@@ -117,6 +130,31 @@ void api_instances(struct api *x);
 void api_status(struct api *x);
 void api_list(struct api *x); /* audit */
 void api_events(struct api *x);
+void api_subscription_claim(struct api *x);
+void api_subscription_move(struct api *x);   /* acknowledge release */
+void api_subscription_change(struct api *x); /* reset remove */
+void api_snapshot(struct api *x);
+void api_snapshot_save(struct api *x);
+/* Looks until *found, the time is over, or nobody listens any more.  False: answered. */
+bool api_look_for(struct api *x, int64_t wait_us, bool (*one)(struct api *x, void *arg), void *arg, const bool *found);
+void api_request(struct api *x);
+void api_request_send(struct api *x);
+void api_schedules(struct api *x);
+void api_schedule(struct api *x);
+void api_schedule_add(struct api *x);
+void api_schedule_run(struct api *x);
+void api_schedule_change(struct api *x); /* pause resume cancel reschedule */
+void api_flow_start(struct api *x);
+void api_flows(struct api *x);
+void api_flow(struct api *x);
+void api_flow_history(struct api *x);
+void api_flow_executions(struct api *x);
+void api_flow_tell(struct api *x); /* raise send */
+void api_flow_cancel(struct api *x);
+void api_flow_retry(struct api *x);
+void api_flow_wait(struct api *x);
+void api_flow_delete(struct api *x);
+void api_flow_prune(struct api *x);
 void api_metrics(struct api *x);
 void api_health(struct api *x);
 void api_live(struct api *x);
@@ -128,6 +166,8 @@ struct admin;
 bool api_replay_is_long(const struct api *x);
 void api_replay_start(struct api *x, const struct admin *admin);
 
+/* "to" as a time; not there: as it was.  False: answered. */
+bool api_take_due(struct api *x, int64_t *ret_us);
 /* What was done, as an object; everybody who listens is told. */
 struct admin_reply;
 void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *reply);

@@ -1,8 +1,7 @@
 /* /v1/claims: workers of any language come for messages, and say what became of each. */
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/socket.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
@@ -16,8 +15,7 @@
 #define WAIT_MAX_US PR_SECONDS(60)
 #define COMMIT_WAIT_US PR_SECONDS(30) /* then the answer is "pending" */
 #define EFFECTS_MAX 1000              /* messages that one claim may send */
-#define CLAIMERS_MAX 24   /* that wait at once: others need a place, too, those who end claims first of all */
-#define STATUS_MAX 0x7fff /* bits that a worker may set */
+#define STATUS_MAX 0x7fff             /* bits that a worker may set */
 
 static int64_t now_us(void)
 {
@@ -74,28 +72,6 @@ static void give_back(struct api *x)
     pull_give_back(runtime_pull(x->rt), x->claimed->tokens, x->claimed->count);
 }
 
-/* It has closed its end: whatever it got would wait for nobody. */
-static bool is_gone(void *arg)
-{
-    const struct api *x = arg;
-    char byte;
-    return x->fd >= 0 && recv(x->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
-/* A member of the body, or of a claim in it.  False: answered. */
-static bool span_of(struct api *x, const char *name, const json_t *value, int64_t max_us, int64_t *ret_us)
-{
-    const char *text = json_string_value(value);
-    if (value == NULL ||
-        (text != NULL && duration_parse(slice_from(text), ret_us) == PR_OK && *ret_us >= 0 && *ret_us <= max_us))
-        return true;
-    api_error(x, 400, "invalid", "use a duration such as 500ms or 20s", "%s: not a duration of at most %d s", name,
-              (int)(max_us / PR_SECONDS(1)));
-    return false;
-}
-
-static atomic_uint claimers;
-
 static int claim(struct api *x, const struct pull_request *request, struct pr_error *reterr)
 {
     struct claimed *all = arena_zalloc(&x->arena, sizeof *all);
@@ -107,30 +83,62 @@ static int claim(struct api *x, const struct pull_request *request, struct pr_er
     return pull_take(runtime_pull(x->rt), request, keep_claim, x, reterr);
 }
 
+/* A relay that has not started yet has no endpoint to claim from: a worker that heard so would give up.  False: answered. */
+static bool is_running(struct api *x)
+{
+    struct pr_error error;
+    if (runtime_enter(x->rt, &x->in, &error) != PR_OK) {
+        api_error(x, 503, "not_running", "try again soon", "%s", error.text);
+        return false;
+    }
+    runtime_leave(x->rt);
+    return true;
+}
+
+/* What the claimer offers to activities.  False: answered. */
+static bool tags_decode(struct api *x, struct pull_request *request)
+{
+    const json_t *list = json_object_get(x->json, "tags");
+    size_t count = json_array_size(list);
+    pr_slice *tags = arena_alloc_array(&x->arena, count, sizeof *tags);
+    if (tags == NULL) {
+        api_error(x, 503, "no_memory", "", "out of memory for %zu tags", count);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        tags[i] = slice_from(json_string_value(json_array_get(list, i)));
+        if (tags[i].size == 0) {
+            api_error(x, 400, "invalid", "", "tags: each is a text such as gpu");
+            return false;
+        }
+    }
+    request->tags = tags;
+    request->tag_count = count;
+    return true;
+}
+
 void api_claims(struct api *x)
 {
     const json_t *max = json_object_get(x->json, "max");
     struct pull_request request = {
-        .box = slice_from(body_text(x, "box")), .max = 1, .is_gone = is_gone, .is_gone_arg = x
+        .box = slice_from(body_text(x, "box")), .max = 1, .is_gone = api_is_gone, .is_gone_arg = x
     };
     struct pr_error error;
     if (!body_endpoint(x, &request.endpoint) ||
-        !span_of(x, "wait", json_object_get(x->json, "wait"), WAIT_MAX_US, &request.wait_us))
+        !api_span(x, "wait", json_object_get(x->json, "wait"), WAIT_MAX_US, &request.wait_us))
         return;
     if (max != NULL && (json_integer_value(max) < 1 || json_integer_value(max) > PULL_MAX)) {
         api_error(x, 400, "invalid", "", "max: must be 1 to %d", PULL_MAX);
         return;
     }
+    if (!tags_decode(x, &request))
+        return;
     request.max = max != NULL ? (size_t)json_integer_value(max) : request.max;
     request.box = request.box.size > 0 ? request.box : PR_STR("inbox");
-    if (atomic_fetch_add(&claimers, 1) >= CLAIMERS_MAX) {
-        atomic_fetch_sub(&claimers, 1);
-        api_error(x, 503, "too_many", "try again in a second, or ask for more messages at once: max",
-                  "%d workers are waiting already", CLAIMERS_MAX);
+    if (!is_running(x) || !api_wait_begin(x))
         return;
-    }
     int rc = claim(x, &request, &error);
-    atomic_fetch_sub(&claimers, 1);
+    api_wait_end(x);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
@@ -169,6 +177,7 @@ static bool claim_is_right(struct api *x, json_t *claim, const char *const *memb
         bool right = strcmp(key, "effects") == 0             ? json_is_array(value)
                      : strcmp(key, "status") == 0            ? json_is_integer(value)
                      : strcmp(key, "release_followers") == 0 ? json_is_boolean(value)
+                     : strcmp(key, "retryable") == 0         ? json_is_boolean(value)
                                                              : json_is_string(value);
         if (i < count && right)
             continue;
@@ -240,12 +249,41 @@ static bool fail_decode(struct api *x, const json_t *claim, struct delivery_resu
                   "reason: \"%.60s\" is unknown", reason);
         return false;
     }
-    if (!span_of(x, "retry_after", json_object_get(claim, "retry_after"), PR_SECONDS(86400), &after_us))
+    if (!api_span(x, "retry_after", json_object_get(claim, "retry_after"), PR_SECONDS(86400), &after_us))
         return false;
     result_failed(ret, 0, SEND_FAILED, number, code != NULL ? code : "", slice_from(error));
     ret->retry_after_us = after_us;
     ret->release_followers = json_is_true(json_object_get(claim, "release_followers"));
+    ret->final = json_is_false(json_object_get(claim, "retryable"));
     return true;
+}
+
+/* What an activity of a flow returns: a text, or bytes as base64.  False: answered. */
+static bool output_decode(struct api *x, const json_t *claim, enum send_outcome outcome, struct delivery_result *ret)
+{
+    const json_t *text = json_object_get(claim, "output"), *coded = json_object_get(claim, "output_base64");
+    pr_slice output = { json_string_value(text), json_string_length(text) };
+    if (text == NULL && coded == NULL)
+        return true;
+    if (outcome != SEND_OK || (text != NULL && coded != NULL)) {
+        api_error(x, 400, "invalid", "",
+                  outcome != SEND_OK ? "output: only with complete" : "output: use output or output_base64, not both");
+        return false;
+    }
+    struct buf bytes;
+    buf_init(&bytes, PR_PAYLOAD_MAX);
+    bool right = coded == NULL ||
+                 base64_decode(&bytes, (pr_slice){ json_string_value(coded), json_string_length(coded) }) == PR_OK;
+    if (coded != NULL)
+        output = buf_slice(&bytes);
+    ret->output = right && buf_failed(&bytes) == 0 ? output_copy(output) : NULL;
+    ret->output_size = output.size;
+    if (!right)
+        api_error(x, 400, "invalid", "", "output_base64: this is not base64");
+    else if (ret->output == NULL)
+        api_error(x, 503, "no_memory", "", "out of memory for an output");
+    buf_fini(&bytes);
+    return ret->output != NULL;
 }
 
 static enum send_outcome outcome_of(const struct api *x)
@@ -259,8 +297,9 @@ static enum send_outcome outcome_of(const struct api *x)
 
 static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outcome, struct pull_verdict *v)
 {
-    static const char *const members[] = { "token", "status",      "reason",  "error",
-                                           "code",  "retry_after", "effects", "release_followers" };
+    static const char *const members[] = { "token",       "status",    "reason",       "error",
+                                           "code",        "effects",   "output",       "release_followers",
+                                           "retry_after", "retryable", "output_base64" };
     if (!claim_is_right(x, claim, members, ARRAY_LENGTH(members)))
         return false;
     *v = (struct pull_verdict){ .token = slice_from(text_of(claim, "token")), .result.outcome = outcome };
@@ -274,6 +313,8 @@ static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outco
         return false;
     }
     v->result.bits = (int)status;
+    if (!output_decode(x, claim, outcome, &v->result))
+        return false;
     if (json_object_get(claim, "effects") == NULL)
         return true;
     if (outcome == SEND_OK)
@@ -354,7 +395,7 @@ void api_claims_renew(struct api *x)
     static const char *const members[] = { "token" };
     json_t *claims = claims_of(x);
     int64_t span_us = 0, left_us = 0;
-    if (claims == NULL || !span_of(x, "for", json_object_get(x->json, "for"), PR_SECONDS(86400), &span_us))
+    if (claims == NULL || !api_span(x, "for", json_object_get(x->json, "for"), PR_SECONDS(86400), &span_us))
         return;
     for (size_t i = 0; i < json_array_size(claims); i++)
         if (!claim_is_right(x, json_array_get(claims, i), members, ARRAY_LENGTH(members)))

@@ -90,46 +90,28 @@ void api_dead_change(struct api *x)
         order(x, &admin);
 }
 
-/* A JSON value is the new payload as it is written; "payload_text" and "payload_base64" are it as it is. */
-static int edit_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr_error *reterr)
-{
-    const json_t *json = json_object_get(x->json, "payload");
-    const char *plain = body_text(x, "payload_text"), *coded = body_text(x, "payload_base64");
-    *ret_given = json != NULL || plain != NULL || coded != NULL;
-    if ((json != NULL) + (plain != NULL) + (coded != NULL) > 1)
-        return error_set(reterr, PR_EINVAL, "payload, payload_text and payload_base64 cannot be combined");
-    char *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    struct buf bytes;
-    buf_init(&bytes, ANSWER_MAX);
-    int rc = coded != NULL ? base64_decode(&bytes, slice_from(coded)) : PR_OK;
-    *ret = slice_dup(&x->arena, coded != NULL ? buf_slice(&bytes) : slice_from(made != NULL ? made : plain));
-    buf_fini(&bytes);
-    free(made);
-    if (rc != PR_OK)
-        return error_set(reterr, PR_EINVAL, "payload_base64: not valid base64");
-    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the new message");
-}
-
-static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, struct pr_error *reterr)
+static int edit_parts(struct api *x, pr_slice ret[4], struct dead_edit *edit, struct pr_error *reterr)
 {
     const json_t *headers = json_object_get(x->json, "headers");
-    const char *destination = body_text(x, "destination");
+    const char *destination = body_text(x, "destination"), *type = body_text(x, "type");
     bool given;
-    int rc = edit_payload(x, &ret[0], &given, reterr);
+    int rc = body_payload(x, &ret[0], &given, reterr);
     if (rc != PR_OK)
         return rc;
     char *made = headers != NULL ? json_dumps(headers, JSON_COMPACT) : NULL;
     ret[1] = slice_dup(&x->arena, slice_from(made));
     free(made);
     ret[2] = slice_from(destination);
+    ret[3] = slice_from(type);
     if (ret[1].data == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for the new message");
     edit->payload = given ? &ret[0] : NULL;
     edit->headers = headers != NULL ? &ret[1] : NULL;
     edit->destination = destination != NULL ? &ret[2] : NULL;
-    if (!given && headers == NULL && destination == NULL)
+    edit->type = type != NULL ? &ret[3] : NULL;
+    if (!given && headers == NULL && destination == NULL && type == NULL)
         return error_set(reterr, PR_EINVAL,
-                         "nothing to change: give payload, payload_text, payload_base64, headers or destination");
+                         "nothing to change: give payload, payload_text, payload_base64, headers, destination or type");
     return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
 }
 
@@ -154,7 +136,7 @@ static bool is_one(struct api *x, const struct filter *filter)
 void api_dead_edit(struct api *x)
 {
     pr_id id;
-    pr_slice parts[3];
+    pr_slice parts[4];
     struct dead_edit edit = { 0 };
     struct admin admin = { .kind = ADMIN_DEAD_EDIT,
                            .filter = { .state = -1 },

@@ -13,6 +13,7 @@
 #include "ops/member.h"
 #include "ops/explain/ended_words.h"
 #include "ops/explain/message_why.h"
+#include "ops/flow/flow_tell.h"
 
 void api_page(struct api *x, const struct query_reply *reply, bool of_boxes)
 {
@@ -199,6 +200,16 @@ static bool take_cause(struct api *x, struct admin *admin)
     return false;
 }
 
+bool api_take_due(struct api *x, int64_t *ret_us)
+{
+    const char *text = body_text(x, "to");
+    if (text == NULL || (time_or_span(slice_from(text), 1, api_now(x), ret_us) && *ret_us != 0 && *ret_us != PR_NEVER &&
+                         time_is_plausible(*ret_us)))
+        return true;
+    api_error(x, 400, "invalid", "for example 5m, or 2024-01-31T12:00:00Z", "to: \"%.60s\" is not a time", text);
+    return false;
+}
+
 /* One message, or dead letter, by its id; of one to several all parts, or that of the endpoint. */
 void api_message_change(struct api *x)
 {
@@ -208,6 +219,7 @@ void api_message_change(struct api *x)
                            .filter = api_filter_init(x),
                            .by = x->who,
                            .why = slice_from(body_text(x, kind == ADMIN_DEAD_NOTE ? "text" : "why")),
+                           .turns = flow_box(x->in.config, BOX_TURNS),
                            .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
     struct pr_error error;
@@ -216,7 +228,8 @@ void api_message_change(struct api *x)
         admin.filter.id_count = 1;
     }
     bool named = kind == ADMIN_DEAD_NOTE ? api_letter(x, &id, &admin.filter) : api_id(x, &id);
-    if (!named || !body_endpoint(x, &admin.filter.endpoint) || !take_cause(x, &admin))
+    if (!named || !body_endpoint(x, &admin.filter.endpoint) || !take_cause(x, &admin) ||
+        !api_take_due(x, &admin.until_us))
         return;
     int rc = store_admin(x->in.store, &admin, &reply, &error);
     if (rc < 0) {
@@ -236,12 +249,14 @@ void api_message_change(struct api *x)
 /* Many of them, by ids or by filter. */
 void api_messages_change(struct api *x)
 {
-    struct admin admin = {
-        .kind = change_kind(x), .by = x->who, .why = slice_from(body_text(x, "why")), .dry_run = body_true(x, "dry_run")
-    };
+    struct admin admin = { .kind = change_kind(x),
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .turns = flow_box(x->in.config, BOX_TURNS),
+                           .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    if (!body_filter(x, &admin.filter))
+    if (!body_filter(x, &admin.filter) || !api_take_due(x, &admin.until_us))
         return;
     int rc = change_run(x->in.store, &admin, &reply, &error);
     if (rc < 0) {

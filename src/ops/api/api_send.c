@@ -1,4 +1,4 @@
-/* POST /v1/messages: store what the body holds, all or none. */
+/* POST /v1/messages, POST /v1/events: store what the body holds, all or none. */
 #include <string.h>
 
 #include "base/error.h"
@@ -17,20 +17,61 @@ static bool destinations_are_known(struct api *x, const struct pr_message *messa
     return true;
 }
 
-static void answer_ids(struct api *x, const pr_id *ids, const int *answers, size_t count)
+/* What became of one message, as members of an object. */
+struct sent {
+    const pr_id *id;
+    int answer;
+    uint64_t version; /* of an event; 0: it is none */
+};
+
+static void write_sent(struct api *x, const struct sent *sent)
 {
+    char text[PR_ID_TEXT_SIZE];
+    pr_id_format(*sent->id, text);
+    json_key(&x->w, "id");
+    json_cstr(&x->w, text);
+    json_key(&x->w, "duplicate");
+    json_bool(&x->w, sent->answer == PR_DUPLICATE);
+    if (sent->version > 0) {
+        json_key(&x->w, "version");
+        json_uint(&x->w, sent->version);
+    }
+}
+
+/* The version that an event has in its stream: it never changes, so it can be asked for when it is committed. */
+static bool find_version(struct api *x, const struct pr_message *m, const pr_id *id, uint64_t *ret)
+{
+    const struct query query = { .kind = QUERY_EVENTS,
+                                 .filter = { .state = -1, .stream = m->stream, .ids = id, .id_count = 1 } };
+    struct query_reply reply;
+    *ret = 0;
+    if (!m->event)
+        return true;
+    if (!api_query(x, &query, &reply))
+        return false;
+    *ret = reply.event_count > 0 ? reply.events[0].version : 0;
+    return true;
+}
+
+/* One message is told at the top, too. */
+static void answer_ids(struct api *x, const struct pr_message *messages, const pr_id *ids, const int *answers,
+                       size_t count)
+{
+    struct sent *list = arena_alloc_array(&x->arena, count, sizeof *list);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        list[i] = (struct sent){ .id = &ids[i], .answer = answers[i] };
+        if (!find_version(x, &messages[i], &ids[i], &list[i].version))
+            return;
+    }
     x->status = 202;
     json_begin_object(&x->w);
+    if (list != NULL && count == 1)
+        write_sent(x, &list[0]);
     json_key(&x->w, "messages");
     json_begin_array(&x->w);
-    for (size_t i = 0; i < count; i++) {
-        char text[PR_ID_TEXT_SIZE];
-        pr_id_format(ids[i], text);
+    for (size_t i = 0; list != NULL && i < count; i++) {
         json_begin_object(&x->w);
-        json_key(&x->w, "id");
-        json_cstr(&x->w, text);
-        json_key(&x->w, "duplicate");
-        json_bool(&x->w, answers[i] == PR_DUPLICATE);
+        write_sent(x, &list[i]);
         json_end_object(&x->w);
     }
     json_end_array(&x->w);
@@ -42,6 +83,7 @@ void api_messages_send(struct api *x)
     struct pr_message *messages = NULL;
     struct pr_error error;
     size_t count = 0;
+    bool appends = slice_eq_cstr(slice_from(x->route->path), "/v1/events");
     pr_slice box = params_get(&x->params, "box");
     box = box.size > 0 ? box : PR_STR("outbox");
     if (config_find_box(x->in.config, box) == NULL) {
@@ -50,6 +92,8 @@ void api_messages_send(struct api *x)
         return;
     }
     int rc = decode_messages(&x->input, &x->arena, &messages, &count, &error);
+    for (size_t i = 0; rc == PR_OK && i < count && appends; i++)
+        messages[i].event = true;
     if (rc == PR_OK && !destinations_are_known(x, messages, count))
         return;
     pr_id *ids = rc == PR_OK ? arena_alloc_array(&x->arena, count, sizeof *ids) : NULL;
@@ -63,5 +107,5 @@ void api_messages_send(struct api *x)
         api_fault(x, &error);
         return;
     }
-    answer_ids(x, ids, answers, count);
+    answer_ids(x, messages, ids, answers, count);
 }

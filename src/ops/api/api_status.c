@@ -1,5 +1,6 @@
 /* How it is doing: status, instances, health. */
 #include "base/error.h"
+#include "base/time.h"
 #include "ops/api/api.h"
 #include "ops/explain/routed.h"
 #include "ops/status.h"
@@ -16,14 +17,29 @@ static bool collect(struct api *x, struct status *s)
     return false;
 }
 
-/* What the store cannot know: the sources of this process. */
+#define SOURCE_FAILS_US PR_SECONDS(3) /* a broker that is started again is no news */
+
+/* What the store cannot know: the sources of this process.  Those at brokers say what went wrong, the others also what to do. */
+static void check_sources(struct api *x, struct checks *checks)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    struct source_status source;
+    for (size_t i = 0; runtime_source(x->rt, i, &source); i++) {
+        if (source.trouble.code == PR_OK || now_us - source.trouble_us < SOURCE_FAILS_US)
+            continue;
+        checks_add(checks, "source", CHECK_WARN, "source %s: %s%s", source.name, source.trouble.text,
+                   source.at_broker ? "; it is tried again and nothing is lost: check that the broker runs, and the "
+                                      "address and credentials under sources"
+                                    : "");
+    }
+}
+
 static void check_here(struct api *x, struct status *s)
 {
     struct pr_error error = { 0 };
+    check_sources(x, &s->checks);
     if (runtime_is_ready(x->rt, &error) != PR_OK)
         checks_add(&s->checks, "ready", CHECK_ERROR, "%s", error.text);
-    else if (error.code == NOTE_SOURCE)
-        checks_add(&s->checks, "source", CHECK_WARN, "%s", error.text);
     else if (error.code == NOTE_STANDBY)
         checks_add(&s->checks, "standby", CHECK_FINE, "%s", error.text);
 }

@@ -78,23 +78,3 @@ void api_list(struct api *x)
     json_bool(&x->w, reply.more);
     json_end_object(&x->w);
 }
-
-void api_events(struct api *x)
-{
-    struct query query = { .kind = QUERY_EVENTS };
-    struct query_reply reply;
-    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
-        return;
-    const struct stored_event *last = reply.event_count > 0 ? &reply.events[reply.event_count - 1] : NULL;
-    json_begin_object(&x->w);
-    json_key(&x->w, "events");
-    json_begin_array(&x->w);
-    for (size_t i = 0; i < reply.event_count; i++)
-        event_json(&x->w, &reply.events[i]);
-    json_end_array(&x->w);
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply.more);
-    json_key(&x->w, "next"); /* for after, whether there are more or not: whoever follows asks again from there */
-    json_uint(&x->w, last == NULL ? query.filter.after : last->place > 0 ? last->place : last->version);
-    json_end_object(&x->w);
-}

@@ -51,14 +51,6 @@ bool authz_is_cross_site(const char *fetch_site, const char *origin, const char 
     return authority == NULL || host == NULL || strcasecmp(authority + 3, host) != 0; /* "null" has no host */
 }
 
-bool authz_same(pr_slice secret, pr_slice given)
-{
-    unsigned char wrong = secret.size != given.size || secret.size == 0;
-    for (size_t i = 0; i < given.size; i++)
-        wrong |= (unsigned char)(given.data[i] ^ (secret.size > 0 ? secret.data[i % secret.size] : 0));
-    return wrong == 0;
-}
-
 enum role authz_role(const struct authz *authz, const char *authorization)
 {
     if (authz->token[0] == '\0' && authz->viewer_token[0] == '\0')
@@ -66,7 +58,7 @@ enum role authz_role(const struct authz *authz, const char *authorization)
     if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
         return ROLE_NONE;
     pr_slice given = slice_trim(slice_from(authorization + 7));
-    bool operates = authz_same(slice_from(authz->token), given);
-    bool views = authz_same(slice_from(authz->viewer_token), given);
+    bool operates = slice_is_secret(slice_from(authz->token), given);
+    bool views = slice_is_secret(slice_from(authz->viewer_token), given);
     return operates ? ROLE_OPERATOR : views ? ROLE_VIEWER : ROLE_NONE;
 }

@@ -34,6 +34,4 @@ bool authz_is_cross_site(const char *fetch_site, const char *origin, const char 
 /* By the value of Authorization; NULL: it is missing.  Takes the same time whichever character is wrong. */
 enum role authz_role(const struct authz *authz, const char *authorization);
 
-bool authz_same(pr_slice secret, pr_slice given); /* in constant time for one length of given */
-
 #endif

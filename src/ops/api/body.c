@@ -1,6 +1,8 @@
 /* The JSON object that comes with a change. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "ops/api/api.h"
@@ -18,22 +20,28 @@ static bool field_is_known(const char *fields, const char *name)
 }
 
 /* A rate is a number or a text. */
-const char *body_field_type(pr_slice name)
+const char *body_field_type(const struct api_route *route, pr_slice name)
 {
     static const struct {
         const char *name, *type;
-    } types[] = { { "ids", "array" },     { "claims", "array" },   { "max", "integer" },     { "letters", "array" },
-                  { "filter", "object" }, { "headers", "object" }, { "dry_run", "boolean" }, { "canary", "integer" },
-                  { "rate", NULL },       { "payload", NULL } };
+    } types[] = { { "ids", "array" },       { "claims", "array" },   { "max", "integer" },
+                  { "letters", "array" },   { "filter", "object" },  { "headers", "object" },
+                  { "dry_run", "boolean" }, { "canary", "integer" }, { "rate", NULL },
+                  { "payload", NULL },      { "fence", "integer" },  { "position", "integer" },
+                  { "version", "integer" }, { "paused", "boolean" }, { "event", "boolean" },
+                  { "input", NULL },        { "data", NULL },        { "restart", "boolean" },
+                  { "keep", "integer" },    { "tags", "array" } };
+    if (slice_eq_cstr(name, "version") && slice_starts_with(slice_from(route->path), PR_STR("/v1/flows")))
+        return "string"; /* of code, not of a stream */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (slice_eq_cstr(name, types[i].name))
             return types[i].type;
     return "string";
 }
 
-static bool field_has_right_type(const char *name, const json_t *value)
+static bool field_has_right_type(const struct api_route *route, const char *name, const json_t *value)
 {
-    const char *type = body_field_type(slice_from(name));
+    const char *type = body_field_type(route, slice_from(name));
     switch (type != NULL ? type[0] : '\0') {
     case 'a': return json_is_array(value);
     case 'o': return json_is_object(value);
@@ -86,7 +94,7 @@ bool body_check(struct api *x)
             api_error(x, 400, "invalid", "", "unknown member \"%.60s\"; known are %s", key, known);
             return false;
         }
-        if (!field_has_right_type(key, value)) {
+        if (!field_has_right_type(x->route, key, value)) {
             api_error(x, 400, "invalid", "see GET /openapi.json", "%s: wrong type", key);
             return false;
         }
@@ -176,4 +184,23 @@ bool body_filter(struct api *x, struct filter *ret)
     if (rc < 0)
         api_fault(x, &error);
     return rc == PR_OK;
+}
+
+int body_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr_error *reterr)
+{
+    const json_t *json = json_object_get(x->json, "payload");
+    const char *plain = body_text(x, "payload_text"), *coded = body_text(x, "payload_base64");
+    *ret_given = json != NULL || plain != NULL || coded != NULL;
+    if ((json != NULL) + (plain != NULL) + (coded != NULL) > 1)
+        return error_set(reterr, PR_EINVAL, "payload, payload_text and payload_base64 cannot be combined");
+    char *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    struct buf bytes;
+    buf_init(&bytes, ANSWER_MAX);
+    int rc = coded != NULL ? base64_decode(&bytes, slice_from(coded)) : PR_OK;
+    *ret = slice_dup(&x->arena, coded != NULL ? buf_slice(&bytes) : slice_from(made != NULL ? made : plain));
+    buf_fini(&bytes);
+    free(made);
+    if (rc != PR_OK)
+        return error_set(reterr, PR_EINVAL, "payload_base64: not valid base64");
+    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for the payload");
 }

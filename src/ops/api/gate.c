@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/http_head.h"
 #include "base/time.h"
 #include "base/util.h"
 #include "ops/api/gate_places.h"
-#include "ops/api/http_head.h"
 #include "runtime/threads/thread.h"
 
 #define GUESTS_MAX 256 /* connections that have no place yet */
@@ -383,6 +383,21 @@ void gate_request_is_read(struct gate *g, int fd)
 void gate_is_endless(struct gate *g, int fd)
 {
     set_deadline(g, fd, INT64_MAX);
+}
+
+enum wait_room gate_wait_begin(struct gate *g, int fd)
+{
+    ASSERT(pthread_mutex_lock(&g->lock) == 0);
+    enum wait_room room = places_wait(&g->places, fd);
+    ASSERT(pthread_mutex_unlock(&g->lock) == 0);
+    return room;
+}
+
+void gate_wait_end(struct gate *g, int fd)
+{
+    ASSERT(pthread_mutex_lock(&g->lock) == 0);
+    places_wait_end(&g->places, fd);
+    ASSERT(pthread_mutex_unlock(&g->lock) == 0);
 }
 
 void gate_connection_ends(struct gate *g, int fd)

@@ -7,6 +7,7 @@
  *   head      has to be there HEAD_SECONDS after the connection; must be right (http_head.h).
  *   request   its body, too, must be there in time, and its answer must have been taken in time.
  *   places    a fixed number in all, fewer for one address.  Who finds none waits for one.
+ *   waiting   of these, so many may wait for something to come (long polls), again fewer of one address.
  *   probes    /health/live, /health/ready and /metrics have places of their own when all others are taken.
  *   table     when it is full the oldest connection of the address that has most is closed.
  *
@@ -20,6 +21,7 @@
 #define GATE_PLACES_MAX 64 /* threads of the HTTP library */
 
 struct gate;
+enum wait_room { WAIT_GRANTED, WAIT_ADDRESS_FULL, WAIT_FULL };
 
 struct gate_options {
     int listen_fd; /* handed over when gate_start() succeeds; not blocking */
@@ -34,6 +36,8 @@ PR_MUST_CHECK int gate_start(const struct gate_options *options, struct gate **r
 /* Of a connection that was taken; from any thread. */
 void gate_request_is_read(struct gate *g, int fd); /* now the time of its answer runs */
 void gate_is_endless(struct gate *g, int fd);      /* its answer goes on without end */
+enum wait_room gate_wait_begin(struct gate *g, int fd);
+void gate_wait_end(struct gate *g, int fd);
 void gate_connection_ends(struct gate *g, int fd); /* to be called before fd is closed */
 
 /* Nobody new gets in; those who are in stay.  gate_free() when they have left. */

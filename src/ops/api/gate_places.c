@@ -94,6 +94,30 @@ struct place *places_find(struct places *p, int fd)
     return NULL;
 }
 
+enum wait_room places_wait(struct places *p, int fd)
+{
+    struct place *place = places_find(p, fd);
+    size_t all = 0, same = 0;
+    if (place == NULL)
+        return WAIT_GRANTED;
+    for (size_t i = 0; i < GATE_PLACES_MAX; i++) {
+        bool waits = p->list[i].fd >= 0 && p->list[i].waits;
+        all += waits;
+        same += waits && place->peer.known && peer_same(&p->list[i].peer, &place->peer);
+    }
+    if (all >= WAITING_MAX || same >= WAITING_PER_ADDRESS)
+        return all >= WAITING_MAX ? WAIT_FULL : WAIT_ADDRESS_FULL;
+    place->waits = true;
+    return WAIT_GRANTED;
+}
+
+void places_wait_end(struct places *p, int fd)
+{
+    struct place *place = places_find(p, fd);
+    if (place != NULL)
+        place->waits = false;
+}
+
 void places_leave(struct places *p, int fd)
 {
     struct place *place = places_find(p, fd);

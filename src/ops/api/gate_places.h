@@ -8,6 +8,9 @@
 #include "ops/api/gate.h"
 
 #define PLACES_PER_ADDRESS 32 /* on a loopback address, or behind a proxy, everybody has the same one */
+/* Requests that wait for something to come: others need a place, too, those who end claims first of all. */
+#define WAITING_MAX 32
+#define WAITING_PER_ADDRESS 24
 
 /* Whom it comes from: an address, of IPv6 the network; all zero for a socket file, where nobody is told apart. */
 struct client_address {
@@ -24,6 +27,7 @@ struct place {
     enum pool pool;
     struct client_address peer;
     int64_t deadline_us;
+    bool waits;
 };
 struct places {
     struct place list[GATE_PLACES_MAX];
@@ -37,5 +41,9 @@ enum pool pool_of(pr_slice method, pr_slice path, bool has_body);
 bool places_take(struct places *p, int fd, enum pool own, const struct client_address *peer, int64_t deadline_us);
 struct place *places_find(struct places *p, int fd); /* NULL: has none */
 void places_leave(struct places *p, int fd);         /* fine when it has none */
+
+/* May the request on this connection wait?  One without a place may. */
+enum wait_room places_wait(struct places *p, int fd);
+void places_wait_end(struct places *p, int fd); /* leaving ends it, too */
 
 #endif

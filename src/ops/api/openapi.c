@@ -1,10 +1,13 @@
 /* /openapi.json, written from the table of routes: so it cannot say anything else than the server does. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "ops/api/api.h"
 #include "ops/watch/metrics.h"
+
+#define NEEDED_MAX 8 /* members of a body that must be there */
 
 /* Every word of a list; false ends it. */
 static bool next_word(const char **list, pr_slice *ret)
@@ -54,7 +57,7 @@ static void parameters(struct json_writer *w, const struct api_route *r)
         parameter(w, (pr_slice){ brace + 1, strcspn(brace + 1, "}") }, "path", true);
     while (next_word(&list, &word))
         parameter(w, word, "query", false);
-    if (r->method[0] == 'P')
+    if (r->method[0] != 'G')
         parameter(w, PR_STR(GUARD_HEADER), "header", r->body == BODY_JSON);
     json_end_array(w);
 }
@@ -77,7 +80,8 @@ static void filter_body(struct json_writer *w, bool dead)
 static void json_body(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->fields;
-    pr_slice word, needed = { NULL, 0 };
+    pr_slice word, needed[NEEDED_MAX];
+    size_t needed_count = 0;
     json_key(w, "schema");
     json_begin_object(w);
     text(w, "type", "object");
@@ -88,12 +92,13 @@ static void json_body(struct json_writer *w, const struct api_route *r)
     while (next_word(&list, &word)) {
         if (word.data[word.size - 1] == '*') {
             word.size--;
-            needed = word;
+            ASSERT(needed_count < NEEDED_MAX);
+            needed[needed_count++] = word;
         }
         json_key_slice(w, word);
         json_begin_object(w);
-        if (body_field_type(word) != NULL)
-            text(w, "type", body_field_type(word));
+        if (body_field_type(r, word) != NULL)
+            text(w, "type", body_field_type(r, word));
         if (slice_eq_cstr(word, "ids"))
             json_key(w, "items"), json_raw(w, PR_STR("{\"type\":\"string\",\"format\":\"uuid\"}"));
         if (slice_eq_cstr(word, "filter"))
@@ -101,10 +106,11 @@ static void json_body(struct json_writer *w, const struct api_route *r)
         json_end_object(w);
     }
     json_end_object(w);
-    if (needed.size > 0) {
+    if (needed_count > 0) {
         json_key(w, "required");
         json_begin_array(w);
-        json_slice(w, needed);
+        for (size_t i = 0; i < needed_count; i++)
+            json_slice(w, needed[i]);
         json_end_array(w);
     }
     json_end_object(w);
@@ -210,7 +216,7 @@ static void responses(struct json_writer *w, const struct api_route *r)
 
 static void operation(struct json_writer *w, const struct api_route *r)
 {
-    json_key(w, r->method[0] == 'G' ? "get" : "post");
+    json_key(w, r->method[0] == 'G' ? "get" : r->method[0] == 'P' ? "post" : "delete");
     json_begin_object(w);
     text(w, "summary", r->summary);
     parameters(w, r);

@@ -2,12 +2,13 @@
 #ifndef OPS_API_QUERY_H
 #define OPS_API_QUERY_H
 
+#include "base/http_head.h"
 #include "base/arena.h"
 #include "base/units.h"
 #include "base/url.h"
 #include "store/store.h"
 
-#define PARAMS_MAX 32
+#define PARAMS_MAX HEAD_PARAMS_MAX
 #define LIST_LIMIT_MAX 1000 /* messages of one page: payloads come along */
 
 struct param {

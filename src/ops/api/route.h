@@ -19,7 +19,7 @@ enum route_body {
 };
 
 struct api_route {
-    const char *method; /* GET, POST */
+    const char *method; /* GET, POST, DELETE */
     const char *path;   /* "/v1/messages/{id}/retry" */
     enum role role;     /* the least that is needed; ROLE_NONE: anybody */
     enum route_kind kind;

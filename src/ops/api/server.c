@@ -18,7 +18,7 @@
 #include "ops/watch/metrics.h"
 #include "ops/replay/pace.h"
 #include "ops/replay/replays.h"
-#include "runtime/config/address.h"
+#include "base/address.h"
 #include "runtime/threads/thread.h"
 
 #define BACKLOG 256
@@ -144,7 +144,7 @@ static bool cannot_be_forged(struct request *r, struct MHD_Connection *connectio
 static void check_change(struct request *r, struct MHD_Connection *connection)
 {
     const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (r->x.route->method[0] != 'P')
+    if (r->x.route->method[0] == 'G')
         return;
     if (!cannot_be_forged(r, connection))
         refuse(r, MHD_HTTP_FORBIDDEN, "header_missing", "send " GUARD_HEADER ": 1",
@@ -234,6 +234,7 @@ static void begin(struct server *s, struct request *r, struct MHD_Connection *co
     api_init(x);
     x->rt = s->rt;
     x->fd = fd_of(connection);
+    x->gate = s->gate;
     x->metrics = s->metrics;
     x->replays = s->replays;
     x->paces = s->paces;
@@ -516,7 +517,7 @@ static int daemon_start(struct server *s, struct pr_error *reterr)
 static int server_listen(struct server *s, const char *listen, struct pr_error *reterr)
 {
     struct gate_options options = { .take = take_connection, .arg = s };
-    int rc = address_listen(listen, &s->address, BACKLOG, &options.listen_fd, &s->port, reterr);
+    int rc = address_listen("http.listen", listen, &s->address, BACKLOG, &options.listen_fd, &s->port, reterr);
     if (rc < 0)
         return rc;
     rc = daemon_start(s, reterr);
@@ -534,7 +535,7 @@ int http_server_start(struct runtime *rt, const struct config *config, struct lo
                       struct pr_error *reterr)
 {
     struct address address;
-    int rc = address_parse(config->http_listen, &address, reterr);
+    int rc = address_parse("http.listen", config->http_listen, &address, reterr);
     if (rc == PR_OK && !address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
         rc = error_set(reterr, PR_ECONFIG, "http.listen: %s is not a loopback address; other addresses need http.token",
                        config->http_listen);

@@ -11,9 +11,11 @@
 #include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/member.h"
+#include "ops/flow/flow_view.h"
 #include "ops/message.h"
 #include "ops/explain/ended_words.h"
 #include "ops/explain/queue_position.h"
+#include "ops/explain/schedule_why.h"
 #include "ops/explain/words.h"
 #include "policy/explain.h"
 
@@ -603,10 +605,17 @@ static void add(struct why_context *v, const char *command, const char *what, co
         (struct message_why_command){ arena_printf(v->arena, "postrider %s %s", command, target).data, what };
 }
 
+/* What cannot be decoded dies again when it is replayed. */
 static void add_dead_commands(struct why_context *v, const char *which)
 {
-    if (pr_id_is_zero(v->l->edited_as)) {
-        add(v, "dead replay", "deliver it after all, in its old place", which);
+    if (!pr_id_is_zero(v->l->edited_as)) {
+        ; /* the corrected one is another message */
+    } else if (v->l->m.type.size == 0) {
+        add(v, "dead edit", "give it a type, and send it (or --data, --file, --header, --to)",
+            arena_printf(v->arena, "%s --type TYPE", which).data);
+    } else {
+        if (v->l->bad == NULL)
+            add(v, "dead replay", "deliver it after all, in its old place", which);
         add(v, "dead edit", "correct it first (or --file, --header, --to)",
             arena_printf(v->arena, "%s --data 'TEXT'", which).data);
     }
@@ -640,9 +649,19 @@ static void add_commands(struct why_context *v)
             shell_argument(v->arena, o->breaker->endpoint));
     if (state != STATE_PARKED)
         add(v, "park", "set it aside", which);
+    if (state == STATE_DELAYED)
+        add(v, "reschedule", "set another time", arena_printf(v->arena, "%s --due 2h", which).data);
     add(v, "discard", "delete it without delivering", which);
     add(v, "dead add", "move it to the dead letters; give the reason",
         arena_printf(v->arena, "%s --why 'TEXT'", which).data);
+}
+
+/* A message of a flow means nothing without it. */
+static void say_flow(struct why_context *v)
+{
+    const char *words = flow_of_message(v->arena, v->o->config, v->l->box, &v->l->m);
+    if (words != NULL)
+        SAY(v, "It is %s.\n", words);
 }
 
 /* ---- All of it -------------------------------------------------------------------------------- */
@@ -664,8 +683,14 @@ int message_why_make(struct message_why *o, struct pr_error *reterr)
     int rc = look_around(&v, reterr);
     if (rc != PR_OK)
         return rc;
+    if (schedule_why_make(o, v.workers)) {
+        if (o->next_us == PR_NEVER || o->next_us <= v.now_us)
+            o->next_us = 0;
+        return PR_OK;
+    }
     buf_init(&v.text, WHY_TEXT_MAX);
     say_where(&v);
+    say_flow(&v);
     say_marks(&v);
     o->now = take_text(&v);
     say_next(&v);

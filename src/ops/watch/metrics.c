@@ -20,9 +20,9 @@
 struct metrics {
     pthread_mutex_t lock; /* whoever asks the store lets the others wait: they want the same */
     struct arena arena;   /* of the replies */
-    struct query_reply boxes, failing, endpoints, streams;
+    struct query_reply boxes, failing, endpoints, streams, subscriptions, schedules, flows;
     int64_t asked_us; /* monotonic; 0: never */
-    bool up, streams_known;
+    bool up, streams_known, schedules_known;
 };
 
 struct metrics *metrics_new(void)
@@ -57,17 +57,22 @@ static void refresh(struct metrics *m, const struct runtime_inside *in)
     if (m->asked_us != 0 && now_us - m->asked_us < METRICS_FRESH_US)
         return;
     arena_reset(&m->arena);
-    m->boxes = m->failing = m->endpoints = m->streams = (struct query_reply){ 0 };
-    m->up = ask(m, in->store, &(struct query){ .kind = QUERY_BOXES }, &m->boxes) &&
-            ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) }, &m->failing) &&
-            ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints) &&
-            boxes_see_routes(in->store, in->config, &m->endpoints, &m->boxes, NULL, &error) == PR_OK;
+    m->boxes = m->failing = m->endpoints = m->streams = m->subscriptions = m->schedules = m->flows =
+        (struct query_reply){ 0 };
+    m->up =
+        ask(m, in->store, &(struct query){ .kind = QUERY_BOXES }, &m->boxes) &&
+        ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) }, &m->failing) &&
+        ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints) &&
+        ask(m, in->store, &(struct query){ .kind = QUERY_SUBSCRIPTIONS }, &m->subscriptions) &&
+        ask(m, in->store, &(struct query){ .kind = QUERY_FLOWS, .filter = { .state = -1, .limit = 1 } }, &m->flows) &&
+        boxes_see_routes(in->store, in->config, &m->endpoints, &m->boxes, NULL, &error) == PR_OK;
     m->streams_known = m->up && ask(m, in->store,
                                     &(struct query){ .kind = QUERY_STREAMS,
                                                      .brief = true,
                                                      .blocked = true,
                                                      .filter = { .state = -1, .limit = COUNT_EXACT_MAX } },
                                     &m->streams);
+    m->schedules_known = m->up && watch_failing_schedules(in->store, &m->arena, &m->schedules, &error) == PR_OK;
     m->asked_us = now_us;
 }
 
@@ -142,6 +147,7 @@ struct own {
     size_t endpoint_count;
     struct source_status *sources;
     size_t source_count;
+    struct flow_counts flows;
 };
 
 static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
@@ -155,6 +161,7 @@ static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
     ret->sources = arena_alloc_array(arena, ret->source_count, sizeof ret->sources[0]);
     if (ret->boxes == NULL || ret->endpoints == NULL || ret->names == NULL || ret->sources == NULL)
         return false;
+    relay_flow_counts(relay, &ret->flows);
     for (size_t i = 0; i < ret->box_count; i++)
         relay_box(relay, i, &ret->boxes[i]);
     for (size_t i = 0; i < ret->endpoint_count; i++) {
@@ -187,12 +194,41 @@ static void write_ends(struct buf *b, const struct own *own)
     }
 }
 
+static void write_categories(struct buf *b, const char *name, const char *help,
+                             const uint64_t counts[PR_CATEGORY_POISON + 1])
+{
+    family(b, name, "counter", help);
+    for (int category = PR_CATEGORY_NONE + 1; category <= PR_CATEGORY_POISON; category++)
+        sample_1(b, name, "category", slice_from(pr_category_name((enum pr_category)category)),
+                 (double)counts[category]);
+}
+
+static void write_own_flows(struct buf *b, const struct own *own)
+{
+    family(b, "postrider_flow_turns_total", "counter", "Turns of flows that this process has run.");
+    sample(b, "postrider_flow_turns_total", NULL, NONE, NULL, NONE, (double)own->flows.turns);
+    write_categories(b, "postrider_flow_failures_total", "Flows that failed.", own->flows.flow_failures);
+    write_categories(b, "postrider_activity_failures_total", "Activities that failed, after their retries.",
+                     own->flows.activity_failures);
+}
+
+static void write_flows(struct buf *b, const struct metrics *m)
+{
+    family(b, "postrider_flows", "gauge", "Flows by state.");
+    for (int state = FLOW_RUNNING; state < FLOW_CONTINUED; state++)
+        sample_1(b, "postrider_flows", "state", slice_from(flow_state_name(state)),
+                 (double)m->flows.flow_states[state]);
+}
+
 static void write_own_boxes(struct buf *b, const struct own *own)
 {
     write_ends(b, own);
     family(b, "postrider_poison_total", "counter", "Messages quarantined after too many attempts without an outcome.");
     for (size_t i = 0; i < own->box_count; i++)
-        sample(b, "postrider_poison_total", "box", slice_from(own->boxes[i].name), "kind", PR_STR("attempts"),
+        sample(b, "postrider_poison_total", "box", slice_from(own->boxes[i].name), "kind",
+               slice_from(own->boxes[i].kind == BOX_TURNS        ? "flow"
+                          : own->boxes[i].kind == BOX_ACTIVITIES ? "activity"
+                                                                 : "attempts"),
                (double)own->boxes[i].counts.poison);
     family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process works on.");
     for (size_t i = 0; i < own->box_count; i++)
@@ -308,6 +344,18 @@ static void write_boxes(struct buf *b, const struct metrics *m)
     }
 }
 
+static void write_subscriptions(struct buf *b, const struct query_reply *r)
+{
+    family(b, "postrider_subscription_lag_events", "gauge", "Events behind the position of a subscription.");
+    for (size_t i = 0; i < r->subscription_count; i++)
+        sample_1(b, "postrider_subscription_lag_events", "subscription", r->subscriptions[i].name,
+                 (double)r->subscriptions[i].lag);
+    family(b, "postrider_subscription_held", "gauge", "1 while an instance or a worker has the subscription.");
+    for (size_t i = 0; i < r->subscription_count; i++)
+        sample_1(b, "postrider_subscription_held", "subscription", r->subscriptions[i].name,
+                 r->subscriptions[i].holder.size > 0);
+}
+
 static void write_retries(struct buf *b, const struct metrics *m)
 {
     static const char *const names[FAILING_BUCKETS] = { "1", "2", "3-5", "6-10", "more" };
@@ -349,6 +397,10 @@ static void write_streams(struct buf *b, const struct metrics *m)
 {
     if (!m->streams_known)
         return;
+    if (m->schedules_known) {
+        family(b, "postrider_schedules_failing", "gauge", "Schedules that cannot run, 10 at most.");
+        sample(b, "postrider_schedules_failing", NULL, NONE, NULL, NONE, (double)m->schedules.listed_count);
+    }
     family(b, "postrider_blocked_streams", "gauge", "Streams in which messages wait behind a failed one.");
     for (size_t i = 0; i < m->boxes.box_count; i++) {
         size_t count = 0;
@@ -389,6 +441,7 @@ static void write_store(struct buf *b, const struct metrics *m, const struct own
 {
     write_boxes(b, m);
     write_retries(b, m);
+    write_flows(b, m);
     write_dead(b, m);
     write_streams(b, m);
     write_endpoints(b, m, own);
@@ -416,10 +469,13 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
              (double)(clock_mono_us(clock_system()) - m->asked_us) / 1e6);
     if (own_read(in->relay, &arena, &own)) {
         write_own_boxes(b, &own);
+        write_own_flows(b, &own);
         write_own_endpoints(b, &own);
         write_sources(b, &own);
         if (m->up)
             write_store(b, m, &own);
+        if (m->up)
+            write_subscriptions(b, &m->subscriptions);
     } else {
         b->error = PR_ENOMEM;
     }

@@ -2,9 +2,11 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/schedule.h"
 #include "ops/endpoint.h"
 #include "ops/explain/words.h"
 
@@ -40,7 +42,9 @@ void watch_see(struct watch_past *past, const struct status *s)
     }
     if (past->known && past->total == total)
         return;
-    *past = (struct watch_past){ .known = true, .total = total, .since_us = s->endpoints.now_us };
+    past->known = true;
+    past->total = total;
+    past->since_us = s->endpoints.now_us;
 }
 
 /* What waits for its turn at an endpoint with a rate is not stuck, and such an endpoint may have nothing in flight whenever one
@@ -153,6 +157,64 @@ static void ask_unread(struct status *s)
     }
 }
 
+/* ---- Subscriptions ---- */
+
+bool subscription_is_held(const struct subscription_info *n, int64_t now_us)
+{
+    return n->holder.size > 0 && n->until_us > now_us;
+}
+
+/* Since when it has stood where it stands, as far as this process has seen; this look is remembered. */
+static int64_t still_since(struct watch_past *past, const struct subscription_info *n, int64_t now_us)
+{
+    uint64_t name = hash_slice(0, n->name);
+    size_t i = 0;
+    while (i < past->subscription_count && past->subscriptions[i].name != name)
+        i++;
+    if (i == WATCH_SUBSCRIPTIONS_MAX)
+        return now_us;
+    struct subscription_past *p = &past->subscriptions[i];
+    if (i == past->subscription_count || p->position != n->position)
+        *p = (struct subscription_past){ name, n->position, now_us };
+    past->subscription_count += i == past->subscription_count;
+    return p->since_us;
+}
+
+void watch_subscription(struct status *s, const struct subscription_info *n, int64_t first_us)
+{
+    int64_t now_us = s->subscriptions.now_us, stuck_us = s->config->watch.stuck_us;
+    int64_t since_us = s->past != NULL ? still_since(s->past, n, now_us) : now_us;
+    const char *name = text_clean_copy(s->checks.arena, n->name);
+    const char *wait = count_words(s->checks.arena, n->lag, "event waits", "events wait");
+    if (n->lag == 0 || now_us - first_us <= stuck_us)
+        return;
+    if (!subscription_is_held(n, now_us))
+        checks_warn(&s->checks, "subscription", n->name,
+                    "nobody reads subscription %s: %s, the first for %s: start the program that reads it. If it is not "
+                    "needed any more: postrider events subscriptions remove %s",
+                    name, wait, span_words(s->checks.arena, now_us - first_us), name);
+    else if (now_us - since_us > stuck_us)
+        checks_warn(&s->checks, "subscription", n->name,
+                    "%s has subscription %s but has not moved it for %s, and %s: check its log for an event that fails "
+                    "(postrider events list --after %llu --limit 1), then restart it",
+                    text_clean_copy(s->checks.arena, n->holder), name, span_words(s->checks.arena, now_us - since_us),
+                    wait, (unsigned long long)n->position);
+}
+
+static void watch_subscriptions(struct status *s)
+{
+    for (size_t i = 0; i < s->subscriptions.subscription_count; i++) {
+        const struct subscription_info *n = &s->subscriptions.subscriptions[i];
+        const struct query query = { .kind = QUERY_EVENTS,
+                                     .filter = { .state = -1, .after = n->position, .limit = 1 } };
+        struct query_reply reply;
+        struct pr_error err;
+        if (n->lag > 0 && store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK &&
+            reply.event_count > 0)
+            watch_subscription(s, n, reply.events[0].created_us);
+    }
+}
+
 static void watch_outcomes(struct status *s)
 {
     for (size_t i = 0; i < s->failing.failing_count; i++) {
@@ -189,24 +251,52 @@ static int64_t failing_us(const struct status *s, const struct stream_info *i)
                            : since_us;
 }
 
+/* Where it is stuck, in words. */
+static const char *stream_words(struct status *s, const struct stream_info *stream)
+{
+    pr_slice text = arena_printf(s->checks.arena, "stream \"%.*s\"%s%.*s in %.*s", SLICE_ARGS(stream->stream),
+                                 stream->endpoint.size > 0 ? " of endpoint " : "", SLICE_ARGS(stream->endpoint),
+                                 SLICE_ARGS(stream->box));
+    return text.data != NULL ? text.data : "a stream";
+}
+
+static bool warn_of_stream(struct status *s, const struct stream_info *stream)
+{
+    const struct config_endpoint *e = config_find_endpoint(s->config, stream->endpoint);
+    const char *where = stream_words(s, stream);
+    const char *wait = count_words(s->checks.arena, stream->waiting, "message waits", "messages wait");
+    char id[PR_ID_TEXT_SIZE];
+
+    if (stream->waiting == 0)
+        return false;
+    pr_id_format(stream->head, id);
+    if (stream->head_state == STATE_DEAD)
+        checks_warn(&s->checks, "blocked", slice_from(id),
+                    "%s in %s behind the dead letter %s: postrider why %s; postrider dead replay %s sends it first, "
+                    "postrider dead discard %s lets them continue",
+                    wait, where, id, id, id, id);
+    else if (stream->head_state == STATE_PARKED && !stream->head_yields)
+        checks_warn(&s->checks, "blocked", slice_from(id),
+                    "%s in %s behind message %s, which is parked: postrider why %s; postrider retry %s sends it "
+                    "first, postrider discard %s lets them continue",
+                    wait, where, id, id, id, id);
+    else if (stream->head_state == STATE_RETRYING && failing_us(s, stream) >= BLOCKED_AFTER_US)
+        checks_warn(&s->checks, "blocked", slice_from(id),
+                    "message %s has been failing for %s and holds up %s in %s: postrider why %s; postrider %s %s lets "
+                    "them continue",
+                    id, span_words(s->checks.arena, failing_us(s, stream)),
+                    count_words(s->checks.arena, stream->waiting, "message", "messages"), where, id,
+                    e != NULL && e->ordering == ORDERING_STRICT ? "discard" : "park", id);
+    else
+        return false;
+    return true;
+}
+
 void watch_streams(struct status *s, const struct stream_info *streams, size_t count)
 {
     size_t told = 0;
-    for (size_t i = 0; i < count && told < BLOCKED_NAMED_MAX; i++) {
-        const struct stream_info *stream = &streams[i];
-        const struct config_endpoint *e = config_find_endpoint(s->config, stream->endpoint);
-        char id[PR_ID_TEXT_SIZE];
-        if (stream->head_state != STATE_RETRYING || stream->waiting == 0 || failing_us(s, stream) < BLOCKED_AFTER_US)
-            continue;
-        pr_id_format(stream->head, id);
-        checks_warn(&s->checks, "blocked", slice_from(id),
-                    "message %s has been failing for %s and holds up %s of its stream: postrider why %s; postrider %s "
-                    "%s lets them continue",
-                    id, span_words(s->checks.arena, failing_us(s, stream)),
-                    count_words(s->checks.arena, stream->waiting, "other", "others"), id,
-                    e != NULL && e->ordering == ORDERING_STRICT ? "discard" : "park", id);
-        told++;
-    }
+    for (size_t i = 0; i < count && told < BLOCKED_NAMED_MAX; i++)
+        told += warn_of_stream(s, &streams[i]);
 }
 
 static void watch_blocked(struct status *s)
@@ -263,6 +353,28 @@ static void ask_facts(struct status *s)
         watch_facts(s, &reply.facts);
 }
 
+int watch_failing_schedules(struct store *store, struct arena *arena, struct query_reply *ret, struct pr_error *reterr)
+{
+    const struct query query = { .kind = QUERY_MESSAGES,
+                                 .filter = { .endpoint = PR_STR(SCHEDULE_DESTINATION),
+                                             .state = STATE_RETRYING,
+                                             .limit = SCHEDULES_NAMED_MAX,
+                                             .look_max = LOOK_MAX } };
+    return store_query(store, &query, arena, ret, reterr);
+}
+
+static void watch_schedules(struct status *s)
+{
+    struct query_reply reply;
+    struct pr_error err;
+    if (watch_failing_schedules(s->store, s->checks.arena, &reply, &err) != PR_OK)
+        return;
+    for (size_t i = 0; i < reply.listed_count; i++)
+        checks_warn(&s->checks, "schedule", reply.listed[i].m.stream, "schedule %s cannot run: %s: postrider schedules",
+                    text_clean_copy(s->checks.arena, reply.listed[i].m.stream),
+                    text_clean_copy(s->checks.arena, reply.listed[i].m.error));
+}
+
 void watch_check(struct status *s)
 {
     struct query query = { .kind = QUERY_FAILING, .near = watch_near(s->config) };
@@ -278,5 +390,7 @@ void watch_check(struct status *s)
     watch_age(s);
     watch_blocked(s);
     watch_deaths(s);
+    watch_schedules(s);
+    watch_subscriptions(s);
     ask_facts(s);
 }

@@ -8,10 +8,17 @@
 int watch_near(const struct config *config);
 
 /* When something was sent last, by the totals in the store: an earlier look is needed to know. */
+#define WATCH_SUBSCRIPTIONS_MAX 32 /* whose positions are remembered */
 struct watch_past {
     bool known;
     uint64_t total;   /* what endpoints did, ever */
     int64_t since_us; /* it has stood still since then, at least */
+    struct subscription_past {
+        uint64_t name; /* a hash */
+        uint64_t position;
+        int64_t since_us;
+    } subscriptions[WATCH_SUBSCRIPTIONS_MAX];
+    size_t subscription_count;
 };
 void watch_see(struct watch_past *past, const struct status *s);
 
@@ -19,7 +26,13 @@ void watch_see(struct watch_past *past, const struct status *s);
  * may be as it should, and whether it is only the past tells: without one nothing is said. */
 void watch_progress(struct status *s);
 
-/* Streams whose head goes on failing for ten minutes, with the command that frees those behind it. */
+bool subscription_is_held(const struct subscription_info *n, int64_t now_us);
+/* A subscription that does not move while an event, stored at first_us, waits behind its position for longer than watch.stuck.  If
+ * somebody holds it, it may be busy with a long batch or a rebuild: then only the past tells, and without one nothing is said. */
+void watch_subscription(struct status *s, const struct subscription_info *n, int64_t first_us);
+
+/* Streams with something behind a head that is dead, parked, or has been failing for ten minutes, with the command that frees
+ * those behind it. */
 void watch_streams(struct status *s, const struct stream_info *streams, size_t count);
 
 /* What the store says about itself: the write lock, the disk, who keeps it from cleaning up. */
@@ -27,6 +40,11 @@ void watch_facts(struct status *s, const struct store_facts *facts);
 
 /* Has a message been ready for watch.stuck although its endpoint sends and has nothing to do?  Then nobody has read it. */
 void watch_unread(struct status *s, const struct listed *oldest);
+
+/* Schedules that cannot run, SCHEDULES_NAMED_MAX at most: their time zone is not known where they should. */
+#define SCHEDULES_NAMED_MAX 10
+PR_MUST_CHECK int watch_failing_schedules(struct store *store, struct arena *arena, struct query_reply *ret,
+                                          struct pr_error *reterr);
 
 /* Adds warnings to s->checks, from what was collected and a few questions more.  What cannot be asked is no
  * warning: the store's own check tells of that. */

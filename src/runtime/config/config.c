@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "runtime/config/address.h"
+#include "base/address.h"
 #include "runtime/config/config_notes.h"
 #include "runtime/config/config_suggest.h"
 #include "runtime/config/config_variables.h"
@@ -117,7 +117,7 @@ static int check_listen(const struct config_reader *reader)
     if (config->http_token[0] != '\0' && strcmp(config->http_token, config->http_viewer_token) == 0)
         return config_fail(reader, node_of(config, &config->http_viewer_token),
                            "http.viewer_token: must differ from http.token");
-    if (address_parse(config->http_listen, &address, &err) != PR_OK)
+    if (address_parse("http.listen", config->http_listen, &address, &err) != PR_OK)
         return config_fail(reader, node, "%s", err.text);
     if (!address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
         return config_fail(reader, node, "http.listen: %s is not a loopback address; other addresses need http.token",
@@ -228,7 +228,11 @@ int config_check_box(const struct config_reader *reader, const char *const *box,
     const struct node *node = node_of(config, box);
     struct suggestion near = { 0 };
 
-    if (config_find_box(config, slice_from(*box)) != NULL)
+    const struct config_box *known = config_find_box(config, slice_from(*box));
+    if (known != NULL && box_is_of_flows(known->kind))
+        return config_fail(reader, node, "%s[%zu].box: only flows use \"%s\", which is a box of the kind %s", list,
+                           number, *box, known->kind == BOX_TURNS ? "turns" : "activities");
+    if (known != NULL)
         return PR_OK;
     for (size_t i = 0; i < config->box_count; i++)
         suggest_try(&near, slice_from(*box), config->boxes[i].name);
@@ -253,6 +257,36 @@ static int check_round(const struct config_reader *reader, const struct config_r
         number, to->name, SLICE_ARGS(into), slice_eq_cstr(into, "outbox") ? "inbox" : "outbox", to->name);
 }
 
+static bool takes_activities(const struct config *config, const struct config_route *route)
+{
+    const struct config_box *box = config_find_box(config, slice_from(route->box));
+
+    return box != NULL && box->kind == BOX_ACTIVITIES;
+}
+
+/* An activity is done by one, and its answer is what the flow gets. */
+static int check_activity_route(const struct config_reader *reader, const struct config_route *route, size_t number)
+{
+    const struct node *node = node_of(reader->config, &route->to);
+
+    if (route->to_count != 1)
+        return config_fail(reader, node, "routes[%zu].to: an activity is done once; name one endpoint", number);
+    const struct config_endpoint *to = config_find_endpoint(reader->config, slice_from(route->to[0]));
+    if (to == NULL)
+        return PR_OK; /* another check says so */
+    pr_slice scheme = transport_scheme(to->url);
+    bool answers = slice_eq_cstr(scheme, "http") || slice_eq_cstr(scheme, "https") || slice_eq_cstr(scheme, "pull");
+    if (!answers)
+        return config_fail(reader, node,
+                           "routes[%zu].to: an activity needs an answer, which %s cannot give; use a url that begins "
+                           "with http:, https: or pull:",
+                           number, to->name);
+    if (strcmp(to->envelope, "batch") == 0)
+        return config_fail(reader, node, "routes[%zu].to: %s has envelope: batch, but each activity has its own answer",
+                           number, to->name);
+    return PR_OK;
+}
+
 static int check_routes(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
@@ -262,7 +296,8 @@ static int check_routes(const struct config_reader *reader)
         int r = check_patterns(reader, route, i);
 
         if (r == PR_OK && route->box[0] != '\0')
-            r = config_check_box(reader, &route->box, "routes", i);
+            r = takes_activities(config, route) ? check_activity_route(reader, route, i)
+                                                : config_check_box(reader, &route->box, "routes", i);
 
         if (r != PR_OK)
             return r;
@@ -322,6 +357,14 @@ static int check_tables(const struct config_reader *reader)
     return PR_OK;
 }
 
+static bool is_routed(const struct config *config, const struct config_box *box)
+{
+    for (size_t k = 0; k < config->route_count; k++)
+        if (strcmp(config->routes[k].box, box->name) == 0)
+            return true;
+    return false;
+}
+
 /* Who is not used has no thread and no session, and `status` does not show it while it is empty. */
 static void note_used_boxes(struct config *config, const struct node *named)
 {
@@ -330,13 +373,35 @@ static void note_used_boxes(struct config *config, const struct node *named)
 
         box->used = strcmp(box->name, "outbox") == 0 || node_find(named, box->name) != NULL ||
                     config_note_find(config, &box->keep_us) != NULL;
-        for (size_t k = 0; k < config->route_count; k++)
-            box->used |= strcmp(config->routes[k].box, box->name) == 0;
+        box->used |= is_routed(config, box);
         for (size_t k = 0; k < config->source_count; k++)
             box->used |= strcmp(config->sources[k].box, box->name) == 0;
+        for (size_t k = 0; k < config->schedule_count; k++)
+            box->used |= strcmp(config->schedules[k].box, box->name) == 0;
         for (size_t k = 0; k < config->endpoint_count; k++)
             box->used |= slice_eq_cstr(transport_box(config->endpoints[k].url), box->name);
+        if (box_is_of_flows(box->kind))
+            box->used = is_routed(config, box); /* else who runs flows works on it */
     }
+}
+
+/* Each turn and each activity is a message of its own, which comes once: by its id. */
+static int check_kinds(const struct config_reader *reader)
+{
+    const struct config *config = reader->config;
+
+    for (size_t i = 0; i < config->box_count; i++)
+        if (box_is_of_flows(config->boxes[i].kind) && config->boxes[i].dedupe_us > 0)
+            return config_fail(reader, node_of(config, &config->boxes[i].dedupe_us),
+                               "boxes.%s.dedupe: a box of flows has none; remove it", config->boxes[i].name);
+    for (size_t i = 0; i < config->endpoint_count; i++) {
+        const struct config_box *into = config_find_box(config, transport_box(config->endpoints[i].url));
+        if (into != NULL && box_is_of_flows(into->kind))
+            return config_fail(reader, node_of(config, &config->endpoints[i].url),
+                               "endpoints.%s.url: only flows use \"%s\"; deliver into another box",
+                               config->endpoints[i].name, into->name);
+    }
+    return PR_OK;
 }
 
 static int check(const struct config_reader *reader)
@@ -361,6 +426,8 @@ static int check(const struct config_reader *reader)
     if (r == PR_OK)
         r = check_tables(reader);
     if (r == PR_OK)
+        r = check_kinds(reader);
+    if (r == PR_OK)
         r = check_endpoints(reader);
     if (r == PR_OK)
         r = check_routes(reader);
@@ -368,6 +435,8 @@ static int check(const struct config_reader *reader)
         r = check_watch(reader);
     if (r == PR_OK)
         r = config_check_sources(reader);
+    if (r == PR_OK)
+        r = config_check_schedules(reader);
     if (r == PR_OK)
         note_used_boxes(reader->config, node_find(reader->root, "boxes"));
     return r;

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "core/box.h"
+#include "core/schedule.h"
 #include "engine/engine.h"
 #include "policy/breaker.h"
 #include "policy/retry.h"
@@ -25,11 +26,11 @@
 #define CONFIG_KEYS_MAX 4096        /* in one map: each is compared with all others */
 #define CONFIG_VALUE_MAX 65536      /* bytes of one value, after expansion */
 #define DEDUPE_INBOX_US PR_SECONDS(86400)
-#define CONFIG_NAME_MAX 63          /* bytes of the name of an endpoint */
+#define CONFIG_NAME_MAX 63 /* bytes of the name of an endpoint */
 
 struct config_box {
     const char *name;
-    enum box_kind kind; /* of `inbox`: inbox, unless the file says otherwise */
+    enum box_kind kind; /* of `inbox`, `turns`, `activities`: their name, unless the file says otherwise */
     const char *table;  /* in the database; "": the one that it has, or one of its own name */
     int64_t dedupe_us;  /* how long it is remembered what each handler has ended (core/mark.h); 0: not at all */
     int64_t keep_us;    /* how long completed messages stay readable; 0: not at all */
@@ -69,7 +70,8 @@ struct config_endpoint {
     int64_t payload_max;                 /* 0: no limit of its own */
     const char *const *secret_variables; /* those of struct config */
     size_t secret_variable_count;
-    bool mode; /* inline: sent by pr_engine_send() in the caller's thread */
+    bool isolation; /* process: a handler runs in a process of its own */
+    bool mode;      /* inline: sent by pr_engine_send() in the caller's thread */
     uint64_t
         digest; /* of all that was written about it, and of its files: the same as in another configuration, then it
                       * need not be touched */
@@ -86,11 +88,32 @@ struct config_route {
     size_t to_count;
 };
 
+/* A message that is sent again and again (core/schedule.h); `meaning` is made of the rest when it is checked. */
+struct config_schedule {
+    const char *name;
+    const char *cron, *zone;
+    int missed; /* enum schedule_missed */
+    int64_t grace_us;
+    bool paused;
+    const char *box, *type, *stream, *to, *subject, *source, *content_type, *headers, *payload;
+    struct schedule meaning; /* its texts are those above */
+};
+
 /* Watchdogs: from when on they warn, and what they send then. */
 struct config_watch {
     int64_t every_us, stuck_us, oldest_us, deaths_within_us, calm_us;
     int deaths;
     const char *raise_type, *raise_to; /* "": nothing; the routes decide */
+};
+
+/* How this instance runs flows. */
+struct config_flows {
+    int turns, activities; /* threads */
+    int64_t turn_timeout_us, activity_timeout_us;
+    int max_attempts;
+    int64_t unknown_us;   /* how long a flow that nobody here knows waits for somebody who does */
+    int64_t keep_mail_us; /* for flows that do not exist yet */
+    int64_t cache_bytes;
 };
 
 struct config {
@@ -122,7 +145,11 @@ struct config {
     struct source_config *sources;
     size_t source_count;
 
+    struct config_schedule *schedules;
+    size_t schedule_count;
+
     struct config_watch watch;
+    struct config_flows flows;
 
     const char *http_listen;                    /* "" : no HTTP */
     const char *http_token, *http_viewer_token; /* "" : none; secrets */
@@ -135,7 +162,8 @@ struct config {
     size_t secret_variable_count;
     const char *open_secret_file; /* of ${file:}, one that every user of the machine can read; "": none */
 
-    uint64_t routes_digest, rest_digest; /* of the routes; of all that is neither an endpoint nor a route */
+    uint64_t routes_digest; /* of the routes */
+    uint64_t rest_digest;   /* of all that running boxes and sources cannot follow, endpoints apart */
 
     struct config_notes *notes; /* where each value came from, for config_show() */
     struct arena arena;

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "runtime/config/config.h"
 #include "runtime/config/config_node.h"
 #include "runtime/config/config_notes.h"
@@ -47,6 +48,18 @@ static uint64_t endpoint_digest(const struct config_endpoint *e, const struct no
     return digest;
 }
 
+/* Sections that a running relay follows without a stop: see relay_retune(). */
+static bool is_followed(const char *key)
+{
+    static const char *const keys[] = { "endpoints", "routes", "rules", "batch",       "retention",
+                                        "log",       "watch",  "http",  "stop_timeout" };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
 void config_digest(struct config *config, const struct node *root)
 {
     const struct node *endpoints = root != NULL ? node_find(root, "endpoints") : NULL;
@@ -57,6 +70,6 @@ void config_digest(struct config *config, const struct node *root)
     config->routes_digest = add_node(1, root != NULL ? node_find(root, "routes") : NULL);
     config->rest_digest = 1;
     for (const struct node *n = root != NULL ? root->first : NULL; n != NULL; n = n->next)
-        if (strcmp(n->key, "endpoints") != 0 && strcmp(n->key, "routes") != 0)
+        if (!is_followed(n->key))
             config->rest_digest = add_node(config->rest_digest, n);
 }

@@ -63,6 +63,9 @@ bool config_source_has(const struct source_config *source, const char *option);
 /* What only a look at several keys can tell. */
 PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 
+/* ---- Schedules (config_schedule.c) ---- */
+PR_MUST_CHECK int config_check_schedules(const struct config_reader *reader);
+
 /* Is the box that entry `number` of this list names in `boxes`? */
 PR_MUST_CHECK int config_check_box(const struct config_reader *reader, const char *const *box, const char *list,
                                    size_t number);

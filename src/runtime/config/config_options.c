@@ -24,9 +24,10 @@ static const char *const presets[] = { "cloudeventbus", "whizbang", "finitech", 
 static const char *const blames[] = { [BLAME_ALWAYS] = "always", [BLAME_EVIDENCE] = "evidence", NULL };
 static const char *const watches[] = { "endpoint", "type", NULL };
 static const char *const modes[] = { "durable", "inline", NULL };
+static const char *const isolations[] = { "thread", "process", NULL };
 static const char *const switches[] = { "off", "on", NULL };
 static const char *const levels[] = { "debug", "info", "warn", "error", "none", NULL };
-static const char *const built_in_boxes[] = { "outbox", "inbox", NULL };
+static const char *const built_in_boxes[] = { "outbox", "inbox", "turns", "activities", NULL };
 static const char *const formats[] = { "text", "json", NULL };
 
 _Static_assert(ORDERING_FIFO == 0 && ORDERING_STRICT == 1 && ORDERING_AVAILABLE == 2 && ORDERING_NONE == 3, "");
@@ -51,7 +52,9 @@ static const struct option limits_options[] = {
       .max = PR_PAYLOAD_MAX },
     { "in_flight", OPTION_COUNT, "10000", "Messages in memory at once, prefetched or in flight, over all boxes.",
       FIELD(config, in_flight_max), .min = 1, .max = 1000000 },
-    { "in_flight_bytes", OPTION_SIZE, "64MiB", "The same limit in bytes; at least four times `limits.payload`.",
+    { "in_flight_bytes", OPTION_SIZE, "64MiB",
+      "The same limit in bytes. A payload over 4 MiB is in memory only while it is sent; such payloads share this "
+      "limit, and one is always sent.",
       FIELD(config, in_flight_bytes_max), .min = MIB(1), .max = MIB(65536) },
     { "waiting", OPTION_COUNT, "100000",
       "Messages that a box can hold before sources stop reading from brokers into it; they go on when it "
@@ -82,7 +85,7 @@ static const struct option log_options[] = {
       .choices = formats },
 };
 static const struct option_section option_log = {
-    "log", "Log lines go to standard error. A reload does not change these settings.", SECTION(log_options)
+    "log", "Log lines go to standard error. A reload changes the level, not the format.", SECTION(log_options)
 };
 
 static const struct option watch_raise_options[] = {
@@ -141,6 +144,37 @@ static const struct option_section option_retention = {
     SECTION(retention_options)
 };
 
+static const struct option flow_options[] = {
+    { "turns", OPTION_COUNT, "4", "Number of threads that run turns of flows.", FIELD(config, flows.turns), .min = 1,
+      .max = 1024 },
+    { "activities", OPTION_COUNT, "16", "Number of activities that run at once.", FIELD(config, flows.activities),
+      .min = 1, .max = 1024 },
+    { "turn_timeout", OPTION_DURATION, "20s",
+      "Time for one turn. A turn waits for nothing, so one that takes longer hangs; after another half of this time "
+      "the "
+      "process ends, and the attempt counts.",
+      FIELD(config, flows.turn_timeout_us), .min = PR_MILLISECONDS(100), .max = PR_SECONDS(3600) },
+    { "activity_timeout", OPTION_DURATION, "5m",
+      "Time for one try of an activity that sets no timeout of its own. The function is asked to stop; if it has not "
+      "returned after another half of this time, the process ends, and the attempt counts.",
+      FIELD(config, flows.activity_timeout_us), .min = PR_MILLISECONDS(100), .max = DAYS(7) },
+    { "max_attempts", OPTION_COUNT, "5",
+      "How often a turn or an activity is handed out without an outcome (a crash, a kill) before it is poison.",
+      FIELD(config, flows.max_attempts), .min = 1, .max = 1000 },
+    { "unknown", OPTION_DURATION, "24h",
+      "How long a flow whose name or version no instance knows waits for an instance that does; after that it fails.",
+      FIELD(config, flows.unknown_us), .min = 0, .max = DAYS(365) },
+    { "keep_mail", OPTION_DURATION, "24h",
+      "How long events and mail for a flow that does not exist yet are kept. `0s`: forever.",
+      FIELD(config, flows.keep_mail_us), .min = 0, .max = DAYS(365) },
+    { "cache", OPTION_SIZE, "64MiB", "Memory for the histories of flows that were run lately.",
+      FIELD(config, flows.cache_bytes), .min = 0, .max = INT64_C(1) << 40 },
+};
+static const struct option_section option_flows = {
+    "flows", "Flows run in programs that register them with pr_engine_flow() and pr_engine_activity().",
+    SECTION(flow_options)
+};
+
 static const struct option root_options[] = {
     { "store", OPTION_TEXT, "sqlite:postrider.db",
       "Where the messages are stored: `sqlite:FILE`, relative to the configuration file, or "
@@ -162,6 +196,7 @@ static const struct option root_options[] = {
       FIELD(config, stop_timeout_us), .min = 0, .max = PR_SECONDS(3600) },
     { "limits", OPTION_SECTION, "", "", .section = &option_limits },
     { "retention", OPTION_SECTION, "", "", .section = &option_retention },
+    { "flows", OPTION_SECTION, "", "", .section = &option_flows },
     { "ended", OPTION_DURATION, "24h",
       "How long `postrider why ID` knows when, where, by which instance and at which attempt a message was delivered, "
       "discarded or expired. It takes about 17 bytes per message. `0s`: not at all. What `boxes.NAME.keep` keeps is "
@@ -179,21 +214,28 @@ static const struct option root_options[] = {
     { "rules", OPTION_RULES, "", "", COUNTED(config, rules, rule_count), .section = &option_rule },
     { "sources", OPTION_LIST, "", "", COUNTED(config, sources, source_count), .item_size = sizeof(struct source_config),
       .section = &option_source, .max = 64 },
+    { "schedules", OPTION_NAMED, "", "", COUNTED(config, schedules, schedule_count),
+      .item_size = sizeof(struct config_schedule), .section = &option_schedule, .max = 10000,
+      .is_name = schedule_name_is_valid,
+      .name_rule = "letters, digits and _ - ., at most 100, starting with a letter or digit" },
     { "watch", OPTION_SECTION, "", "", .section = &option_watch },
     { "http", OPTION_SECTION, "", "", .section = &option_http },
     { "log", OPTION_SECTION, "", "", .section = &option_log },
 };
 const struct option_section option_root = { "", "", SECTION(root_options) };
 
-static const char *const box_kinds[] = { "outbox", "inbox", NULL }; /* enum box_kind */
+static const char *const box_kinds[] = { "outbox", "inbox", "turns", "activities", NULL }; /* enum box_kind */
 
 static const char *const no_duration[] = { "none", NULL }; /* 0 */
 
 static const struct option box_options[] = {
     { "kind", OPTION_CHOICE, "outbox",
       "What the box is for. Routes and handlers that name no box take messages of every `outbox`; those of an `inbox` "
-      "only go where a route or a handler names the box, or the message its destination. Default of the box `inbox`: "
-      "`inbox`.",
+      "only go where a route or a handler names the box, or the message its destination. `turns` and `activities` hold "
+      "what flows wait for and ask for; no source or handler can name them, and only routes to http, https and pull "
+      "endpoints can name a box of `activities`. Default of the boxes `inbox`, "
+      "`turns` "
+      "and `activities`: their name.",
       FIELD(config_box, kind), .choices = box_kinds },
     { "table", OPTION_TEXT, "",
       "Its table in the database, when the name of the box is taken there; applications INSERT into this table. "
@@ -206,14 +248,15 @@ static const struct option box_options[] = {
     { "dedupe", OPTION_DURATION, "none",
       "Each handler (endpoint) ends a message once: one with the same id that arrives within this time after it was "
       "delivered, expired or discarded is a duplicate, which is acknowledged, counted and not handled. Takes about 185 "
-      "bytes per message and handler for this time on PostgreSQL, and 115 on SQLite. `none`: ids are only compared with what waits or is dead. Default "
+      "bytes per message and handler for this time on PostgreSQL, and 115 on SQLite. `none`: ids are only compared "
+      "with what waits or is dead. Default "
       "of an `inbox`: `24h`.",
       FIELD(config_box, dedupe_us), .min = PR_SECONDS(1), .max = DAYS(365), .choices = no_duration },
 };
 const struct option_section option_box = {
     "boxes.NAME",
-    "`outbox` and `inbox` always exist; other names create more boxes. A box that is not here, and that no "
-    "route, source or handler names, is not worked on; `outbox` always is.",
+    "`outbox`, `inbox`, `turns` and `activities` always exist; other names create more boxes. A box that is not here, "
+    "and that no route, source or handler names, is not worked on; `outbox` always is.",
     SECTION(box_options)
 };
 
@@ -330,6 +373,11 @@ static const struct option endpoint_options[] = {
       "`durable`: stored, then sent. `inline`: pr_engine_send() sends in the caller's thread and only stores what it "
       "could not send.",
       FIELD(config_endpoint, mode), .choices = modes },
+    { "isolation", OPTION_CHOICE, "thread",
+      "`handler:` only. `process`: the function runs in a process of its own (`concurrency` of them, default 1): when "
+      "it "
+      "crashes or does not stop in time, only its message fails. See doc/handlers.md.",
+      FIELD(config_endpoint, isolation), .choices = isolations },
     { "allow_networks", OPTION_NETWORKS, "",
       "Networks that webhooks can reach in addition to public addresses: `[127.0.0.0/8, fd00::/8]`.",
       COUNTED(config_endpoint, allow_networks, allow_network_count), .max = 256 },
@@ -392,6 +440,13 @@ static const struct option source_options[] = {
       "The log of the store's PostgreSQL server: inserts into boxes wake Postrider at once, and messages emitted with "
       "this prefix, `pg_logical_emit_message(true, 'PREFIX', ...)` or `'PREFIX:BOX'`, are stored. See doc/wal.md.",
       FIELD(source_config, wal.prefix) },
+    { "events", OPTION_TEXT, "",
+      "A subscription of the event store, by a name of its own: each event becomes a message to the endpoint `to`, in "
+      "the order of all events. See doc/events.md.",
+      FIELD(source_config, events.name) },
+    { "to", OPTION_TEXT, "", "events: the endpoint.", FIELD(source_config, events.to) },
+    { "types", OPTION_TEXT, "", "events: a glob; only events of these types are sent: `order.*`.",
+      FIELD(source_config, events.types) },
     { "redis", OPTION_TEXT, "",
       "A Redis stream, read by a consumer group: `redis://host/?stream=orders&group=postrider`. For this and the "
       "following keys see doc/brokers.md, \"Receiving\".",
@@ -404,9 +459,30 @@ static const struct option source_options[] = {
       FIELD(source_config, urls[SOURCE_MQTT]) },
     { "amqp", OPTION_TEXT, "", "A queue of RabbitMQ: `amqp://user:password@host/VHOST?queue=orders`.",
       FIELD(source_config, urls[SOURCE_AMQP]) },
+    { "amqp1", OPTION_TEXT, "",
+      "A queue that is read with AMQP 1.0 (Azure Service Bus, Artemis, RabbitMQ with its plugin): "
+      "`amqp1://user:password@host/orders`.",
+      FIELD(source_config, urls[SOURCE_AMQP1]) },
     { "kafka", OPTION_TEXT, "", "A topic of Kafka, read in a group: `kafka://host1,host2/orders?group=postrider`.",
       FIELD(source_config, urls[SOURCE_KAFKA]) },
-    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for brokers: `inbox`.", FIELD(source_config, box) },
+    { "http", OPTION_TEXT, "",
+      "What others POST: CloudEvents, Standard Webhooks or any body, at `http://127.0.0.1:8090/hooks/orders`. Sources "
+      "with one address share it. Other addresses than loopback need `token` or `secrets`; TLS needs a proxy.",
+      FIELD(source_config, urls[SOURCE_HTTP]) },
+    { "file", OPTION_TEXT, "",
+      "Lines of a file that grows, each a JSON object: `file:/var/log/orders.jsonl`; `file:-` is the standard input, "
+      "`?format=text` takes any line.",
+      FIELD(source_config, urls[SOURCE_FILE]) },
+    { "token", OPTION_TEXT, "", "http: senders must give it, `Authorization: Bearer TOKEN`: `${file:token}`.",
+      FIELD(source_config, http.token), .secret = true },
+    { "secrets", OPTION_SECRETS, "",
+      "http: senders must sign as Standard Webhooks specifies, with one of these: `${file:shop.key}` containing "
+      "`whsec_...`. During a key change give a list.",
+      COUNTED(source_config, http.secrets, http.secret_count), .max = SIGN_KEYS_MAX },
+    { "tolerance", OPTION_DURATION, "5m", "http: how far the time of a signature may be from the time here.",
+      FIELD(source_config, http.tolerance_us), .min = PR_SECONDS(1), .max = PR_SECONDS(86400) },
+    { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for those with a url: `inbox`.",
+      FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",
       FIELD(source_config, wal.slot) },
     { "publication", OPTION_TEXT, "", "wal: name of the publication. Default: the name of the slot.",
@@ -416,7 +492,8 @@ static const struct option source_options[] = {
       FIELD(source_config, wal.max_lag), .min = MIB(1), .max = MIB(1048576) },
     { "messages", OPTION_CHOICE, "on", "wal: `off`: inserts only wake Postrider; nothing is read from the log.",
       FIELD(source_config, wal.letters), .choices = switches },
-    { "poll", OPTION_DURATION, "1s", "Longest pause between two polls of an idle table; the shortest is `poll.min`.",
+    { "poll", OPTION_DURATION, "1s",
+      "Longest pause between two polls of an idle table or event store; the shortest is `poll.min`.",
       FIELD(source_config, poll_us), .min = 1000, .max = PR_SECONDS(3600) },
     { "time_zone", OPTION_TEXT, "UTC", "Time zone of timestamps without one: `Europe/Berlin`.",
       FIELD(source_config, table.time_zone) },
@@ -438,7 +515,7 @@ static const struct option source_options[] = {
 };
 const struct option_section option_source = {
     "sources",
-    "A list: tables whose rows are moved into a box, the server's log, brokers. The keys from `id` to "
+    "A list: tables whose rows are moved into a box, the server's log, the event store, brokers. The keys from `id` to "
     "`order` name the "
     "columns that hold the parts of a message.\n"
     "A text can have alternatives: `type: header:event-type|kind|=unknown` is the member `event-type` of the\n"
@@ -446,6 +523,50 @@ const struct option_section option_source = {
     "doc/adopting.md.",
     SECTION(source_options)
 };
+
+static const char *const missed_words[] = { "once", "skip", "all", NULL }; /* enum schedule_missed */
+
+static const struct option schedule_options[] = {
+    { "cron", OPTION_TEXT, "",
+      "When: minute, hour, day of month, month and day of week, as in crontab: `0 3 * * 1-5`. Also `@hourly`, "
+      "`@daily`, "
+      "`@weekly`, `@monthly` and `@yearly`.",
+      FIELD(config_schedule, cron), .required = true },
+    { "zone", OPTION_TEXT, "UTC",
+      "Time zone of these times: `Europe/Berlin`. A time that the clock leaves out comes at the change; one that it "
+      "shows "
+      "twice comes the first time.",
+      FIELD(config_schedule, zone) },
+    { "type", OPTION_TEXT, "", "Type of the message.", FIELD(config_schedule, type), .required = true },
+    { "missed", OPTION_CHOICE, "once",
+      "What becomes of times that were missed because no instance was running. `once`: one message, for the latest of "
+      "them; `skip`: none; `all`: one for each, at most 1,000 after a gap.",
+      FIELD(config_schedule, missed), .choices = missed_words },
+    { "grace", OPTION_DURATION, "1m", "How late a time can be before it counts as missed.",
+      FIELD(config_schedule, grace_us), .min = PR_SECONDS(1), .max = DAYS(365) },
+    { "paused", OPTION_CHOICE, "off", "`on`: a new schedule starts paused, until `postrider schedules resume NAME`.",
+      FIELD(config_schedule, paused), .choices = switches },
+    { "box", OPTION_TEXT, "outbox", "Box that gets the message.", FIELD(config_schedule, box) },
+    { "to", OPTION_TEXT, "", "Endpoint of the message. Default: the routes decide.", FIELD(config_schedule, to) },
+    { "stream", OPTION_TEXT, "", "Stream of the message.", FIELD(config_schedule, stream) },
+    { "subject", OPTION_TEXT, "", "Subject of the message.", FIELD(config_schedule, subject) },
+    { "source", OPTION_TEXT, "", "Source of the message. Default: as for all messages of the endpoint.",
+      FIELD(config_schedule, source) },
+    { "content_type", OPTION_TEXT, "", "Content type of the payload. Default: `application/json`.",
+      FIELD(config_schedule, content_type) },
+    { "headers", OPTION_TEXT, "", "Headers of the message, a JSON object: `'{\"x-tenant\":\"acme\"}'`.",
+      FIELD(config_schedule, headers) },
+    { "payload", OPTION_TEXT, "", "Payload of the message.", FIELD(config_schedule, payload) },
+};
+const struct option_section option_schedule = { "schedules.NAME",
+                                                "A message that is sent again and again, each time exactly once over "
+                                                "all instances. Of two configurations the one of "
+                                                "the later start\n"
+                                                "counts; a schedule that it does not have any more is cancelled. The "
+                                                "message has the headers `postrider-schedule` and "
+                                                "`postrider-due`.\n"
+                                                "See doc/schedules.md.",
+                                                SECTION(schedule_options) };
 
 /* ---- Rules: read by config_rule.c ---- */
 
@@ -581,25 +702,10 @@ const struct option *option_find(const struct option_section *section, const cha
 bool option_is_box_name(pr_slice name)
 {
     static const char *const taken[] = {
-        "meta",
-        "box",
-        "instance",
-        "claim",
-        "endpoint",
-        "control",
-        "audit",
-        "done",
-        "messages",
-        "dead_letter",
-        "in_flight",
-        "endpoint_overview",
-        "blocked_streams",
-        "breaker",
-        "open_breaker",
-        "wal_slot",
-        "wal_place",
-        "raised_warning",
-        "ended",
+        "meta",      "box",       "instance",          "claim",           "endpoint", "control",
+        "audit",     "done",      "messages",          "dead_letter",     "flow",     "flow_execution",
+        "flow_mail", "in_flight", "endpoint_overview", "blocked_streams", "breaker",  "open_breaker",
+        "wal_slot",  "wal_place", "raised_warning",    "ended",
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(taken); i++)

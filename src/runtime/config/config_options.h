@@ -74,8 +74,8 @@ struct option_section {
 };
 
 extern const struct option_section option_root, option_box, option_endpoint, option_retry, option_breaker, option_batch,
-    option_route, option_source, option_rule, option_when, option_match_error, option_range, option_step,
-    option_dead_letter, option_raise;
+    option_route, option_source, option_schedule, option_rule, option_when, option_match_error, option_range,
+    option_step, option_dead_letter, option_raise;
 
 /* NULL when there is none. */
 const struct option *option_find(const struct option_section *section, const char *name);

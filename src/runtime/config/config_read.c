@@ -352,11 +352,17 @@ static bool is_built_in(const struct option *option, const char *name)
     return false;
 }
 
-/* The box that is there for what comes in is an inbox without a word; and what comes in may come twice. */
+/* The boxes that are there for what comes in, and for flows, are of these kinds without a word; and what comes in may come
+ * twice. */
 static void settle_kind(const struct config_reader *reader, struct config_box *box)
 {
-    if (strcmp(box->name, "inbox") == 0 && config_note_find(reader->config, &box->kind) == NULL)
-        box->kind = BOX_INBOX;
+    static const char *const named[] = {
+        [BOX_INBOX] = "inbox", [BOX_TURNS] = "turns", [BOX_ACTIVITIES] = "activities"
+    };
+
+    for (size_t kind = BOX_INBOX; kind < ARRAY_LENGTH(named); kind++)
+        if (strcmp(box->name, named[kind]) == 0 && config_note_find(reader->config, &box->kind) == NULL)
+            box->kind = (enum box_kind)kind;
     if (config_note_find(reader->config, &box->dedupe_us) == NULL)
         box->dedupe_us = box->kind == BOX_INBOX ? DEDUPE_INBOX_US : 0;
 }

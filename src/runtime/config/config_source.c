@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/json.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -201,7 +202,9 @@ static bool has_url(const struct source_config *source)
 /* By the key that it has: of two keys check_keys() complains. */
 static void find_kind(struct source_config *source)
 {
-    source->kind = source->wal.prefix[0] != '\0' ? SOURCE_WAL : SOURCE_TABLE;
+    source->kind = source->wal.prefix[0] != '\0'    ? SOURCE_WAL
+                   : source->events.name[0] != '\0' ? SOURCE_EVENTS
+                                                    : SOURCE_TABLE;
     for (int kind = SOURCE_FIRST_WITH_URL; kind < SOURCE_KIND_COUNT; kind++)
         if (source->urls[kind][0] != '\0')
             source->kind = (enum source_kind)kind;
@@ -210,10 +213,20 @@ static void find_kind(struct source_config *source)
 bool config_source_has(const struct source_config *source, const char *option)
 {
     static const char *const wal[] = { "wal", "slot", "publication", "max_lag", "messages" };
-    bool is_for_wal = false;
+    static const char *const http[] = { "token", "secrets", "tolerance" };
+    static const char *const events[] = { "events", "to", "types" };
+    bool is_for_wal = false, is_for_http = false, is_for_events = false;
 
     if (strcmp(option, "box") == 0)
         return true;
+    for (size_t i = 0; i < ARRAY_LENGTH(events); i++)
+        is_for_events |= strcmp(option, events[i]) == 0;
+    if (is_for_events || source->kind == SOURCE_EVENTS)
+        return source->kind == SOURCE_EVENTS && (is_for_events || strcmp(option, "poll") == 0);
+    for (size_t i = 0; i < ARRAY_LENGTH(http); i++)
+        is_for_http |= strcmp(option, http[i]) == 0;
+    if (is_for_http)
+        return source->kind == SOURCE_HTTP;
     if (has_url(source))
         return strcmp(option, source_kind_names[source->kind]) == 0;
     for (int kind = SOURCE_FIRST_WITH_URL; kind < SOURCE_KIND_COUNT; kind++)
@@ -249,6 +262,33 @@ static int check_wal(const struct config_reader *reader, size_t number, struct s
     return config_check_box(reader, &source->box, "sources", number);
 }
 
+/* ---- The event store ---------------------------------------------------------------------------- */
+
+static int check_events(const struct config_reader *reader, size_t number, struct source_config *source,
+                        const struct node *entry)
+{
+    struct config *config = reader->config;
+    const struct events_setting *events = &source->events;
+    const struct node *node = place_of(config, &events->name, entry);
+    struct pr_error why;
+
+    if (!subscription_name_is_valid(slice_from(events->name)))
+        return config_fail(reader, node, "sources[%zu].events: \"%s\" is not a name; use letters, digits, _ - and .",
+                           number, events->name);
+    if (events->to[0] == '\0')
+        return config_fail(reader, entry, "sources[%zu]: to is missing; name the endpoint for these events", number);
+    if (config_find_endpoint(config, slice_from(events->to)) == NULL)
+        return config_fail(reader, place_of(config, &events->to, entry), "sources[%zu].to: unknown endpoint \"%s\"",
+                           number, events->to);
+    if (glob_check(slice_from(events->types), &why) != PR_OK)
+        return config_fail(reader, place_of(config, &events->types, entry), "sources[%zu].types: %s", number, why.text);
+    for (size_t i = 0; i < number; i++)
+        if (config->sources[i].kind == SOURCE_EVENTS && strcmp(config->sources[i].events.name, events->name) == 0)
+            return config_fail(reader, node, "sources[%zu].events: %s is listed twice", number, events->name);
+    source->name = events->name;
+    return config_check_box(reader, &source->box, "sources", number);
+}
+
 /* ---- Brokers and files ---------------------------------------------------------------------------- */
 
 static int check_url(const struct config_reader *reader, size_t number, struct source_config *source,
@@ -257,7 +297,7 @@ static int check_url(const struct config_reader *reader, size_t number, struct s
     struct config *config = reader->config;
     const struct node *node = place_of(config, &source->urls[source->kind], entry);
     struct pr_error why;
-    int r = source_check_url(source->kind, source->urls[source->kind], &config->arena, &source->name, &why);
+    int r = source_check_url(source, &config->arena, &source->name, &why);
 
     if (r == PR_ENOMEM)
         return no_memory(reader);
@@ -289,7 +329,8 @@ static int check_keys(const struct config_reader *reader, size_t number, const s
     const char *kind = source_kind_names[source->kind];
 
     if (source->kind == SOURCE_TABLE && source->table.table[0] == '\0')
-        return config_fail(reader, entry, "sources[%zu]: needs table, wal or a broker such as redis", number);
+        return config_fail(reader, entry, "sources[%zu]: needs table, wal, http, file or a broker such as redis",
+                           number);
     for (const struct node *c = entry->first; c != NULL; c = c->next)
         if (!config_source_has(source, c->key))
             return config_fail_at_key(reader, c, "sources[%zu].%s: unknown key in a source of kind %s", number, c->key,
@@ -344,9 +385,10 @@ int config_check_sources(const struct config_reader *reader)
         if (r == PR_OK)
             r = check_twice(reader, i, entry);
         if (r == PR_OK)
-            r = has_url(source)              ? check_url(reader, i, source, entry)
-                : source->kind == SOURCE_WAL ? check_wal(reader, i, source, entry)
-                                             : check_table(reader, i, source, entry);
+            r = has_url(source)                 ? check_url(reader, i, source, entry)
+                : source->kind == SOURCE_WAL    ? check_wal(reader, i, source, entry)
+                : source->kind == SOURCE_EVENTS ? check_events(reader, i, source, entry)
+                                                : check_table(reader, i, source, entry);
         if (r != PR_OK)
             return r;
     }

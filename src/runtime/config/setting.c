@@ -9,6 +9,7 @@
 
 #define ARENA_BLOCK 4096
 #define WARNING_MAX 4096
+#define FLOW_ENDPOINTS 2
 /* Of an endpoint that the config does not name: as if it stood there without options. */
 #define DEFAULT_MAX_ATTEMPTS 5
 #define DEFAULT_TIMEOUT_US PR_SECONDS(20)
@@ -112,6 +113,24 @@ static int check_rules(const struct setting *s, const struct program *program, s
 
 /* ---- Endpoints ----------------------------------------------------------------------------- */
 
+/* isolation: process, one at a time unless somebody says otherwise. */
+static int isolate(const struct config_endpoint *c, const struct program *program, struct endpoint_config *t,
+                   struct pr_error *reterr)
+{
+    if (!c->isolation)
+        return PR_OK;
+    if (t->handler == NULL || c->mode)
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: isolation: process needs a url handler:NAME, and mode durable", c->name);
+    if (program->nursery == NULL)
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: isolation: process needs a restart, since no endpoint had it at the start",
+                         c->name);
+    t->nursery = program->nursery;
+    t->concurrency = t->concurrency > 0 ? t->concurrency : 1;
+    return PR_OK;
+}
+
 static int add_endpoint(struct setting *s, const struct config_endpoint *c, const struct handler_entry *handler,
                         const struct program *program, struct log *log, struct pr_error *reterr)
 {
@@ -125,7 +144,9 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
     t->clock = clock_system();
     t->log = log;
     t->wake_fd = -1;
-    int rc = transport_check(t, reterr);
+    int rc = isolate(c, program, t, reterr);
+    if (rc == PR_OK)
+        rc = transport_check(t, reterr);
     if (rc == PR_OK)
         rc = join_rules(s, c->rules, c->rule_count, program, c->name, &policy.own, &policy.own_count, reterr);
     if (rc < 0)
@@ -145,7 +166,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .timeout_us = c->timeout_us,
         .concurrency = (unsigned)transport_capacity(t),
         .concurrency_shared = t->concurrency > 0,
-        .ahead = (promises & (TRANSPORT_INSIDE | TRANSPORT_ASKED | TRANSPORT_LOCAL)) == 0,
+        .ahead = (promises & (TRANSPORT_ASKED | TRANSPORT_LOCAL)) == 0,
         .asked = (promises & TRANSPORT_ASKED) != 0,
         .into_box = transport_box(t->url),
     };
@@ -226,50 +247,169 @@ static int add_typed_handlers(struct setting *s, const struct config *config, co
     return PR_OK;
 }
 
+static int add_route(struct setting *s, const struct config *config, const struct config_route *c, struct route *list,
+                     size_t *count, struct pr_error *reterr)
+{
+    unsigned *to = arena_alloc_array(&s->arena, c->to_count, sizeof *to);
+    if (to == NULL)
+        return no_memory(reterr);
+    for (size_t k = 0; k < c->to_count; k++) {
+        const struct config_endpoint *e = config_find_endpoint(config, slice_from(c->to[k]));
+        ASSERT(e != NULL); /* the config was checked */
+        to[k] = (unsigned)(e - config->endpoints);
+    }
+    list[(*count)++] = (struct route){ .box = slice_from(c->box),
+                                       .type = slice_from(c->type),
+                                       .source = slice_from(c->source),
+                                       .stream = slice_from(c->stream),
+                                       .headers = c->headers,
+                                       .header_count = c->header_count,
+                                       .to = to,
+                                       .to_count = c->to_count };
+    return PR_OK;
+}
+
+static bool is_of_activities(const struct config *config, const struct config_route *c)
+{
+    const struct config_box *box = config_find_box(config, slice_from(c->box));
+    return box != NULL && box->kind == BOX_ACTIVITIES;
+}
+
 static int add_routes(struct setting *s, const struct config *config, struct pr_error *reterr)
 {
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *c = &config->routes[i];
-        unsigned *to = arena_alloc_array(&s->arena, c->to_count, sizeof *to);
-        if (to == NULL)
-            return no_memory(reterr);
-        for (size_t k = 0; k < c->to_count; k++) {
-            const struct config_endpoint *e = config_find_endpoint(config, slice_from(c->to[k]));
-            ASSERT(e != NULL); /* the config was checked */
-            to[k] = (unsigned)(e - config->endpoints);
-        }
-        s->routes[s->route_count++] = (struct route){ .box = slice_from(c->box),
-                                                      .type = slice_from(c->type),
-                                                      .source = slice_from(c->source),
-                                                      .stream = slice_from(c->stream),
-                                                      .headers = c->headers,
-                                                      .header_count = c->header_count,
-                                                      .to = to,
-                                                      .to_count = c->to_count };
+        int rc = is_of_activities(config, c) ? PR_OK : add_route(s, config, c, s->routes, &s->route_count, reterr);
+        if (rc < 0)
+            return rc;
     }
     return PR_OK;
 }
 
-int setting_init(struct setting *s, const struct config *config, const struct program *program, struct log *log,
-                 struct pr_error *reterr)
+/* The room for the endpoints of a setting. */
+static bool make_room(struct setting *s, size_t count)
+{
+    s->endpoints = arena_alloc_array(&s->arena, count, sizeof s->endpoints[0]);
+    s->transports = arena_alloc_array(&s->arena, count, sizeof s->transports[0]);
+    s->is_inline = arena_alloc_array(&s->arena, count, sizeof s->is_inline[0]);
+    s->digests = arena_alloc_array(&s->arena, count, sizeof s->digests[0]);
+    s->listed = arena_alloc_array(&s->arena, count, sizeof s->listed[0]);
+    return s->endpoints != NULL && s->transports != NULL && s->is_inline != NULL && s->digests != NULL &&
+           s->listed != NULL;
+}
+
+static void list_endpoints(struct setting *s)
+{
+    s->listed_count = 0;
+    for (size_t i = 0; i < s->endpoint_count; i++)
+        if (!s->endpoints[i].gone)
+            s->listed[s->listed_count++] = i;
+}
+
+/* ---- Flows ------------------------------------------------------------------------------------- */
+
+/* A failure is tried again when its function says so, and nobody else is blamed for it. */
+static const struct retry_setting as_said = { .factor = 1, .blame = BLAME_ALWAYS };
+
+static bool does_activities(const struct config *config)
+{
+    for (size_t i = 0; i < config->route_count; i++)
+        if (is_of_activities(config, &config->routes[i]))
+            return true;
+    return false;
+}
+
+/* An activity is done once: the first route that matches has it.  One with a tag goes only where the route names the tag; claimers name
+ * theirs with each claim. */
+static int add_activity_routes(struct setting *s, const struct config *config, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *c = &config->routes[i];
+        if (!is_of_activities(config, c))
+            continue;
+        int rc = add_route(s, config, c, s->overrides, &s->override_count, reterr);
+        if (rc < 0)
+            return rc;
+        struct route *route = &s->overrides[s->override_count - 1];
+        route->untagged = !s->endpoints[route->to[0]].asked;
+        for (size_t k = 0; k < c->header_count; k++)
+            route->untagged &= !slice_eq_cstr(c->headers[k].name, "tag");
+    }
+    return PR_OK;
+}
+
+static int add_flow_endpoint(struct setting *s, const struct config *config, struct flows *flows, enum box_kind kind,
+                             const struct config_endpoint *c, pr_handler handler, struct log *log,
+                             struct pr_error *reterr)
+{
+    const struct handler_entry entry = { .handler = handler, .user = flows };
+    static const struct program none; /* no rules of the program */
+    unsigned *to = arena_alloc(&s->arena, sizeof *to);
+
+    if (to == NULL)
+        return no_memory(reterr);
+    *to = (unsigned)s->endpoint_count;
+    int rc = add_endpoint(s, c, &entry, &none, log, reterr);
+    if (rc < 0)
+        return rc;
+    s->endpoints[*to].policy = (struct policy){ .retry = as_said };
+    for (size_t i = 0; i < config->box_count; i++)
+        if (config->boxes[i].kind == kind)
+            s->overrides[s->override_count++] =
+                (struct route){ .box = slice_from(config->boxes[i].name), .to = to, .to_count = 1 };
+    return PR_OK;
+}
+
+static int add_flow_endpoints(struct setting *s, const struct config *config, const struct program *program,
+                              struct flows *flows, struct log *log, struct pr_error *reterr)
+{
+    const struct config_flows *f = &config->flows;
+    struct config_endpoint own = {
+        .name = FLOW_TURNS_ENDPOINT,
+        .url = "handler:" FLOW_TURNS_ENDPOINT,
+        .source = "postrider",
+        .envelope = "binary",
+        .preset = "",
+        .ordering = ORDERING_FIFO,
+        .timeout_us = f->turn_timeout_us,
+        .max_attempts = f->max_attempts,
+        .concurrency = f->turns,
+        .retry = as_said,
+    };
+    int rc = PR_OK;
+
+    if (flows != NULL && program->flows.count > 0)
+        rc = add_flow_endpoint(s, config, flows, BOX_TURNS, &own, flow_run_turn, log, reterr);
+    if (rc == PR_OK)
+        rc = add_activity_routes(s, config, reterr);
+    if (rc < 0 || flows == NULL || (program->activity_count == 0 && !does_activities(config)))
+        return rc; /* what no route takes goes to the functions; it waits there when they do not know it, either */
+    own.name = FLOW_ACTIVITIES_ENDPOINT;
+    own.url = "handler:" FLOW_ACTIVITIES_ENDPOINT;
+    own.timeout_us = f->activity_timeout_us;
+    own.concurrency = f->activities;
+    return add_flow_endpoint(s, config, flows, BOX_ACTIVITIES, &own, flow_run_activity, log, reterr);
+}
+
+int setting_init(struct setting *s, const struct config *config, const struct program *program, struct flows *flows,
+                 struct log *log, struct pr_error *reterr)
 {
     size_t handler_count = program->handler_count;
 
     *s = (struct setting){ 0 };
     arena_init(&s->arena, ARENA_BLOCK);
-    size_t endpoints_max = config->endpoint_count + handler_count;
+    size_t endpoints_max = config->endpoint_count + handler_count + FLOW_ENDPOINTS;
     if (endpoints_max > ENDPOINTS_MAX)
         return error_set(reterr, PR_ECONFIG, "%zu endpoints and handlers: at most %d are allowed", endpoints_max,
                          ENDPOINTS_MAX);
-    s->endpoints = arena_alloc_array(&s->arena, endpoints_max, sizeof s->endpoints[0]);
-    s->transports = arena_alloc_array(&s->arena, endpoints_max, sizeof s->transports[0]);
+    bool fits = make_room(s, endpoints_max);
     s->routes = arena_alloc_array(&s->arena, config->route_count + handler_count, sizeof s->routes[0]);
-    s->overrides = arena_alloc_array(&s->arena, handler_count, sizeof s->overrides[0]);
-    s->is_inline = arena_alloc_array(&s->arena, endpoints_max, sizeof s->is_inline[0]);
-    s->digests = arena_alloc_array(&s->arena, endpoints_max, sizeof s->digests[0]);
+    s->overrides =
+        arena_alloc_array(&s->arena, handler_count + config->box_count + config->route_count, sizeof s->overrides[0]);
+    s->batch = (size_t)config->batch;
+    s->retention = config->retention;
     s->routes_digest = config->routes_digest;
-    if (s->digests == NULL || s->is_inline == NULL || s->endpoints == NULL || s->transports == NULL ||
-        s->routes == NULL || s->overrides == NULL)
+    if (!fits || s->routes == NULL || s->overrides == NULL)
         return no_memory(reterr);
 
     int rc = join_rules(s, config->rules, config->rule_count, program, NULL, &s->global, &s->global_count, reterr);
@@ -277,6 +417,9 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
         rc = add_config_endpoints(s, config, program, log, reterr);
     if (rc == PR_OK)
         rc = add_typed_handlers(s, config, program, log, reterr);
+    if (rc == PR_OK)
+        rc = add_flow_endpoints(s, config, program, flows, log, reterr);
+    list_endpoints(s);
     if (rc == PR_OK)
         rc = add_routes(s, config, reterr);
     return rc == PR_OK ? check_rules(s, program, reterr) : rc;
@@ -292,55 +435,65 @@ static size_t find_endpoint(const struct setting *s, pr_slice name)
     return i;
 }
 
-static bool may_follow(const struct setting *s, const struct setting *old, size_t first_count)
+/* With those that are gone; 0: engines cannot go on by it. */
+static size_t count_followed(const struct setting *s, const struct setting *old, size_t first_count)
 {
-    for (size_t i = 0; i < s->endpoint_count; i++)
-        if (s->is_inline[i])
-            return false;
-    for (size_t i = 0; i < old->endpoint_count; i++) {
-        size_t at = find_endpoint(s, old->endpoints[i].name);
-        if (old->is_inline[i] || at == s->endpoint_count || s->endpoints[at].ordering != old->endpoints[i].ordering)
-            return false;
+    size_t count = old->endpoint_count;
+
+    for (size_t i = 0; i < s->endpoint_count; i++) {
+        size_t at = find_endpoint(old, s->endpoints[i].name);
+        if (s->is_inline[i] || (at < old->endpoint_count && s->endpoints[i].ordering != old->endpoints[at].ordering))
+            return 0;
+        count += at == old->endpoint_count;
     }
-    return s->endpoint_count <= first_count + ENDPOINTS_SPARE;
+    for (size_t i = 0; i < old->endpoint_count; i++)
+        if (old->is_inline[i])
+            return 0;
+    return count <= first_count + ENDPOINTS_SPARE && count <= ENDPOINTS_MAX ? count : 0;
 }
 
-static void swap_endpoints(struct setting *s, size_t a, size_t b)
-{
-    struct endpoint_setting endpoint = s->endpoints[a];
-    struct endpoint_config transport = s->transports[a];
-    uint64_t digest = s->digests[a];
-
-    s->endpoints[a] = s->endpoints[b];
-    s->transports[a] = s->transports[b];
-    s->digests[a] = s->digests[b];
-    s->endpoints[b] = endpoint;
-    s->transports[b] = transport;
-    s->digests[b] = digest;
-}
-
-static void swap_targets(struct route *routes, size_t count, unsigned a, unsigned b)
+static void renumber_routes(struct route *routes, size_t count, const unsigned *numbers)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < routes[i].to_count; k++) {
             unsigned *to = (unsigned *)(uintptr_t)&routes[i].to[k]; /* ours, from the arena */
-            *to = *to == a ? b : *to == b ? a : *to;
+            *to = numbers[*to];
         }
 }
 
-bool setting_follow(struct setting *s, const struct setting *old, size_t first_count)
+static void copy_endpoint(struct setting *s, size_t to, const struct setting *from, size_t at)
 {
-    if (!may_follow(s, old, first_count))
-        return false;
-    for (unsigned i = 0; i < old->endpoint_count; i++) {
-        unsigned at = (unsigned)find_endpoint(s, old->endpoints[i].name);
-        if (at == i)
-            continue;
-        swap_endpoints(s, i, at);
-        swap_targets(s->routes, s->route_count, i, at);
-        swap_targets(s->overrides, s->override_count, i, at);
+    s->endpoints[to] = from->endpoints[at];
+    s->transports[to] = from->transports[at];
+    s->digests[to] = from->digests[at];
+    s->is_inline[to] = from->is_inline[at];
+}
+
+int setting_follow(struct setting *s, const struct setting *old, size_t first_count)
+{
+    const struct setting own = *s;
+    size_t count = count_followed(s, old, first_count), next = old->endpoint_count;
+    unsigned *numbers = arena_alloc_array(&s->arena, own.endpoint_count + 1, sizeof *numbers);
+
+    if (count == 0 && (own.endpoint_count > 0 || old->endpoint_count > 0))
+        return PR_STALE;
+    if (numbers == NULL || !make_room(s, count + 1))
+        return PR_ENOMEM;
+    for (size_t i = 0; i < old->endpoint_count; i++) {
+        copy_endpoint(s, i, old, i);
+        s->endpoints[i].gone = true;
+        s->digests[i] = 0;
     }
-    return true;
+    for (size_t i = 0; i < own.endpoint_count; i++) {
+        size_t at = find_endpoint(old, own.endpoints[i].name);
+        numbers[i] = (unsigned)(at < old->endpoint_count ? at : next++);
+        copy_endpoint(s, numbers[i], &own, i);
+    }
+    s->endpoint_count = count;
+    list_endpoints(s);
+    renumber_routes(s->routes, s->route_count, numbers);
+    renumber_routes(s->overrides, s->override_count, numbers);
+    return PR_OK;
 }
 
 struct warning {
@@ -368,9 +521,9 @@ void setting_warn(const struct setting *s, const struct config *config, struct l
     struct warning w = { config, log };
     struct checked_endpoint list[ENDPOINTS_MAX];
 
-    for (size_t i = 0; i < s->endpoint_count; i++)
-        list[i] = (struct checked_endpoint){ s->endpoints[i].name, &s->endpoints[i].policy };
-    policy_check(list, s->endpoint_count, s->global, s->global_count, warn, &w);
+    for (size_t i = 0; i < s->listed_count; i++)
+        list[i] = (struct checked_endpoint){ s->endpoints[s->listed[i]].name, &s->endpoints[s->listed[i]].policy };
+    policy_check(list, s->listed_count, s->global, s->global_count, warn, &w);
 }
 
 void setting_fini(struct setting *s)

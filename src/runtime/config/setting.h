@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "engine/engine.h"
 #include "runtime/config/config.h"
+#include "runtime/flow/flows.h"
 #include "runtime/program.h"
 #include "transport/transport.h"
 
@@ -13,6 +14,10 @@ struct setting {
     struct endpoint_setting *endpoints; /* for the engines ... */
     struct endpoint_config *transports; /* ... and for the transport threads, by the same index */
     size_t endpoint_count;
+    size_t *listed; /* by the same index: those that the configuration has, without what is gone */
+    size_t listed_count;
+    size_t batch;
+    struct retention retention;
     struct route *routes, *overrides;
     size_t route_count, override_count;
     bool *is_inline;   /* by the same index: mode: inline */
@@ -23,14 +28,15 @@ struct setting {
     struct arena arena;
 };
 
-/* Checks every endpoint without connecting.  config and program are borrowed until fini.
+/* Checks every endpoint without connecting.  config, program and flows (NULL: none are run) are borrowed until fini.
  * Fault PR_ECONFIG, PR_ENOMEM; fini is safe after it. */
 PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config, const struct program *program,
-                               struct log *log, struct pr_error *reterr);
+                               struct flows *flows, struct log *log, struct pr_error *reterr);
 /* Give the endpoints the numbers that they have in another setting, and those that are new the numbers behind; then running
- * engines may go on by it (engine_retune).  False: they cannot, since an endpoint is gone, has another ordering, or is
- * inline; or since there are more new ones than ENDPOINTS_SPARE, by the count of the first setting.  */
-PR_MUST_CHECK bool setting_follow(struct setting *s, const struct setting *old, size_t first_count);
+ * engines may go on by it (engine_retune).  Those that are only in the other one are marked as gone, and borrow from it.
+ * Outcome PR_STALE: engines cannot, since an endpoint has another ordering, or is inline; or since there are more than
+ * ENDPOINTS_SPARE new ones, by the count of the first setting.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int setting_follow(struct setting *s, const struct setting *old, size_t first_count);
 /* Rules that do not do what their writer thinks: one warning each. */
 void setting_warn(const struct setting *s, const struct config *config, struct log *log);
 void setting_fini(struct setting *s);

@@ -1,5 +1,6 @@
 #include "runtime/threads/box_loop.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 #define LOG_PER_SECOND 10             /* lines about single messages */
 #define STANDBY_US PR_SECONDS(2)      /* without lanes: nobody is about to give us some */
 #define QUERY_BLOCK 4096
+#define GONE_MAX 64              /* cancelled activities at once */
 #define BREAKERS_SEARCHED_MAX 64 /* open ones that are searched for the reason to log */
 
 enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
@@ -45,6 +47,7 @@ struct box_loop {
     pthread_t thread;
     bool started;
     int wake_fd;
+    atomic_bool told_changed; /* by others of this process: see box_loop_changed() */
 
     /* Guarded by the monitor: */
     struct box_loop_view view;
@@ -58,6 +61,7 @@ struct box_loop {
     uint64_t looking, looked; /* of look_wanted: asked for in the next cycle; answered */
     bool again;               /* the last cycle failed: the next may be the same one, without a new look */
     bool joined;
+    uint64_t lanes;        /* as of the latest cycle */
     int64_t idle_since_us; /* no lanes since then; 0: some, or not joined */
     struct pr_error trouble;
     int64_t trouble_delay_us, trouble_until_us;
@@ -85,11 +89,22 @@ static struct log *box_loop_log(const struct box_loop *d)
 
 /* ---- Results in ------------------------------------------------------------------------- */
 
+/* What its end means is the same, whoever did it. */
+static void box_loop_hear_activity(const struct box_loop *d, struct delivery_result *result)
+{
+    const struct pr_message *m = d->options.box->kind == BOX_ACTIVITIES && d->options.flows != NULL
+                                     ? engine_message(d->engine, result->token)
+                                     : NULL;
+    if (m != NULL)
+        flow_activity_ended(d->options.flows, m, result);
+}
+
 static void box_loop_settle(struct box_loop *d)
 {
     results_take(&d->results, &d->heard);
     int64_t now = now_us();
     for (size_t i = 0; i < d->heard.count; i++) {
+        box_loop_hear_activity(d, &d->heard.entries[i]);
         effects_check(d->options.config, d->options.store, false, &d->heard.entries[i]);
         engine_result(d->engine, now, &d->heard.entries[i]);
         d->heard.entries[i].settled = NULL; /* the engine has it */
@@ -211,6 +226,9 @@ static void box_loop_note(struct box_loop *d, const struct cycle *cycle, const s
         }
         if (v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE)
             box_loop_log_attempt(d, v);
+        if (v->kind == VERDICT_RESCHEDULE && v->error.size > 0 && box_loop_may_log(d, now))
+            log_emit(box_loop_log(d), LOG_WARN, "schedule_missed", LOG_STR("box", box_loop_name(d)),
+                     LOG_SLICE("missed", v->rule), LOG_SLICE("error", v->error));
         if (v->kind == VERDICT_DISCARD && v->moved_to.size > 0)
             box_loop_log_verdict(d, v, "dead_letter_moved");
         else if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */
@@ -252,6 +270,37 @@ static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64
     d->trouble_until_us = time_add(now, d->trouble_delay_us);
 }
 
+/* Other boxes of this process got something: they look at once. */
+static void box_loop_tell_stored(const struct box_loop *d, const struct cycle *cycle)
+{
+    pr_slice told = { "", 0 };
+    for (size_t i = 0; d->options.stored != NULL && i < cycle->effect_count; i++) {
+        const struct effect *e = &cycle->effects[i];
+        if (e->kind != EFFECT_MESSAGE || slice_eq(e->box, told) || slice_eq_cstr(e->box, box_loop_name(d)))
+            continue;
+        d->options.stored(d->options.stored_arg, e->box);
+        told = e->box;
+    }
+}
+
+/* What is kept of flows holds only while their lanes are ours; and activities may have been cancelled. */
+static void box_loop_tell_flows(struct box_loop *d)
+{
+    uint64_t tokens[GONE_MAX], lanes = engine_lanes(d->engine), lost = d->lanes & ~lanes;
+    size_t count;
+
+    d->lanes = lanes;
+    if (d->options.flows == NULL || !box_is_of_flows(d->engine_setting.kind))
+        return;
+    if (lost != 0 && d->engine_setting.kind == BOX_TURNS)
+        flows_lost_lanes(d->options.flows, lost);
+    while ((count = engine_gone(d->engine, tokens, GONE_MAX)) > 0) {
+        flows_gone(d->options.flows, tokens, count);
+        if (d->options.pull != NULL)
+            pull_gone(d->options.pull, slice_from(box_loop_name(d)), tokens, count);
+    }
+}
+
 /* A store that is damaged, or not ours any more, is nothing to go on with. */
 static bool is_final(int fault)
 {
@@ -266,29 +315,42 @@ static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fau
         log_emit(box_loop_log(d), LOG_WARN, "lease_lost", LOG_STR("box", box_loop_name(d)),
                  LOG_STR("error", fault->text));
         box_loop_recall(d, RECALL_CANCEL);
-    } else {
-        box_loop_ill(d, fault, now);
     }
     d->again = true;
-    engine_cycle_failed(d->engine, now, fault->code);
+    if (fault->code == PR_EINVAL && engine_cycle_refused(d->engine, now, fault->text)) {
+        log_emit(box_loop_log(d), LOG_WARN, "effect_refused", LOG_STR("box", box_loop_name(d)),
+                 LOG_STR("error", fault->text));
+        return;
+    }
+    if (fault->code != PR_ELEASE)
+        box_loop_ill(d, fault, now);
+    if (fault->code != PR_EINVAL)
+        engine_cycle_failed(d->engine, now, fault->code);
+    box_loop_tell_flows(d);
 }
 
 /* ---- Endpoints whose receivers ask for messages --------------------------------------------- */
 
 static bool is_asked(const struct box_loop *d, size_t endpoint)
 {
-    return d->options.pull != NULL && d->options.setting->endpoints[endpoint].asked;
+    const struct endpoint_setting *s = &d->options.setting->endpoints[endpoint];
+    return d->options.pull != NULL && s->asked && !s->gone;
+}
+
+static bool leads_to(const struct box_loop *d, const struct route *routes, size_t count, size_t endpoint)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < routes[i].to_count; k++)
+            if (routes[i].to[k] == endpoint &&
+                route_takes_box(routes[i].box, d->engine_setting.box, d->engine_setting.kind))
+                return true;
+    return false;
 }
 
 static bool is_routed(const struct box_loop *d, size_t endpoint)
 {
     const struct setting *s = d->options.setting;
-    for (size_t i = 0; i < s->route_count; i++)
-        for (size_t k = 0; k < s->routes[i].to_count; k++)
-            if (s->routes[i].to[k] == endpoint &&
-                route_takes_box(s->routes[i].box, d->engine_setting.box, d->engine_setting.kind))
-                return true;
-    return false;
+    return leads_to(d, s->routes, s->route_count, endpoint) || leads_to(d, s->overrides, s->override_count, endpoint);
 }
 
 /* Those that are new, too.  Without memory nobody can claim from the new one; a later reload tries again. */
@@ -296,8 +358,9 @@ static void box_loop_attach(struct box_loop *d)
 {
     struct pr_error error;
     for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
-        if (is_asked(d, i) && pull_attach(d->options.pull, d->options.setting->endpoints[i].name,
-                                          slice_from(box_loop_name(d)), is_routed(d, i), d->wake_fd, &error) < 0)
+        if (is_asked(d, i) &&
+            pull_attach(d->options.pull, d->options.setting->endpoints[i].name, slice_from(box_loop_name(d)),
+                        is_routed(d, i), d->options.box->kind == BOX_ACTIVITIES, d->wake_fd, &error) < 0)
             log_emit(box_loop_log(d), LOG_ERROR, "claims_unavailable", LOG_STR("box", box_loop_name(d)),
                      LOG_STR("error", error.text));
 }
@@ -306,7 +369,7 @@ static void box_loop_attach(struct box_loop *d)
 static void box_loop_detach(struct box_loop *d, const struct setting *next)
 {
     for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
-        if (is_asked(d, i) && (next == NULL || !next->endpoints[i].asked))
+        if (is_asked(d, i) && (next == NULL || !next->endpoints[i].asked || next->endpoints[i].gone))
             pull_detach(d->options.pull, d->options.setting->endpoints[i].name, slice_from(box_loop_name(d)),
                         d->wake_fd);
 }
@@ -340,7 +403,11 @@ static void box_loop_cycle(struct box_loop *d)
     histogram_add(&d->cycles, now_us() - asked);
     box_loop_note(d, cycle, reply);
     box_loop_log_pauses(d, cycle);
+    box_loop_tell_stored(d, cycle);
+    if (d->options.flows != NULL)
+        flows_clock(d->options.flows, reply->now_us);
     engine_absorb(d->engine, asked, now_us(), reply);
+    box_loop_tell_flows(d);
     box_loop_well(d);
     d->joined = true;
     if (!d->again) {
@@ -362,6 +429,10 @@ static bool box_loop_give(struct box_loop *d, size_t endpoint, const struct deli
     config.keep_us = d->options.box->keep_us;
     config.dedupe_us = d->options.box->dedupe_us;
     config.lease_us = d->options.config->lease_us;
+    if (d->options.box->kind == BOX_ACTIVITIES) {
+        config.message_timeout = flow_activity_timeout;
+        config.answer_max = (size_t)d->options.config->payload_max;
+    }
     if (d->transport_threads[endpoint] == NULL &&
         transport_thread_new(&config, &d->results, &d->transport_threads[endpoint], reterr) < 0)
         return false;
@@ -447,7 +518,11 @@ static int box_loop_retune_engine(struct box_loop *d, const struct setting *s, c
     engine->route_count = s->route_count;
     engine->overrides = s->overrides;
     engine->override_count = s->override_count;
+    engine->batch = s->batch;
+    engine->retention = s->retention;
     bool reread = s->endpoint_count != old->endpoint_count || s->routes_digest != old->routes_digest;
+    for (size_t i = 0; i < old->endpoint_count; i++)
+        reread |= s->endpoints[i].gone != old->endpoints[i].gone;
     return engine_retune(d->engine, engine, states->endpoints, states->endpoint_count, reread);
 }
 
@@ -495,6 +570,8 @@ static void box_loop_hear(struct box_loop *d)
         box_loop_follow(d, setting);
     box_loop_free_retired(d, false);
 
+    if (atomic_exchange(&d->told_changed, false))
+        d->changed = true;
     if (look != d->looked) {
         d->looking = look;
         d->changed = true;
@@ -511,7 +588,7 @@ static void box_loop_hear(struct box_loop *d)
 }
 
 /* The stop goes on by the clock.  True: it is over. */
-static bool box_loop_is_over(struct box_loop *d, bool *ret_left_behind)
+static bool box_loop_has_stopped(struct box_loop *d, bool *ret_left_behind)
 {
     if (is_final(d->trouble.code)) {
         *ret_left_behind = true;
@@ -678,7 +755,7 @@ static void *box_loop_run(void *arg)
         box_loop_hear(d);
         box_loop_settle(d);
         box_loop_cycle(d);
-        if (box_loop_is_over(d, &left_behind))
+        if (box_loop_has_stopped(d, &left_behind))
             break;
         box_loop_call_back(d);
         box_loop_hand_out(d);
@@ -691,6 +768,12 @@ static void *box_loop_run(void *arg)
 /* ---- From outside --------------------------------------------------------------------------- */
 
 /* Another box has made room: the loop looks again when it goes round. */
+static bool box_loop_knows_box(void *arg, pr_slice box)
+{
+    const struct box_loop *d = arg;
+    return box_is_known(d->options.config, d->options.store, box);
+}
+
 static void box_loop_wake(void *arg)
 {
     const struct box_loop *d = arg;
@@ -707,12 +790,12 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
         .kind = d->options.box->kind,
         .name = slice_from(config->instance),
         .lease_us = config->lease_us,
-        .batch = (size_t)config->batch,
+        .batch = s->batch,
         .window_count = (size_t)config->in_flight_max,
         .window_bytes = (size_t)config->in_flight_bytes_max,
         .keep_us = d->options.box->keep_us,
         .dedupe_us = d->options.box->dedupe_us,
-        .retention = config->retention,
+        .retention = s->retention,
         .payload_max = (size_t)config->payload_max,
         .poll_us = config->poll_max_us,
         .endpoints = s->endpoints,
@@ -724,9 +807,16 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
         .limits = d->options.limits,
         .wake = box_loop_wake,
         .wake_arg = d,
+        .find_zone = zone_find,
+        .knows_box = box_loop_knows_box,
+        .knows_box_arg = d,
         .call = program_call,
         .call_arg = d->options.caller,
     };
+    if (d->options.box->kind == BOX_ACTIVITIES && d->options.flows != NULL) {
+        engine->on_dead = flow_on_dead;
+        engine->on_dead_arg = d->options.flows;
+    }
     pr_id_new(&engine->instance);
     if (random_bytes_os(&engine->seed, sizeof engine->seed) < 0)
         engine->seed = (uint64_t)now_us(); /* only jitter hangs on it */
@@ -796,9 +886,27 @@ void box_loop_free(struct box_loop *d)
     free(d);
 }
 
+bool box_loop_is_over(struct box_loop *d)
+{
+    monitor_lock(d->options.monitor);
+    bool over = !d->started || d->view.ended;
+    monitor_unlock(d->options.monitor);
+    for (size_t i = 0; over && i < d->options.setting->endpoint_count; i++)
+        over = d->transport_threads[i] == NULL || transport_thread_is_over(d->transport_threads[i]);
+    for (size_t i = 0; over && i < d->retired_count; i++)
+        over = transport_thread_is_over(d->retired[i]);
+    return over;
+}
+
 void box_loop_tell(struct box_loop *d, const struct engine_inline_result *result)
 {
     inline_results_put(&d->inline_results, result);
+}
+
+void box_loop_changed(struct box_loop *d)
+{
+    if (!atomic_exchange(&d->told_changed, true))
+        wake_send(d->wake_fd);
 }
 
 void box_loop_look(struct box_loop *d, uint64_t number)
@@ -834,4 +942,9 @@ const struct box_loop_view *box_loop_view(const struct box_loop *d)
 const char *box_loop_name(const struct box_loop *d)
 {
     return d->options.box->name;
+}
+
+enum box_kind box_loop_kind(const struct box_loop *d)
+{
+    return d->options.box->kind;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "runtime/feed.h"
+#include "runtime/flow/flows.h"
 #include "runtime/incident.h"
 #include "runtime/config/setting.h"
 #include "runtime/threads/thread.h"
@@ -18,12 +19,15 @@ struct box_loop_options { /* everything is borrowed until free */
     const struct config_box *box;
     const struct setting *setting;
     struct store *store;
-    struct log *log;         /* may be NULL */
-    struct monitor *monitor; /* rung when the view has changed */
-    struct limits *limits;   /* of all boxes; NULL: there is one */
-    struct caller *caller;   /* for rules */
-    struct feed *feed;       /* may be NULL */
-    struct pull *pull;       /* where claimers find messages; may be NULL */
+    struct log *log;                         /* may be NULL */
+    struct monitor *monitor;                 /* rung when the view has changed */
+    struct limits *limits;                   /* of all boxes; NULL: there is one */
+    struct caller *caller;                   /* for rules */
+    struct flows *flows;                     /* for boxes of turns and of activities */
+    void (*stored)(void *arg, pr_slice box); /* a message for another box was committed; may be NULL */
+    void *stored_arg;
+    struct feed *feed; /* may be NULL */
+    struct pull *pull; /* where claimers find messages; may be NULL */
     /* Called once, from the box's thread, when a fault has ended it. */
     void (*on_fault)(void *arg, const struct pr_error *fault);
     void *on_fault_arg;
@@ -54,6 +58,8 @@ PR_MUST_CHECK int box_loop_new(const struct box_loop_options *options, struct bo
 PR_MUST_CHECK int box_loop_start(struct box_loop *d, struct pr_error *reterr);
 /* Waits for the thread and for the transport threads: stop it first. */
 void box_loop_free(struct box_loop *d);
+/* After a stop: nothing of it runs any more, so free does not wait. */
+bool box_loop_is_over(struct box_loop *d);
 
 /* Orders; they return at once. */
 void box_loop_look(struct box_loop *d, uint64_t number);     /* look into the store now, and say so */
@@ -63,11 +69,15 @@ void box_loop_stop(struct box_loop *d, int64_t deadline_us); /* finish or hand b
  * at endpoints that have not changed is not touched, and what is at others may finish.  The view tells when. */
 void box_loop_retune(struct box_loop *d, const struct setting *setting);
 
+/* Somebody in this process has stored something there. */
+void box_loop_changed(struct box_loop *d);
+
 /* What was sent inline to an endpoint, from any thread. */
 void box_loop_tell(struct box_loop *d, const struct engine_inline_result *result);
 
 /* The monitor must be held. */
 const struct box_loop_view *box_loop_view(const struct box_loop *d);
 const char *box_loop_name(const struct box_loop *d);
+enum box_kind box_loop_kind(const struct box_loop *d);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "source/broker/amqp_properties.h"
 #include "source/broker/broker.h"
+#include "source/broker/event_prefix.h"
 #include "source/broker/talk.h"
 #include "transport/broker/amqp_greeting.h"
 
@@ -37,7 +38,8 @@ struct amqp_source {
     uint64_t next_tag;
     pr_slice key;
     struct amqp_properties properties;
-    struct buf body;
+    struct buf body;    /* its first bytes */
+    uint64_t body_size; /* of all that came */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -250,21 +252,20 @@ static int take_header(struct amqp_source *r, const struct amqp_frame *f, struct
     int rc = payload.data != NULL ? amqp_properties_read(payload, &r->scratch, &r->properties) : PR_ENOMEM;
     if (rc != PR_OK)
         return talk_fault(&r->talk, reterr, rc == PR_ENOMEM ? "out of memory" : "the header of a message is malformed");
-    if (r->properties.body_size > r->body.max)
-        return talk_fault(&r->talk, reterr, "a message of %" PRIu64 " bytes, at most %zu are read: " BROKER_SIZE_ADVICE,
-                          r->properties.body_size, r->body.max);
     r->has_header = true;
+    r->body_size = 0;
     return PR_OK;
 }
 
 static int take_whole(struct amqp_source *r, struct intake *in, struct pr_error *reterr)
 {
     const struct amqp_properties *p = &r->properties;
-    struct received m = { .prefix = "cloudEvents_",
+    struct received m = { .prefix = EVENT_PREFIX,
                           .content_type = p->content_type,
                           .headers = p->headers,
                           .header_count = p->header_count,
                           .body = buf_slice(&r->body),
+                          .missing = r->body_size - r->body.size,
                           .id = p->message_id,
                           .correlation_id = p->correlation_id,
                           .type = p->type.size > 0  ? p->type
@@ -273,6 +274,12 @@ static int take_whole(struct amqp_source *r, struct intake *in, struct pr_error 
     r->is_delivered = r->has_header = false;
     r->tag = r->next_tag;
     return intake_add(in, &m, reterr);
+}
+
+static void take_body(struct amqp_source *r, pr_slice bytes)
+{
+    r->body_size += bytes.size;
+    buf_add(&r->body, bytes.data, min_size(bytes.size, r->body.max - r->body.size));
 }
 
 static int take_frame(struct amqp_source *r, struct intake *in, const struct amqp_frame *f, struct pr_error *reterr)
@@ -285,10 +292,10 @@ static int take_frame(struct amqp_source *r, struct intake *in, const struct amq
     if (f->type == AMQP_FRAME_HEADER)
         rc = take_header(r, f, reterr);
     else
-        buf_add_slice(&r->body, f->payload);
-    if (rc == PR_OK && (buf_failed(&r->body) != 0 || r->body.size > r->properties.body_size))
+        take_body(r, f->payload);
+    if (rc == PR_OK && (buf_failed(&r->body) != 0 || r->body_size > r->properties.body_size))
         return talk_fault(&r->talk, reterr, "a message that is longer than announced, or than the memory allows");
-    return rc == PR_OK && r->body.size == r->properties.body_size ? take_whole(r, in, reterr) : rc;
+    return rc == PR_OK && r->body_size == r->properties.body_size ? take_whole(r, in, reterr) : rc;
 }
 
 static int keep_alive(struct amqp_source *r, struct pr_error *reterr)
@@ -309,6 +316,8 @@ static int rabbit_receive(void *self, struct intake *in, int wake_fd, struct pr_
     int rc = r->is_up ? keep_alive(r, reterr) : connect_now(r, wake_fd, reterr);
     while (rc == PR_OK && !intake_is_full(in)) {
         bool is_waiting = intake_size(in) == 0 && !r->is_delivered;
+        if (r->is_delivered) /* a long one may take longer, as long as something comes */
+            until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US;
         enum talk_end end = next(r, wake_fd, intake_size(in) == 0 ? until_us : 0, &f);
         if (end == TALK_TIMEOUT && (is_waiting || intake_size(in) > 0))
             return PR_OK;

@@ -7,8 +7,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
-
-#define EVENT_PREFIX "cloudEvents"
+#include "source/broker/event_prefix.h"
 
 pr_slice amqp_take(struct amqp_cursor *c, uint64_t size)
 {
@@ -94,15 +93,6 @@ static bool take_value(struct amqp_cursor *c, struct arena *arena, pr_slice *ret
     }
 }
 
-/* The binding of AMQP 1.0 writes cloudEvents:id, and who bridges to 0-9-1 may keep it so. */
-static pr_slice header_name(struct arena *arena, pr_slice name)
-{
-    size_t size = strlen(EVENT_PREFIX);
-    if (name.size <= size || name.data[size] != ':' || strncasecmp(name.data, EVENT_PREFIX, size) != 0)
-        return name;
-    return arena_printf(arena, EVENT_PREFIX "_%.*s", (int)(name.size - size - 1), name.data + size + 1);
-}
-
 static int take_table(struct amqp_cursor *c, struct arena *arena, struct amqp_properties *ret)
 {
     struct amqp_cursor inside = { amqp_take(c, amqp_take_number(c, 4)), c->bad };
@@ -110,7 +100,7 @@ static int take_table(struct amqp_cursor *c, struct arena *arena, struct amqp_pr
     if (ret->headers == NULL)
         return PR_ENOMEM;
     while (!inside.bad && inside.rest.size > 0) {
-        struct decode_header h = { .name = header_name(arena, amqp_take_short(&inside)) };
+        struct decode_header h = { .name = event_prefix_same(arena, amqp_take_short(&inside)) };
         bool has_text = take_value(&inside, arena, &h.value);
         if (h.name.data == NULL || (has_text && h.value.data == NULL))
             return PR_ENOMEM;

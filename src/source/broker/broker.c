@@ -24,14 +24,18 @@ static const char *name_of(const struct broker_ops *ops, const struct broker_url
     return arena_printf(arena, "%s:%.*s", ops->kind, SLICE_ARGS(address)).data;
 }
 
-int broker_check(const struct broker_ops *ops, const char *url, struct arena *arena, const char **ret_name,
-                 struct pr_error *reterr)
+int broker_check(const struct broker_ops *ops, const struct source_config *source, struct arena *arena,
+                 const char **ret_name, struct pr_error *reterr)
 {
-    struct endpoint_config config = { .name = ops->kind, .role = "source", .url = url, .wake_fd = -1 };
+    struct endpoint_config config = {
+        .name = ops->kind, .role = "source", .url = source->urls[source->kind], .wake_fd = -1
+    };
     struct broker_url *parsed = arena_alloc(arena, sizeof(*parsed));
     if (parsed == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for the url of a source");
     int rc = ops->parse(&config, arena, parsed, reterr);
+    if (rc == PR_OK && ops->check != NULL)
+        rc = ops->check(source, parsed, arena, reterr);
     if (rc == PR_OK && (*ret_name = name_of(ops, parsed, arena)) == NULL)
         rc = error_set(reterr, PR_ENOMEM, "out of memory for the url of a source");
     return rc;
@@ -164,6 +168,8 @@ static int store_batch(struct broker *b, int wake_fd, struct source_counts *coun
     int64_t until_us = clock_mono_us(clock_system()) + KEEP_BATCH_US, pause_us = TROUBLE_FIRST_US;
     int rc;
     while ((rc = intake_store(&b->intake, counts, reterr)) != PR_OK) {
+        if (rc == PR_STALE)
+            return rc;
         tell_trouble(b, reterr);
         if (clock_mono_us(clock_system()) >= until_us || source_rest(wake_fd, pause_us))
             return rc;
@@ -204,6 +210,10 @@ static int64_t step(struct broker *b, int wake_fd, int64_t pause_us)
     }
     if (rc == PR_OK)
         rc = intake_size(&b->intake) > 0 ? pass_on(b, wake_fd, &error) : b->ops->acknowledge(b->self, &error);
+    if (rc == PR_STALE) { /* another instance has moved its position, or a commit without an answer */
+        b->ops->drop(b->self);
+        return 0;
+    }
     if (rc != PR_OK)
         return trouble(b, wake_fd, pause_us, &error);
     if (source_fine(b->source))

@@ -31,6 +31,9 @@ struct broker_ops {
     /* PR_OK or PR_ECONFIG, PR_ENOMEM. */
     int (*parse)(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
                  struct pr_error *reterr);
+    /* What the url cannot say; may be NULL.  PR_OK or PR_ECONFIG, PR_ENOMEM. */
+    int (*check)(const struct source_config *config, const struct broker_url *url, struct arena *arena,
+                 struct pr_error *reterr);
     /* What it reads from, for people and for ids: "orders". */
     pr_slice (*address)(const struct broker_url *url);
 
@@ -46,7 +49,7 @@ struct broker_ops {
     void (*drop)(void *self);
 };
 
-PR_MUST_CHECK int broker_check(const struct broker_ops *ops, const char *url, struct arena *arena,
+PR_MUST_CHECK int broker_check(const struct broker_ops *ops, const struct source_config *config, struct arena *arena,
                                const char **ret_name, struct pr_error *reterr);
 
 /* start= in a url says where a reader that the broker does not know yet begins: at the first message that is there
@@ -56,9 +59,9 @@ PR_MUST_CHECK int broker_check_start(const struct endpoint_config *config, const
 bool broker_starts_at_first(const struct broker_url *url);
 
 /* So many bytes of one message, with all that is around it, a broker can make us hold: twice what the box takes, so that what is
- * somewhat too large becomes a dead letter, and its headers.  What is still larger is a fault with BROKER_SIZE_ADVICE. */
+ * somewhat too large becomes a dead letter with all its bytes, and its headers.  Of what is still larger the first bytes are kept
+ * (received.missing), and the others are read and forgotten. */
 size_t broker_message_max(const struct broker *b);
-#define BROKER_SIZE_ADVICE "raise limits.payload if its messages are that large"
 
 /* The methods of every source with a url. */
 int broker_open(struct source *source, const struct broker_ops *ops, void **ret_self, struct pr_error *reterr);

@@ -1,5 +1,6 @@
 #include "source/broker/intake.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ void intake_begin(struct intake *in)
     if (intake_size(in) > 0)
         in->average = in->bytes / intake_size(in) + 1;
     in->count = in->dead_count = in->bytes = 0;
+    in->move = (struct position_move){ .source = { NULL, 0 } };
     arena_reset(&in->arena);
     tell_undecodable(in);
 }
@@ -138,13 +140,43 @@ static int take_raw(struct intake *in, const struct received *r, struct pr_messa
     return rc == PR_ETOOBIG ? error_set(reterr, PR_EINVAL, "its headers have more than %d bytes", PR_HEADERS_MAX) : rc;
 }
 
+static int see_version(void *arg, pr_slice key, pr_slice value)
+{
+    (void)value;
+    *(bool *)arg |= slice_eq_cstr(key, "\"specversion\"");
+    return PR_OK;
+}
+
 static int take_structured(struct intake *in, const struct received *r, struct pr_message *m, struct pr_error *reterr)
 {
+    bool has_version = false;
+    if (json_object_walk(r->body, see_version, &has_version) != PR_OK)
+        return error_set(reterr, PR_EINVAL,
+                         "the body is not a JSON object, but its content type is " CLOUDEVENTS_MEDIA_TYPE);
+    if (!has_version)
+        return error_set(reterr, PR_EINVAL,
+                         "specversion is missing: a CloudEvent has specversion, id, source and type");
     int rc = letter_read(r->body, &in->arena, m, reterr);
-    if (rc == PR_OK && pr_id_is_zero(m->id))
-        rc = error_set(reterr, PR_EINVAL, "specversion is missing: not a CloudEvent");
     m->destination = (pr_slice){ NULL, 0 };
     return rc;
+}
+
+/* What it does not say is as if it were no event. */
+static int take_letter(struct intake *in, const struct received *r, struct pr_message *m, struct pr_error *reterr)
+{
+    int rc = letter_read(r->body, &in->arena, m, reterr);
+    if (rc != PR_OK)
+        return rc;
+    if (pr_id_is_zero(m->id))
+        settle_id(in, r, &m->id);
+    if (m->type.size == 0)
+        m->type = r->type;
+    if (m->source.size == 0)
+        m->source = name_of(in);
+    m->destination = (pr_slice){ NULL, 0 };
+    m->due_us = 0;
+    m->event = false;
+    return PR_OK;
 }
 
 /* PR_OK, PR_ENOMEM, or why it is no message. */
@@ -158,18 +190,28 @@ static int map(struct intake *in, const struct received *r, struct pr_message *m
                                   .is_foreign = true,
                                   .body = r->body,
                                   .now_us = store_time(in->source->store) };
+    bool is_binary = false;
     int rc;
-    if (r->header_count > INTAKE_HEADERS_MAX)
+    if (r->missing > 0)
+        rc =
+            error_set(reterr, PR_EINVAL,
+                      "it has %" PRIu64 " bytes, which is too large: its first %zu bytes are kept; " INTAKE_SIZE_ADVICE,
+                      r->body.size + r->missing, r->body.size);
+    else if (r->header_count > INTAKE_HEADERS_MAX)
         rc = error_set(reterr, PR_EINVAL, "it has %zu headers, at most %d are possible", r->header_count,
                        INTAKE_HEADERS_MAX);
+    else if (r->is_letter)
+        rc = take_letter(in, r, m, reterr);
     else if (media_type_is(r->content_type, CLOUDEVENTS_MEDIA_TYPE))
         rc = take_structured(in, r, m, reterr);
-    else if (decode_is_event(&input))
+    else if ((is_binary = decode_is_event(&input)))
         rc = decode_event(&input, &in->arena, m, reterr);
     else
         rc = take_raw(in, r, m, reterr);
     if (rc != PR_OK)
         return rc;
+    if (r->has_signed_id && is_binary)
+        settle_id(in, r, &m->id);
     if (m->stream.size == 0)
         m->stream = r->stream;
     if (m->correlation_id.size == 0)
@@ -236,14 +278,25 @@ static int bury(struct intake *in, const struct received *r, const char *why, st
     return PR_OK;
 }
 
-int intake_add(struct intake *in, const struct received *r, struct pr_error *reterr)
+static void count_bytes(struct intake *in, const struct received *r)
 {
-    struct pr_message m;
-    struct pr_error why = { 0 };
     ASSERT(!intake_is_full(in));
     in->bytes += r->body.size;
     for (size_t i = 0; i < r->header_count; i++)
         in->bytes += r->headers[i].name.size + r->headers[i].value.size;
+}
+
+int intake_bury(struct intake *in, const struct received *r, const char *why, struct pr_error *reterr)
+{
+    count_bytes(in, r);
+    return bury(in, r, why, reterr);
+}
+
+int intake_add(struct intake *in, const struct received *r, struct pr_error *reterr)
+{
+    struct pr_message m;
+    struct pr_error why = { 0 };
+    count_bytes(in, r);
     int rc = map(in, r, &m, &why);
     if (rc == PR_ENOMEM)
         return no_memory(in, reterr);
@@ -281,15 +334,18 @@ static int store_dead(struct intake *in, struct source_counts *counts, struct pr
 
 static int store_rows(struct intake *in, struct source_counts *counts, struct pr_error *reterr)
 {
-    if (in->count == 0)
+    if (in->count == 0 && in->move.source.size == 0)
         return PR_OK;
-    int rc = store_enqueue(in->source->store, slice_from(in->source->config->box), in->messages, in->count,
-                           in->source->payload_max, in->ids, in->answers, reterr);
+    int rc = in->move.source.size > 0
+                 ? store_take(in->source->store, slice_from(in->source->config->box), in->messages, in->count,
+                              in->source->payload_max, &in->move, in->answers, reterr)
+                 : store_enqueue(in->source->store, slice_from(in->source->config->box), in->messages, in->count,
+                                 in->source->payload_max, in->ids, in->answers, reterr);
     for (size_t i = 0; rc >= 0 && i < in->count; i++) {
         counts->stored += in->answers[i] == PR_OK;
         counts->duplicates += in->answers[i] == PR_DUPLICATE;
     }
-    return rc < 0 ? rc : PR_OK;
+    return rc < 0 || rc == PR_STALE ? rc : PR_OK;
 }
 
 int intake_store(struct intake *in, struct source_counts *ret, struct pr_error *reterr)

@@ -16,6 +16,7 @@
 
 #define INTAKE_BYTES_MAX ((size_t)4 << 20) /* of a batch: from there on nothing is added */
 #define INTAKE_HEADERS_MAX 256             /* of one message */
+#define INTAKE_SIZE_ADVICE "raise limits.payload if its messages are that large"
 
 /* A message as a broker has it; borrowed for the call. */
 struct received {
@@ -26,6 +27,9 @@ struct received {
     bool is_percent_encoded; /* ... */
     /* What the broker knows beside them, for what the message does not say itself; may be empty. */
     pr_slice id, position, type, stream, correlation_id;
+    bool has_signed_id; /* ... and its headers are not: they do not say who it is */
+    bool is_letter;     /* the body is a message as letter.h reads it */
+    uint64_t missing;   /* bytes of the body that were not kept, since it has too many: it becomes a dead letter */
 };
 
 struct intake {
@@ -39,6 +43,7 @@ struct intake {
     size_t bytes;
     size_t average; /* bytes of a message lately; 0: none came yet */
     struct undecodable_log undecodable;
+    struct position_move move; /* stored with the batch, where the position is ours to keep; no source: it is not */
 };
 
 PR_MUST_CHECK int intake_init(struct intake *in, struct source *source, struct pr_error *reterr);
@@ -47,6 +52,9 @@ void intake_begin(struct intake *in);
 
 /* PR_OK or PR_ENOMEM.  Not when it is full. */
 PR_MUST_CHECK int intake_add(struct intake *in, const struct received *received, struct pr_error *reterr);
+/* The same for what is no message to whoever reads it: a dead letter that says why. */
+PR_MUST_CHECK int intake_bury(struct intake *in, const struct received *received, const char *why,
+                              struct pr_error *reterr);
 static inline size_t intake_size(const struct intake *in)
 {
     return in->count + in->dead_count;
@@ -60,7 +68,8 @@ void intake_expect(struct intake *in, size_t average);
 /* How many messages fit into a batch, as far as one can know before they come: at least 1. */
 size_t intake_room(const struct intake *in);
 
-/* Commits it.  A fault: nothing may be acknowledged; what was committed all the same is known when it comes again. */
+/* Commits it.  A fault: nothing may be acknowledged; what was committed all the same is known when it comes again.
+ * PR_STALE: the position is not where it was when the batch was read. */
 PR_MUST_CHECK int intake_store(struct intake *in, struct source_counts *ret, struct pr_error *reterr);
 
 #endif

@@ -102,13 +102,13 @@ static enum talk_end next(struct mqtt_source *q, int wake_fd, int64_t deadline_u
 {
     struct pr_error why = { 0 };
     for (;;) {
-        ssize_t size = mqtt_arrival_read(talk_heard(&q->talk), ret, &why);
+        ssize_t size = mqtt_arrival_read(talk_heard(&q->talk), broker_message_max(q->broker), ret, &why);
         if (size < 0) {
             snprintf(q->talk.why, sizeof(q->talk.why), "%s:%u: %.300s", q->talk.wire.host, q->talk.wire.port, why.text);
             talk_drop(&q->talk);
             return TALK_LOST;
         }
-        if (size > 0) {
+        if (size > 0 && (ret->missing == 0 || talk_cut(&q->talk, (size_t)size, ret->missing))) {
             q->talk.used += (size_t)size; /* its bytes stay where they are */
             return TALK_BYTES;
         }
@@ -163,7 +163,9 @@ static void mqtt_drop(void *self)
 static int take_message(struct mqtt_source *q, struct intake *in, const struct mqtt_arrival *a, struct pr_error *reterr)
 {
     pr_slice rest = a->properties, name, value;
-    struct received m = { .prefix = "", .content_type = a->content_type, .body = a->body, .type = a->topic };
+    struct received m = {
+        .prefix = "", .content_type = a->content_type, .body = a->body, .missing = a->missing, .type = a->topic
+    };
     arena_reset(&q->scratch);
     struct decode_header *headers = arena_alloc_array(&q->scratch, rest.size / 5 + 1, sizeof(*headers));
     if (headers == NULL)

@@ -120,12 +120,11 @@ static enum talk_end next(struct nats_source *j, int wake_fd, int64_t deadline_u
     for (;;) {
         ssize_t size = nats_answer_read_max(talk_heard(&j->talk), broker_message_max(j->broker), ret, &why);
         if (size < 0) {
-            snprintf(j->talk.why, sizeof(j->talk.why), "%s:%u: %.300s%s", j->talk.wire.host, j->talk.wire.port,
-                     why.text, why.code == PR_ETOOBIG ? ": " BROKER_SIZE_ADVICE : "");
+            snprintf(j->talk.why, sizeof(j->talk.why), "%s:%u: %.300s", j->talk.wire.host, j->talk.wire.port, why.text);
             talk_drop(&j->talk);
             return TALK_LOST;
         }
-        if (size > 0) {
+        if (size > 0 && (ret->missing == 0 || talk_cut(&j->talk, (size_t)size, ret->missing + NATS_END_SIZE))) {
             j->talk.used += (size_t)size; /* its bytes stay where they are */
             if (ret->kind != NATS_PING)
                 return TALK_BYTES;
@@ -374,7 +373,9 @@ static int take_headers(struct nats_source *j, pr_slice head, struct received *m
 
 static int take_message(struct nats_source *j, struct intake *in, const struct nats_answer *a, struct pr_error *reterr)
 {
-    struct received m = { .prefix = "ce-", .is_percent_encoded = true, .body = a->data, .type = a->subject };
+    struct received m = {
+        .prefix = "ce-", .is_percent_encoded = true, .body = a->data, .missing = a->missing, .type = a->subject
+    };
     arena_reset(&j->scratch);
     if (!note_ack(j, a->reply) || take_headers(j, a->head, &m) != PR_OK ||
         position_of(j, a->reply, &m.position) != PR_OK)

@@ -36,6 +36,8 @@ struct redis_source {
     int64_t claim_us, claimed_us; /* how often; when last, monotonic */
     bool is_up;                   /* the greeting is over */
     bool has_pending;             /* of ours, perhaps: they are read before new ones */
+    bool is_single;               /* one entry was asked for: its answer may be cut */
+    uint64_t missing;             /* bytes that were cut from the answer */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -107,12 +109,32 @@ static void add_command(struct redis_source *r, const pr_slice *words, size_t co
 #define COMMAND(r, ...)                                                                                                \
     add_command((r), (const pr_slice[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const pr_slice[]){ __VA_ARGS__ })))
 
+/* An entry that is too large: of the text that comes now the bytes behind the first ones are forgotten. */
+static void cut(struct redis_source *r)
+{
+    struct redis_part p;
+    const size_t max = broker_message_max(r->broker);
+    pr_slice heard = talk_heard(&r->talk);
+    if (!redis_value_part(heard, &p))
+        return;
+    size_t kept = p.text < max ? max - p.text : 0;
+    if (p.size <= kept || heard.size < p.text + kept || !talk_cut(&r->talk, p.text + kept, p.size - kept))
+        return;
+    char digits[24]; /* the text is shorter now, and says so with as many digits */
+    snprintf(digits, sizeof(digits), "%0*zu", (int)(p.text - 2 - p.digits), kept);
+    memcpy(r->talk.in.data + r->talk.used + p.digits, digits, p.text - 2 - p.digits);
+    r->missing += p.size - kept;
+}
+
 /* One answer; an error is one, too.  It is good until the next. */
 static int answer(struct redis_source *r, int wake_fd, int64_t deadline_us, struct redis_value *ret,
                   struct pr_error *reterr)
 {
     struct pr_error why = { 0 };
+    r->missing = 0;
     for (;;) {
+        if (r->is_single)
+            cut(r);
         arena_reset(&r->answer);
         ssize_t size = redis_value_read(talk_heard(&r->talk), &r->answer, ret, &why);
         if (size < 0)
@@ -230,7 +252,7 @@ static int take_fields(struct redis_source *r, struct intake *in, pr_slice id, c
                        struct pr_error *reterr)
 {
     struct decode_header *headers = arena_alloc_array(&r->answer, fields->count / 2 + 1, sizeof(*headers));
-    struct received m = { .headers = headers, .prefix = "ce_", .type = r->stream };
+    struct received m = { .headers = headers, .prefix = "ce_", .type = r->stream, .missing = r->missing };
     bool has_data = false;
     int rc = headers != NULL ? PR_OK : PR_ENOMEM;
     for (size_t i = 0; rc == PR_OK && i + 1 < fields->count; i += 2) {
@@ -329,6 +351,7 @@ static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_e
     struct redis_source *r = self;
     int64_t now_us = clock_mono_us(clock_system());
     int rc = r->is_up ? PR_OK : connect_now(r, wake_fd, reterr);
+    r->is_single = intake_room(in) == 1;
     if (rc == PR_OK && r->has_pending) {
         rc = read_group(r, in, false, wake_fd, reterr);
         r->has_pending = r->has_pending && r->ack_count > 0;

@@ -68,6 +68,23 @@ static ssize_t measure(pr_slice bytes, unsigned depth, struct pr_error *reterr)
     return used;
 }
 
+/* Lists in lists are one head behind the other, too. */
+bool redis_value_part(pr_slice bytes, struct redis_part *ret)
+{
+    struct value_head head;
+    size_t at = 0;
+    for (;;) {
+        ssize_t used = read_head((pr_slice){ bytes.data + at, bytes.size - at }, &head, NULL);
+        if (used <= 0)
+            return false;
+        bool is_text = head.is_sized && head.shape == REDIS_TEXT && head.size >= 0;
+        *ret = (struct redis_part){ at + 1, at + (size_t)used, is_text ? (size_t)head.size : 0 };
+        at = ret->text + (is_text ? ret->size + 2 : 0);
+        if (at > bytes.size)
+            return true;
+    }
+}
+
 /* It is whole and well-formed; NULL memory: PR_ENOMEM. */
 static ssize_t build(pr_slice bytes, struct arena *arena, struct redis_value *ret)
 {

@@ -20,4 +20,12 @@ struct redis_value {
 PR_MUST_CHECK ssize_t redis_value_read(pr_slice bytes, struct arena *arena, struct redis_value *ret,
                                        struct pr_error *reterr);
 
+/* Bytes that end in the middle of a text. */
+struct redis_part {
+    size_t digits, text; /* where its size is written, and where it begins */
+    size_t size;         /* of all of it */
+};
+/* False: they do not. */
+bool redis_value_part(pr_slice bytes, struct redis_part *ret);
+
 #endif

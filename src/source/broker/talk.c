@@ -41,6 +41,8 @@ void talk_drop(struct talk *t)
     buf_reset(&t->in);
     buf_reset(&t->out);
     t->used = t->written = 0;
+    t->is_cutting = false;
+    t->skip = 0;
 }
 
 static enum talk_end lost(struct talk *t)
@@ -129,14 +131,16 @@ enum talk_end talk_look(struct talk *t)
     if (got == 0)
         return TALK_TIMEOUT;
     t->heard_us = now();
-    if (t->in.size + (size_t)got > t->in_max)
+    size_t skipped = (size_t)min64(got, (int64_t)min_size(t->skip, INT64_MAX)), more = (size_t)got - skipped;
+    t->skip -= skipped;
+    if (t->in.size + more > t->in_max)
         forget_understood(t);
-    t->is_over = t->in.size + (size_t)got > t->in_max + TALK_READ_SIZE;
-    buf_add(&t->in, bytes, (size_t)got);
+    t->is_over = t->in.size + more > t->in_max + TALK_READ_SIZE;
+    buf_add(&t->in, bytes + skipped, more);
     if (!t->is_over && buf_failed(&t->in) == 0)
         return TALK_BYTES;
     snprintf(t->why, sizeof(t->why),
-             t->is_over ? "%s:%u: it sends more than %zu bytes at once: " BROKER_SIZE_ADVICE
+             t->is_over ? "%s:%u: it sends more than %zu bytes at once: " INTAKE_SIZE_ADVICE
                         : "%s:%u: out of memory for the %zu bytes that it sends",
              t->wire.host, t->wire.port, t->in_max);
     talk_drop(t);
@@ -186,7 +190,7 @@ void talk_leave(struct talk *t)
 
 pr_slice talk_heard(const struct talk *t)
 {
-    return (pr_slice){ t->in.data + t->used, t->in.size - t->used };
+    return t->in.size > 0 ? (pr_slice){ t->in.data + t->used, t->in.size - t->used } : (pr_slice){ NULL, 0 };
 }
 
 void talk_understood(struct talk *t, size_t size)
@@ -199,6 +203,18 @@ void talk_understood(struct talk *t, size_t size)
     } else if (t->used > TALK_READ_SIZE && t->used > t->in.size / 2) { /* rarely, so that it stays linear */
         forget_understood(t);
     }
+}
+
+bool talk_cut(struct talk *t, size_t keep, uint64_t drop)
+{
+    if (!t->is_cutting) {
+        size_t from = t->used + keep, gone = min_size(t->in.size - from, drop);
+        memmove(t->in.data + from, t->in.data + from + gone, t->in.size - from - gone);
+        buf_truncate(&t->in, t->in.size - gone);
+        t->skip = drop - gone;
+    }
+    t->is_cutting = t->skip > 0;
+    return !t->is_cutting;
 }
 
 /* ---- Faults ------------------------------------------------------------------------------------------- */

@@ -22,6 +22,8 @@ struct talk {
     size_t used, written;
     size_t in_max;             /* bytes that are not understood yet */
     bool is_over;              /* the connection ended since there were more */
+    bool is_cutting;           /* see talk_cut() */
+    uint64_t skip;             /* bytes that are still to come and to be forgotten */
     int64_t heard_us, said_us; /* when bytes last came and went; monotonic */
     char why[512];
 };
@@ -56,6 +58,9 @@ void talk_leave(struct talk *t);
 /* What came and is not understood; and how much of that is. */
 pr_slice talk_heard(const struct talk *t);
 void talk_understood(struct talk *t, size_t size);
+/* Of something that is too long to be held: `drop` bytes behind the first `keep` of what was heard are forgotten as they come.
+ * False: not all have come; wait for bytes and call it again with the same numbers. */
+PR_MUST_CHECK bool talk_cut(struct talk *t, size_t keep, uint64_t drop);
 
 /* As a fault, with what the other side said; the connection is dropped. */
 int talk_fault(struct talk *t, struct pr_error *reterr, const char *format, ...) PR_PRINTF(3, 4);

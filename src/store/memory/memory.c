@@ -118,6 +118,8 @@ static void memory_free(struct memory *memory)
     list_foreach(node, &memory->audit)
         free(LIST_ENTRY(node, struct audit, node));
     kept_free_all(memory);
+    subscriptions_free(memory);
+    flows_free(memory);
     pthread_mutex_destroy(&memory->mutex);
     free(memory->name);
     free(memory);
@@ -134,14 +136,17 @@ static struct memory *memory_new(const struct store_options *options, const char
     memory->next_xid = 1;
     memory->notice_last = 1; /* so that 0 can mean "none yet" */
     memory->users = 1;
-    struct list *const lists[] = { &memory->boxes,   &memory->open,  &memory->endpoints, &memory->evidence,
-                                   &memory->notices, &memory->audit, &memory->ended };
+    struct list *const lists[] = { &memory->boxes,    &memory->open,    &memory->endpoints,
+                                   &memory->evidence, &memory->notices, &memory->audit,
+                                   &memory->ended,    &memory->events,  &memory->subscriptions };
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
         list_init(lists[i]);
     for (size_t i = 0; i < KEPT_LISTS; i++)
         list_init(&memory->kept[i]);
+    flows_init(memory);
     memory->name = strdup(name);
-    if (memory->name == NULL || box_add(memory, PR_STR("outbox")) < 0 || box_add(memory, PR_STR("inbox")) < 0) {
+    if (memory->name == NULL || box_add(memory, PR_STR("outbox")) < 0 || box_add(memory, PR_STR("inbox")) < 0 ||
+        box_add(memory, PR_STR("turns")) < 0 || box_add(memory, PR_STR("activities")) < 0) {
         memory_free(memory);
         return NULL;
     }
@@ -266,6 +271,7 @@ static void memory_session_close(void *self)
     pthread_mutex_unlock(&memory->mutex);
     if (session->event_fd >= 0)
         close(session->event_fd);
+    cycle_reply_free_loaded(&session->reply);
     arena_fini(&session->arena);
     scan_free(session->scan);
     free(session);
@@ -360,5 +366,6 @@ const struct store_ops store_memory = {
     .wait = memory_wait,
     .query = memory_query,
     .admin = memory_admin,
+    .subscription = memory_subscription,
     .time = memory_time,
 };

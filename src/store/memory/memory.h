@@ -8,6 +8,7 @@
 #define STORE_MEMORY_MEMORY_H
 
 #include "base/buf.h"
+#include "core/completion.h"
 #include "store/store.h"
 
 struct memory_tx;
@@ -28,6 +29,12 @@ PR_MUST_CHECK int memory_tx_insert(struct memory_tx *tx, pr_slice box, const str
  * out (a database would have made one of the two senders wait). */
 void memory_tx_commit(struct memory_tx *tx);
 void memory_tx_rollback(struct memory_tx *tx);
+
+/* A transaction of a receiver that completes a message, with no effects but its mark; committed on return.
+ *
+ * Outcome  PR_STALE  the row is not there any more as it was handed out, or its message was handled before.
+ * Fault    PR_ENOMEM. */
+PR_MUST_CHECK int memory_complete(struct store *store, const struct completion *completion);
 
 /* A row that cannot be decoded for this reason (a literal), or, with NULL, whatever
  * message_defect() says about it.  Answers as memory_tx_insert. */

@@ -175,7 +175,8 @@ static int target_take_ended(struct order_target *target, const struct admin *ad
                                  .alone = row->m.destination.size == 0,
                                  .keep_us = row->box->dedupe_us };
     target->ended = stored_ended_new(&ended, admin->by, now_us);
-    if (row->box->dedupe_us > 0 && target->ended != NULL && (target->mark = mark_new(&mark, now_us)) == NULL)
+    if (row->box->dedupe_us > 0 && target->ended != NULL && mark_is_made_for(row->m.destination) &&
+        (target->mark = mark_new(&mark, now_us)) == NULL)
         return PR_ENOMEM;
     return target->ended != NULL ? PR_OK : PR_ENOMEM;
 }

@@ -68,7 +68,7 @@ static int work_take_effects(struct work *work, struct memory_session *session, 
         effect_guards_init(&work->guards, cycle->effects, cycle->effect_count, cycle->verdict_count, &session->arena);
     for (size_t i = 0; i < cycle->effect_count && rc == PR_OK; i++)
         rc = effect_take(session->box->memory, &cycle->effects[i], now_us, &work->effects[i], reterr);
-    if (rc == PR_OK && work->guards.any && cycle->verdict_count > 0) {
+    if (rc == PR_OK && (work->guards.any || cycle_has_joined(cycle)) && cycle->verdict_count > 0) {
         work->answers = calloc(cycle->verdict_count, sizeof(work->answers[0]));
         rc = work->answers != NULL ? PR_OK : PR_ENOMEM;
     }
@@ -209,7 +209,7 @@ static void work_ended(struct work *work, struct memory *memory, const struct cy
                        int64_t now_us)
 {
     for (size_t i = 0; i < cycle->verdict_count; i++) {
-        if (work->ended[i] == NULL || answers[i] != PR_OK)
+        if (work->ended[i] == NULL || !ended_is_so(&cycle->verdicts[i], answers[i]))
             continue;
         stored_ended_add(memory, work->ended[i]);
         work->ended[i] = NULL;
@@ -310,9 +310,15 @@ static void work_apply(struct work *work, struct memory_session *session, struct
                        const struct cycle *cycle, int64_t now_us)
 {
     uint64_t *split_rows = session->reply.split_rows;
+    int leader = PR_OK; /* the answer to the latest verdict that is not joined to another */
     effects_compare(session->box->memory, cycle->effects, cycle->effect_count, &work->guards);
     for (size_t i = 0; i < cycle->verdict_count; i++) {
+        bool joined = cycle->verdicts[i].joined;
+        int answer = joined ? joined_answer(leader) : PR_OK;
+        if (joined && answer != PR_OK)
+            work->guards.verdicts[i] = answer;
         session->reply.answers[i] = work_change(work, i, session, instance, cycle, now_us, split_rows);
+        leader = joined ? leader : session->reply.answers[i];
         split_rows += work->changes[i].destination_count;
     }
     work_effects(work, session, cycle);
@@ -325,6 +331,7 @@ static void work_apply(struct work *work, struct memory_session *session, struct
     work_pauses(work, session->box->memory, cycle, now_us);
     evidence_apply(session->box->memory, cycle, now_us);
     done_purge(session->box, now_us, DONE_PURGE_MAX);
+    mail_purge(session->box->memory, now_us);
     marks_purge(session->box, now_us, cycle->dedupe_us, DONE_PURGE_MAX);
     instance->last = cycle->number;
 }
@@ -445,6 +452,7 @@ int memory_cycle(void *self, const struct cycle *asked, const struct cycle_reply
 
     pthread_mutex_lock(&memory->mutex);
     uint64_t generation = session->box->generation;
+    cycle_reply_free_loaded(&session->reply);
     arena_reset(&session->arena);
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
     session->row_capacity = 0;

@@ -14,7 +14,7 @@ static pr_slice text_put(char **at, pr_slice text)
     return text.data != NULL ? put : (pr_slice){ NULL, 0 };
 }
 
-static struct list *kept_list(struct memory *memory, enum effect_kind kind, pr_slice key)
+struct list *kept_list(struct memory *memory, enum effect_kind kind, pr_slice key)
 {
     return &memory->kept[hash_bytes((uint64_t)kind, key.data, key.size) % KEPT_LISTS];
 }
@@ -23,20 +23,17 @@ static struct list *kept_list(struct memory *memory, enum effect_kind kind, pr_s
 
 static struct kept_effect *kept_new(const struct effect *e)
 {
-    bool event = e->kind == EFFECT_EVENT;
-    pr_slice key = event ? e->message->stream : e->key, value = event ? e->message->payload : e->value;
-    pr_slice name = event ? e->message->type : e->name;
-    struct kept_effect *kept = calloc(1, sizeof(*kept) + e->box.size + key.size + name.size + value.size);
+    struct kept_effect *kept = calloc(1, sizeof(*kept) + e->box.size + e->key.size + e->name.size + e->value.size);
     if (kept == NULL)
         return NULL;
     char *at = kept->text;
     kept->kind = e->kind;
-    kept->id = event ? e->message->id : e->id;
-    kept->count = event ? 1 : e->count;
+    kept->id = e->id;
+    kept->count = e->count;
     kept->box = text_put(&at, e->box);
-    kept->key = text_put(&at, key);
-    kept->name = text_put(&at, name);
-    kept->value = text_put(&at, value);
+    kept->key = text_put(&at, e->key);
+    kept->name = text_put(&at, e->name);
+    kept->value = text_put(&at, e->value);
     return kept;
 }
 
@@ -50,11 +47,17 @@ int effect_take(struct memory *memory, const struct effect *e, int64_t now_us, s
                          SLICE_ARGS(e->box));
     if (e->kind == EFFECT_MESSAGE) {
         struct pr_message m = sender_part(e->message, now_us);
-        ret->row = row_new(ret->box, &m);
+        ret->row = row_new_sent(ret->box, &m);
         return ret->row != NULL ? PR_OK : PR_ENOMEM;
+    }
+    if (e->kind == EFFECT_EVENT) {
+        ret->kept = event_new(e->message, now_us);
+        return ret->kept != NULL ? PR_OK : PR_ENOMEM;
     }
     if (e->kind == EFFECT_DELETE)
         return PR_OK;
+    if (e->kind == EFFECT_FLOW || e->kind == EFFECT_EXECUTION || e->kind == EFFECT_MAIL)
+        return flow_take(memory, e, now_us, ret);
     if (e->kind == EFFECT_SEEN) {
         ret->mark = mark_new(e, now_us);
         return ret->mark != NULL ? PR_OK : PR_ENOMEM;
@@ -68,6 +71,7 @@ void effect_memory_fini(struct effect_memory *m)
     row_free(m->row);
     free(m->mark);
     free(m->kept);
+    flow_memory_fini(m);
 }
 
 /* ---- Guards --------------------------------------------------------------------------------- */
@@ -75,17 +79,16 @@ void effect_memory_fini(struct effect_memory *m)
 /* How many there are; *ret_twice: an event with this id is among them. */
 static int64_t guard_number(struct memory *memory, const struct effect *e, bool *ret_twice)
 {
-    pr_slice key = e->kind == EFFECT_EVENT ? e->message->stream : e->key;
     int64_t number = 0;
     *ret_twice = false;
     if (e->kind == EFFECT_SEEN)
         return mark_find(box_find(memory, e->box), e->id, e->key) != NULL;
-    list_foreach(node, kept_list(memory, e->kind, key)) {
+    if (effect_guards_stream(e))
+        return events_count(memory, e->message->stream, e->message->id, ret_twice);
+    list_foreach(node, kept_list(memory, e->kind, e->key)) {
         const struct kept_effect *kept = LIST_ENTRY(node, struct kept_effect, node);
-        if (kept->kind != e->kind || !slice_eq(kept->key, key))
-            continue;
-        number = max64(number, kept->number + kept->count);
-        *ret_twice = *ret_twice || (e->kind == EFFECT_EVENT && pr_id_equal(kept->id, e->message->id));
+        if (kept->kind == e->kind && slice_eq(kept->key, e->key))
+            number = max64(number, kept->number + kept->count);
     }
     return number;
 }
@@ -96,6 +99,11 @@ void effects_compare(struct memory *memory, const struct effect *effects, size_t
         bool twice = false;
         if (g->first[i] == SIZE_MAX || g->answers[i] != PR_OK)
             continue;
+        if (effects[i].kind == EFFECT_FLOW) {
+            const struct stored_flow *flow = flow_find(memory, effects[i].flow->id);
+            g->answers[i] = effect_flow_answer(&effects[i], flow != NULL ? flow->row : NULL);
+            continue;
+        }
         int64_t number = guard_number(memory, &effects[i], &twice);
         g->answers[i] = twice ? PR_DUPLICATE : g->first[i] == i ? effect_guard_answer(&effects[i], number) : PR_OK;
     }
@@ -115,6 +123,7 @@ static int message_apply(struct memory *memory, struct effect_memory *m)
     row->xid = memory->next_xid++;
     row->m.seq = ++row->box->last_seq;
     row_link(row);
+    row_append_event(row);
     box_touch(row->box);
     return PR_OK;
 }
@@ -152,9 +161,16 @@ int effect_apply(struct memory *memory, const struct effect *e, struct effect_me
         return message_apply(memory, m);
     if (e->kind == EFFECT_DELETE)
         return delete_apply(m->box, e->id);
+    if (e->kind == EFFECT_FLOW || e->kind == EFFECT_EXECUTION || e->kind == EFFECT_MAIL)
+        return flow_apply(memory, e, m);
     if (e->kind == EFFECT_SEEN) {
         mark_link(m->box, m->mark);
         m->mark = NULL;
+        return PR_OK;
+    }
+    if (e->kind == EFFECT_EVENT) {
+        event_append(memory, m->kept, memory->next_row);
+        m->kept = NULL;
         return PR_OK;
     }
     if (e->kind == EFFECT_STATE)

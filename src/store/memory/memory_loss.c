@@ -63,6 +63,7 @@ size_t memory_lose(struct store *store, bool all, void (*lost)(void *arg, const 
         flush_is_lost(memory);
     list_foreach(node, &memory->boxes)
         count += box_lose(memory, LIST_ENTRY(node, struct box, node), lost, arg);
+    events_lose(memory);
     memory->next_row = memory->durable_row;
     memory->history++;
     pthread_mutex_unlock(&memory->mutex);

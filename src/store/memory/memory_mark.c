@@ -130,3 +130,39 @@ int marks_answer(struct memory_session *session, const struct cycle *cycle)
     session->reply.marked = marked;
     return marked != NULL ? PR_OK : PR_ENOMEM;
 }
+
+int loads_answer(struct memory_session *session, const struct cycle *cycle)
+{
+    struct cycle_reply *reply = &session->reply;
+    if (cycle->load_count == 0)
+        return PR_OK;
+    reply->loaded = arena_alloc_array(&session->arena, cycle->load_count, sizeof(reply->loaded[0]));
+    if (reply->loaded == NULL)
+        return PR_ENOMEM;
+    reply->loaded_count = cycle->load_count;
+    for (size_t i = 0; i < cycle->load_count; i++) {
+        const struct stored_row *row = row_find(session->box, cycle->loads[i].row);
+        if (row == NULL || !pr_id_equal(row->m.id, cycle->loads[i].id))
+            continue;
+        char *bytes = malloc(row->m.payload.size + 1);
+        if (bytes == NULL)
+            return PR_ENOMEM;
+        if (row->m.payload.size > 0)
+            memcpy(bytes, row->m.payload.data, row->m.payload.size);
+        reply->loaded[i] = (pr_slice){ bytes, row->m.payload.size };
+    }
+    return PR_OK;
+}
+
+int gone_answer(struct memory_session *session, const struct cycle *cycle)
+{
+    if (cycle->alive_count == 0)
+        return PR_OK;
+    bool *gone = arena_alloc_array(&session->arena, cycle->alive_count, sizeof(gone[0]));
+    for (size_t i = 0; gone != NULL && i < cycle->alive_count; i++) {
+        const struct stored_row *row = row_find(session->box, cycle->alive[i].row);
+        gone[i] = row == NULL || !pr_id_equal(row->m.id, cycle->alive[i].id);
+    }
+    session->reply.gone = gone;
+    return gone != NULL ? PR_OK : PR_ENOMEM;
+}

@@ -62,7 +62,8 @@ struct stored_row {
     struct tree_node head;
     const struct stored_instance *in_flight; /* true while handed_out_stamp is the store's */
     uint64_t handed_out_stamp;
-    bool counted; /* while its instance is being buried: one attempt more */
+    bool counted;              /* while its instance is being buried: one attempt more */
+    struct kept_effect *event; /* what is appended when it is committed; NULL: nothing */
     char *own[OWN_COUNT];
     char block[];
 };
@@ -197,6 +198,33 @@ struct kept_effect {
     int64_t number, count; /* how many there were before it, and are in it */
     pr_id id;
     pr_slice box, key, name, value; /* in text */
+    /* Events: */
+    struct list_node all; /* of memory->events */
+    uint64_t place;       /* 0: nobody has asked yet */
+    uint64_t row;         /* of the message that brought it, or the last before it: it is lost with that */
+    int64_t at_us;
+    pr_slice headers, content_type; /* in text */
+    char text[];
+};
+
+struct stored_subscription {
+    struct list_node node;
+    struct subscription_info info; /* its holder is malloc'ed; its name is in text */
+    char text[];
+};
+
+/* A flow, or an execution of one before its current one. */
+struct stored_flow {
+    struct list_node node;
+    struct flow_row *row; /* behind this struct */
+};
+
+/* What is kept for a flow that has not begun. */
+struct stored_mail {
+    struct list_node node; /* of memory->mail, in the order of arrival */
+    int64_t until_us;      /* PR_NEVER: for ever */
+    pr_slice flow;         /* in text, as the message's */
+    struct pr_message m;
     char text[];
 };
 
@@ -220,6 +248,12 @@ struct memory {
     uint64_t audit_last;
     uint64_t handed_out_stamp;
     struct list kept[KEPT_LISTS];
+    struct list events; /* all of them, in the order of their commits */
+    uint64_t event_places;
+    struct list subscriptions;
+    struct list flows[KEPT_LISTS]; /* by id */
+    struct list executions;        /* before the current ones, in the order of their ends */
+    struct list mail;
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node node;
     unsigned users;
@@ -249,6 +283,8 @@ void box_touch(struct box *box); /* wake those who wait for changes */
 /* memory_row.c */
 struct pr_message sender_part(const struct pr_message *message, int64_t now_us);
 struct stored_row *row_new(struct box *box, const struct pr_message *message); /* NULL: no memory */
+/* The same for one that somebody sends: with its event, if it is one. */
+struct stored_row *row_new_sent(struct box *box, const struct pr_message *message);
 void row_free(struct stored_row *row);
 struct stored_row *row_find(const struct box *box, uint64_t number);
 struct stored_row *row_find_id(const struct box *box, pr_id id, pr_slice destination);
@@ -276,6 +312,9 @@ void done_purge(struct box *box, int64_t now_us, size_t max);
 /* memory_tx.c */
 int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
+/* The same, for who has the mutex. */
+int memory_enqueue_locked(struct memory *memory, pr_slice box, const struct pr_message *messages, size_t count,
+                          int *answers, struct pr_error *reterr);
 
 /* memory_loss.c */
 void memory_flush(struct memory *memory); /* this change, and all before it, is durable */
@@ -330,6 +369,8 @@ struct effect_memory {        /* what an effect may need, taken before anything 
     struct stored_row *row;   /* MESSAGE */
     struct stored_mark *mark; /* SEEN */
     struct kept_effect *kept;
+    struct stored_flow *flow; /* FLOW */
+    struct stored_mail *mail; /* MAIL */
 };
 PR_MUST_CHECK int effect_take(struct memory *memory, const struct effect *effect, int64_t now_us,
                               struct effect_memory *ret, struct pr_error *reterr); /* Fault PR_ENOTFOUND: its box */
@@ -337,6 +378,35 @@ void effect_memory_fini(struct effect_memory *memory);                          
 void effects_compare(struct memory *memory, const struct effect *effects, size_t count, struct effect_guards *guards);
 int effect_apply(struct memory *memory, const struct effect *effect, struct effect_memory *m); /* the answer */
 void kept_free_all(struct memory *memory);
+struct list *kept_list(struct memory *memory, enum effect_kind kind, pr_slice key);
+
+/* memory_flow.c */
+PR_MUST_CHECK int flow_take(struct memory *memory, const struct effect *e, int64_t now_us, struct effect_memory *ret);
+void flow_memory_fini(struct effect_memory *m);
+struct stored_flow *flow_find(const struct memory *memory, pr_slice id);                /* NULL: none */
+int flow_apply(struct memory *memory, const struct effect *e, struct effect_memory *m); /* FLOW and MAIL: the answer */
+void mail_purge(struct memory *memory, int64_t now_us);
+void flows_init(struct memory *memory);
+void flows_free(struct memory *memory);
+int memory_query_flow(struct memory *memory, const struct flow_filter *filter, bool brief, struct arena *arena,
+                      struct query_reply *reply);
+int memory_query_executions(struct memory *memory, const struct flow_filter *filter, struct arena *arena,
+                            struct query_reply *reply);
+
+/* memory_event.c */
+struct kept_effect *event_new(const struct pr_message *message, int64_t now_us); /* NULL: no memory */
+/* How many a stream has; *ret_known: this id is among them. */
+int64_t events_count(struct memory *memory, pr_slice stream, pr_id id, bool *ret_known);
+void event_append(struct memory *memory, struct kept_effect *event, uint64_t row); /* takes it over */
+void row_append_event(struct stored_row *row); /* of a row that was linked: its event, if it brings one */
+void events_lose(struct memory *memory);       /* what is not on disk */
+int events_copy(struct memory *memory, const struct query *query, size_t limit, struct arena *arena,
+                struct query_reply *reply);
+
+/* memory_subscription.c */
+int memory_subscription(void *self, const struct subscription_call *call, struct arena *arena,
+                        struct subscription_info *ret, struct pr_error *reterr);
+void subscriptions_free(struct memory *memory);
 
 /* memory_mark.c */
 struct stored_mark *mark_new(const struct effect *effect, int64_t now_us); /* NULL: no memory */
@@ -350,6 +420,8 @@ void mark_drop(struct box *box, struct stored_mark *mark);
 void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max);
 void marks_free(struct box *box);
 int marks_answer(struct memory_session *session, const struct cycle *cycle);
+int loads_answer(struct memory_session *session, const struct cycle *cycle); /* see cycle.loads */
+int gone_answer(struct memory_session *session, const struct cycle *cycle); /* see cycle.alive */
 
 /* memory_cycle.c */
 int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);

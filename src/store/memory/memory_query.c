@@ -265,7 +265,9 @@ static int query_boxes(struct memory_listing *l)
 static bool is_answered(const struct query *query)
 {
     return query->kind == QUERY_MESSAGES || query->kind == QUERY_DEAD || query->kind == QUERY_ID ||
-           query->kind == QUERY_ENDPOINTS || (query->kind == QUERY_BOXES && query->brief);
+           query->kind == QUERY_ENDPOINTS || query->kind == QUERY_EVENTS ||
+           (query->kind == QUERY_BOXES && query->brief) || query->kind == QUERY_FLOW ||
+           query->kind == QUERY_FLOW_EXECUTIONS;
 }
 
 int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
@@ -287,11 +289,17 @@ int memory_query(void *self, const struct query *query, struct arena *arena, str
     l.now_us = reply.now_us = memory_now(memory);
     if (query->kind == QUERY_BOXES)
         rc = query_boxes(&l);
+    else if (query->kind == QUERY_EVENTS)
+        rc = events_copy(memory, query, l.limit, arena, &reply);
+    else if (query->kind == QUERY_FLOW)
+        rc = memory_query_flow(memory, &query->flow, query->brief, arena, &reply);
+    else if (query->kind == QUERY_FLOW_EXECUTIONS)
+        rc = memory_query_executions(memory, &query->flow, arena, &reply);
     else if (query->kind == QUERY_ENDPOINTS)
         rc = endpoints_copy(memory, arena, &reply.endpoints, &reply.endpoint_count);
     else
         rc = query_listed(&l, query);
-    if (rc == PR_OK && query->kind != QUERY_BOXES)
+    if (rc == PR_OK && query->kind != QUERY_BOXES && query->kind != QUERY_EVENTS && query->kind != QUERY_FLOW)
         rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
     pthread_mutex_unlock(&memory->mutex);
     if (rc < 0)

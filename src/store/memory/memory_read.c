@@ -420,6 +420,10 @@ int reply_read(struct memory_session *session, const struct cycle *cycle, uint64
         rc = evidence_answer(session, cycle);
     if (rc == PR_OK)
         rc = marks_answer(session, cycle);
+    if (rc == PR_OK)
+        rc = gone_answer(session, cycle);
+    if (rc == PR_OK)
+        rc = loads_answer(session, cycle);
     reply->next_due_us = next_due(session->box, owned, now_us);
     return rc;
 }

@@ -15,7 +15,7 @@ struct pr_message sender_part(const struct pr_message *message, int64_t now_us)
     struct pr_message m = *message;
     m.created_us = now_us;
     m.seq = 0;
-    m.status = PR_STATUS_STORED;
+    m.status = PR_STATUS_STORED | message_status_bits(message);
     m.attempts = m.failures = m.reason = m.held_for = m.parked_by = 0;
     m.code = m.error = m.story = m.held_by = (pr_slice){ NULL, 0 };
     m.failed_us = 0;
@@ -36,6 +36,18 @@ struct stored_row *row_new(struct box *box, const struct pr_message *message)
     return row;
 }
 
+struct stored_row *row_new_sent(struct box *box, const struct pr_message *message)
+{
+    struct stored_row *row = row_new(box, message);
+    if (row == NULL || !message->event)
+        return row;
+    row->event = event_new(message, message->created_us);
+    if (row->event != NULL)
+        return row;
+    row_free(row);
+    return NULL;
+}
+
 void row_free(struct stored_row *row)
 {
     if (row == NULL)
@@ -43,6 +55,7 @@ void row_free(struct stored_row *row)
     for (int i = 0; i < OWN_COUNT; i++)
         free(row->own[i]);
     free(row->after);
+    free(row->event);
     free(row);
 }
 

@@ -46,7 +46,7 @@ static int tx_insert(struct memory_tx *tx, pr_slice box_name, const struct pr_me
         tx_has(tx, box, message->id, message->destination))
         return PR_DUPLICATE;
     struct pr_message m = sender_part(message, memory_now(memory));
-    struct stored_row *row = row_new(box, &m);
+    struct stored_row *row = row_new_sent(box, &m);
     if (row == NULL)
         return PR_ENOMEM;
     tx_draw_xid(tx); /* S1: before the seq */
@@ -75,6 +75,7 @@ static void tx_end(struct memory_tx *tx, bool commit)
             continue;
         }
         row_link(row);
+        row_append_event(row);
         box_touch(row->box);
     }
     list_remove(&tx->node);
@@ -156,9 +157,26 @@ static void take_failure(struct pr_message *m, const struct pr_message *failed)
     m->parked_by = failed->parked_by;
 }
 
+/* PR_OK, PR_DUPLICATE, PR_ECONFLICT: may message i be appended, behind those of the call that come before it? */
+static int expectation(struct memory *memory, const struct pr_message *messages, size_t i, struct stored_row **rows,
+                       struct pr_error *reterr)
+{
+    const struct pr_message *m = &messages[i];
+    bool known;
+    if (!m->expects_version)
+        return PR_OK;
+    int64_t version = events_count(memory, m->stream, m->id, &known);
+    for (size_t k = 0; k < i; k++) {
+        bool counts = rows[k] != NULL && messages[k].event && slice_eq(messages[k].stream, m->stream);
+        version += counts;
+        known |= counts && pr_id_equal(messages[k].id, m->id);
+    }
+    return message_expectation(m, known, version, reterr);
+}
+
 /* The rows are made first, and linked when there is memory for all of them. */
 static int enqueue_take(struct box *box, const struct pr_message *messages, size_t count, struct stored_row **rows,
-                        int64_t now_us)
+                        int64_t now_us, struct pr_error *reterr)
 {
     for (size_t i = 0; i < count; i++) {
         if (is_duplicate(box, &messages[i]))
@@ -166,9 +184,16 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
         struct pr_message m = sender_part(&messages[i], now_us);
         if (message_has_failed(&messages[i]))
             take_failure(&m, &messages[i]);
-        rows[i] = row_new(box, &m);
+        rows[i] = row_new_sent(box, &m);
         if (rows[i] == NULL)
             return PR_ENOMEM;
+        int rc = expectation(box->memory, messages, i, rows, reterr);
+        if (rc < 0)
+            return rc;
+        if (rc == PR_DUPLICATE) {
+            row_free(rows[i]);
+            rows[i] = NULL;
+        }
     }
     return PR_OK;
 }
@@ -199,34 +224,36 @@ static void enqueue_link(struct box *box, size_t count, struct stored_row **rows
         row->xid = xid;
         row->m.seq = ++box->last_seq;
         row_link(row);
+        row_append_event(row);
         tell_failure(row);
     }
     box_touch(box);
 }
 
-int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messages, size_t count, int *answers,
+int memory_enqueue_locked(struct memory *memory, pr_slice box_name, const struct pr_message *messages, size_t count,
+                          int *answers, struct pr_error *reterr)
+{
+    struct box *box = box_find(memory, box_name);
+    if (box == NULL)
+        return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(box_name));
+    struct stored_row **rows = calloc(count, sizeof(rows[0]));
+    int rc = rows != NULL ? enqueue_take(box, messages, count, rows, memory_now(memory), reterr) : PR_ENOMEM;
+    if (rc == PR_OK)
+        enqueue_link(box, count, rows, answers);
+    for (size_t i = 0; rows != NULL && i < count; i++)
+        row_free(rows[i]);
+    free(rows);
+    return rc == PR_ENOMEM ? error_set(reterr, rc, "out of memory for %zu messages", count) : rc;
+}
+
+int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr)
 {
     struct memory *memory = self;
     if (count == 0)
         return PR_OK;
-    struct stored_row **rows = calloc(count, sizeof(rows[0]));
-    if (rows == NULL)
-        return error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", count);
-
     pthread_mutex_lock(&memory->mutex);
-    struct box *box = box_find(memory, box_name);
-    int rc = box == NULL ? PR_ENOTFOUND : enqueue_take(box, messages, count, rows, memory_now(memory));
-    if (rc == PR_OK)
-        enqueue_link(box, count, rows, answers);
+    int rc = memory_enqueue_locked(memory, box, messages, count, answers, reterr);
     pthread_mutex_unlock(&memory->mutex);
-
-    for (size_t i = 0; i < count; i++)
-        row_free(rows[i]);
-    free(rows);
-    if (rc == PR_ENOTFOUND)
-        return error_set(reterr, rc, "there is no box \"%.*s\"", SLICE_ARGS(box_name));
-    if (rc < 0)
-        return error_set(reterr, rc, "out of memory for %zu messages", count);
-    return PR_OK;
+    return rc;
 }

@@ -10,29 +10,31 @@
 static int place_some(const struct store *store, int64_t *ret_placed, struct pr_error *reterr)
 {
     struct sql sql = { .reterr = reterr };
-    struct rows rows;
+    int64_t may = 0;
+    *ret_placed = 0;
     int rc = sql_begin(&sql, store, true);
     if (rc != PR_OK)
         return rc;
-    rc = sql_run(&sql, SQL_events_place, NO_BOX, VALUES(V_INT(PLACED_AT_ONCE)), &rows);
+    rc = sql_number(&sql, SQL_events_may_place, NO_BOX, NO_VALUES, &may);
+    if (rc == PR_OK && may != 0)
+        rc = sql_number(&sql, SQL_events_place, NO_BOX, VALUES(V_INT(PLACED_AT_ONCE)), ret_placed);
     if (rc == PR_OK)
-        rc = rows_step(&rows);
-    *ret_placed = rc > 0 ? row_number(&rows, 0) : 0;
-    rows_end(&rows);
-    if (rc >= PR_OK)
         rc = sql_commit(&sql);
     sql_end(&sql);
     return rc;
 }
 
-int events_place(const struct store *store, struct pr_error *reterr)
+int events_place(const struct store *store, int64_t *ret_placed, struct pr_error *reterr)
 {
     int64_t placed = PLACED_AT_ONCE;
     int rc = PR_OK;
+    *ret_placed = 0;
     if (statement_is_empty(SQL_events_place, store->ops->sql->dialect))
         return PR_OK;
-    for (int i = 0; i < PIECES_MAX && rc == PR_OK && placed == PLACED_AT_ONCE; i++)
+    for (int i = 0; i < PIECES_MAX && rc == PR_OK && placed == PLACED_AT_ONCE; i++) {
         rc = place_some(store, &placed, reterr);
+        *ret_placed += placed;
+    }
     return rc;
 }
 
@@ -70,19 +72,27 @@ int question_events(struct question *q)
     const struct filter *f = &q->query->filter;
     struct query_reply *reply = q->reply;
     const size_t limit = question_limit(q);
-    size_t capacity = 0;
+    size_t capacity = 0, bytes = 0;
     struct rows rows;
-    int rc = f->stream.size > 0 ? sql_run(q->sql, SQL_events_of_stream, NO_BOX,
-                                          VALUES(V_INT(f->after), V_INT(limit + 1), V_TEXT(f->stream)), &rows)
-                                : sql_run(q->sql, SQL_events, NO_BOX, VALUES(V_INT(f->after), V_INT(limit + 1)), &rows);
+    char id[PR_ID_TEXT_SIZE];
+    if (f->id_count > 0)
+        pr_id_format(f->ids[0], id);
+    int rc = f->id_count > 0
+                 ? sql_run(q->sql, SQL_event_of_id, NO_BOX, VALUES(V_TEXT(f->stream), V_TEXT(slice_from(id))), &rows)
+             : f->stream.size > 0
+                 ? sql_run(q->sql, SQL_events_of_stream, NO_BOX,
+                           VALUES(V_INT(f->after), V_INT(limit + 1), V_TEXT(f->stream), V_INT(EVENTS_BYTES)), &rows)
+                 : sql_run(q->sql, SQL_events, NO_BOX, VALUES(V_INT(f->after), V_INT(limit + 1), V_INT(EVENTS_BYTES)),
+                           &rows);
     while (rc == PR_OK && (rc = rows_step(&rows)) > 0) {
-        reply->more = reply->event_count == limit;
+        reply->more = reply->event_count == limit || bytes >= EVENTS_BYTES;
         if (reply->more)
             break;
         reply->events = list_room(q->arena, reply->events, reply->event_count, &capacity, sizeof(reply->events[0]));
         if (reply->events == NULL)
             return question_no_memory(q);
-        reply->events[reply->event_count++] = event_of(q, &rows);
+        reply->events[reply->event_count] = event_of(q, &rows);
+        bytes += event_bytes(&reply->events[reply->event_count++]);
         rc = PR_OK;
     }
     rows_end(&rows);

@@ -208,7 +208,7 @@ static void conditions_make(struct page *p)
 
 static bool may_be_fresh(const struct filter *f)
 {
-    return f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED &&
+    return !f->not_fresh && f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED &&
            f->state != STATE_RETRYING && f->reason == 0 && f->error.size == 0 && f->fingerprint.size == 0;
 }
 

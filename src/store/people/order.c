@@ -13,6 +13,7 @@
 #include "core/mark.h"
 #include "store/audit.h"
 #include "store/order.h"
+#include "store/people/flow_order.h"
 #include "store/people/import.h"
 #include "store/people/listing.h"
 #include "store/people/marks.h"
@@ -33,8 +34,9 @@ struct order_page {
     struct change *changes;
     struct notice_target *targets;
     pr_slice *boxes;
-    struct ended *ended; /* of each that is discarded: what the ledger says of it */
-    size_t count, room[4];
+    struct ended *ended;        /* of each that is discarded: what the ledger says of it */
+    struct pr_message *results; /* of each that is an activity and ends: for the box of turns; no id: nobody is told */
+    size_t count, room[5];
     struct arena arena; /* their texts */
 };
 
@@ -77,6 +79,14 @@ static int no_memory(struct order_run *o)
     return error_set(o->sql->reterr, PR_ENOMEM, "out of memory for what is to be changed");
 }
 
+static pr_slice box_known(const struct order_run *o, pr_slice name)
+{
+    for (size_t i = 0; i < o->s.box_count; i++)
+        if (slice_eq(o->s.boxes[i], name))
+            return o->s.boxes[i];
+    return NO_BOX;
+}
+
 /* Where this database has need for it. */
 static int do_if_any(struct order_run *o, enum sql_statement statement)
 {
@@ -104,7 +114,8 @@ static bool pending_grow(struct order_page *p)
     p->targets = list_room(&p->arena, p->targets, p->count, &p->room[1], sizeof(p->targets[0]));
     p->boxes = list_room(&p->arena, p->boxes, p->count, &p->room[2], sizeof(p->boxes[0]));
     p->ended = list_room(&p->arena, p->ended, p->count, &p->room[3], sizeof(p->ended[0]));
-    return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL;
+    p->results = list_room(&p->arena, p->results, p->count, &p->room[4], sizeof(p->results[0]));
+    return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL && p->results != NULL;
 }
 
 /* What the ledger and its mark will say of it, should it end.  false: no memory. */
@@ -132,6 +143,9 @@ static int pending_add(struct order_run *o, const struct listed *l, pr_slice box
     if (!change_keep_texts(c, &p->arena) || t->stream.data == NULL || t->endpoint.data == NULL)
         return no_memory(o);
     if (!pending_add_end(p, l, box, endpoint))
+        return no_memory(o);
+    p->results[p->count] = (struct pr_message){ .id = { { 0 } } };
+    if (flow_order_result(o->admin, &l->m, &p->arena, &p->results[p->count]) < 0)
         return no_memory(o);
     p->boxes[p->count++] = box;
     return PR_OK;
@@ -178,7 +192,7 @@ static int pending_mark(struct order_run *o, const int *answers)
     int rc = PR_OK;
     for (size_t i = 0; i < p->count && rc == PR_OK; i++) {
         const struct ended *e = &p->ended[i];
-        if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE)
+        if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE && mark_is_made_for(p->targets[i].endpoint))
             rc = marks_add(&o->marks, e, p->targets[i].endpoint, o->s.now_us);
         else if (answers[i] == PR_OK && again)
             rc = marks_drop(&o->marks, e->box, e->id, mark_handler(p->targets[i].endpoint, e->endpoint));
@@ -197,6 +211,21 @@ static int pending_note_ends(struct order_run *o, const int *answers)
     return count > 0 ? o->sql->ops->ended(o->sql, p->ended, count, o->admin->by, o->s.now_us, &p->arena) : PR_OK;
 }
 
+/* Flows whose activities have ended go on: without a result they would wait for ever. */
+static int pending_tell_flows(struct order_run *o, const int *answers)
+{
+    struct order_page *p = &o->pending;
+    pr_slice turns = box_known(o, flow_order_turns(o->admin));
+    size_t count = 0;
+    for (size_t i = 0; i < p->count; i++)
+        if (answers[i] == PR_OK && !pr_id_is_zero(p->results[i].id))
+            p->results[count++] = p->results[i];
+    if (count == 0 || turns.size == 0)
+        return PR_OK;
+    int *told = arena_alloc_array(&p->arena, count, sizeof(told[0])); /* what is there already says the same */
+    return told != NULL ? o->sql->ops->insert(o->sql, turns, p->results, count, o->s.now_us, told) : no_memory(o);
+}
+
 static void pending_clear(struct order_page *p)
 {
     arena_reset(&p->arena);
@@ -204,6 +233,7 @@ static void pending_clear(struct order_page *p)
     p->targets = NULL;
     p->boxes = NULL;
     p->ended = NULL;
+    p->results = NULL;
     memset(p->room, 0, sizeof(p->room));
     p->count = 0;
 }
@@ -238,6 +268,8 @@ static int pending_apply(void *arg)
         rc = pending_mark(o, changes.answers);
     if (rc == PR_OK)
         rc = pending_note_ends(o, changes.answers);
+    if (rc == PR_OK)
+        rc = pending_tell_flows(o, changes.answers);
     pending_clear(p);
     return rc;
 }
@@ -255,14 +287,6 @@ static int target_try(struct order_run *o, const struct listed *l, pr_slice box)
 }
 
 /* ---- Finding -------------------------------------------------------------------------------------- */
-
-static pr_slice box_known(const struct order_run *o, pr_slice name)
-{
-    for (size_t i = 0; i < o->s.box_count; i++)
-        if (slice_eq(o->s.boxes[i], name))
-            return o->s.boxes[i];
-    return NO_BOX;
-}
 
 static void note_id(struct order_run *o, pr_id id)
 {
@@ -535,7 +559,9 @@ static int order_inside(struct order_run *o)
         o->reply = *a->outcome; /* it was done elsewhere */
     else if (rc == PR_OK)
         rc = action_of(a->kind)->notice == NOTICE_ENDPOINT ? order_endpoint(o)
+             : a->subscription.size > 0                    ? order_subscription(o->sql, a, &o->reply)
              : a->kind == ADMIN_DEAD_IMPORT                ? order_import(o)
+             : a->flow != NULL                             ? flow_order_run(o->sql, a, &o->arena, &o->reply)
                                                            : order_rows(o);
     if (rc == PR_OK && !a->dry_run)
         rc = audit_write(o);

@@ -188,6 +188,8 @@ int question_answer(struct question *q)
 {
     if (q->query->kind == QUERY_FACTS) /* also when there are no tables */
         return q->sql->ops->facts(q->sql, q->arena, &q->reply->facts, &q->s.now_us);
+    if (q->query->kind == QUERY_FLOW) /* a turn waits for it: nothing else is asked */
+        return question_flow(q);
     int rc = listing_context_read(q->sql, q->arena, &q->s);
     if (rc != PR_OK)
         return rc;
@@ -204,7 +206,11 @@ int question_answer(struct question *q)
     case QUERY_AUDIT: return audit(q);
     case QUERY_FAILING: return failing(q);
     case QUERY_EVENTS: return question_events(q);
+    case QUERY_SUBSCRIPTIONS: return question_subscriptions(q);
     case QUERY_ROWS: return question_rows(q);
+    case QUERY_FLOWS: return question_flows(q);
+    case QUERY_FLOW_EXECUTIONS: return question_flow_executions(q);
+    case QUERY_FLOW:
     case QUERY_FACTS: break;
     }
     return error_set(q->sql->reterr, PR_EINVAL, "unknown kind of question %d", (int)q->query->kind);

@@ -40,9 +40,15 @@ int people_query(const struct store *store, const struct query *query, struct ar
     struct query_reply reply;
     struct question q = { .sql = &sql, .arena = arena, .query = query, .reply = &reply };
     bool again = false;
-    int rc = query->kind == QUERY_EVENTS && query->filter.stream.size == 0 ? events_place(store, reterr) : PR_OK;
+    int64_t placed;
+    int rc =
+        query->kind == QUERY_EVENTS && query->filter.stream.size == 0 ? events_place(store, &placed, reterr) : PR_OK;
     if (rc == PR_OK)
         rc = question_ask(&q, store, &again);
+    if (rc == PR_OK && reply.subscription_count > 0) { /* how far behind they are: only where there are any */
+        rc = events_place(store, &placed, reterr);
+        again = rc == PR_OK;
+    }
     if (again)
         rc = question_ask(&q, store, &again);
     if (rc >= PR_OK)

@@ -7,6 +7,8 @@
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
  *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
  *   ended.c       what the ledger knows of an id     events.c          the event store
+ *   subscription.c  readers of all events, and snapshots
+ *   flows.c       flows                              flow_order.c      orders about them
  *
  * To add a question: its kind and its reply in store.h, its statement in statement_list.h, its function and its line in
  * overview.c. */
@@ -47,6 +49,12 @@ PR_MUST_CHECK int people_admin(const struct store *store, const struct admin *ad
 PR_MUST_CHECK int people_warn(const struct store *store, const struct warnings *warnings, int64_t calm_us,
                               bool *ret_new, struct pr_error *reterr);
 
+/* See store_take(), store_position(). */
+PR_MUST_CHECK int people_take(const struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                              const struct position_move *move, int *answers, struct pr_error *reterr);
+PR_MUST_CHECK int people_position(const struct store *store, pr_slice source, struct arena *arena, pr_slice *ret,
+                                  struct pr_error *reterr);
+
 /* In the transaction that question.c has begun. */
 PR_MUST_CHECK int question_answer(struct question *q);
 PR_MUST_CHECK int question_messages(struct question *q);
@@ -54,7 +62,11 @@ PR_MUST_CHECK int question_dead(struct question *q);
 PR_MUST_CHECK int question_id(struct question *q);
 /* Behind what is listed already; the list has room for `capacity` entries. */
 PR_MUST_CHECK int question_ended(struct question *q, size_t capacity);
-PR_MUST_CHECK int question_marks(struct question *q); /* of the id; and where nothing else is left of it, as what is listed */
+PR_MUST_CHECK int
+question_marks(struct question *q); /* of the id; and where nothing else is left of it, as what is listed */
+PR_MUST_CHECK int question_flow(struct question *q);
+PR_MUST_CHECK int question_flows(struct question *q);
+PR_MUST_CHECK int question_flow_executions(struct question *q);
 PR_MUST_CHECK int question_dead_count(struct question *q);
 PR_MUST_CHECK int question_groups(struct question *q);
 PR_MUST_CHECK int question_boxes(struct question *q);
@@ -63,7 +75,18 @@ PR_MUST_CHECK int question_streams(struct question *q);
 PR_MUST_CHECK int question_breakers(struct question *q);
 PR_MUST_CHECK int question_events(struct question *q);
 
+PR_MUST_CHECK int question_subscriptions(struct question *q);
+/* A person's order about one; what it came to. */
+PR_MUST_CHECK int order_subscription(struct sql *sql, const struct admin *admin, struct admin_reply *reply);
+/* See store_subscription(), store_snapshot_save(), store_snapshot_load(). */
+PR_MUST_CHECK int people_subscription(const struct store *store, const struct subscription_call *call,
+                                      struct arena *arena, struct subscription_info *ret, struct pr_error *reterr);
+PR_MUST_CHECK int people_snapshot_save(const struct store *store, pr_slice stream, int64_t version, pr_slice data,
+                                       struct pr_error *reterr);
+PR_MUST_CHECK int people_snapshot_load(const struct store *store, pr_slice stream, struct arena *arena,
+                                       int64_t *ret_version, pr_slice *ret_data, struct pr_error *reterr);
+
 /* Before all events are asked for: those that were committed since get their places, in a transaction of its own. */
-PR_MUST_CHECK int events_place(const struct store *store, struct pr_error *reterr);
+PR_MUST_CHECK int events_place(const struct store *store, int64_t *ret_placed, struct pr_error *reterr);
 
 #endif

@@ -42,6 +42,18 @@ int sql_number(struct sql *sql, enum sql_statement statement, pr_slice box, cons
     return rc > 0 ? PR_OK : rc < 0 ? rc : PR_UNKNOWN;
 }
 
+int sql_now(struct sql *sql, int64_t *ret_us)
+{
+    struct rows rows;
+    int rc = sql_run(sql, SQL_clock, NO_BOX, VALUES(V_TIME(sql->wall_us)), &rows);
+    if (rc == PR_OK)
+        rc = rows_step(&rows);
+    if (rc > 0)
+        *ret_us = row_time(&rows, 0);
+    rows_end(&rows);
+    return rc < 0 ? rc : PR_OK;
+}
+
 void rows_end(struct rows *rows)
 {
     if (rows->statement != NULL)

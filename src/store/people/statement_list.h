@@ -31,26 +31,113 @@ STATEMENT(audit,
          " WHERE number < ?1 AND at >= ?2 AND at < ?3 ORDER BY number DESC LIMIT ?4"))
 
 /* place, stream, version, id, type, content_type, headers, payload, created_at.  ?1: behind which version; ?2: how many; ?3: the stream. */
+/* PostgreSQL sends all that it finds, so it stops there: behind the first row that is over ?4 bytes, which says that there is more. */
+#define BYTES_OF_EVENT "coalesce(octet_length(e.payload), 0) + coalesce(octet_length(e.headers::text), 0)"
 STATEMENT(events_of_stream,
-    BOTH("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
-         " WHERE stream = ?3 AND version > ?1 ORDER BY version LIMIT ?2"))
+    SQLITE("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
+           " WHERE stream = ?3 AND version > ?1 ORDER BY version LIMIT ?2"),
+    POSTGRES("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM"
+             " (SELECT *, sum(" BYTES_OF_EVENT ") OVER (ORDER BY version ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING)"
+             " AS before FROM (SELECT * FROM {prefix}event WHERE stream = ?3 AND version > ?1 ORDER BY version LIMIT ?2) e) e"
+             " WHERE coalesce(before, 0) < ?4 ORDER BY version"))
 
-/* The same of all.  ?1: behind which place. */
+/* The one of an id.  ?1: the stream; ?2: the id as text, in small letters. */
+STATEMENT(event_of_id,
+    SQLITE("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
+           " WHERE stream = ?1 AND id = ?2"),
+    POSTGRES("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
+             " WHERE stream = ?1 AND id = ?2::text::uuid"))
+
+/* The same of all.  ?1: behind which place; ?3: bytes. */
 STATEMENT(events,
-    BOTH("SELECT o.place, e.stream, e.version, e.id, e.type, e.content_type, e.headers, e.payload, e.created_at"
-         " FROM {prefix}event_order o JOIN {prefix}event e ON e.stream = o.stream AND e.version = o.version"
-         " WHERE o.place > ?1 ORDER BY o.place LIMIT ?2"))
+    SQLITE("SELECT place, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
+           " WHERE place > ?1 ORDER BY place LIMIT ?2"),
+    POSTGRES("SELECT place, stream, version, id, type, content_type, headers, payload, created_at FROM"
+             " (SELECT *, sum(" BYTES_OF_EVENT ") OVER (ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING)"
+             " AS before FROM (SELECT o.place, e.* FROM {prefix}event_order o JOIN {prefix}event e"
+             " ON e.stream = o.stream AND e.version = o.version WHERE o.place > ?1 ORDER BY o.place LIMIT ?2) e) e"
+             " WHERE coalesce(before, 0) < ?3 ORDER BY place"))
+#undef BYTES_OF_EVENT
 
 /* The last place; the last version of ?1. */
 STATEMENT(events_last,
-    BOTH("SELECT coalesce(max(place), 0) FROM {prefix}event_order"))
+    SQLITE("SELECT coalesce(max(place), 0) FROM {prefix}event"),
+    POSTGRES("SELECT coalesce(max(place), 0) FROM {prefix}event_order"))
 STATEMENT(events_last_of_stream,
     BOTH("SELECT coalesce(max(version), 0) FROM {prefix}event_stream WHERE stream = ?1"))
 
+/* May this role give places?  Who may only read finds what others have asked for. */
+STATEMENT(events_may_place,
+    SQLITE(""),
+    POSTGRES("SELECT has_function_privilege('{prefix}place_events(integer)', 'EXECUTE')"))
 /* What was committed since gets its places; ?1: how many at most. */
 STATEMENT(events_place,
     SQLITE(""),
     POSTGRES("SELECT {prefix}place_events(?1::integer)"))
+
+/* name, position, fence, holder, until when.  ?1: its name, or NULL: all. */
+#define SUBSCRIPTION "SELECT name, position, fence, holder, leased_until FROM {prefix}subscription"
+STATEMENT(subscriptions,
+    BOTH(SUBSCRIPTION " ORDER BY name"))
+STATEMENT(subscription,
+    SQLITE(SUBSCRIPTION " WHERE name = ?1"),
+    POSTGRES(SUBSCRIPTION " WHERE name = ?1 FOR UPDATE"))
+/* ?2: the fence: later than all of one that had this name and was removed. */
+STATEMENT(subscription_make,
+    BOTH("INSERT INTO {prefix}subscription (name, position, fence) VALUES (?1, 0, ?2) ON CONFLICT (name) DO NOTHING"))
+/* ?1: the name; ?2: the position; ?3: the fence; ?4: who has it; ?5: until when. */
+STATEMENT(subscription_set,
+    BOTH("UPDATE {prefix}subscription SET position = ?2, fence = ?3, holder = ?4, leased_until = ?5 WHERE name = ?1"))
+STATEMENT(subscription_remove,
+    BOTH("DELETE FROM {prefix}subscription WHERE name = ?1"))
+#undef SUBSCRIPTION
+
+/* ?1: the stream; ?2: the version; ?3: the time; ?4: the data. */
+STATEMENT(snapshot_save,
+    BOTH("INSERT INTO {prefix}snapshot AS s (stream, version, saved_at, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (stream)"
+         " DO UPDATE SET version = excluded.version, saved_at = excluded.saved_at, data = excluded.data"
+         " WHERE s.version <= excluded.version RETURNING version"))
+STATEMENT(snapshot_load,
+    BOTH("SELECT version, data FROM {prefix}snapshot WHERE stream = ?1"))
+
+/* Of a flow: id, or the kind of the row, and FLOW_COLUMNS; see flows.c. */
+#define FLOW_COLUMNS                                                                                                          \
+    "name, version, execution, next, state, custom_status, status_number, input, output, error, parent, parent_execution,"  \
+    " parent_task, tasks, created_at, updated_at"
+
+/* ?1: its id. */
+STATEMENT(flow_row, BOTH("SELECT 0, " FLOW_COLUMNS " FROM {prefix}flow WHERE id = ?1"))
+
+/* The flow, the turns of an execution (?2; '': of the current one), its key-values and its mail. */
+STATEMENT(flow,
+    BOTH("SELECT 0, " FLOW_COLUMNS " FROM {prefix}flow WHERE id = ?1"
+         " UNION ALL SELECT 1, '', '', '', h.first, 0, NULL, h.count, NULL, NULL, h.events, NULL, NULL, 0, 0, NULL, NULL"
+         " FROM {prefix}flow_history h WHERE h.execution = coalesce(nullif(?2, ''), (SELECT f.execution FROM {prefix}flow f"
+         " WHERE f.id = ?1))"
+         " UNION ALL SELECT 2, s.key, '', '', 0, 0, NULL, 0, s.value, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL"
+         " FROM {prefix}flow_state s WHERE s.flow = ?1"
+         " UNION ALL SELECT 3, m.type, m.content_type, m.id, m.number, 0, NULL, 0, m.payload, NULL, m.headers, NULL, NULL, 0, 0,"
+         " m.created_at, NULL FROM {prefix}flow_mail m WHERE m.flow = ?1 ORDER BY 1, 5"))
+
+/* ?1: the flow; ?2: how many.  The current execution, then those before it, the latest first. */
+STATEMENT(flow_executions,
+    BOTH("SELECT 0, " FLOW_COLUMNS " FROM {prefix}flow WHERE id = ?1"
+         " UNION ALL SELECT 1, e.name, e.version, e.execution, e.next, e.state, NULL, 0, e.input, e.output, e.error, NULL, NULL,"
+         " 0, 0, NULL, e.ended_at FROM {prefix}flow_execution e WHERE e.flow = ?1 ORDER BY 1, 4 DESC LIMIT ?2"))
+
+/* ?1: the state; ?2, ?3: created before this one; ?4, ?5: from when to when; ?6: name; ?7: version; ?8: how many; ?9: the parent. */
+#define FLOWS_THAT_FIT                                                                                                        \
+    " AND (created_at, id) < (?2, ?3) AND created_at >= ?4 AND created_at < ?5 AND (?6 = '' OR name = ?6)"                   \
+    " AND (?7 = '' OR version = ?7) ORDER BY created_at DESC, id DESC LIMIT ?8"
+STATEMENT(flows_of_state,
+    BOTH("SELECT id, " FLOW_COLUMNS " FROM {prefix}flow WHERE state = ?1" FLOWS_THAT_FIT))
+STATEMENT(flows_of_parent,
+    BOTH("SELECT id, " FLOW_COLUMNS " FROM {prefix}flow WHERE parent = ?9 AND (?1 = 0 OR state = ?1)" FLOWS_THAT_FIT))
+
+/* How many are in each state; ?1: at most. */
+#define FLOWS_IN_STATE(state) "(SELECT count(*) FROM (SELECT 1 FROM {prefix}flow WHERE state = " #state " LIMIT ?1) c)"
+STATEMENT(flow_counts,
+    BOTH("SELECT " FLOWS_IN_STATE(1) ", " FLOWS_IN_STATE(2) ", " FLOWS_IN_STATE(3) ", " FLOWS_IN_STATE(4)))
 
 /* ?1: the boot; a lease of another one is over. */
 STATEMENT(instances,
@@ -555,6 +642,14 @@ STATEMENT(dead_heads,
 
 STATEMENT(clock, SQLITE("SELECT ?1"), POSTGRES("SELECT coalesce(?1, now())"))
 
+/* ?1: the source. */
+STATEMENT(position, BOTH("SELECT position FROM {prefix}source_position WHERE source = ?1"))
+/* ?1: the source; ?2: from; ?3: to; ?4: now.  A row comes back where it stood there. */
+STATEMENT(position_move,
+    BOTH("UPDATE {prefix}source_position SET position = ?3, moved_at = ?4 WHERE source = ?1 AND position = ?2 RETURNING 1"))
+STATEMENT(position_new,
+    BOTH("INSERT INTO {prefix}source_position (source, position, moved_at) VALUES (?1, ?2, ?3) ON CONFLICT (source) DO NOTHING RETURNING 1"))
+
 STATEMENT(warnings_forget, BOTH("DELETE FROM {prefix}raised_warning WHERE seen_at < ?1"))
 /* ?1: its name; ?2: now.  A row comes back where it was there; where it was not. */
 STATEMENT(warning_seen, BOTH("UPDATE {prefix}raised_warning SET seen_at = ?2 WHERE name = ?1 RETURNING 1"))
@@ -628,6 +723,44 @@ STATEMENT(order_notices,
              " nullif(u.stream, ''), nullif(u.endpoint, '') FROM unnest(?2::text[], ?3::bigint[], ?4::bigint[], ?5::text[], ?6::text[])"
              " WITH ORDINALITY AS u(box, row, seq, stream, endpoint, place) ORDER BY u.place"))
 
+/* Of a flow (?1): its row is ours until the end; execution, tasks, state.  None: somebody holds it, or it is not there. */
+STATEMENT(flow_lock,
+    SQLITE("SELECT execution, tasks, state FROM {prefix}flow WHERE id = ?1"),
+    POSTGRES("SELECT execution, tasks, state FROM {prefix}flow WHERE id = ?1 FOR UPDATE SKIP LOCKED"))
+STATEMENT(flow_is_there, BOTH("SELECT 1 FROM {prefix}flow WHERE id = ?1"))
+STATEMENT(flow_children, BOTH("SELECT id FROM {prefix}flow WHERE parent = ?1 ORDER BY id"))
+
+/* Rows that somebody holds are just ending.  ?1: ids. */
+STATEMENT(flow_delete_tasks,
+    SQLITE("DELETE FROM \"{box}\" WHERE id IN (WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n"
+           " WHERE 16 * (i + 1) < length(?1)) SELECT substr(?1, 16 * i + 1, 16) FROM n)"),
+    POSTGRES("DELETE FROM {box} b USING (SELECT d.ctid AS place FROM {box} d WHERE d.id = ANY (?1) ORDER BY d.id FOR UPDATE SKIP LOCKED) f"
+             " WHERE b.ctid = f.place"))
+/* ?1: the flow. */
+STATEMENT(flow_delete_messages,
+    SQLITE("DELETE FROM \"{box}\" WHERE stream = ?1"),
+    POSTGRES("DELETE FROM {box} b USING (SELECT d.ctid AS place FROM {box} d WHERE d.lane = (hashtext(?1) & 63)::smallint"
+             " AND d.stream = ?1 ORDER BY d.id FOR UPDATE SKIP LOCKED) f WHERE b.ctid = f.place"))
+STATEMENT(flow_delete_history,
+    BOTH("DELETE FROM {prefix}flow_history WHERE execution IN (SELECT execution FROM {prefix}flow WHERE id = ?1"
+         " UNION ALL SELECT execution FROM {prefix}flow_execution WHERE flow = ?1)"))
+STATEMENT(flow_delete_executions, BOTH("DELETE FROM {prefix}flow_execution WHERE flow = ?1"))
+STATEMENT(flow_delete_values, BOTH("DELETE FROM {prefix}flow_state WHERE flow = ?1"))
+STATEMENT(flow_delete_mail, BOTH("DELETE FROM {prefix}flow_mail WHERE flow = ?1"))
+STATEMENT(flow_delete_row, BOTH("DELETE FROM {prefix}flow WHERE id = ?1"))
+
+/* Executions before the current ones, of a flow (?1; '': of all), but for the latest ?2 of each that ended at ?3 or later; ?4:
+ * how many at most. */
+STATEMENT(flow_prune_find,
+    BOTH("SELECT e.execution FROM (SELECT execution, ended_at, row_number() OVER (PARTITION BY flow ORDER BY execution DESC) AS n"
+         " FROM {prefix}flow_execution WHERE ?1 = '' OR flow = ?1) e WHERE e.n > ?2 OR e.ended_at < ?3 LIMIT ?4"))
+STATEMENT(flow_prune_history,
+    SQLITE("DELETE FROM {prefix}flow_history WHERE execution IN (SELECT value FROM json_each(?1))"),
+    POSTGRES("DELETE FROM {prefix}flow_history WHERE execution = ANY (?1)"))
+STATEMENT(flow_prune_executions,
+    SQLITE("DELETE FROM {prefix}flow_execution WHERE execution IN (SELECT value FROM json_each(?1))"),
+    POSTGRES("DELETE FROM {prefix}flow_execution WHERE execution = ANY (?1)"))
+
 #define AUDIT_COLUMNS "INSERT INTO {prefix}audit (at, who, action, target, why, matched, changed, refused) VALUES"
 STATEMENT(order_audit,
     SQLITE(AUDIT_COLUMNS " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
@@ -648,6 +781,9 @@ STATEMENT(order_pause,
 #undef IS_HELD_OR_UNMET
 #undef CAN_REPLAY
 #undef AUDIT_COLUMNS
+#undef FLOW_COLUMNS
+#undef FLOWS_THAT_FIT
+#undef FLOWS_IN_STATE
 #undef HAND_OUTS_OF_BOX
 #undef SQLITE_IS_BACK
 #undef SQLITE_IS_HEAD

@@ -2,23 +2,12 @@
 #include "base/error.h"
 #include "store/people/question.h"
 
-static int now_read(struct sql *sql, int64_t *ret_us)
-{
-    struct rows rows;
-    int rc = sql_run(sql, SQL_clock, NO_BOX, VALUES(V_TIME(sql->wall_us)), &rows);
-    if (rc == PR_OK)
-        rc = rows_step(&rows);
-    if (rc > 0)
-        *ret_us = row_time(&rows, 0);
-    rows_end(&rows);
-    return rc < 0 ? rc : PR_OK;
-}
-
 /* Who comes second waits for the first, and then finds it there. */
 static int warn_one(struct sql *sql, const struct warnings *warnings, size_t i, int64_t now_us, bool *ret_new)
 {
     const struct value values[] = { V_TEXT(warnings->names[i]), V_TIME(now_us) };
     int64_t one;
+    int answer;
     *ret_new = false;
     int rc = sql_number(sql, SQL_warning_seen, NO_BOX, values, ARRAY_LENGTH(values), &one);
     if (rc == PR_UNKNOWN)
@@ -27,7 +16,7 @@ static int warn_one(struct sql *sql, const struct warnings *warnings, size_t i, 
         return rc;
     *ret_new = rc == PR_OK;
     if (*ret_new && warnings->messages != NULL)
-        rc = sql->ops->insert(sql, warnings->box, &warnings->messages[i], now_us);
+        rc = sql->ops->insert(sql, warnings->box, &warnings->messages[i], 1, now_us, &answer);
     return rc < 0 ? rc : PR_OK; /* a duplicate is there already */
 }
 
@@ -39,7 +28,7 @@ int people_warn(const struct store *store, const struct warnings *warnings, int6
     int rc = sql_begin(&sql, store, true);
     if (rc != PR_OK)
         return rc;
-    rc = now_read(&sql, &now_us);
+    rc = sql_now(&sql, &now_us);
     if (rc == PR_OK)
         rc = sql_do(&sql, SQL_warnings_forget, NO_BOX, VALUES(V_TIME(max64(time_sub(now_us, calm_us), 1))));
     for (size_t i = 0; i < warnings->count && rc == PR_OK; i++)

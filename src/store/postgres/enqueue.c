@@ -58,6 +58,50 @@ static void add_request(struct postgres_store *store, const struct sending *requ
         add_failure(store, request->box, &request->messages[0]);
 }
 
+static bool expects_versions(const struct sending *request)
+{
+    for (size_t i = 0; i < request->count; i++)
+        if (request->messages[i].expects_version)
+            return true;
+    return false;
+}
+
+/* One message, after what it expects of its stream was compared; and its answer. */
+static int store_one(struct postgres_store *store, const struct sending *request, size_t i, struct pr_error *reterr)
+{
+    const struct pr_message *m = &request->messages[i];
+    const struct sending one = { .box = request->box, .messages = m, .count = 1 };
+    PGresult *result = NULL;
+    int answer = PR_OK, rc = PR_OK;
+    if (m->expects_version) {
+        struct args args = { .count = 0 };
+        arg_text(&args, m->stream);
+        arg_id(&args, m->id);
+        rc = link_do(store->sender, "SELECT {schema}.expect_version($1, $2)", NO_BOX, &args, &result, reterr);
+        if (rc == PR_OK)
+            answer = message_expectation(m, field_is_null(result, 0, 0),
+                                         field_is_null(result, 0, 0) ? 0 : field_i64(result, 0, 0), reterr);
+        rc = rc != PR_OK ? rc : answer < 0 ? answer : PR_OK;
+    }
+    if (rc == PR_OK && answer == PR_OK) {
+        add_request(store, &one, &result);
+        rc = link_run(store->sender, reterr);
+        if (rc == PR_OK)
+            batch_answers(result, m, 1, &answer);
+    }
+    if (request->answers != NULL)
+        request->answers[i] = answer;
+    return rc;
+}
+
+static int store_one_by_one(struct postgres_store *store, const struct sending *request, struct pr_error *reterr)
+{
+    int rc = link_run(store->sender, reterr); /* what was added before comes before */
+    for (size_t i = 0; i < request->count && rc == PR_OK; i++)
+        rc = store_one(store, request, i, reterr);
+    return rc;
+}
+
 static int commit_once(struct postgres_store *store, struct sending *const *requests, size_t count,
                        struct pr_error *reterr)
 {
@@ -67,14 +111,19 @@ static int commit_once(struct postgres_store *store, struct sending *const *requ
     if (rc != PR_OK)
         return rc;
     link_add_begin(link);
-    for (size_t i = 0; i < count; i++)
-        add_request(store, requests[i], &results[i]);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        if (expects_versions(requests[i]))
+            rc = store_one_by_one(store, requests[i], reterr);
+        else
+            add_request(store, requests[i], &results[i]);
     FAILPOINT("store.enqueue.before_commit");
-    link_add_commit(link);
-    rc = link_run(link, reterr);
+    if (rc == PR_OK) {
+        link_add_commit(link);
+        rc = link_run(link, reterr);
+    }
     FAILPOINT("store.enqueue.after_commit");
     for (size_t i = 0; i < count && rc == PR_OK; i++)
-        if (requests[i]->answers != NULL)
+        if (requests[i]->answers != NULL && results[i] != NULL)
             batch_answers(results[i], requests[i]->messages, requests[i]->count, requests[i]->answers);
     for (size_t i = 0; i < count && rc == PR_OK && !store->sees_no_marks; i++)
         pg_marks_note_again(link, requests[i], pg_store_wall_us(store));

@@ -102,6 +102,7 @@ void pg_message_decode_new(const PGresult *result, int row, int first, size_t pa
 {
     *ret = (struct pr_message){ .status = PR_STATUS_STORED };
     decode_said(result, row, first, ret);
+    ret->status |= message_status_bits(ret);
     *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
     *ret_bad = defect(result, row, first, payload_max, ret);
 }
@@ -112,6 +113,7 @@ void pg_message_decode(const PGresult *result, int row, int first, size_t payloa
     *ret = (struct pr_message){ .seq = 0 };
     decode_said(result, row, first, ret);
     pg_message_decode_fate(result, row, first + COLUMN_DUE, ret);
+    ret->status |= message_status_bits(ret);
     *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
     *ret_bad = defect(result, row, first, payload_max, ret);
 }

@@ -188,10 +188,14 @@ static int rights_read(struct link *link, struct buf *ret, struct pr_error *rete
                      " UNION ALL SELECT format('ALL FUNCTIONS IN SCHEMA %I', $1::text), proacl, proowner"
                      " FROM pg_proc WHERE pronamespace = to_regnamespace(quote_ident($1)) AND proname = 'send') o,"
                      " aclexplode(o.acl) a WHERE a.grantee <> o.owner AND pg_has_role(o.owner, 'USAGE')"
-                     " UNION SELECT format('REVOKE EXECUTE ON FUNCTION %I.complete FROM %s;', $1::text,"
-                     " CASE f.grantee WHEN 0 THEN 'PUBLIC' ELSE f.grantee::regrole::text END) FROM f"
+                     " UNION SELECT format('REVOKE EXECUTE ON FUNCTION %I.%I FROM %s;', $1::text, other,"
+                     " CASE f.grantee WHEN 0 THEN 'PUBLIC' ELSE f.grantee::regrole::text END) FROM f,"
+                     " (VALUES ('complete', 'complete'), ('complete_append', 'complete'),"
+                     " ('complete_set', 'complete'), ('advance_subscription', 'advance_subscription'),"
+                     " ('place_events', 'place_events'), ('schedule', 'schedule'),"
+                     " ('unschedule', 'unschedule')) o(other, goes_with)"
                      " WHERE f.proname = 'send' AND pg_has_role(f.proowner, 'USAGE')"
-                     " AND f.grantee NOT IN (SELECT c.grantee FROM f c WHERE c.proname = 'complete')"
+                     " AND NOT EXISTS (SELECT FROM f c WHERE c.proname = goes_with AND c.grantee = f.grantee)"
                      " ORDER BY 1", /* grants first */
                      NO_BOX, &args, &result, reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(result); i++)
@@ -302,7 +306,7 @@ static int server_check(struct link *link, struct pr_error *reterr)
 static int schema_grow(struct link *link, int version, const struct store_box *boxes, size_t box_count,
                        struct pr_error *reterr)
 {
-    static const char *const always[] = { "outbox", "inbox" };
+    static const char *const always[] = { "outbox", "inbox", "turns", "activities" };
     struct buf rights;
     bool changed = version < pg_schema_wanted();
     buf_init(&rights, SCRIPT_MAX);

@@ -34,7 +34,7 @@ static const char BACK_ROW[] =
     " SELECT d.xid, nextval('{box_seq}'), $2" OUTCOME_COLUMNS(FATE_NEW) ", d.seq, coalesce($4, d.id), CASE WHEN $4 IS NULL THEN d.causation_id ELSE d.id::text END,"
     " d.released AND $4 IS NULL, CASE WHEN $5 THEN $6 ELSE d.destination END,"
     " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END,"
-    " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, d.type, d.event, d.created_at,"
+    " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, CASE WHEN $12 THEN $13 ELSE d.type END, d.event, d.created_at,"
     " d.expires_at" SENDER_TEXTS_COPIED(COLUMN_OF_D)
     " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL" UNLESS_IN_BOX " RETURNING row_id, lane),"
     " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1 AND $4 IS NULL),"
@@ -66,6 +66,8 @@ static void add_back(struct link *link, const struct sql_changes *w, size_t i, P
     arg_json(&args, e->headers != NULL ? *e->headers : none);
     arg_bool(&args, e->payload != NULL);
     arg_payload(&args, e->payload != NULL ? *e->payload : none, link->pg);
+    arg_bool(&args, e->type != NULL);
+    arg_text(&args, e->type != NULL ? *e->type : none);
     link_add(link, BACK_ROW, w->boxes[i], &args, ret);
 }
 

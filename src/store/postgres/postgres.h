@@ -82,6 +82,15 @@ struct ctid_cache { /* ctid_cache.c; zeroed it is empty */
 
 struct fresh; /* fresh.c */
 
+/* What effects would make or change, and somebody's open transaction has made or changed before (blocked.c). */
+#define BLOCKED_KEYS_MAX 1024
+struct blocked_keys {
+    bool look;         /* something met such a one: try which */
+    int64_t try_at_us; /* those that are known are tried again, by the monotonic clock of this machine */
+    size_t count;
+    uint64_t keys[BLOCKED_KEYS_MAX]; /* hashes */
+};
+
 struct pg_session {
     struct postgres_store *store;
     struct list_node node;
@@ -103,9 +112,11 @@ struct pg_session {
     uint64_t number;     /* the latest cycle that was answered */
     uint64_t reply_link; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
     int64_t reply_server_start;
-    uint64_t uncertain;      /* the cycle whose commit may have happened; 0: none */
-    bool wary;               /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
-    bool births_blocked;     /* somebody's open transaction makes what an effect would: not now */
+    uint64_t uncertain;   /* the cycle whose commit may have happened; 0: none */
+    bool wary;            /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
+    bool histories_asked; /* the key of a history met something: their guards are asked, see guard.c */
+    bool stores_effects;  /* the latest cycle was storing effects, or all at once: that may be where it met a lock */
+    struct blocked_keys blocked;
     uint64_t idle_claim;     /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;     /* the next piece of what is over (purge.c) ... */
     bool purge_more;         /* ... is there: the latest one was full */
@@ -175,6 +186,7 @@ struct cycle_run {
     const struct change *changes; /* that its verdicts mean: in the arena, made at first need */
     struct effect_guards guards;  /* of its effects */
     int64_t *effect_numbers;      /* of the guard of each: how many there are */
+    bool *tried;                  /* effects that are just tried (blocked.c); NULL: none are */
     bool any_busy;                /* somebody else holds a row that one of them is about */
     struct link *link;
     bool joins;              /* this cycle makes the instance */
@@ -211,11 +223,17 @@ void pg_lease_tell(struct cycle_run *run);              /* in the reply */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome CYCLE_ANEW */
 bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
 PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
+bool pg_effects_fit_one_batch(const struct cycle *cycle);           /* none, or marks of verdicts */
+PR_MUST_CHECK int pg_effects_add_one_batch(struct cycle_run *run);  /* fails in the batch when a mark is there */
 PR_MUST_CHECK int pg_guards_compare(struct cycle_run *run);         /* of effects; before the verdicts */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);          /* outcome CYCLE_ANEW */
+void pg_effects_add_tried(struct cycle_run *run, size_t first);     /* one statement: run->tried, of one kind and box */
 PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);           /* who was refused or busy, in the claim row */
 PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);           /* of a cycle that is asked again */
 void pg_receipts_add(struct cycle_run *run);
+
+/* blocked.c: which effects cannot be stored now?  Their answers become ANSWER_BUSY. */
+PR_MUST_CHECK int pg_blocked_find(struct cycle_run *run);
 
 /* ended.c: in the batch, behind what has ended. */
 #define ENDED_ARRAYS 6
@@ -238,6 +256,26 @@ void pg_marks_ask(struct cycle_run *run, PGresult **ret);
 /* Those of its messages that were duplicates: their marks, where they have any, remember it. */
 void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us);
 PR_MUST_CHECK int pg_marks_take(struct cycle_run *run, const PGresult *result);
+
+/* cycle/flow.c */
+extern const char PG_FLOW_GUARDS[], PG_FLOW_ROWS[], PG_EXECUTION_ROWS[];
+#define PG_FLOW_TYPES                                                                                                  \
+    OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_INT8, OID_INT2, OID_BYTEA, OID_INT8, OID_BYTEA, OID_BYTEA,   \
+        OID_TEXT, OID_TEXT, OID_TEXT, OID_INT8, OID_INT8, OID_BOOL, OID_BOOL
+#define PG_EXECUTION_TYPES                                                                                             \
+    OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_INT8, OID_INT2, OID_BYTEA, OID_BYTEA, OID_TEXT
+void pg_flow_guards_take(struct cycle_run *run, const PGresult *result);
+void pg_flow_put(struct cycle_run *run, struct array *a, size_t i); /* effect i, into the arrays of PG_FLOW_TYPES */
+void pg_execution_put(struct array *a, const struct flow_row *row); /* ... of PG_EXECUTION_TYPES, but for the first */
+/* Verdicts that are joined to others: are those there? */
+void pg_leaders_add(struct cycle_run *run, bool joined, PGresult **ret);
+PR_MUST_CHECK int pg_leaders_take(struct cycle_run *run, const PGresult *result);
+void pg_mail_change(struct cycle_run *run, PGresult *ret[2]);
+void pg_mail_take(struct cycle_run *run, PGresult *const results[2]);
+void pg_gone_ask(struct cycle_run *run, PGresult **ret);
+PR_MUST_CHECK int pg_loads_read(struct cycle_run *run); /* after the commit */
+PR_MUST_CHECK int pg_gone_take(struct cycle_run *run, const PGresult *result);
+bool pg_effect_holds(const struct cycle_run *run, size_t i); /* effect.c: is effect i to be applied? */
 void pg_evidence_ask(struct cycle_run *run, PGresult **ret);
 PR_MUST_CHECK int pg_evidence_take(struct cycle_run *run, const PGresult *result);
 

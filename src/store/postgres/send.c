@@ -116,13 +116,56 @@ static int send_batch(PGconn *pg, struct pg_sender *s, const char *sql, const st
     return rc;
 }
 
+int pg_expect_version(struct pg_conn *pg, pr_slice schema, const struct pr_message *m, struct pr_error *reterr)
+{
+    char sql[BOX_NAME_MAX + 64], state[SQL_STATE_SIZE];
+    struct args args = { .count = 0 };
+    snprintf(sql, sizeof(sql), "SELECT \"%.*s\".expect_version($1, $2)", SLICE_ARGS(schema));
+    arg_text(&args, m->stream);
+    arg_id(&args, m->id);
+    PGresult *result = PQexecParams(pg, sql, args.count, args.types, args.values, args.lengths, args.formats, 1);
+    int rc = PQresultStatus(result) != PGRES_TUPLES_OK
+                 ? send_fault(pg, result, state, reterr)
+                 : message_expectation(m, field_is_null(result, 0, 0),
+                                       field_is_null(result, 0, 0) ? 0 : field_i64(result, 0, 0), reterr);
+    PQclear(result);
+    return rc;
+}
+
+static int expect_version(PGconn *pg, pr_slice name, const struct pr_message *m, struct pr_error *reterr)
+{
+    pr_slice schema, box;
+    int rc = names_split(name, &schema, &box, reterr);
+    if (rc == PR_OK && PQtransactionStatus(pg) == PQTRANS_IDLE)
+        rc = error_set(reterr, PR_EINVAL, "no transaction is open: BEGIN before sending with an expected version");
+    return rc == PR_OK ? pg_expect_version(pg, schema, m, reterr) : rc;
+}
+
+/* In their order: events that expect a version one by one, all others in one statement. */
+static int send_pieces(PGconn *pg, struct pg_sender *s, pr_slice name, const char *sql,
+                       const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    for (size_t at = 0, n; at < count && rc >= PR_OK; at += n) {
+        for (n = 0; at + n < count && !messages[at + n].expects_version;)
+            n++;
+        rc = n > 0 ? PR_OK : expect_version(pg, name, &messages[at], reterr);
+        n = n > 0 ? n : 1;
+        if (rc == PR_DUPLICATE && answers != NULL)
+            answers[at] = rc;
+        if (rc == PR_OK)
+            rc = send_batch(pg, s, sql, &messages[at], n, answers != NULL ? answers + at : NULL, reterr);
+    }
+    return rc < 0 ? rc : PR_OK;
+}
+
 int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *messages, size_t count, int *answers,
                  struct pr_error *reterr)
 {
     int rc = connection_check(pg, reterr);
     char *sql = rc == PR_OK ? insert_text(pg, name, &rc, reterr) : NULL;
     if (rc == PR_OK)
-        rc = send_batch(pg, NULL, sql, messages, count, answers, reterr);
+        rc = send_pieces(pg, NULL, name, sql, messages, count, answers, reterr);
     free(sql);
     return rc;
 }
@@ -154,6 +197,6 @@ int pg_sender_send(struct pg_sender *s, const struct pr_message *message, struct
 {
     int answer, rc = connection_check(s->pg, reterr);
     if (rc == PR_OK)
-        rc = send_batch(s->pg, s, NULL, message, 1, &answer, reterr);
+        rc = send_pieces(s->pg, s, slice_from(s->box), NULL, message, 1, &answer, reterr);
     return rc == PR_OK ? answer : rc;
 }

@@ -189,18 +189,23 @@ static int pg_sql_message(struct rows *rows, struct pr_message *ret, unsigned *r
 
 /* ---- Beside statements --------------------------------------------------------------------------- */
 
-static int pg_sql_insert(struct sql *sql, pr_slice box, const struct pr_message *message, int64_t now_us)
+static int pg_sql_insert(struct sql *sql, pr_slice box, const struct pr_message *messages, size_t count, int64_t now_us,
+                         int *answers)
 {
     struct link *link = sql->connection;
+    PGresult *result = NULL;
     struct batch batch;
     struct args args;
     (void)now_us; /* the server's, unless a test has its own clock */
     batch_init(&batch);
     batch_begin(&batch, link->pg);
-    batch_add(&batch, message);
+    for (size_t i = 0; i < count; i++)
+        batch_add(&batch, &messages[i]);
     batch_args(&batch, sql->wall_us, &args);
-    link_add(link, PG_MESSAGE_INSERT, box, &args, NULL);
+    link_add(link, PG_MESSAGE_INSERT, box, &args, &result);
     int rc = link_run(link, sql->reterr);
+    if (rc == PR_OK)
+        batch_answers(result, messages, count, answers);
     batch_fini(&batch);
     return rc;
 }

@@ -238,7 +238,7 @@ static const char BACK_ROW[] =
     " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME) ")"
     " SELECT seq, " NEW_attempts OUTCOME_COLUMNS(FATE_NEW) ", ?10,"
     " coalesce(?11, id), iif(?11 IS NULL, causation_id, ?12), iif(?11 IS NULL, released, 0), iif(?13, ?14, destination),"
-    " iif(?15, ?16, headers), iif(?17, ?18, payload), stream, type, event, created_at,"
+    " iif(?15, ?16, headers), iif(?17, ?18, payload), stream, iif(?19, ?20, type), event, created_at,"
     " expires_at" SENDER_TEXTS_COPIED(COLUMN_NAME)
     " FROM postrider_dead_letter WHERE row_id = ?1 ON CONFLICT (id, destination) DO NOTHING";
 /* clang-format on */
@@ -256,7 +256,8 @@ static int dead_back(const struct changing *w, const struct change *c, const str
                             copied ? V_ID(o->made) : V_NULL, V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
                             e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),
                             e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL, V_INT(e->payload != NULL),
-                            e->payload != NULL ? V_BLOB(*e->payload) : V_NULL),
+                            e->payload != NULL ? V_BLOB(*e->payload) : V_NULL, V_INT(e->type != NULL),
+                            e->type != NULL ? V_TEXT(*e->type) : V_NULL),
                      &made, w->reterr);
     if (rc != PR_OK || made == 0)
         return rc != PR_OK ? rc : PR_STALE;

@@ -13,25 +13,34 @@
 /* A cycle of one verdict; the effects are in the arena. */
 static int cycle_make(const struct completion *c, struct verdict *verdict, struct arena *arena, struct cycle *ret)
 {
-    size_t count = 0;
-    for (const struct send_effect *f = c->effects; f != NULL; f = f->next)
-        count++;
-    struct effect *effects = arena_alloc_array(arena, count + 1, sizeof(effects[0]));
-    if (effects == NULL)
-        return PR_ENOMEM;
-    *ret = (struct cycle){
-        .box = c->box, .verdicts = verdict, .verdict_count = 1, .effects = effects, .keep_us = c->keep_us
-    };
-    for (const struct send_effect *f = c->effects; f != NULL; f = f->next) {
-        struct effect *e = &effects[ret->effect_count++];
-        *e = f->effect;
-        e->verdict = 0;
-        e->box = f->box;
-        e->message = &f->message;
-    }
-    if (mark_of_verdict(verdict, c->box, c->destination, c->dedupe_us, &effects[ret->effect_count]))
-        effects[ret->effect_count++].verdict = 0;
+    struct effect *effects;
+    size_t count;
+    int rc = completion_effects(c, arena, &effects, &count);
+    if (rc != PR_OK)
+        return rc;
+    if (mark_of_verdict(verdict, c->box, c->destination, c->dedupe_us, &effects[count]))
+        effects[count++].verdict = 0;
+    *ret = (struct cycle){ .box = c->box,
+                           .verdicts = verdict,
+                           .verdict_count = 1,
+                           .effects = effects,
+                           .effect_count = count,
+                           .keep_us = c->keep_us };
     return PR_OK;
+}
+
+/* The first stream that had another number of events than expected. */
+static int conflict_tell(struct sqlite_cycle *run)
+{
+    for (size_t i = 0; i < run->cycle->effect_count; i++) {
+        const struct effect *e = &run->cycle->effects[i];
+        int64_t found;
+        if (!effect_guards_stream(e) || run->guards.answers[i] != PR_STALE)
+            continue;
+        int rc = guard_read(run, e, &found);
+        return rc != PR_OK ? rc : effect_version_conflict(e, found, run->reterr);
+    }
+    return PR_STALE;
 }
 
 static int complete_inside(struct conn *conn, const struct completion *c, struct sqlite_session *session,
@@ -56,6 +65,8 @@ static int complete_inside(struct conn *conn, const struct completion *c, struct
     int rc = verdicts_apply(&run);
     if (rc != PR_OK)
         return rc;
+    if (session->reply.answers[0] == ANSWER_REFUSED)
+        return conflict_tell(&run);
     return session->reply.answers[0] == PR_OK ? PR_OK : PR_STALE;
 }
 

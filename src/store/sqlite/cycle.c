@@ -82,6 +82,7 @@ void sqlite_session_close(void *arg)
     pthread_mutex_unlock(&session->store->lock);
     wait_close(session); /* and the lock file with it */
     conn_close(session->conn);
+    cycle_reply_free_loaded(&session->reply);
     arena_fini(&session->arena);
     free(session->rows);
     free(session);
@@ -225,6 +226,10 @@ static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
     if (rc == PR_OK)
         rc = marks_read(run);
     if (rc == PR_OK)
+        rc = gone_read(run);
+    if (rc == PR_OK)
+        rc = loads_read(run);
+    if (rc == PR_OK)
         rc = marks_ask_time(run);
     if (rc == PR_OK)
         rc = notices_read(run, joined);
@@ -303,6 +308,7 @@ static int cycle_transact(struct sqlite_cycle *run)
     struct sqlite_session *session = run->session;
     int64_t data_version = 0;
 
+    cycle_reply_free_loaded(&session->reply);
     arena_reset(&session->arena);
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
     memcpy(run->position, session->position, sizeof(run->position));

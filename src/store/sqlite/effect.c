@@ -18,11 +18,11 @@ static int effect_do(struct sqlite_cycle *run, const char *sql, const struct val
 
 /* ---- Guards -------------------------------------------------------------------------------- */
 
-static int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret)
+int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret)
 {
     int rc = PR_UNKNOWN;
     *ret = 0;
-    if (e->kind == EFFECT_EVENT)
+    if (effect_guards_stream(e))
         rc = conn_int(run->conn, "SELECT version FROM postrider_event_stream WHERE stream = ?1", NO_BOX,
                       VALUES(V_TEXT(e->message->stream)), ret, run->reterr);
     else if (e->kind == EFFECT_HISTORY)
@@ -41,7 +41,7 @@ static int event_is_known(struct sqlite_cycle *run, const struct effect *e, bool
 {
     int64_t one;
     *ret = false;
-    if (e->kind != EFFECT_EVENT)
+    if (!effect_guards_stream(e))
         return PR_OK;
     struct id_forms forms; /* here ids are texts in small letters (028_events.sql) */
     id_forms_init(&forms, e->message->id);
@@ -63,6 +63,12 @@ int guards_compare(struct sqlite_cycle *run)
         bool known;
         if (g->first[i] == SIZE_MAX || g->answers[i] != PR_OK)
             continue;
+        if (c->effects[i].kind == EFFECT_FLOW) {
+            rc = flow_guard_answer(run, &c->effects[i], &g->answers[i]);
+            if (rc != PR_OK)
+                return rc;
+            continue;
+        }
         rc = event_is_known(run, &c->effects[i], &known);
         if (rc == PR_OK && !known && g->first[i] == i)
             rc = guard_read(run, &c->effects[i], &found);
@@ -139,9 +145,19 @@ static int effect_apply(struct sqlite_cycle *run, const struct effect *e)
     case EFFECT_STATE: return set_state(run, e);
     case EFFECT_DELETE: return delete_rows(run, e);
     case EFFECT_SEEN: return mark_insert(run->conn, e, run->now_us, run->reterr);
+    case EFFECT_FLOW: return flow_put(run, e);
+    case EFFECT_EXECUTION: return execution_insert(run, e);
+    case EFFECT_MAIL: return mail_change(run, e);
     case EFFECT_KINDS: break;
     }
     return error_set(run->reterr, PR_EINVAL, "unknown kind of effect %d", (int)e->kind);
+}
+
+/* By a CHECK, a trigger or an index of somebody's own: it would be refused for ever. */
+static int effect_refused(struct sqlite_cycle *run, const struct effect *e)
+{
+    return error_set(run->reterr, PR_EINVAL, "box %.*s refuses what its handler or route stores there: %s",
+                     SLICE_ARGS(e->box.size > 0 ? e->box : run->session->box), sqlite3_errmsg(run->conn->db));
 }
 
 /* {"cycle":12,"3":17,...}: who was refused, for when this cycle is asked again. */
@@ -177,10 +193,10 @@ int effects_apply(struct sqlite_cycle *run)
         if (applied && answer == PR_OK)
             answer = effect_apply(run, e);
         if (answer < 0)
-            return answer;
+            return (sqlite3_errcode(run->conn->db) & 0xff) == SQLITE_CONSTRAINT ? effect_refused(run, e) : answer;
         reply->effect_answers[i] = answer;
     }
-    return run->guards.any ? answers_write(run) : PR_OK;
+    return run->guards.any || cycle_has_joined(c) ? answers_write(run) : PR_OK;
 }
 
 int answers_read(struct sqlite_cycle *run)

@@ -31,11 +31,32 @@ static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message
                    NULL, reterr);
 }
 
+/* PR_OK, PR_DUPLICATE, PR_ECONFLICT: may an event be appended, by what it expects of its stream? */
+static int expectation(struct conn *conn, const struct pr_message *m, struct pr_error *reterr)
+{
+    struct id_forms forms;
+    sqlite3_stmt *s;
+    if (!m->expects_version)
+        return PR_OK;
+    id_forms_init(&forms, m->id);
+    int rc = conn_bind(conn, EVENT_EXPECTED, (pr_slice){ NULL, 0 }, VALUES(V_TEXT(m->stream), V_ID_LOWER(forms)), &s,
+                       reterr);
+    if (rc == PR_OK)
+        rc = conn_step(conn, s, reterr);
+    if (rc <= 0)
+        return rc;
+    rc = message_expectation(m, sqlite3_column_int(s, 0) != 0, sqlite3_column_int64(s, 1), reterr);
+    sqlite3_reset(s);
+    return rc;
+}
+
 static int request_store(struct conn *conn, const struct sending *request, int64_t now_us, int64_t mono_us,
                          struct pr_error *reterr)
 {
     for (size_t i = 0; i < request->count; i++) {
-        int rc = message_insert(conn, request->box, &request->messages[i], now_us, reterr);
+        int rc = expectation(conn, &request->messages[i], reterr);
+        if (rc == PR_OK)
+            rc = message_insert(conn, request->box, &request->messages[i], now_us, reterr);
         if (request->answers != NULL && rc >= 0)
             request->answers[i] = rc;
         if (rc == PR_OK && message_has_failed(&request->messages[i]))

@@ -7,7 +7,7 @@
 #include "store/sqlite/sqlite.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
-#define PIECE 1000 /* marks that are looked at together, and those that end with the last of them */
+#define PIECE 1000 /* marks that are looked at together */
 
 int mark_insert(struct conn *conn, const struct effect *e, int64_t now_us, struct pr_error *reterr)
 {
@@ -75,26 +75,26 @@ int marks_read(struct sqlite_cycle *run)
     HEX(1, 8) " || '-' || " HEX(9, 4) " || '-' || " HEX(13, 4) " || '-' || " HEX(17, 4) " || '-' || " HEX(21, 12)
 #define FORMS "(postrider_seen.id, " UPPER ", lower(" UPPER "))"
 
-/* Those that are over, up to where the piece ends; what is still needed is looked at again later. */
+/* The first of those that are over, in an order that is the same for both statements: many can end at one time, as those of what
+ * a person discarded together do. */
+#define FIRST_OVER                                                                                                     \
+    "(id, handler) IN (SELECT id, handler FROM postrider_seen WHERE box = ?1 AND until <= ?2"                          \
+    " ORDER BY until, id, handler LIMIT ?3)"
+
+/* One piece; what is still needed is looked at again later. */
 int marks_forget(struct sqlite_cycle *run, bool *ret_more)
 {
     const pr_slice box = run->session->box;
-    int64_t end_us = run->now_us;
-    int rc = conn_int(
-        run->conn, "SELECT until FROM postrider_seen WHERE box = ?1 AND until <= ?2 ORDER BY until LIMIT 1 OFFSET ?3",
-        NO_BOX, VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE - 1)), &end_us, run->reterr);
-    *ret_more = rc == PR_OK;
-    if (rc < 0)
-        return rc;
-    rc = conn_do(
-        run->conn,
-        "UPDATE postrider_seen SET until = ?3 WHERE box = ?1 AND until <= ?2 AND"
-        " (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id IN " FORMS ") OR"
-        " EXISTS (SELECT 1 FROM postrider_dead_letter d WHERE d.id IN " FORMS " AND d.box = ?1))",
-        box,
-        VALUES(V_TEXT(box), V_INT(end_us), V_INT(time_add(run->now_us, mark_look_again_us(run->cycle->dedupe_us)))),
-        NULL, run->reterr);
-    return rc == PR_OK ? conn_do(run->conn, "DELETE FROM postrider_seen WHERE box = ?1 AND until <= ?2", NO_BOX,
-                                 VALUES(V_TEXT(box), V_INT(end_us)), NULL, run->reterr)
-                       : rc;
+    int64_t again_us = time_add(run->now_us, mark_look_again_us(run->cycle->dedupe_us));
+    int kept = 0, gone = 0;
+    int rc = conn_do(run->conn,
+                     "UPDATE postrider_seen SET until = ?4 WHERE box = ?1 AND " FIRST_OVER " AND"
+                     " (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id IN " FORMS ") OR"
+                     " EXISTS (SELECT 1 FROM postrider_dead_letter d WHERE d.id IN " FORMS " AND d.box = ?1))",
+                     box, VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE), V_INT(again_us)), &kept, run->reterr);
+    if (rc == PR_OK)
+        rc = conn_do(run->conn, "DELETE FROM postrider_seen WHERE box = ?1 AND " FIRST_OVER, NO_BOX,
+                     VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE - kept)), &gone, run->reterr);
+    *ret_more = kept + gone >= PIECE;
+    return rc;
 }

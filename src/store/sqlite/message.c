@@ -149,6 +149,7 @@ static void decode_numbers(sqlite3_stmt *s, struct pr_message *m)
 #define X(kind, column, member) FATE_##kind(column, member)
     FATE_NUMBERS(X)
 #undef X
+    m->status |= message_status_bits(m);
 }
 
 /* A plain INSERT can put words into a column of numbers: '2030-01-01' would be read as the year

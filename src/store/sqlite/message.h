@@ -50,6 +50,11 @@ extern const char MESSAGE_INSERT_STRICTLY[];
 void message_values(const struct pr_message *message, const struct id_forms *forms, int64_t now_us,
                     struct value ret[MESSAGE_VALUE_COUNT]);
 
+/* What an event that expects a version finds: is its id (?2, in small letters) in its stream (?1), and the stream's version. */
+#define EVENT_EXPECTED                                                                                                 \
+    "SELECT EXISTS (SELECT 1 FROM postrider_event WHERE stream = ?1 AND id = ?2),"                                     \
+    " coalesce((SELECT version FROM postrider_event_stream WHERE stream = ?1), 0)"
+
 /* Outcome PR_DUPLICATE. */
 PR_MUST_CHECK int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
                                  struct pr_error *reterr);

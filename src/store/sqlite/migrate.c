@@ -66,6 +66,26 @@ static void script_expand(struct buf *b, const char *sql, struct box_names names
     }
 }
 
+static int name_is_taken(const struct conn *conn, const char *what, pr_slice name, struct pr_error *reterr)
+{
+    return error_set(
+        reterr, PR_EINVAL,
+        "%s already has %s \"%.*s\" that Postrider did not create, and all names that begin with " OUR_PREFIX
+        " are Postrider's: rename it, or use another file",
+        conn->location->path, what, SLICE_ARGS(name));
+}
+
+/* "table postrider_seen already exists": an upgrade meets what somebody else has made. */
+static int script_fault(struct conn *conn, int rc, struct pr_error *reterr)
+{
+    pr_slice text = slice_from(sqlite3_errmsg(conn->db));
+    const char *name = strstr(text.data, " " OUR_PREFIX);
+
+    if (rc != SQLITE_ERROR || name == NULL || !slice_ends_with(text, PR_STR(" already exists")))
+        return sqlite_fault(conn->db, rc, conn->location->path, reterr);
+    return name_is_taken(conn, "something called", (pr_slice){ name + 1, strcspn(name + 1, " ") }, reterr);
+}
+
 int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
 {
     for (const char *rest = sql; *rest != '\0';) {
@@ -77,7 +97,7 @@ int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
             if (rc == SQLITE_DONE || rc == SQLITE_ROW)
                 rc = SQLITE_OK;
         }
-        int fault = rc == SQLITE_OK ? PR_OK : sqlite_fault(conn->db, rc, conn->location->path, reterr);
+        int fault = rc == SQLITE_OK ? PR_OK : script_fault(conn, rc, reterr);
         sqlite3_finalize(statement);
         if (fault != PR_OK)
             return fault;
@@ -216,7 +236,8 @@ static const char VIEW_MESSAGES[] =
     " WHEN b.due_at > " NOW_US " THEN 'retrying'"
     " ELSE 'ready' END AS state,"
     " b.type, b.stream, b.destination, b.correlation_id," MESSAGE_TIMES
-    " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error," MESSAGE_FAILED_AT
+    " b.status | iif(b.event, 2, 0) AS status, b.attempts, b.failures, b.failure_reason, b.code, "
+    "b.error," MESSAGE_FAILED_AT
     " b.held_by, b.headers, b.story, coalesce(length(CAST(b.payload AS BLOB)), 0) AS payload_size,"
     " (SELECT max(o.state) FROM postrider_open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type)) AS endpoint_state,"
@@ -316,8 +337,8 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr)
 {
     int64_t there;
-    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'postrider_meta'", NO_BOX,
-                      NULL, 0, &there, reterr);
+    int rc = conn_int(conn, "SELECT 1 FROM pragma_table_info('postrider_meta') WHERE name = 'value'", NO_BOX, NULL, 0,
+                      &there, reterr);
     if (rc == PR_OK)
         rc = conn_int(conn, "SELECT value FROM postrider_meta WHERE key = 'schema_version'", NO_BOX, NULL, 0,
                       ret_version, reterr);
@@ -326,6 +347,24 @@ int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *ret
     if (rc == PR_UNKNOWN) {
         *ret_version = 0;
         return PR_OK;
+    }
+    return rc;
+}
+
+/* A file without our tables has nothing that is called as they are. */
+static int names_check(struct conn *conn, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int rc = conn_bind(conn, "SELECT type, name FROM sqlite_master WHERE name LIKE 'postrider!_%' ESCAPE '!' LIMIT 1",
+                       NO_BOX, NULL, 0, &statement, reterr);
+    if (rc == PR_OK && (rc = conn_step(conn, statement, reterr)) > 0) {
+        pr_slice type = column_slice(statement, 0);
+        const char *what = slice_eq_cstr(type, "table")   ? "a table"
+                           : slice_eq_cstr(type, "view")  ? "a view"
+                           : slice_eq_cstr(type, "index") ? "an index"
+                                                          : "a trigger";
+        rc = name_is_taken(conn, what, column_slice(statement, 1), reterr);
+        sqlite3_reset(statement);
     }
     return rc;
 }
@@ -358,13 +397,13 @@ static int files_run(struct conn *conn, int64_t version, const struct names *nam
 static int migrate_inside(struct conn *conn, const struct store_box *boxes, size_t box_count, struct names *names,
                           struct pr_error *reterr)
 {
-    static const char *const always[] = { "outbox", "inbox" };
+    static const char *const always[] = { "outbox", "inbox", "turns", "activities" };
     int64_t version;
     int rc = schema_version(conn, &version, reterr);
     if (rc == PR_OK && version > schema_wanted())
         return schema_too_new(version, reterr);
-    if (rc == PR_OK && version > 0)
-        rc = rename_old(conn, reterr);
+    if (rc == PR_OK)
+        rc = version > 0 ? rename_old(conn, reterr) : names_check(conn, reterr);
     names->count = 0;
     if (rc == PR_OK && version > 0)
         rc = boxes_read(conn, version, names, reterr);

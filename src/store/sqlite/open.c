@@ -126,8 +126,11 @@ int store_people(struct sqlite_store *store, bool create, struct conn **ret, str
 {
     int rc = PR_OK;
     pthread_mutex_lock(&store->lock);
-    if (store->people == NULL)
+    bool opens = store->people == NULL;
+    if (opens)
         rc = conn_open(&store->location, create, &store->people, reterr);
+    if (opens && rc == PR_OK) /* one look at a long list would fill a cache as large as that of a box, for ever */
+        rc = conn_script(store->people, "PRAGMA cache_size = -2048", reterr);
     if (rc == PR_OK)
         *ret = store->people;
     pthread_mutex_unlock(&store->lock);

@@ -116,10 +116,18 @@ static int purge_marks(struct sqlite_cycle *run)
     return rc;
 }
 
+static int purge_mail(struct sqlite_cycle *run)
+{
+    int changed = 0;
+    int rc = mail_forget(run, PURGE_PIECE, &changed);
+    run->session->purge_more |= changed >= PURGE_PIECE;
+    return rc;
+}
+
 int purge_run(struct sqlite_cycle *run)
 {
     static int (*const purges[])(struct sqlite_cycle *) = { purge_notices, purge_done,  purge_evidence, purge_audit,
-                                                         purge_dead,    purge_ended, purge_marks };
+                                                            purge_dead,    purge_ended, purge_marks,    purge_mail };
     struct sqlite_session *session = run->session;
     int rc = PR_OK;
     if (!purge_is_due(run))

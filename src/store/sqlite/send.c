@@ -112,7 +112,7 @@ void sqlite_sender_fini(struct sqlite_sender *s)
     *s = (struct sqlite_sender){ 0 };
 }
 
-int sqlite_sender_send(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
+static int send_one(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
 {
     /* Where a machine does not know the time, the box's check would refuse it. */
     int64_t now_us = max64(clock_wall_us(clock_system()), TIME_MIN_US);
@@ -125,11 +125,73 @@ int sqlite_sender_send(struct sqlite_sender *s, const struct pr_message *message
     return rc;
 }
 
+/* May an event that expects a version be appended?  Outcome PR_DUPLICATE, fault PR_ECONFLICT. */
+static int expectation(sqlite3 *db, const struct pr_message *m, struct pr_error *reterr)
+{
+    struct id_forms forms;
+    sqlite3_stmt *statement = NULL;
+    id_forms_init(&forms, m->id);
+    const struct value values[] = { V_TEXT(m->stream), V_ID_LOWER(forms) };
+    int rc = sqlite3_prepare_v2(db, EVENT_EXPECTED, -1, &statement, NULL);
+    for (int i = 0; i < 2 && rc == SQLITE_OK; i++)
+        rc = value_bind(statement, i + 1, &values[i]);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    if (rc == SQLITE_ROW)
+        rc = message_expectation(m, sqlite3_column_int(statement, 0) != 0, sqlite3_column_int64(statement, 1), reterr);
+    else
+        rc = sqlite_fault(db, rc, path_of(db), reterr);
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+static int run_text(sqlite3 *db, const char *sql, struct pr_error *reterr)
+{
+    int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? PR_OK : sqlite_fault(db, rc, path_of(db), reterr);
+}
+
+/* A transaction whose first statement reads cannot write any more when somebody else has written meanwhile, and no waiting
+ * helps.  So where the caller's has only just begun, its first statement is a write, of nothing. */
+static int write_first(sqlite3 *db, struct pr_error *reterr)
+{
+    if (db == NULL || sqlite3_get_autocommit(db) || sqlite3_txn_state(db, "main") != SQLITE_TXN_NONE)
+        return PR_OK;
+    int rc = sqlite3_exec(db, "DELETE FROM postrider_meta WHERE 0", NULL, NULL, NULL);
+    return (rc & 0xff) == SQLITE_BUSY ? sqlite_fault(db, rc, path_of(db), reterr)
+                                      : PR_OK; /* others are told by what follows */
+}
+
+/* What it found must still be so when it is inserted: without a transaction of the caller's there is one of ours. */
+static int send_expecting(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
+{
+    bool alone = sqlite3_get_autocommit(s->db);
+    int rc = alone ? run_text(s->db, "BEGIN IMMEDIATE", reterr) : write_first(s->db, reterr);
+    if (rc != PR_OK)
+        return rc;
+    rc = expectation(s->db, message, reterr);
+    if (rc == PR_OK)
+        rc = send_one(s, message, reterr);
+    if (alone && rc == PR_OK)
+        rc = run_text(s->db, "COMMIT", reterr);
+    if (alone && !sqlite3_get_autocommit(s->db))
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+int sqlite_sender_send(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
+{
+    return message->expects_version ? send_expecting(s, message, reterr) : send_one(s, message, reterr);
+}
+
 int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                      struct pr_error *reterr)
 {
     struct sqlite_sender sender;
-    int rc = sqlite_sender_init(&sender, db, box, reterr);
+    int rc = write_first(db, reterr);
+    if (rc != PR_OK)
+        return rc;
+    rc = sqlite_sender_init(&sender, db, box, reterr);
     for (size_t i = 0; i < count && rc >= PR_OK; i++) {
         rc = sqlite_sender_send(&sender, &messages[i], reterr);
         if (rc >= PR_OK && answers != NULL)
@@ -144,4 +206,27 @@ int sqlite_send(sqlite3 *db, pr_slice box, const struct pr_message *message, str
     int answer;
     int rc = sqlite_send_many(db, box, message, 1, &answer, reterr);
     return rc == PR_OK ? answer : rc;
+}
+
+int sqlite_advance(sqlite3 *db, pr_slice name, uint64_t fence, int64_t from, int64_t to, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement = NULL;
+    const struct value values[] = { V_TEXT(name), V_INT(fence), V_INT(from), V_INT(to) };
+    if (sqlite3_get_autocommit(db))
+        return error_set(reterr, PR_EINVAL,
+                         "no transaction is open: BEGIN, write what follows from the events, advance, COMMIT");
+    int rc = sqlite3_prepare_v2(db,
+                                "UPDATE postrider_subscription SET position = ?4"
+                                " WHERE name = ?1 AND fence = ?2 AND position = ?3 AND ?4 > position",
+                                -1, &statement, NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(values) && rc == SQLITE_OK; i++)
+        rc = value_bind(statement, (int)i + 1, &values[i]);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    if (rc == SQLITE_DONE)
+        rc = sqlite3_changes(db) == 1 ? PR_OK : PR_STALE;
+    else
+        rc = sqlite_fault(db, rc, path_of(db), reterr);
+    sqlite3_finalize(statement);
+    return rc;
 }

@@ -32,6 +32,11 @@ PR_MUST_CHECK int sqlite_sender_send(struct sqlite_sender *s, const struct pr_me
 PR_MUST_CHECK int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *messages, size_t count,
                                    int *answers, struct pr_error *reterr);
 
+/* Move a subscription inside the transaction that is open on this connection.  Outcome PR_STALE: it is not the caller's any more;
+ * nothing has changed.  Fault PR_EINVAL (no transaction is open), PR_ESCHEMA, PR_EBUSY, PR_EFULL, PR_ESTORE. */
+PR_MUST_CHECK int sqlite_advance(sqlite3 *db, pr_slice name, uint64_t fence, int64_t from, int64_t to,
+                                 struct pr_error *reterr);
+
 /* Complete a message inside the transaction that is open on this connection, with its effects, as a cycle would.
  * Outcome PR_STALE: the row is not there any more as it was handed out, or a guard of an effect does not hold; nothing has
  * changed.  Fault PR_EINVAL (no transaction is open), PR_ESCHEMA, PR_EBUSY, PR_EFULL, PR_ESTORE: the same. */

@@ -160,9 +160,15 @@ static int sqlite_ended(struct sql *sql, const struct ended *list, size_t count,
     return ended_insert(sql->connection, list, count, by, now_us, arena, sql->reterr);
 }
 
-static int sqlite_insert(struct sql *sql, pr_slice box, const struct pr_message *message, int64_t now_us)
+static int sqlite_insert(struct sql *sql, pr_slice box, const struct pr_message *messages, size_t count, int64_t now_us,
+                         int *answers)
 {
-    return message_insert(sql->connection, box, message, now_us, sql->reterr);
+    for (size_t i = 0; i < count; i++) {
+        answers[i] = message_insert(sql->connection, box, &messages[i], now_us, sql->reterr);
+        if (answers[i] < 0)
+            return answers[i];
+    }
+    return PR_OK;
 }
 
 static int sqlite_endpoints(struct sql *sql, struct arena *arena, struct endpoint_state **ret, size_t *ret_count)

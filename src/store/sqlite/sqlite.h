@@ -143,6 +143,7 @@ bool lease_try_lock(struct sqlite_session *session);
 void lease_unlock(struct sqlite_session *session);
 
 /* effect.c */
+PR_MUST_CHECK int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret); /* its number now */
 PR_MUST_CHECK int guards_compare(struct sqlite_cycle *run);
 PR_MUST_CHECK int effects_apply(struct sqlite_cycle *run); /* those whose verdict was applied */
 PR_MUST_CHECK int answers_read(struct sqlite_cycle *run);  /* of a cycle that is asked again */
@@ -172,6 +173,15 @@ PR_MUST_CHECK int marks_tell_time(struct sqlite_cycle *run); /* how long those o
 PR_MUST_CHECK int marks_ask_time(struct sqlite_cycle *run);  /* ... and who does not know it is told */
 PR_MUST_CHECK int marks_read(struct sqlite_cycle *run);
 PR_MUST_CHECK int marks_forget(struct sqlite_cycle *run, bool *ret_more); /* of this box */
+
+/* flow.c */
+PR_MUST_CHECK int flow_guard_answer(struct sqlite_cycle *run, const struct effect *e, int *ret_answer);
+PR_MUST_CHECK int flow_put(struct sqlite_cycle *run, const struct effect *e);
+PR_MUST_CHECK int execution_insert(struct sqlite_cycle *run, const struct effect *e);
+PR_MUST_CHECK int mail_change(struct sqlite_cycle *run, const struct effect *e); /* the answer, or a fault */
+PR_MUST_CHECK int mail_forget(struct sqlite_cycle *run, size_t piece, int *ret_changed);
+PR_MUST_CHECK int gone_read(struct sqlite_cycle *run);
+PR_MUST_CHECK int loads_read(struct sqlite_cycle *run);
 
 /* evidence.c */
 PR_MUST_CHECK int evidence_write(struct sqlite_cycle *run);

@@ -50,8 +50,8 @@ static bool is_ending(const struct change *c)
     return c->fate == FATE_GONE && c->guards == 0;
 }
 
-/* Those that end a row which has no other verdict in this cycle, by row. */
-static int endings_collect(struct sqlite_cycle *run, struct ending **ret, size_t *ret_count)
+/* Those that end a row which has no other verdict in this cycle, by row; joined to others, or not. */
+static int endings_collect(struct sqlite_cycle *run, bool joined, struct ending **ret, size_t *ret_count)
 {
     const struct cycle *c = run->cycle;
     struct ending *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
@@ -69,7 +69,8 @@ static int endings_collect(struct sqlite_cycle *run, struct ending **ret, size_t
         for (next = i + 1; next < c->verdict_count && all[next].row == all[i].row;)
             next++;
         const struct change change = change_of_verdict(&c->verdicts[all[i].verdict], c->keep_us > 0);
-        if (next == i + 1 && is_ending(&change) && run->guards.verdicts[all[i].verdict] == PR_OK)
+        if (next == i + 1 && is_ending(&change) && c->verdicts[all[i].verdict].joined == joined &&
+            run->session->reply.answers[all[i].verdict] == NOT_ANSWERED)
             all[count++] = all[i];
     }
     *ret = all;
@@ -214,21 +215,54 @@ static int endings_apply(struct sqlite_cycle *run, struct ending *endings, size_
     return rc;
 }
 
-static int endings_run(struct sqlite_cycle *run)
+static int endings_run(struct sqlite_cycle *run, bool joined)
 {
     int *answers = run->session->reply.answers;
     struct ending *endings = NULL;
     size_t count = 0;
-    int rc = endings_collect(run, &endings, &count);
+    int rc = endings_collect(run, joined, &endings, &count);
     for (size_t i = 0; rc == PR_OK && i < count; i++)
         answers[endings[i].verdict] = PR_UNKNOWN; /* unless it is found */
     return rc == PR_OK && count > 0 ? endings_apply(run, endings, count) : rc;
 }
 
-int verdicts_apply(struct sqlite_cycle *run)
+/* One by one; those that are joined to others behind all that they could be joined to. */
+static int changes_run(struct sqlite_cycle *run, bool joined)
 {
     const struct cycle *c = run->cycle;
     const struct changing w = { run->conn, run->session->box, run->now_us, c->keep_us, run->reterr };
+    struct cycle_reply *reply = &run->session->reply;
+    uint64_t *rows = reply->split_rows;
+    int rc = PR_OK;
+    for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++) {
+        const struct change change = change_of_verdict(&c->verdicts[i], c->keep_us > 0);
+        if (reply->answers[i] == NOT_ANSWERED && c->verdicts[i].joined == joined) {
+            int answer = box_change(&w, &change, rows);
+            reply->answers[i] = answer;
+            rc = answer < 0 ? answer : PR_OK;
+        }
+        rows += change.destination_count;
+    }
+    return rc;
+}
+
+/* Those that are joined to others end with them, or not at all.  All that they are joined to have been answered. */
+static int joined_run(struct sqlite_cycle *run)
+{
+    const struct cycle *c = run->cycle;
+    int *answers = run->session->reply.answers, leader = PR_OK;
+    for (size_t i = 0; i < c->verdict_count; i++) {
+        leader = c->verdicts[i].joined ? leader : answers[i];
+        if (c->verdicts[i].joined && joined_answer(leader) != PR_OK)
+            answers[i] = run->guards.verdicts[i] = joined_answer(leader);
+    }
+    int rc = endings_run(run, true);
+    return rc == PR_OK ? changes_run(run, true) : rc;
+}
+
+int verdicts_apply(struct sqlite_cycle *run)
+{
+    const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
     size_t split_count = 0;
 
@@ -243,17 +277,11 @@ int verdicts_apply(struct sqlite_cycle *run)
     for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++)
         reply->answers[i] = run->guards.verdicts[i] != PR_OK ? run->guards.verdicts[i] : NOT_ANSWERED;
     if (rc == PR_OK)
-        rc = endings_run(run);
-    uint64_t *rows = reply->split_rows;
-    for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++) {
-        const struct change change = change_of_verdict(&c->verdicts[i], c->keep_us > 0);
-        if (reply->answers[i] == NOT_ANSWERED) {
-            int answer = box_change(&w, &change, rows);
-            reply->answers[i] = answer;
-            rc = answer < 0 ? answer : PR_OK;
-        }
-        rows += change.destination_count;
-    }
+        rc = endings_run(run, false);
+    if (rc == PR_OK)
+        rc = changes_run(run, false);
+    if (rc == PR_OK && cycle_has_joined(c))
+        rc = joined_run(run);
     return rc == PR_OK ? effects_apply(run) : rc;
 }
 

@@ -389,7 +389,7 @@ static void take_frames(struct qpid *q, int64_t now_us)
     size_t used = 0;
     ssize_t size = 1;
     while (size > 0 && q->has_driver) {
-        size = amqp1_gate_pass(&q->stage, inbox_bytes(&q->inbox, used), &error);
+        size = amqp1_gate_pass(&q->stage, AMQP1_SENDS, inbox_bytes(&q->inbox, used), &error);
         if (size > 0 && !give_proton(q, (pr_slice){ q->inbox.bytes + used, (size_t)size }, now_us))
             take_transport_error(q);
         used += size > 0 ? (size_t)size : 0;

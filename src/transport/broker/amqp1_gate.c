@@ -116,6 +116,7 @@ enum performative {
     RESPONSE,
     OUTCOME,
 };
+#define BODY_DATA 0x75 /* the section of a message; those of the body are the last */
 
 /* Which may come, and to where they lead.  What is not here ends the connection. */
 static const struct gate_rule {
@@ -153,23 +154,60 @@ static ssize_t pass_header(enum amqp1_stage *stage, pr_slice bytes, struct pr_er
     return HEADER_SIZE;
 }
 
-/* The code of what stands in the frame: a described list, whole, and nothing behind it.  0: it is none. */
+bool amqp1_gate_is_sound(pr_slice values)
+{
+    struct amqp1_cursor c = { values, false };
+    while (c.rest.size > 0 && !c.bad)
+        take_value(&c, 0);
+    return !c.bad;
+}
+
+/* What a described value says that it is; 0: it says nothing. */
+static unsigned take_code(struct amqp1_cursor *c)
+{
+    uint64_t described = take_number(c, 1), kind = take_number(c, 1);
+    uint64_t code = take_number(c, kind == 0x53 ? 1 : 8);
+    return c->bad || described != 0 || (kind != 0x53 && kind != 0x80) || code > 255 ? 0 : (unsigned)code;
+}
+
+pr_slice amqp1_gate_head(pr_slice values, pr_slice *ret_body)
+{
+    struct amqp1_cursor at = { values, false }, next, inside;
+    unsigned code;
+    for (next = at; !next.bad; take_value(&next, 0)) {
+        at = inside = next;
+        code = take_code(&inside);
+        if (code == 0 || code >= BODY_DATA)
+            break;
+    }
+    *ret_body = at.rest;
+    inside = at;
+    code = take_code(&inside);
+    uint64_t kind = take_number(&inside, 1);
+    (void)take_number(&inside, kind == 0xa0 ? 1 : 4);
+    if (code == BODY_DATA && (kind == 0xa0 || kind == 0xb0) && !inside.bad)
+        *ret_body = inside.rest;
+    return (pr_slice){ values.data, values.size - at.rest.size };
+}
+
+/* The code of what stands in the frame: a described list, whole, and nothing behind it but what is transferred.  0: it is
+ * none. */
 static unsigned performative_of(pr_slice body)
 {
     struct amqp1_cursor c = { body, false }, all = { body, false };
-    uint64_t described = take_number(&c, 1), kind = take_number(&c, 1);
-    uint64_t code = take_number(&c, kind == 0x53 ? 1 : 8);
+    unsigned code = take_code(&c);
     take_value(&all, 0);
-    return c.bad || all.bad || all.rest.size > 0 || described != 0 || (kind != 0x53 && kind != 0x80) || code > 255
-               ? 0
-               : (unsigned)code;
+    return all.bad || (all.rest.size > 0 && code != TRANSFER) ? 0 : code;
 }
 
-static ssize_t pass_body(enum amqp1_stage *stage, pr_slice body, size_t size, struct pr_error *reterr)
+static ssize_t pass_body(enum amqp1_stage *stage, enum amqp1_role role, pr_slice body, size_t size,
+                         struct pr_error *reterr)
 {
     unsigned code = performative_of(body);
     if (code == 0)
         return error_set(reterr, PR_EINVAL, "a malformed frame");
+    if (code == TRANSFER && role == AMQP1_RECEIVES && *stage == AMQP1_UP)
+        return (ssize_t)size;
     for (size_t i = 0; i < ARRAY_LENGTH(rules); i++)
         if (rules[i].from == *stage && rules[i].what == code) {
             *stage = rules[i].to;
@@ -178,7 +216,7 @@ static ssize_t pass_body(enum amqp1_stage *stage, pr_slice body, size_t size, st
     return error_set(reterr, PR_EINVAL, "performative %u is out of order, at stage %d", code, (int)*stage);
 }
 
-ssize_t amqp1_gate_pass(enum amqp1_stage *stage, pr_slice bytes, struct pr_error *reterr)
+ssize_t amqp1_gate_pass(enum amqp1_stage *stage, enum amqp1_role role, pr_slice bytes, struct pr_error *reterr)
 {
     struct amqp1_cursor c = { bytes, false };
     if (bytes.size == 0)
@@ -199,5 +237,5 @@ ssize_t amqp1_gate_pass(enum amqp1_stage *stage, pr_slice bytes, struct pr_error
         return 0;
     if (offset == size && *stage > AMQP1_OPEN)
         return (ssize_t)size; /* empty: it is still there */
-    return pass_body(stage, (pr_slice){ bytes.data + offset, (size_t)(size - offset) }, (size_t)size, reterr);
+    return pass_body(stage, role, (pr_slice){ bytes.data + offset, (size_t)(size - offset) }, (size_t)size, reterr);
 }

@@ -15,9 +15,10 @@ static pn_bytes_t bytes_of(pr_slice s)
     return pn_bytes(s.size, s.data != NULL ? s.data : "");
 }
 
-static bool is_own_property(pr_slice name)
+/* An older form of the prefix. */
+static bool can_carry(pr_slice name)
 {
-    return name.size > 0 && (name.size < 11 || strncasecmp(name.data, "cloudEvents", 11) != 0);
+    return strncasecmp(name.data, "cloudEvents:", 12) != 0;
 }
 
 static int put_properties(pn_data_t *to, const struct pr_message *m, const char *source, enum envelope envelope,
@@ -30,6 +31,10 @@ static int put_properties(pn_data_t *to, const struct pr_message *m, const char 
     if (rc != PR_OK)
         return rc;
     cloudevent_init(&event, m, source);
+    const struct own_header_rules rules = { .carrier = "over AMQP",
+                                            .prefix = envelope != ENVELOPE_RAW ? "cloudEvents_" : NULL,
+                                            .event = &event,
+                                            .can_carry = can_carry };
     int failed = pn_data_put_map(to);
     pn_data_enter(to);
     for (size_t i = 0; envelope == ENVELOPE_BINARY && failed == 0 && i < event.count; i++) {
@@ -41,7 +46,11 @@ static int put_properties(pn_data_t *to, const struct pr_message *m, const char 
             failed = pn_data_put_string(to, bytes_of(event.attributes[i].value));
     }
     for (size_t i = 0; failed == 0 && i < own_count; i++) {
-        if (!is_own_property(own[i].name))
+        bool is_sent = false;
+        rc = own_header_judge(&own[i], &rules, &is_sent, reterr);
+        if (rc != PR_OK)
+            return rc;
+        if (!is_sent)
             continue;
         failed = pn_data_put_string(to, bytes_of(own[i].name));
         if (failed == 0)

@@ -195,11 +195,10 @@ static void header_add(amqp_table_t *table, pr_slice name, pr_slice value)
 }
 
 /* CC and BCC are lists of more routing keys to RabbitMQ, and a text in them closes the channel. */
-static bool is_own_header(pr_slice name)
+static bool can_carry(pr_slice name)
 {
-    return name.size > 0 && name.size <= FRAME_SHORT_MAX &&
-           (name.size < 11 || strncasecmp(name.data, "cloudEvents", 11) != 0) && !slice_eq_cstr(name, "CC") &&
-           !slice_eq_cstr(name, "BCC");
+    return name.size <= FRAME_SHORT_MAX && strncasecmp(name.data, "cloudEvents:", 12) != 0 &&
+           !slice_eq_cstr(name, "CC") && !slice_eq_cstr(name, "BCC");
 }
 
 static int put_headers(const struct frame_message *m, struct cloudevent *event, struct arena *scratch,
@@ -220,9 +219,18 @@ static int put_headers(const struct frame_message *m, struct cloudevent *event, 
             return PR_ENOMEM;
         header_add(ret, name, event->attributes[i].value);
     }
-    for (size_t i = 0; i < own_count; i++)
-        if (is_own_header(own[i].name))
+    const struct own_header_rules rules = { .carrier = "over AMQP",
+                                            .prefix = m->envelope != ENVELOPE_RAW ? "cloudEvents_" : NULL,
+                                            .event = event,
+                                            .can_carry = can_carry };
+    for (size_t i = 0; i < own_count; i++) {
+        bool is_sent = false;
+        rc = own_header_judge(&own[i], &rules, &is_sent, reterr);
+        if (rc != PR_OK)
+            return rc;
+        if (is_sent)
             header_add(ret, own[i].name, own[i].value);
+    }
     return PR_OK;
 }
 

@@ -389,9 +389,10 @@ static void kafka_keep_producer(struct kafka_transport *k, int64_t now_us)
 
 /* ---- One message ----------------------------------------------------------------------------------------------- */
 
-static bool is_own_header(pr_slice name)
+static bool can_carry(pr_slice name)
 {
-    return name.size > 0 && !slice_starts_with(name, PR_STR("ce_")) && !slice_eq_cstr(name, "content-type");
+    (void)name;
+    return true;
 }
 
 static int header_add(rd_kafka_headers_t *headers, pr_slice name, pr_slice value)
@@ -426,9 +427,21 @@ static int add_headers(struct kafka_transport *k, const struct pr_message *m, rd
         rc = header_add(headers, PR_STR("content-type"),
                         k->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
                                                            : cloudevent_content_type(m));
-    for (size_t i = 0; rc == PR_OK && i < own_count; i++)
-        if (is_own_header(own[i].name))
+    struct cloudevent event;
+    cloudevent_init(&event, m, k->config->source);
+    const struct own_header_rules rules = {
+        .carrier = "to Kafka",
+        .prefix = k->envelope != ENVELOPE_RAW ? "ce_" : NULL,
+        .event = &event,
+        .content_type = k->envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 },
+        .can_carry = can_carry,
+    };
+    for (size_t i = 0; rc == PR_OK && i < own_count; i++) {
+        bool is_sent = false;
+        rc = own_header_judge(&own[i], &rules, &is_sent, reterr);
+        if (rc == PR_OK && is_sent)
             rc = header_add(headers, own[i].name, own[i].value);
+    }
     return rc;
 }
 

@@ -240,12 +240,12 @@ static void mqtt_read(void *self, int64_t now_us)
 
 /* ---- One message ------------------------------------------------------------------------------------------------- */
 
-static bool is_attribute(const struct cloudevent *event, pr_slice name)
+static const struct cloudevent_attribute *find_attribute(const struct cloudevent *event, pr_slice name)
 {
     for (size_t i = 0; i < event->count; i++)
         if (slice_eq_cstr(name, event->attributes[i].name))
-            return true;
-    return slice_eq_cstr(name, "datacontenttype");
+            return &event->attributes[i];
+    return NULL;
 }
 
 static bool add_property(struct mqtt_transport *q, pr_slice name, pr_slice value)
@@ -256,9 +256,27 @@ static bool add_property(struct mqtt_transport *q, pr_slice name, pr_slice value
     return true;
 }
 
+/* Attributes are user properties like a message's own headers, and have no prefix. */
+static bool add_own(struct mqtt_transport *q, const struct cloudevent *event, const struct own_header *own,
+                    struct pr_error *reterr)
+{
+    const struct cloudevent_attribute *attribute = find_attribute(event, own->name);
+    if (attribute != NULL && slice_eq(attribute->value, own->value))
+        return true;
+    if (attribute == NULL && !(event->count > 0 && slice_eq_cstr(own->name, "datacontenttype")) &&
+        add_property(q, own->name, own->value) && own->name.size > 0)
+        return true;
+    error_set(
+        reterr, PR_EINVAL,
+        "the message's header \"%.*s\" cannot be sent over MQTT: its name is that of a CloudEvents attribute, or it is "
+        "not valid UTF-8 of at most 65,535 bytes without control characters",
+        (int)min_size(own->name.size, 100), own->name.data);
+    return false;
+}
+
 /* False: there is one that MQTT cannot carry. */
 static bool add_properties(struct mqtt_transport *q, const struct pr_message *m, const struct own_header *own,
-                           size_t own_count)
+                           size_t own_count, struct pr_error *reterr)
 {
     struct cloudevent event = { 0 };
     pr_slice type = q->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m);
@@ -273,8 +291,7 @@ static bool add_properties(struct mqtt_transport *q, const struct pr_message *m,
         mqtt_put_content_type(&q->properties, type);
     }
     for (size_t i = 0; good && i < own_count; i++)
-        if (own[i].name.size > 0 && !is_attribute(&event, own[i].name))
-            good = add_property(q, own[i].name, own[i].value);
+        good = add_own(q, &event, &own[i], reterr);
     return good;
 }
 
@@ -290,7 +307,8 @@ static int make_packet(struct mqtt_transport *q, const struct pr_message *m, str
         return rc;
     buf_reset(&q->topic);
     template_fill(&q->topic, q->session.url.path, m);
-    bool good = add_properties(q, m, own, own_count);
+    error_clear(reterr);
+    bool good = add_properties(q, m, own, own_count, reterr);
     ret->body = m->payload;
     if (q->envelope == ENVELOPE_STRUCTURED) {
         buf_reset(&q->json);
@@ -303,6 +321,8 @@ static int make_packet(struct mqtt_transport *q, const struct pr_message *m, str
         return PR_ENOMEM;
     ret->topic = buf_slice(&q->topic);
     ret->properties = buf_slice(&q->properties);
+    if (!good && reterr->code != PR_OK) /* one of its headers */
+        return PR_EINVAL;
     if (!good || buf_failed(&q->topic) != 0 || buf_failed(&q->properties) != 0 || !mqtt_is_topic(ret->topic))
         return error_set(reterr, PR_EINVAL,
                          "MQTT cannot carry it: topics have no + or #, texts have no control characters, and none is "

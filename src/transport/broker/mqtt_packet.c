@@ -380,7 +380,9 @@ static void take_publish(struct mqtt_cursor *c, unsigned qos, struct mqtt_arriva
 {
     ret->topic = take(c, take_number(c, 2));
     ret->id = qos > 0 ? (uint16_t)take_number(c, 2) : 0;
-    ret->properties = take(c, take_varint(c));
+    size_t size = take_varint(c);
+    bool is_cut = ret->missing > 0 && size > c->rest.size; /* so long are they that the body is not here */
+    ret->properties = take(c, is_cut ? c->rest.size : size);
     ret->body = c->rest;
     struct mqtt_cursor inside = { ret->properties, c->bad };
     while (!inside.bad && inside.rest.size > 0) {
@@ -390,7 +392,7 @@ static void take_publish(struct mqtt_cursor *c, unsigned qos, struct mqtt_arriva
         else if (p.kind == PROPERTY_CORRELATION)
             ret->correlation = p.value;
     }
-    c->bad |= inside.bad || qos > 1 || (qos > 0 && ret->id == 0) || ret->topic.size == 0;
+    c->bad |= (inside.bad && !is_cut) || qos > 1 || (qos > 0 && ret->id == 0) || ret->topic.size == 0;
 }
 
 static void take_suback(struct mqtt_cursor *c, struct mqtt_arrival *ret)
@@ -400,7 +402,7 @@ static void take_suback(struct mqtt_cursor *c, struct mqtt_arrival *ret)
     ret->answer.code = (uint8_t)take_number(c, 1);
 }
 
-ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_error *reterr)
+ssize_t mqtt_arrival_read(pr_slice bytes, size_t max, struct mqtt_arrival *ret, struct pr_error *reterr)
 {
     struct mqtt_cursor c = { bytes, false };
     uint32_t kind = bytes.size > 0 ? (uint8_t)bytes.data[0] >> 4 : 0;
@@ -412,10 +414,11 @@ ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_er
     uint32_t head = take_number(&c, 1), size = take_varint(&c);
     if (c.bad)
         return error_set(reterr, PR_EINVAL, "a packet without a length");
-    if (c.rest.size < size)
+    size_t kept = min_size(size, max), whole = bytes.size - c.rest.size + kept;
+    if (c.rest.size < kept)
         return 0;
-    size_t whole = bytes.size - c.rest.size + size;
-    struct mqtt_cursor body = { { c.rest.data, size }, false };
+    struct mqtt_cursor body = { { c.rest.data, kept }, false };
+    ret->missing = size - kept;
     if (kind == MQTT_PUBLISH)
         take_publish(&body, head >> 1 & 3, ret);
     else

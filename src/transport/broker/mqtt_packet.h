@@ -79,9 +79,11 @@ struct mqtt_arrival {
     pr_slice topic, body, content_type, correlation;
     pr_slice properties; /* user properties among others, for mqtt_user_property() */
     uint16_t id;         /* to be acknowledged; 0: QoS 0 */
+    uint64_t missing;    /* bytes of the body that are left out */
 };
-/* The same for who has subscribed: PUBLISH and SUBACK, too. */
-PR_MUST_CHECK ssize_t mqtt_arrival_read(pr_slice bytes, struct mqtt_arrival *ret, struct pr_error *reterr);
+/* The same for who has subscribed: PUBLISH and SUBACK, too.  Of a packet of more than `max` bytes only so many need to be here:
+ * `missing` says how many follow them. */
+PR_MUST_CHECK ssize_t mqtt_arrival_read(pr_slice bytes, size_t max, struct mqtt_arrival *ret, struct pr_error *reterr);
 /* The next user property, cut off from the properties; false: there are no more. */
 bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_value);
 

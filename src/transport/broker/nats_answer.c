@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-#define WORDS_MAX 5 /* subject, subscription, reply-to, size of the header, size */
+#define MESSAGE_MAX ((int64_t)1 << 40) /* bytes; servers allow far less */
+#define WORDS_MAX 5                    /* subject, subscription, reply-to, size of the header, size */
 
 static bool is_blank(char c)
 {
@@ -49,22 +50,25 @@ static ssize_t read_message(pr_slice bytes, size_t max, pr_slice line, size_t li
     size_t count = split(line, words), sizes = has_head ? 2 : 1;
     if (count < 2 + sizes || count > 3 + sizes || !slice_eq_cstr(words[1], "1"))
         return error_set(reterr, PR_EINVAL, "a malformed message: \"%.*s\"", (int)min_size(line.size, 60), line.data);
-    int64_t size = inbox_number(words[count - 1], (int64_t)max);
-    int64_t head = has_head ? inbox_number(words[count - 2], (int64_t)max) : 0;
-    if (size < 0 || head < 0 || head > size || line_size + (size_t)size + 2 > max + (INBOX_SIZE - NATS_ANSWER_MAX))
-        return error_set(reterr, PR_ETOOBIG, "an answer of \"%.*s\" bytes, at most %zu are read",
-                         (int)min_size(words[count - 1].size, 20), words[count - 1].data, max);
-    if (bytes.size < line_size + (size_t)size + 2)
+    int64_t size = inbox_number(words[count - 1], MESSAGE_MAX);
+    int64_t head = has_head ? inbox_number(words[count - 2], MESSAGE_MAX) : 0;
+    if (size < 0 || head < 0 || head > size || line_size + NATS_END_SIZE > INBOX_SIZE - NATS_ANSWER_MAX)
+        return error_set(reterr, PR_EINVAL, "a message with the size \"%.*s\"",
+                         (int)min_size(words[count - 1].size, 20), words[count - 1].data);
+    size_t kept = min_size((size_t)size, max), kept_head = min_size((size_t)head, kept);
+    size_t whole = line_size + kept + (kept == (size_t)size ? NATS_END_SIZE : 0);
+    ret->missing = (uint64_t)size - kept;
+    if (bytes.size < whole)
         return 0;
     const char *body = bytes.data + line_size;
-    if (memcmp(body + size, "\r\n", 2) != 0)
+    if (ret->missing == 0 && memcmp(body + size, "\r\n", NATS_END_SIZE) != 0)
         return error_set(reterr, PR_EINVAL, "an answer does not end where it should");
     ret->subject = words[0];
     ret->reply = count == 3 + sizes ? words[2] : (pr_slice){ NULL, 0 };
-    ret->head = (pr_slice){ body, (size_t)head };
-    ret->status = status_of((pr_slice){ body, (size_t)head });
-    ret->data = (pr_slice){ body + head, (size_t)(size - head) };
-    return (ssize_t)(line_size + (size_t)size + 2);
+    ret->head = (pr_slice){ body, kept_head };
+    ret->status = status_of(ret->head);
+    ret->data = (pr_slice){ body + kept_head, kept - kept_head };
+    return (ssize_t)whole;
 }
 
 static pr_slice unquote(pr_slice text)
@@ -76,7 +80,10 @@ static pr_slice unquote(pr_slice text)
 
 ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_error *reterr)
 {
-    return nats_answer_read_max(bytes, NATS_ANSWER_MAX, ret, reterr);
+    ssize_t size = nats_answer_read_max(bytes, NATS_ANSWER_MAX, ret, reterr);
+    return size >= 0 && ret->missing > 0
+               ? error_set(reterr, PR_ETOOBIG, "an answer of more than %d bytes", NATS_ANSWER_MAX)
+               : size;
 }
 
 ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret, struct pr_error *reterr)
@@ -89,6 +96,7 @@ ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret
                   { "PING", NATS_PING, false }, { "PONG", NATS_PONG, false },   { "+OK", NATS_OK, false },
                   { "-ERR", NATS_ERROR, false } };
     pr_slice line = { NULL, 0 };
+    *ret = (struct nats_answer){ .missing = 0 };
     size_t size = inbox_line(bytes, &line), word = 0;
     if (size == 0)
         return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of more than %d bytes", INBOX_SIZE);

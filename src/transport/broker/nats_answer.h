@@ -17,12 +17,15 @@ struct nats_answer {
     pr_slice subject, data; /* MESSAGE */
     pr_slice reply, head;   /* ... where an answer to it goes, and its headers as they came */
     unsigned status;        /* MESSAGE: of its header, 503: nobody listens; 0: it has none */
+    uint64_t missing;       /* MESSAGE: bytes of its data that are left out */
 };
 
 /* The first one in these bytes: how many it has; 0: it is not whole yet.
  * PR_EINVAL: that is not NATS, or too large; *reterr says why. */
 PR_MUST_CHECK ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_error *reterr);
-/* The same for a reader that takes messages of up to `max` bytes. */
+/* The same for a reader that keeps `max` bytes of a message.  Of a larger one only these need to be here: `missing` says how
+ * many follow them, and NATS_END_SIZE more. */
+#define NATS_END_SIZE 2
 PR_MUST_CHECK ssize_t nats_answer_read_max(pr_slice bytes, size_t max, struct nats_answer *ret,
                                            struct pr_error *reterr);
 

@@ -34,13 +34,12 @@ static void put_header(struct buf *headers, struct arena *scratch, const char *n
 }
 
 /* Those that steer the server (Nats-) are not a message's to set. */
-static bool is_own_header(pr_slice name)
+static bool can_carry(pr_slice name)
 {
     for (size_t i = 0; i < name.size; i++)
         if ((unsigned char)name.data[i] <= ' ' || (unsigned char)name.data[i] >= 127 || name.data[i] == ':')
             return false;
-    return name.size > 0 && strncasecmp(name.data, "ce-", 3) != 0 && strncasecmp(name.data, "nats-", 5) != 0 &&
-           strcasecmp(name.data, "content-type") != 0;
+    return strncasecmp(name.data, "nats-", 5) != 0;
 }
 
 static void put_event(struct buf *headers, struct arena *scratch, const struct pr_message *m, enum envelope envelope,
@@ -75,9 +74,23 @@ int nats_message_headers(const struct pr_message *m, enum envelope envelope, con
     buf_reset(ret);
     buf_add_cstr(ret, "NATS/1.0\r\n");
     put_event(ret, scratch, m, envelope, source);
-    for (size_t i = 0; i < own_count; i++)
-        if (is_own_header(own[i].name))
+    struct cloudevent event;
+    cloudevent_init(&event, m, source);
+    const struct own_header_rules rules = {
+        .carrier = "to NATS",
+        .prefix = envelope != ENVELOPE_RAW ? "ce-" : NULL,
+        .event = &event,
+        .content_type = envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 },
+        .can_carry = can_carry,
+    };
+    for (size_t i = 0; i < own_count; i++) {
+        bool is_sent = false;
+        rc = own_header_judge(&own[i], &rules, &is_sent, reterr);
+        if (rc != PR_OK)
+            return rc;
+        if (is_sent)
             put_header(ret, scratch, own[i].name.data, own[i].value, false);
+    }
     buf_add_cstr(ret, "\r\n");
     return buf_failed(ret) == PR_ETOOBIG ? error_set(reterr, PR_EINVAL, "its headers are too long") : buf_failed(ret);
 }

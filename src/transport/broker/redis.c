@@ -192,10 +192,9 @@ static void field_add(struct redis_command *c, pr_slice name, pr_slice value)
     arg_add(c, value);
 }
 
-static bool is_own_field(pr_slice name)
+static bool can_carry(pr_slice name)
 {
-    return name.size > 0 && !slice_starts_with(name, PR_STR("ce_")) && !slice_eq_cstr(name, "data") &&
-           !slice_eq_cstr(name, "content-type");
+    return !slice_eq_cstr(name, "data"); /* the payload */
 }
 
 /* Names of attributes with ce_ before them; NULL data: no memory. */
@@ -238,8 +237,8 @@ static int add_fields(struct redis_transport *r, const struct pr_message *m, str
         arg_add(c, r->maxlen);
     }
     arg_add(c, PR_STR("*"));
+    cloudevent_init(event, m, r->session.config->source);
     if (r->envelope == ENVELOPE_BINARY) {
-        cloudevent_init(event, m, r->session.config->source);
         for (size_t i = 0; i < event->count; i++) {
             pr_slice name = attribute_name(r, event->attributes[i].name);
             if (name.data == NULL)
@@ -250,9 +249,21 @@ static int add_fields(struct redis_transport *r, const struct pr_message *m, str
     if (r->envelope != ENVELOPE_RAW)
         field_add(c, PR_STR("content-type"),
                   r->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m));
-    for (size_t i = 0; i < header_count; i++)
-        if (is_own_field(headers[i].name))
+    const struct own_header_rules rules = {
+        .carrier = "to Redis",
+        .prefix = r->envelope != ENVELOPE_RAW ? "ce_" : NULL,
+        .event = event,
+        .content_type = r->envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 },
+        .can_carry = can_carry,
+    };
+    for (size_t i = 0; i < header_count; i++) {
+        bool is_sent = false;
+        rc = own_header_judge(&headers[i], &rules, &is_sent, reterr);
+        if (rc != PR_OK)
+            return rc;
+        if (is_sent)
             field_add(c, headers[i].name, headers[i].value);
+    }
     pr_slice data = m->payload;
     if (r->envelope == ENVELOPE_STRUCTURED) {
         buf_reset(&r->json);

@@ -47,10 +47,17 @@ static int check_files(const struct endpoint_config *config, struct pr_error *re
                : PR_OK;
 }
 
+static int open_signer(struct signer *signer, const struct endpoint_config *config, struct pr_error *reterr)
+{
+    char whose[sizeof(struct endpoint_title) + sizeof(": sign")];
+    snprintf(whose, sizeof(whose), "%s: sign", endpoint_title(config).text);
+    return signer_init(signer, whose, config->sign, config->sign_count, reterr);
+}
+
 static int check_secrets(const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct signer signer;
-    int rc = signer_init(&signer, config->name, config->sign, config->sign_count, reterr);
+    int rc = open_signer(&signer, config, reterr);
 
     signer_fini(&signer);
     return rc;
@@ -84,7 +91,7 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
     if (transport_find(transport_scheme(config->url)) == &transport_http && config->allow_network_count == 0)
         return error_set(
             reterr, PR_ECONFIG,
-            "endpoint %s: plain http is only allowed to networks in allow_networks: use https, or add the network",
+            "endpoint %s: plain http is only allowed to networks in allow_networks: use https, or add the network, such as allow_networks: [127.0.0.0/8]",
             config->name);
     return PR_OK;
 }
@@ -119,7 +126,7 @@ static int http_open(void *self, const struct endpoint_config *config, struct pr
     list_init(&h->out);
     if (!envelope_parse(config->envelope, &h->envelope))
         return envelope_fault(config, reterr);
-    rc = signer_init(&h->signer, config->name, config->sign, config->sign_count, reterr);
+    rc = open_signer(&h->signer, config, reterr);
     if (rc < 0)
         return rc;
     count = config->concurrency != 0        ? config->concurrency

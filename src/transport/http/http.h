@@ -72,6 +72,9 @@ struct http_reply {
 void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived, uint64_t token,
                       struct delivery_result *ret);
 
+/* Where the answer is the result: it becomes the result's output.  A success whose answer is cut or too long is none. */
+void http_reply_take_answer(const struct buf *answer, CURLcode rc, struct delivery_result *result);
+
 /* Was a failure about what is in the request, or would any other have failed as well?  When nobody
  * can know, the former: an innocent message must not fail for another. */
 bool http_reply_is_about_content(const struct http_reply *reply, CURL *easy);
@@ -91,9 +94,10 @@ struct exchange {
     int64_t start_before_us;
     struct http_request request;
     struct http_reply reply;
-    unsigned begun; /* how often curl began to send it */
-    bool again;     /* W3 */
-    bool cancelled; /* not to begin (again) */
+    struct buf answer; /* endpoint_config.answer_max */
+    unsigned begun;    /* how often curl began to send it */
+    bool again;        /* W3 */
+    bool cancelled;    /* not to begin (again) */
 };
 
 struct http {

@@ -57,7 +57,9 @@ static int before_request(void *arg, char *remote, char *local, int remote_port,
 static size_t count_reply(struct exchange *x, size_t size)
 {
     x->reply.bytes += size;
-    return x->reply.bytes <= HTTP_REPLY_MAX ? size : 0; /* 0 ends the exchange; its status is known */
+    return x->reply.bytes <= HTTP_REPLY_MAX + x->http->config->answer_max
+               ? size
+               : 0; /* 0 ends the exchange; its status is known */
 }
 
 static size_t on_header(char *data, size_t one, size_t size, void *arg)
@@ -78,6 +80,8 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     size_t taken = min_size(size, sizeof(x->reply.body) - x->reply.body_size);
     memcpy(x->reply.body + x->reply.body_size, data, taken);
     x->reply.body_size += taken;
+    if (x->http->config->answer_max > 0)
+        buf_add(&x->answer, data, size);
     return count_reply(x, size);
 }
 
@@ -154,6 +158,7 @@ static bool exchange_go(struct exchange *x, int64_t deadline_us, int64_t now_us)
     x->begun = 0;
     x->again = false;
     x->reply = (struct http_reply){ 0 };
+    buf_reset(&x->answer);
     return (x->easy != NULL || exchange_init_easy(x)) && exchange_set_request(x, deadline_us, now_us) &&
            curl_multi_add_handle(x->http->multi, x->easy) == CURLM_OK;
 }
@@ -181,11 +186,14 @@ static bool start_single(struct exchange *x, int64_t now_us)
     struct pr_error error = { 0 };
     int rc;
 
+    int64_t timeout_us = message_timeout_us(h->config, d->message);
+    int64_t deadline_us = timeout_us > 0 ? time_add(now_us, timeout_us) : d->deadline_us;
+
     result_returned(&result, d->token);
     x->start_before_us = d->start_before_us;
     if (delivery_may_start(d, now_us)) {
         rc = http_request_make(&x->request, h->config, h->envelope, d->message, &error);
-        if (rc == PR_OK && exchange_go(x, d->deadline_us, now_us))
+        if (rc == PR_OK && exchange_go(x, deadline_us, now_us))
             return true;
         if (rc == PR_EINVAL)
             result_unsent(&result, d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
@@ -295,6 +303,7 @@ int exchange_init(struct exchange *x, struct http *h, size_t batch_messages)
     http_request_init(&x->request);
     x->request.signer = &h->signer;
     x->request.clock = h->clock;
+    buf_init(&x->answer, h->config->answer_max);
     if (h->envelope == ENVELOPE_BATCH) {
         x->bundle = malloc(sizeof(*x->bundle));
         x->list = calloc(batch_messages, sizeof(x->list[0]));
@@ -310,6 +319,7 @@ void exchange_fini(struct exchange *x)
         return;
     curl_easy_cleanup(x->easy);
     http_request_fini(&x->request);
+    buf_fini(&x->answer);
     if (x->list != &x->only)
         free(x->list);
     free(x->bundle);
@@ -332,6 +342,8 @@ bool exchange_finish(struct exchange *x, CURLcode rc)
         result_returned(&result, token); /* W2 */
     else
         http_reply_judge(&x->reply, x->easy, rc, maybe_arrived(x), token, &result);
+    if (x->http->config->answer_max > 0)
+        http_reply_take_answer(&x->answer, rc, &result);
     result.unsent = result.unsent && x->begun == 0; /* a part of it is not nothing */
     ASSERT(curl_multi_remove_handle(x->http->multi, x->easy) == CURLM_OK);
     if (x->bundle != NULL)

@@ -45,10 +45,11 @@ static const struct http_status {
     X(CURLE_COULDNT_CONNECT)                                                                                           \
     X(CURLE_OPERATION_TIMEDOUT)                                                                                        \
     X(CURLE_SEND_ERROR)                                                                                                \
-    X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR)                          \
-        X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT)       \
-            X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR)      \
-                X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
+    X(CURLE_RECV_ERROR)                                                                                                \
+    X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR) X(CURLE_PEER_FAILED_VERIFICATION)            \
+        X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT) X(CURLE_UNSUPPORTED_PROTOCOL)           \
+            X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING)      \
+                X(CURLE_ABORTED_BY_CALLBACK)
 
 static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 {
@@ -151,6 +152,29 @@ void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, b
         judge_refused(reply, token, ret);
     else
         judge_error(reply, rc, maybe_arrived, status, token, ret);
+}
+
+void http_reply_take_answer(const struct buf *answer, CURLcode rc, struct delivery_result *result)
+{
+    uint64_t token = result->token;
+    char text[96];
+
+    if (result->outcome == SEND_OK && buf_failed(answer) == PR_ETOOBIG) {
+        snprintf(text, sizeof(text), "its answer has more than %zu bytes", answer->max);
+        result_failed(result, token, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE, "", slice_from(text));
+        return;
+    }
+    if (result->outcome == SEND_OK && (rc != CURLE_OK || buf_failed(answer) != 0)) {
+        result_failed(result, token, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, "",
+                      PR_STR("its answer was cut off"));
+        return;
+    }
+    bool said = result->outcome == SEND_OK || answer->size > 0;
+    result->output = said && buf_failed(answer) == 0 ? output_copy(buf_slice(answer)) : NULL;
+    result->output_size = answer->size;
+    if (result->outcome == SEND_OK && result->output == NULL)
+        result_failed(result, token, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, "",
+                      PR_STR("out of memory for its answer"));
 }
 
 bool http_reply_is_about_content(const struct http_reply *reply, CURL *easy)

@@ -154,39 +154,25 @@ static bool is_token(pr_slice name)
     return name.size > 0;
 }
 
-/* What a message's own headers must not touch: the framing, and what we say about the message
- * ourselves.  A name that ends with '-' stands for all that begin with it. */
-static const struct reserved {
-    const char *name;
-    bool in_raw; /* also when the message is sent without an envelope */
-} reserved[] = {
-    { "connection", true },
-    { "content-length", true },
-    { "content-type", true },
-    { "expect", true },
-    { "host", true },
-    { "http2-settings", true },
-    { "keep-alive", true },
-    { "proxy-", true },
-    { "te", true },
-    { "trailer", true },
-    { "upgrade", true },
-    { "webhook-", true },
-    { "transfer-encoding", true },
-    { "ce-", false },
-    { "traceparent", false },
-    { "tracestate", false },
-};
-
-static bool is_reserved(pr_slice name, enum envelope envelope)
+/* Names that HTTP, or a signature, needs for itself.  One that ends with '-' stands for all that begin with it. */
+static bool can_carry(pr_slice name)
 {
-    for (size_t i = 0; i < ARRAY_LENGTH(reserved); i++) {
-        size_t size = strlen(reserved[i].name);
-        bool is_prefix = reserved[i].name[size - 1] == '-';
-        if ((is_prefix ? name.size >= size : name.size == size) && strncasecmp(name.data, reserved[i].name, size) == 0)
-            return reserved[i].in_raw || envelope != ENVELOPE_RAW;
+    static const char *const taken[] = { "connection",        "content-length", "expect", "host",    "http2-settings",
+                                         "keep-alive",        "proxy-",         "te",     "trailer", "upgrade",
+                                         "transfer-encoding", "webhook-" };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(taken); i++) {
+        size_t size = strlen(taken[i]);
+        bool is_prefix = taken[i][size - 1] == '-';
+        if ((is_prefix ? name.size >= size : name.size == size) && strncasecmp(name.data, taken[i], size) == 0)
+            return false;
     }
-    return false;
+    return is_token(name);
+}
+
+static bool is_name(pr_slice name, const char *text)
+{
+    return name.size == strlen(text) && strncasecmp(name.data, text, name.size) == 0;
 }
 
 /* Curl sends those of the url unless there is such a header: a message must not speak for the endpoint. */
@@ -194,11 +180,6 @@ static bool has_credentials(const char *url)
 {
     const char *authority = authority_of(url);
     return authority != NULL && memchr(authority, '@', strcspn(authority, "/?#")) != NULL;
-}
-
-static bool is_authorization(pr_slice name)
-{
-    return name.size == strlen("authorization") && strncasecmp(name.data, "authorization", name.size) == 0;
 }
 
 /* What the configuration says of a header is stronger than what a message says. */
@@ -219,31 +200,50 @@ static int add_endpoint_headers(struct http_request *request, const struct endpo
     return rc;
 }
 
+/* What a request says of its message. */
+static bool is_written_by_us(pr_slice name)
+{
+    return is_name(name, "content-type") || is_name(name, "traceparent") || is_name(name, "tracestate") ||
+           (name.size >= 3 && strncasecmp(name.data, "ce-", 3) == 0);
+}
+
 int http_headers_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     for (size_t i = 0; i < config->header_count; i++)
-        if (!is_token(config->headers[i].name) || is_reserved(config->headers[i].name, ENVELOPE_BINARY))
+        if (!can_carry(config->headers[i].name) || is_written_by_us(config->headers[i].name))
             return error_set(reterr, PR_ECONFIG, "endpoint %s: headers: \"%.*s\" cannot be set here", config->name,
                              (int)min_size(config->headers[i].name.size, 100), config->headers[i].name.data);
     return PR_OK;
 }
 
+/* What the endpoint, or the message in its columns, says is stronger. */
+static bool is_said(const struct endpoint_config *config, enum envelope envelope, const struct pr_message *m,
+                    pr_slice name)
+{
+    bool traced = envelope != ENVELOPE_RAW && (m->traceparent.size > 0 || m->tracestate.size > 0);
+
+    return (is_name(name, "authorization") && has_credentials(config->url)) || is_set_by_endpoint(config, name) ||
+           (traced && (is_name(name, "traceparent") || is_name(name, "tracestate")));
+}
+
 static int add_own_headers(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
                            const struct pr_message *m, struct pr_error *reterr)
 {
-    bool credentials = has_credentials(config->url);
+    struct cloudevent event;
+    const struct own_header_rules rules = { .carrier = "over HTTP",
+                                            .prefix = envelope != ENVELOPE_RAW ? "ce-" : NULL,
+                                            .event = &event,
+                                            .content_type = cloudevent_content_type(m),
+                                            .can_carry = can_carry };
     struct own_header *headers;
     size_t count;
     int rc = own_headers_read(m, &request->arena, &headers, &count, reterr);
 
+    cloudevent_init(&event, m, config->source);
     for (size_t i = 0; rc == PR_OK && i < count; i++) {
-        if (!is_token(headers[i].name))
-            return error_set(reterr, PR_EINVAL,
-                             "the message's header \"%.*s\" cannot be sent over HTTP: names have letters, digits and "
-                             "!#$%%&'*+-.^_`|~ only",
-                             (int)min_size(headers[i].name.size, 100), headers[i].name.data);
-        if (!is_reserved(headers[i].name, envelope) && !(credentials && is_authorization(headers[i].name)) &&
-            !is_set_by_endpoint(config, headers[i].name))
+        bool is_sent = false;
+        rc = own_header_judge(&headers[i], &rules, &is_sent, reterr);
+        if (rc == PR_OK && is_sent && !is_said(config, envelope, m, headers[i].name))
             rc = add_header(request, headers[i].name, headers[i].value);
     }
     return rc;

@@ -30,7 +30,7 @@ static EVP_MAC_CTX *key_new(pr_slice key)
     return context;
 }
 
-static int add_key(struct signer *s, const char *endpoint, const char *secret, struct pr_error *reterr)
+static int add_key(struct signer *s, const char *whose, const char *secret, struct pr_error *reterr)
 {
     pr_slice text = slice_trim(slice_from(secret)), prefix = PR_STR(SECRET_PREFIX);
     struct buf key;
@@ -41,30 +41,28 @@ static int add_key(struct signer *s, const char *endpoint, const char *secret, s
     buf_init(&key, SIGN_KEY_MAX);
     if (base64_decode(&key, text) != PR_OK || buf_failed(&key) || key.size < SIGN_KEY_MIN)
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: sign: a secret is " SECRET_PREFIX
-                       " and %d to %d bytes in base64, number %zu is not; "
+                       "%s: a secret is " SECRET_PREFIX " and %d to %d bytes in base64, number %zu is not; "
                        "to make one: echo " SECRET_PREFIX "$(openssl rand -base64 32)",
-                       endpoint, SIGN_KEY_MIN, SIGN_KEY_MAX, s->count + 1);
+                       whose, SIGN_KEY_MIN, SIGN_KEY_MAX, s->count + 1);
     else if ((s->keys[s->count] = key_new(buf_slice(&key))) != NULL)
         s->count++;
     else
-        rc = error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory for a key", endpoint);
+        rc = error_set(reterr, PR_ENOMEM, "%s: out of memory for a key", whose);
     if (key.data != NULL)
         explicit_bzero(key.data, key.size);
     buf_fini(&key);
     return rc;
 }
 
-int signer_init(struct signer *s, const char *endpoint, const char *const *secrets, size_t count,
-                struct pr_error *reterr)
+int signer_init(struct signer *s, const char *whose, const char *const *secrets, size_t count, struct pr_error *reterr)
 {
     int rc = PR_OK;
 
     *s = (struct signer){ 0 };
     if (count > SIGN_KEYS_MAX)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: sign: at most %d secrets", endpoint, SIGN_KEYS_MAX);
+        return error_set(reterr, PR_ECONFIG, "%s: at most %d secrets", whose, SIGN_KEYS_MAX);
     for (size_t i = 0; rc == PR_OK && i < count; i++)
-        rc = add_key(s, endpoint, secrets[i], reterr);
+        rc = add_key(s, whose, secrets[i], reterr);
     return rc;
 }
 
@@ -104,4 +102,57 @@ int signer_sign(const struct signer *s, pr_slice id, int64_t timestamp_s, pr_sli
         base64_encode(ret, (pr_slice){ (const char *)digest, sizeof(digest) });
     }
     return buf_failed(ret) ? PR_ENOMEM : PR_OK;
+}
+
+/* ---- The other side ---------------------------------------------------------------------------------- */
+
+static bool is_by(EVP_MAC_CTX *key, pr_slice id, pr_slice stamp, pr_slice body, pr_slice signature)
+{
+    unsigned char digest[SHA256_BYTES];
+    struct buf given;
+    buf_init(&given, SHA256_BYTES);
+    bool good = base64_decode(&given, signature) == PR_OK && digest_of(key, id, stamp, body, digest) &&
+                slice_is_secret((pr_slice){ (const char *)digest, sizeof(digest) }, buf_slice(&given));
+    buf_fini(&given);
+    return good;
+}
+
+/* Each signature with each key: of both there are a handful. */
+static bool is_by_any(const struct signer *s, pr_slice id, pr_slice stamp, pr_slice body, pr_slice header)
+{
+    size_t tries = 0;
+    while (header.size > 0) {
+        const char *space = memchr(header.data, ' ', header.size);
+        pr_slice one = { header.data, space != NULL ? (size_t)(space - header.data) : header.size };
+        header = (pr_slice){ header.data + one.size, header.size - one.size };
+        header = slice_trim(header);
+        if (!slice_starts_with(one, PR_STR("v1,"))) /* another version's */
+            continue;
+        one = (pr_slice){ one.data + 3, one.size - 3 };
+        for (size_t i = 0; i < s->count; i++)
+            if (++tries > (size_t)SIGN_KEYS_MAX * SIGN_KEYS_MAX)
+                return false;
+            else if (is_by(s->keys[i], id, stamp, body, one))
+                return true;
+    }
+    return false;
+}
+
+enum signature_found signer_verify(const struct signer *s, pr_slice id, pr_slice stamp, pr_slice body, pr_slice header,
+                                   int64_t now_us, int64_t tolerance_us)
+{
+    char dotted[32];
+    int64_t stamp_s = 0;
+    if (stamp.size == 0 || stamp.size > 15 || id.size == 0)
+        return SIGNATURE_WRONG;
+    for (size_t i = 0; i < stamp.size; i++) {
+        if (stamp.data[i] < '0' || stamp.data[i] > '9')
+            return SIGNATURE_WRONG;
+        stamp_s = stamp_s * 10 + (stamp.data[i] - '0');
+    }
+    int size = snprintf(dotted, sizeof(dotted), ".%.*s.", (int)stamp.size, stamp.data);
+    if (!is_by_any(s, id, (pr_slice){ dotted, (size_t)size }, body, header))
+        return SIGNATURE_WRONG;
+    int64_t apart_s = stamp_s - now_us / PR_SECONDS(1), most_s = tolerance_us / PR_SECONDS(1);
+    return apart_s > most_s || -apart_s > most_s ? SIGNATURE_STALE : SIGNATURE_GOOD;
 }

@@ -434,7 +434,7 @@ int pg_changes_apply(struct pg_changes *p, struct pr_error *reterr)
             rc = take_by_ctid(&plan, wave);
     }
     for (size_t i = 0; i < p->count && rc == PR_OK; i++)
-        p->any_busy = p->any_busy || p->answers[i] == ANSWER_BUSY;
+        p->any_busy = p->any_busy || (p->answers[i] == ANSWER_BUSY && (p->blocked == NULL || p->blocked[i] == PR_OK));
     return rc;
 }
 

@@ -26,7 +26,7 @@ struct pg_changes {
     const int *blocked; /* of each: not to be applied, with this answer; NULL or PR_OK: it goes */
     int *answers;       /* PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY */
     uint64_t *split_rows;
-    bool any_busy;
+    bool any_busy; /* rows; not what is blocked */
 };
 
 /* Runs what is in the batch, too.  Outcome CYCLE_ANEW: a row is not where it was seen. */

@@ -133,7 +133,7 @@ static int run_inside(struct cycle_run *run)
 
 /* ---- All in one ------------------------------------------------------------------------------- */
 
-/* Does it only delete what was sent, and read more of the same? */
+/* Does it only delete what was sent, with its marks, and read more of the same? */
 static bool cycle_only_deletes(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
@@ -141,8 +141,9 @@ static bool cycle_only_deletes(struct cycle_run *run)
     return session->uncertain == 0 && !run->replayed && c->epoch != 0 && c->epoch == session->epoch &&
            pr_id_equal(session->instance, c->instance) && session->scanned_by == run->link->generation &&
            session->pulse == session->scanned_by && c->fresh_rows > 0 && c->restart_lanes == 0 &&
-           c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 && c->evidence_count == 0 &&
-           c->lanes_give == 0 && !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
+           c->verdict_count > 0 && (c->effect_count == 0 || session->blocked.count == 0) &&
+           pg_effects_fit_one_batch(c) && c->pause_count == 0 && c->evidence_count == 0 && c->lanes_give == 0 &&
+           !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
 }
 
 static int run_one_batch(struct cycle_run *run)
@@ -159,6 +160,8 @@ static int run_one_batch(struct cycle_run *run)
     pg_notices_add(run);
     pg_receipts_add(run);
     int rc = pg_verdicts_add_one_batch(run);
+    if (rc == PR_OK)
+        rc = pg_effects_add_one_batch(run);
     FAILPOINT("store.cycle.before_commit");
     if (rc == PR_OK)
         rc = pg_reads_run(run);
@@ -242,10 +245,12 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
         .replayed = cycle_was_answered(session, &cycle),
         .reterr = reterr,
     };
+    cycle_reply_free_loaded(&session->reply);
     arena_reset(&session->arena);
     link_forget(session->link);
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
     session->row_capacity = 0;
+    session->stores_effects = false;
     int rc = link_ensure(session->link, reterr);
     if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
         rc = link_lock_timeout(session->link, cycle.lease_us / 3, reterr);
@@ -260,7 +265,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
         tell_history(&run);
         pg_wait_after_cycle(session);
         session->wary = run.any_busy;
-        session->births_blocked = false;
+        session->blocked.look = session->histories_asked = false;
         one_batch_count(&run);
         if (pg_prefetch_start(&run) != PR_OK)
             session->one_batch_left = 0; /* the connection is lost: the next one will say so */
@@ -276,21 +281,21 @@ static bool is_stopped(const struct link *link)
     return strcmp(link->state, STOPPED) == 0;
 }
 
-/* Somebody holds a row that it would delete. */
+/* Somebody holds a row that it would delete, or makes what an effect would. */
 static bool is_locked_out(const struct link *link)
 {
     return strcmp(link->state, "55P03") == 0;
 }
 
-/* Rows that somebody holds are left out from now on; and, when it was not that, what an effect would make and somebody's
- * open transaction is making.  false: that has been tried. */
-static bool be_wary(struct pg_session *session, const struct cycle *cycle)
+/* Rows that somebody holds are left out from now on, and effects that somebody's open transaction is in the way of: what it met
+ * is one or the other, or, in one batch, either.  false: that has been tried. */
+static bool be_wary(struct pg_session *session, bool one_batch)
 {
-    if (!session->wary)
-        return session->wary = true;
-    if (session->births_blocked || cycle->effect_count == 0)
-        return false;
-    return session->births_blocked = true;
+    bool rows = !session->wary && (one_batch || !session->stores_effects);
+    bool effects = !session->blocked.look && session->stores_effects;
+    session->wary = session->wary || rows;
+    session->blocked.look = session->blocked.look || effects;
+    return rows || effects;
 }
 
 /* Its key is there already: look, and it will be found replayed. */
@@ -299,19 +304,27 @@ static bool is_key_conflict(const struct link *link)
     return strcmp(link->state, "23505") == 0;
 }
 
+/* A CHECK, a trigger or an index of somebody's own refuses what an effect stores, and would do so for ever. */
+static int effect_refused(int rc, struct pr_error *reterr)
+{
+    struct pr_error said = reterr != NULL ? *reterr : (struct pr_error){ .code = rc };
+    return error_set(reterr, PR_EINVAL, "a table refuses what a handler or route stores there: %s", said.text);
+}
+
 int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
     struct pg_session *session = self;
     int rc = CYCLE_ANEW;
     pg_fresh_settle(session, cycle);
     for (int tries = 0; tries < TRIES_MAX; tries++) {
+        bool one_batch = session->one_batch_left > 0;
         rc = cycle_once(session, cycle, reterr);
         if (rc == PR_OK) {
             *ret_reply = &session->reply;
             return PR_OK;
         }
         bool again = rc == CYCLE_ANEW || link_should_retry(session->link) || is_key_conflict(session->link) ||
-                     is_stopped(session->link) || (is_locked_out(session->link) && be_wary(session, cycle));
+                     is_stopped(session->link) || (is_locked_out(session->link) && be_wary(session, one_batch));
         if (is_stopped(session->link))
             pg_ctid_cache_forget(&session->ctid_cache);
         if (is_key_conflict(session->link))
@@ -322,9 +335,10 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
                              "the connection was lost during the commit: the cycle may"
                              " have been committed; the next one checks");
         }
+        bool refused = cycle->effect_count > 0 && link_is_refusal(session->link);
         link_rollback(session->link);
-        if (!again)
-            return rc;
+        if (!again || (refused && tries + 1 == TRIES_MAX))
+            return refused ? effect_refused(rc, reterr) : rc;
     }
     return rc == CYCLE_ANEW ? error_set(reterr, PR_EBUSY, "lanes change hands too fast: try again") : rc;
 }
@@ -348,6 +362,7 @@ void pg_session_close(void *self)
     free(session->running);
     free(session->watched);
     pg_ctid_cache_forget(&session->ctid_cache);
+    cycle_reply_free_loaded(&session->reply);
     arena_fini(&session->arena);
     free(session);
 }

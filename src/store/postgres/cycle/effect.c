@@ -7,6 +7,7 @@
 #include "store/postgres/postgres.h"
 
 #define KEEP_MAX_US INT64_C(8000000000000000000) /* a mark's time: an interval has room for it */
+#define EFFECT_COLUMNS_MAX 20
 #define EFFECT_BATCHES_MAX 64 /* statements on their way; a statement holds all that follow each other in one box */
 
 /* ---- Receipts and tallies ---------------------------------------------------------------------- */
@@ -143,8 +144,10 @@ void pg_receipts_add(struct cycle_run *run)
 /* ---- Effects ----------------------------------------------------------------------------------- */
 
 /* Is it to be applied? */
-static bool effect_holds(const struct cycle_run *run, size_t i)
+bool pg_effect_holds(const struct cycle_run *run, size_t i)
 {
+    if (run->tried != NULL)
+        return run->tried[i];
     const struct effect *e = &run->cycle->effects[i];
     bool applied = e->verdict == EFFECT_ALWAYS || run->session->reply.answers[e->verdict] == PR_OK;
     return applied && run->guards.answers[i] == PR_OK;
@@ -195,7 +198,7 @@ static void add_messages(struct cycle_run *run, struct effect_run *s)
     struct args args;
     batch_begin(batch, run->link->pg);
     for (size_t i = s->from; i < s->from + s->count; i++)
-        if (effect_holds(run, i))
+        if (pg_effect_holds(run, i))
             batch_add(batch, c->effects[i].message);
     if (batch->arrays[0].count == 0)
         return;
@@ -211,21 +214,22 @@ static const char DELETE_ROWS[] =
     " gone AS (DELETE FROM {box} b USING free f WHERE b.id = f.id AND b.destination = f.destination RETURNING f.ord)"
     " SELECT DISTINCT ord FROM gone";
 
-/* The number of each event is that of its guard and of those before it in this cycle. */
+/* Each event's version is counted from its stream's row, which its guard holds or which is born here: messages that are events
+ * may have come before it in this cycle. */
 static const char EVENT_ROWS[] =
-    "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)"
-    " AS v(ord, id, stream, version, type, content_type, headers, payload)),"
-    " last AS MATERIALIZED (SELECT stream, max(version) AS version, min(version) AS first FROM v GROUP BY stream ORDER "
-    "BY stream),"
-    " raised AS (UPDATE {schema}.event_stream s SET version = l.version FROM last l WHERE s.stream = l.stream AND "
-    "l.first > 1"
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8)"
+    " AS v(ord, id, stream, type, content_type, headers, payload)),"
+    " last AS MATERIALIZED (SELECT v.stream, count(*) AS more, coalesce(max(s.version), 0) AS before FROM v"
+    " LEFT JOIN {schema}.event_stream s ON s.stream = v.stream GROUP BY v.stream ORDER BY v.stream),"
+    " raised AS (UPDATE {schema}.event_stream s SET version = l.before + l.more FROM last l WHERE s.stream = l.stream"
     " RETURNING s.stream),"
-    " born AS (INSERT INTO {schema}.event_stream (stream, version) SELECT l.stream, l.version FROM last l WHERE "
-    "l.first = 1"
+    " born AS (INSERT INTO {schema}.event_stream (stream, version) SELECT l.stream, l.more FROM last l WHERE "
+    "l.before = 0 AND NOT EXISTS (SELECT FROM raised r WHERE r.stream = l.stream)"
     " ORDER BY l.stream ON CONFLICT (stream) DO NOTHING RETURNING stream),"
     " mine AS (SELECT stream FROM raised UNION ALL SELECT stream FROM born),"
     " made AS (INSERT INTO {schema}.event (stream, version, id, type, content_type, headers, payload, created_at)"
-    " SELECT v.stream, v.version, v.id, v.type, v.content_type, v.headers, v.payload, coalesce($1, now()) FROM v"
+    " SELECT v.stream, l.before + row_number() OVER (PARTITION BY v.stream ORDER BY v.ord), v.id, v.type,"
+    " v.content_type, v.headers, v.payload, coalesce($1, now()) FROM v JOIN last l ON l.stream = v.stream"
     " WHERE v.stream IN (SELECT stream FROM mine))"
     " SELECT v.ord FROM v WHERE v.stream IN (SELECT stream FROM mine)";
 
@@ -237,11 +241,14 @@ static const char HISTORY_ROWS[] =
     " SELECT v.ord FROM v JOIN made m ON m.execution = v.execution AND m.first = v.first";
 
 /* Whether all were made is told by how many were: joined with what was asked for, a thousand take a hundred milliseconds. */
-static const char SEEN_ROWS[] =
-    "INSERT INTO {schema}.seen (box, id, handler, at, outcome, alone, until) SELECT box, id, handler,"
-    " coalesce($1, now()), outcome, alone, coalesce($1, now()) + keep * interval '1 microsecond'"
-    " FROM unnest($2, $3, $4, $5, $6, $7) AS v(id, box, handler, outcome, alone, keep)"
-    " ORDER BY box, id, handler ON CONFLICT (box, id, handler) DO NOTHING";
+#define SEEN_INSERT                                                                                                    \
+    "INSERT INTO {schema}.seen (box, id, handler, at, outcome, alone, until) SELECT box, id, handler,"                 \
+    " coalesce($1, now()), outcome, alone, coalesce($1, now()) + keep * interval '1 microsecond'"                      \
+    " FROM unnest($2, $3, $4, $5, $6, $7) AS v(id, box, handler, outcome, alone, keep)"                                \
+    " ORDER BY box, id, handler"
+static const char SEEN_ROWS[] = SEEN_INSERT " ON CONFLICT (box, id, handler) DO NOTHING";
+/* In one batch with the commit: a mark that is there ends the batch, and the cycle is tried again with all its looks. */
+static const char SEEN_OR_STOP[] = SEEN_INSERT;
 
 /* Of one key the last one counts. */
 static const char STATE_ROWS[] =
@@ -251,14 +258,14 @@ static const char STATE_ROWS[] =
     " INSERT INTO {schema}.flow_state (flow, key, value) SELECT flow, key, value FROM v WHERE value IS NOT NULL"
     " ON CONFLICT (flow, key) DO UPDATE SET value = excluded.value";
 
-/* How many of the same guard are before it in this cycle. */
+/* Entries of its history before this effect. */
 static int64_t number_of(const struct cycle_run *run, size_t at)
 {
     size_t first = run->guards.first[at];
     int64_t number = run->effect_numbers[first];
     for (size_t i = first; i < at; i++)
-        if (run->guards.first[i] == first && effect_holds(run, i))
-            number += run->cycle->effects[i].kind == EFFECT_EVENT ? 1 : run->cycle->effects[i].count;
+        if (run->guards.first[i] == first && pg_effect_holds(run, i))
+            number += run->cycle->effects[i].count;
     return number;
 }
 
@@ -267,11 +274,10 @@ static void put_event(struct cycle_run *run, struct array *a, size_t i)
     const struct pr_message *m = run->cycle->effects[i].message;
     array_id(&a[1], m->id);
     array_text(&a[2], m->stream);
-    array_i64(&a[3], number_of(run, i) + 1);
-    array_text(&a[4], m->type);
-    array_text_or_null(&a[5], m->content_type);
-    array_text_or_null(&a[6], m->headers);
-    array_bytes(&a[7], m->payload);
+    array_text(&a[3], m->type);
+    array_text_or_null(&a[4], m->content_type);
+    array_text_or_null(&a[5], m->headers);
+    array_bytes(&a[6], m->payload);
 }
 
 static void put_effect(struct cycle_run *run, struct array *a, size_t i)
@@ -306,6 +312,8 @@ static void put_effect(struct cycle_run *run, struct array *a, size_t i)
         else
             array_null(&a[5]);
         break;
+    case EFFECT_FLOW: pg_flow_put(run, a, i); break;
+    case EFFECT_EXECUTION: pg_execution_put(a, e->flow); break;
     default: array_id(&a[1], e->id); break;
     }
 }
@@ -315,14 +323,16 @@ static void add_rows(struct cycle_run *run, struct effect_run *s)
     static const struct {
         const char *sql;
         bool has_time; /* as $1 */
-        enum oid types[9];
+        enum oid types[EFFECT_COLUMNS_MAX];
     } kinds[EFFECT_KINDS] = {
         [EFFECT_EVENT] = { EVENT_ROWS,
                            true,
-                           { OID_INT4, OID_UUID, OID_TEXT, OID_INT8, OID_TEXT, OID_TEXT, OID_JSON, OID_BYTEA } },
+                           { OID_INT4, OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON, OID_BYTEA } },
         [EFFECT_HISTORY] = { HISTORY_ROWS, false, { OID_INT4, OID_TEXT, OID_INT8, OID_INT8, OID_TEXT } },
         [EFFECT_STATE] = { STATE_ROWS, false, { OID_INT4, OID_TEXT, OID_TEXT, OID_BYTEA } },
         [EFFECT_DELETE] = { DELETE_ROWS, false, { OID_INT4, OID_UUID } },
+        [EFFECT_FLOW] = { PG_FLOW_ROWS, true, { PG_FLOW_TYPES } },
+        [EFFECT_EXECUTION] = { PG_EXECUTION_ROWS, true, { PG_EXECUTION_TYPES } },
         [EFFECT_SEEN] = { SEEN_ROWS, true, { OID_UUID, OID_TEXT, OID_TEXT, OID_INT2, OID_BOOL, OID_INT8 } },
     };
     struct array *a = run->session->arrays;
@@ -331,7 +341,7 @@ static void add_rows(struct cycle_run *run, struct effect_run *s)
     for (; kinds[s->kind].types[columns] != 0; columns++)
         array_begin(&a[columns], kinds[s->kind].types[columns]);
     for (size_t i = s->from; i < s->from + s->count; i++)
-        if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i))
+        if (run->cycle->effects[i].kind == s->kind && pg_effect_holds(run, i))
             put_effect(run, a, i);
     if (a[0].count == 0)
         return;
@@ -342,6 +352,17 @@ static void add_rows(struct cycle_run *run, struct effect_run *s)
         arg_array(&args, &a[i]);
     link_add(run->link, kinds[s->kind].sql, s->kind == EFFECT_DELETE ? run->cycle->effects[s->from].box : NO_BOX, &args,
              &s->result);
+}
+
+void pg_effects_add_tried(struct cycle_run *run, size_t first)
+{
+    struct effect_run all = { .from = first,
+                              .count = run->cycle->effect_count - first,
+                              .kind = run->cycle->effects[first].kind };
+    if (all.kind == EFFECT_MESSAGE)
+        add_messages(run, &all);
+    else
+        add_rows(run, &all);
 }
 
 /* Effects from `from` on that follow each other into one box. */
@@ -364,13 +385,15 @@ static int take_sent(struct cycle_run *run, const struct effect_run *s)
         return strtoull(PQcmdTuples(s->result), NULL, 10) == s->asked ? PR_OK : CYCLE_ANEW;
     bool told = s->kind != EFFECT_STATE && s->kind != EFFECT_MESSAGE;
     for (size_t i = s->from; told && i < s->from + s->count; i++)
-        if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i))
+        if (run->cycle->effects[i].kind == s->kind && pg_effect_holds(run, i))
             answers[i] = PR_UNKNOWN;
     for (int i = 0; told && i < PQntuples(s->result); i++)
         answers[field_int(s->result, i, 0)] = PR_OK;
     for (size_t i = s->from; told && s->kind != EFFECT_DELETE && i < s->from + s->count; i++)
-        if (run->cycle->effects[i].kind == s->kind && effect_holds(run, i) && answers[i] == PR_UNKNOWN)
+        if (run->cycle->effects[i].kind == s->kind && pg_effect_holds(run, i) && answers[i] == PR_UNKNOWN) {
+            run->session->histories_asked = s->kind == EFFECT_HISTORY;
             return CYCLE_ANEW;
+        }
     return PR_OK;
 }
 
@@ -382,10 +405,42 @@ static int sendings_run(struct cycle_run *run, struct effect_run *list, size_t c
     return rc;
 }
 
+/* Messages that expected a stream to have no events yet: somebody else may have begun it since its guard was compared. */
+static const char EXPECTED_OTHERS[] =
+    "SELECT 1 FROM unnest($1, $2, $3) AS v(stream, id, expected) JOIN {schema}.event e ON e.stream = v.stream"
+    " AND e.id = v.id WHERE e.version <> v.expected + 1 LIMIT 1";
+
+/* Outcome CYCLE_ANEW: then the guard says so. */
+static int expected_check(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    PGresult *others;
+    array_begin(&a[0], OID_TEXT);
+    array_begin(&a[1], OID_UUID);
+    array_begin(&a[2], OID_INT8);
+    for (size_t i = 0; i < c->effect_count; i++) {
+        const struct pr_message *m = c->effects[i].message;
+        if (c->effects[i].kind != EFFECT_MESSAGE || run->guards.first[i] != i || !pg_effect_holds(run, i))
+            continue;
+        array_text(&a[0], m->stream);
+        array_id(&a[1], m->id);
+        array_i64(&a[2], m->expected_version);
+    }
+    if (a[0].count == 0)
+        return PR_OK;
+    for (size_t i = 0; i < 3; i++)
+        arg_array(&args, &a[i]);
+    int rc = link_do(run->link, EXPECTED_OTHERS, NO_BOX, &args, &others, run->reterr);
+    return rc != PR_OK ? rc : PQntuples(others) == 0 ? PR_OK : CYCLE_ANEW;
+}
+
 /* In their order where they go into boxes; the others by their kinds. */
 static int sendings_make(struct cycle_run *run)
 {
-    static const enum effect_kind kinds[] = { EFFECT_EVENT, EFFECT_HISTORY, EFFECT_SEEN, EFFECT_STATE };
+    static const enum effect_kind kinds[] = { EFFECT_FLOW,    EFFECT_EXECUTION, EFFECT_EVENT,
+                                              EFFECT_HISTORY, EFFECT_SEEN,      EFFECT_STATE };
     const struct cycle *c = run->cycle;
     struct effect_run list[EFFECT_BATCHES_MAX];
     size_t count = 0;
@@ -403,12 +458,19 @@ static int sendings_make(struct cycle_run *run)
     }
     if (rc == PR_OK)
         rc = sendings_run(run, list, count);
+    if (rc == PR_OK)
+        rc = expected_check(run);
+    PGresult *mail[2];
+    pg_mail_change(run, mail);
     struct effect_run rest[ARRAY_LENGTH(kinds)];
     for (size_t i = 0; i < ARRAY_LENGTH(kinds) && rc == PR_OK; i++) {
         rest[i] = (struct effect_run){ .count = c->effect_count, .kind = kinds[i] };
         add_rows(run, &rest[i]);
     }
-    return rc == PR_OK ? sendings_run(run, rest, ARRAY_LENGTH(kinds)) : rc;
+    rc = rc == PR_OK ? sendings_run(run, rest, ARRAY_LENGTH(kinds)) : rc;
+    if (rc == PR_OK)
+        pg_mail_take(run, mail);
+    return rc;
 }
 
 /* Who was not applied, whatever becomes of the verdicts; and PR_OK of the rest, which is true unless it is told. */
@@ -427,11 +489,45 @@ static int answers_make(struct cycle_run *run)
     return PR_OK;
 }
 
-/* A birth that meets an open transaction's does not wait for its end. */
-static void add_births_timeout(struct cycle_run *run)
+/* What meets the same in somebody's open transaction does not wait for its end (blocked.c). */
+static void add_timeout(struct cycle_run *run)
 {
-    if (run->guards.any)
-        link_add(run->link, "SET LOCAL lock_timeout = '100ms'", NO_BOX, NULL, NULL);
+    run->session->stores_effects = true;
+    link_add(run->link, "SET LOCAL lock_timeout = '100ms'", NO_BOX, NULL, NULL);
+}
+
+bool pg_effects_fit_one_batch(const struct cycle *c)
+{
+    for (size_t i = 0; i < c->effect_count; i++)
+        if (c->effects[i].kind != EFFECT_SEEN || c->effects[i].verdict == EFFECT_ALWAYS)
+            return false;
+    return true;
+}
+
+int pg_effects_add_one_batch(struct cycle_run *run)
+{
+    static const enum oid types[] = { OID_UUID, OID_TEXT, OID_TEXT, OID_INT2, OID_BOOL, OID_INT8 };
+    const struct cycle *c = run->cycle;
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    if (c->effect_count == 0)
+        return PR_OK;
+    int *answers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(answers[0]));
+    if (answers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        array_begin(&a[i], types[i]);
+    for (size_t i = 0; i < c->effect_count; i++) {
+        answers[i] = PR_OK; /* or there will be no reply */
+        put_effect(run, a, i);
+    }
+    arg_time(&args, pg_store_wall_us(run->session->store));
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        arg_array(&args, &a[i]);
+    add_timeout(run);
+    link_add(run->link, SEEN_OR_STOP, NO_BOX, &args, NULL);
+    run->session->reply.effect_answers = answers;
+    return PR_OK;
 }
 
 int pg_effects_store(struct cycle_run *run)
@@ -442,7 +538,7 @@ int pg_effects_store(struct cycle_run *run)
     if (rc == PR_OK)
         rc = answers_make(run);
     if (rc == PR_OK) {
-        add_births_timeout(run);
+        add_timeout(run);
         rc = sendings_make(run);
     }
     if (rc != PR_OK)

@@ -2,7 +2,7 @@
  *
  * Rows are locked in the order of their keys, and those that somebody else holds are skipped: a cycle does not wait for a
  * user's transaction.  What is not there yet is born with the effect itself, behind the verdicts (effect.c); when somebody
- * else was faster, the cycle begins anew and finds it here. */
+ * else was faster, the cycle begins anew and finds it here, and when somebody is just making it, blocked.c does. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
@@ -31,12 +31,44 @@ static const char SEEN_GUARDS[] =
 static const char KNOWN_EVENTS[] = "SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, key, id) JOIN {schema}.event e"
                                    " ON e.stream = v.key AND e.id = v.id";
 
-static pr_slice guard_key(const struct effect *e)
+/* A message that is an event is appended by a trigger (033_events.sql), whatever the number of its stream is; but that would wait
+ * for whoever holds the stream.  (What belongs to no verdict is no event.) */
+static bool is_plain_event(const struct effect *e)
 {
-    return e->kind == EFFECT_EVENT ? e->message->stream : e->key;
+    return e->kind == EFFECT_MESSAGE && e->message->event && !effect_guards_stream(e) && e->verdict != EFFECT_ALWAYS;
 }
 
-/* Those of one kind; later ones of the same guard only where their ids are asked for. */
+/* Is it of the kind, or a message that has a guard of that kind? */
+static bool guard_is(const struct cycle_run *run, size_t i, enum effect_kind kind)
+{
+    const struct effect *e = &run->cycle->effects[i];
+    return run->guards.first[i] != SIZE_MAX && (kind == EFFECT_EVENT ? effect_guards_stream(e) : e->kind == kind);
+}
+
+/* Is its number asked?  Later ones of the same guard go with the first, but for their ids. */
+static bool is_asked(const struct cycle_run *run, size_t i, enum effect_kind kind, bool ids)
+{
+    if (run->guards.answers[i] != PR_OK)
+        return false;
+    if (kind == EFFECT_EVENT && !ids && is_plain_event(&run->cycle->effects[i]))
+        return true;
+    return guard_is(run, i, kind) && (ids || run->guards.first[i] == i);
+}
+
+/* The row of a flow guards the history of its execution: whoever has the one has the other, and the key of the history is the
+ * second line.  Where that has met something, the history is asked, too. */
+static bool is_guarded_by_flow(const struct cycle_run *run, size_t history)
+{
+    const struct effect *e = run->cycle->effects;
+    if (run->session->histories_asked || e[history].expected == EFFECT_ANY)
+        return false;
+    for (size_t i = history; i-- > 0 && e[i].verdict == e[history].verdict;)
+        if (e[i].kind == EFFECT_FLOW)
+            return true;
+    return false;
+}
+
+/* Those of one kind. */
 static void add_kind(struct cycle_run *run, enum effect_kind kind, bool ids, const char *sql, PGresult **ret)
 {
     static const enum oid types[] = { OID_INT4, OID_TEXT, OID_TEXT, OID_UUID };
@@ -47,10 +79,14 @@ static void add_kind(struct cycle_run *run, enum effect_kind kind, bool ids, con
         array_begin(&a[i], types[i]);
     for (size_t i = 0; i < c->effect_count; i++) {
         const struct effect *e = &c->effects[i];
-        if (e->kind != kind || run->guards.answers[i] != PR_OK || (!ids && run->guards.first[i] != i))
+        if (!is_asked(run, i, kind, ids))
             continue;
+        if (kind == EFFECT_HISTORY && is_guarded_by_flow(run, i)) {
+            run->effect_numbers[i] = e->expected;
+            continue;
+        }
         array_i32(&a[0], (int)i);
-        array_text(&a[1], guard_key(e));
+        array_text(&a[1], effect_guard_key(e));
         array_text(&a[2], e->box);
         array_id(&a[3], kind == EFFECT_EVENT ? e->message->id : e->id);
     }
@@ -71,54 +107,62 @@ static void take_numbers(struct cycle_run *run, const PGresult *r)
     for (int i = 0; r != NULL && i < PQntuples(r); i++) {
         size_t at = (size_t)field_int(r, i, 0);
         const struct effect *e = &run->cycle->effects[at];
-        bool born = !field_is_null(r, i, 1) && field_i64(r, i, 1) == 0;
-        run->effect_numbers[at] = field_is_null(r, i, 1) ? 0 : field_i64(r, i, 1);
-        run->guards.answers[at] =
-            field_is_null(r, i, 1) ? ANSWER_BUSY : effect_guard_answer(e, run->effect_numbers[at]);
-        if (born && run->session->births_blocked && run->guards.answers[at] == PR_OK)
-            run->guards.answers[at] = ANSWER_BUSY; /* somebody is making it: later */
+        bool busy = field_is_null(r, i, 1);
+        run->effect_numbers[at] = busy ? 0 : field_i64(r, i, 1);
+        run->guards.answers[at] = busy                ? ANSWER_BUSY
+                                  : is_plain_event(e) ? PR_OK
+                                                      : effect_guard_answer(e, run->effect_numbers[at]);
     }
 }
 
-/* A message that is an event is appended by a trigger (033_events.sql), which waits for whoever appends to its stream: no
- * longer than a birth does, and then the verdict of this one is asked again. */
-static void hold_back_events(struct cycle_run *run)
+static bool has_plain_events(const struct cycle *c)
 {
-    for (size_t i = 0; i < run->cycle->effect_count; i++) {
-        const struct effect *e = &run->cycle->effects[i];
-        if (e->kind != EFFECT_MESSAGE || !e->message->event)
-            continue;
-        run->guards.any = true;
-        if (run->session->births_blocked && e->verdict != EFFECT_ALWAYS)
-            run->guards.answers[i] = ANSWER_BUSY;
-    }
+    for (size_t i = 0; i < c->effect_count; i++)
+        if (is_plain_event(&c->effects[i]))
+            return true;
+    return false;
+}
+
+/* What the stored numbers say of the guards. */
+static int numbers_ask(struct cycle_run *run, bool joined, PGresult **ret_leaders)
+{
+    struct effect_guards *g = &run->guards;
+    PGresult *events, *histories, *marks, *known, *flows;
+    add_kind(run, EFFECT_EVENT, false, EVENT_GUARDS, &events);
+    add_kind(run, EFFECT_HISTORY, false, HISTORY_GUARDS, &histories);
+    add_kind(run, EFFECT_SEEN, false, SEEN_GUARDS, &marks);
+    add_kind(run, EFFECT_EVENT, true, KNOWN_EVENTS, &known);
+    add_kind(run, EFFECT_FLOW, false, PG_FLOW_GUARDS, &flows);
+    pg_leaders_add(run, joined, ret_leaders);
+    int rc = link_run(run->link, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    take_numbers(run, events);
+    take_numbers(run, histories);
+    take_numbers(run, marks);
+    pg_flow_guards_take(run, flows);
+    for (int i = 0; known != NULL && i < PQntuples(known); i++)
+        if (g->answers[field_int(known, i, 0)] != ANSWER_BUSY)
+            g->answers[field_int(known, i, 0)] = PR_DUPLICATE;
+    return PR_OK;
 }
 
 int pg_guards_compare(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
     struct effect_guards *g = &run->guards;
-    PGresult *events, *histories, *marks, *known;
+    PGresult *leaders = NULL;
     int rc = effect_guards_init(g, c->effects, c->effect_count, c->verdict_count, &run->session->arena);
     run->effect_numbers = arena_alloc_array(&run->session->arena, c->effect_count, sizeof(run->effect_numbers[0]));
     if (rc != PR_OK || run->effect_numbers == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
-    hold_back_events(run);
-    if (!g->any)
-        return PR_OK;
-    add_kind(run, EFFECT_EVENT, false, EVENT_GUARDS, &events);
-    add_kind(run, EFFECT_HISTORY, false, HISTORY_GUARDS, &histories);
-    add_kind(run, EFFECT_SEEN, false, SEEN_GUARDS, &marks);
-    add_kind(run, EFFECT_EVENT, true, KNOWN_EVENTS, &known);
-    rc = link_run(run->link, run->reterr);
-    if (rc != PR_OK)
-        return rc;
-    take_numbers(run, events);
-    take_numbers(run, histories);
-    take_numbers(run, marks);
-    for (int i = 0; known != NULL && i < PQntuples(known); i++)
-        if (g->answers[field_int(known, i, 0)] != ANSWER_BUSY)
-            g->answers[field_int(known, i, 0)] = PR_DUPLICATE;
-    effect_guards_settle(g, c->effects, c->effect_count);
-    return PR_OK;
+    bool joined = cycle_has_joined(c);
+    g->any = g->any || has_plain_events(c);
+    if (g->any || joined)
+        rc = numbers_ask(run, joined, &leaders);
+    if (rc == PR_OK)
+        rc = pg_blocked_find(run);
+    if (rc == PR_OK && (g->any || joined))
+        effect_guards_settle(g, c->effects, c->effect_count);
+    return rc == PR_OK && joined ? pg_leaders_take(run, leaders) : rc;
 }

@@ -30,6 +30,10 @@ static const char PURGE_DONE[] = "DELETE FROM {schema}.done WHERE row_id IN"
                                  " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW(
                                      "$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
+static const char PURGE_MAIL[] = "DELETE FROM {schema}.flow_mail WHERE (flow, id) IN"
+                                 " (SELECT flow, id FROM {schema}.flow_mail WHERE keep_until <= " NOW(
+                                     "$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
 /* Longer than anybody is tried on. */
 static const char PURGE_EVIDENCE[] =
     "DELETE FROM {schema}.evidence WHERE (endpoint, type) IN (SELECT endpoint, type FROM {schema}.evidence"
@@ -116,7 +120,7 @@ static bool is_full(PGresult *deleted, int piece)
 static int purge_usual(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
     (void)cycle;
-    static const char *const statements[] = { PURGE_CONTROL, PURGE_DONE, PURGE_EVIDENCE };
+    static const char *const statements[] = { PURGE_CONTROL, PURGE_DONE, PURGE_EVIDENCE, PURGE_MAIL };
     PGresult *deleted[ARRAY_LENGTH(statements)] = { NULL };
     struct args args = { .count = 0 };
     arg_time(&args, pg_store_wall_us(session->store));

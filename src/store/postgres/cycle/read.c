@@ -132,7 +132,7 @@ static const char HELD[] =
 #define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
-    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep, *evidence, *marks;
+    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep, *evidence, *marks, *gone;
     PGresult **held;
 };
 
@@ -233,6 +233,8 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
         pg_evidence_ask(run, &reads->evidence);
     if (c->mark_count > 0)
         pg_marks_ask(run, &reads->marks);
+    if (c->alive_count > 0)
+        pg_gone_ask(run, &reads->gone);
     int rc = PR_OK;
     for (size_t i = 0; i < c->held_count && run->lanes != 0 && rc == PR_OK; i++) {
         add_held(run, &c->held[i], &reads->held[i]);
@@ -301,6 +303,8 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
         rc = pg_evidence_take(run, reads->evidence);
     if (rc == PR_OK && reads->marks != NULL)
         rc = pg_marks_take(run, reads->marks);
+    if (rc == PR_OK && reads->gone != NULL)
+        rc = pg_gone_take(run, reads->gone);
     return rc;
 }
 
@@ -328,6 +332,8 @@ int pg_reads_run(struct cycle_run *run)
         rc = run->one_batch ? pg_cycle_take_one_batch(run) : PR_OK;
         if (rc == PR_OK)
             rc = reads_take(run, &reads);
+        if (rc == PR_OK)
+            rc = pg_loads_read(run);
         pg_wait_remember(run);
         if (rc != PR_OK) { /* the changes are made; asked again, it only reads */
             run->session->uncertain = run->cycle->number;

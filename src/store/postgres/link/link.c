@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "core/message.h"
 #include "store/postgres/message.h"
+#include "store/sql.h"
 
 #define SQL_MAX (1u << 18) /* a listing looks into 64 lanes */
 #define NAME_SIZE 32
@@ -212,7 +213,9 @@ static struct link_statement *statement_get(struct link *link, const char *sql, 
 static void step_add(struct link *link, struct link_statement *prepares, PGresult **ret, bool commits)
 {
     ASSERT(link->step_count < LINK_STEPS_MAX);
-    link->steps[link->step_count++] = (struct step){ .prepares = prepares, .ret = ret, .commits = commits };
+    link->steps[link->step_count++] = (struct step){
+        .prepares = prepares, .ret = link->trial == NULL ? ret : NULL, .commits = commits, .trial = link->trial
+    };
 }
 
 static void statement_send(struct link *link, struct link_statement *s, const struct args *a, PGresult **ret)
@@ -366,6 +369,12 @@ static int result_give(struct link *link, PGresult *result, const struct step *s
     return rc;
 }
 
+static void state_copy(const PGresult *result, char ret_state[SQL_STATE_SIZE])
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    snprintf(ret_state, SQL_STATE_SIZE, "%s", state != NULL ? state : "XX000");
+}
+
 /* The answer to one step; *rc becomes the first fault. */
 static void step_take(struct link *link, const struct step *step, PGresult *result, int *rc, struct pr_error *reterr)
 {
@@ -384,7 +393,9 @@ static void step_take(struct link *link, const struct step *step, PGresult *resu
         *rc = result_give(link, result, step, reterr);
         return;
     }
-    if (rolled_back && *rc == PR_OK)
+    if (step->trial != NULL && !done && status != PGRES_PIPELINE_ABORTED)
+        state_copy(result, step->trial);
+    else if (rolled_back && *rc == PR_OK)
         *rc = error_set(reterr, PR_ESTORE, "the server rolled the transaction back");
     else if (!done && status != PGRES_PIPELINE_ABORTED && *rc == PR_OK)
         *rc = fault_of_result(result, link->conninfo, link->state, reterr);
@@ -486,22 +497,56 @@ static int add_fault(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
+/* Behind a fault the server goes on from here. */
+static void sync_add(struct link *link)
+{
+    if (link->add_failed == PR_OK && !PQpipelineSync(link->pg))
+        link->add_failed = PR_ESTORE;
+    if (link->add_failed != PR_OK)
+        return;
+    step_add(link, NULL, NULL, false);
+    link->steps[link->step_count - 1].syncs = true;
+}
+
 static int steps_send(struct link *link, struct pr_error *reterr)
 {
     bool any = link->step_count > link->steps_sent;
     link->state[0] = '\0';
-    if (link->add_failed == PR_OK && any && !PQpipelineSync(link->pg))
-        link->add_failed = PR_ESTORE;
+    if (any)
+        sync_add(link);
     if (link->add_failed != PR_OK) {
         int rc = add_fault(link, reterr);
         link->add_failed = PR_OK;
         return rc;
     }
-    if (any) {
-        step_add(link, NULL, NULL, false);
-        link->steps[link->step_count - 1].syncs = true;
-    }
     return PR_OK;
+}
+
+/* Two savepoints: the outer one takes the setting back. */
+void link_trials_begin(struct link *link)
+{
+    link_add(link, "SAVEPOINT postrider_trials", NO_BOX, NULL, NULL);
+    link_add(link, "SET LOCAL lock_timeout = '" TRIAL_LOCK_TIMEOUT "'", NO_BOX, NULL, NULL);
+    link_add(link, "SAVEPOINT postrider_trial", NO_BOX, NULL, NULL);
+}
+
+void link_trials_end(struct link *link)
+{
+    link_add(link, "ROLLBACK TO SAVEPOINT postrider_trials", NO_BOX, NULL, NULL);
+    link_add(link, "RELEASE SAVEPOINT postrider_trials", NO_BOX, NULL, NULL);
+}
+
+void link_trial_begin(struct link *link, char ret_state[SQL_STATE_SIZE])
+{
+    ret_state[0] = '\0';
+    link->trial = ret_state;
+}
+
+void link_trial_end(struct link *link)
+{
+    link->trial = NULL;
+    sync_add(link);
+    link_add(link, "ROLLBACK TO SAVEPOINT postrider_trial", NO_BOX, NULL, NULL);
 }
 
 int link_send(struct link *link, struct pr_error *reterr)

@@ -21,6 +21,16 @@
  *
  * Whatever uses the link next settles it first; except a batch that is told to go behind it (link_queue_next).
  *
+ * Inside a transaction a statement can be tried: whether it fails or not, it is undone, and the rest goes on:
+ *
+ *     link_trials_begin(link);
+ *     link_trial_begin(link, state);                 any number of trials
+ *     link_add(link, SQL_FOUR, box, &args4, NULL);
+ *     link_trial_end(link);
+ *     link_trials_end(link);
+ *     rc = link_run(link, reterr);                   state is "", or the server's word for why it failed;
+ *                                                    the result of what is tried is not told
+ *
  * Threads: one at a time. */
 #ifndef STORE_POSTGRES_LINK_LINK_H
 #define STORE_POSTGRES_LINK_LINK_H
@@ -89,12 +99,14 @@ struct link {
         struct link_statement *prepares; /* NULL: it runs */
         PGresult **ret;
         bool commits;
-        bool left;  /* nobody waits for it */
-        bool syncs; /* the last of its batch */
+        char *trial; /* where its fault goes; NULL: to the batch */
+        bool left;   /* nobody waits for it */
+        bool syncs;  /* the last of its batch */
     } steps[LINK_STEPS_MAX];
     size_t step_count, steps_sent, steps_taken;
     size_t batch_at, batch_end; /* what link_take() takes; the same: nothing */
     bool queues_next, waits;    /* waits: a batch was sent, and link_take() will be called */
+    char *trial;                /* what is added now is tried; NULL: it is not */
     int add_failed;             /* a fault of link_add(), told by link_run() */
     PGresult **results;         /* kept until link_forget() */
     size_t result_count, result_room;
@@ -124,7 +136,14 @@ PR_MUST_CHECK int link_take(struct link *link, struct pr_error *reterr);
 PR_MUST_CHECK int link_leave(struct link *link, struct pr_error *reterr);
 void link_settle(struct link *link);        /* takes what was left; but not what is behind a batch that was sent */
 bool link_is_left(const struct link *link); /* something is on its way that nobody waits for */
-void link_queue_next(struct link *link);    /* until the next link_take() nothing that is added settles */
+/* What is tried between these two waits at most `TRIAL_LOCK_TIMEOUT` for a lock. */
+#define TRIAL_LOCK_TIMEOUT "1ms"
+#define TRIAL_STEPS 4 /* of the batch that a trial of one statement takes, with its preparation */
+void link_trials_begin(struct link *link);
+void link_trials_end(struct link *link);
+void link_trial_begin(struct link *link, char ret_state[SQL_STATE_SIZE]);
+void link_trial_end(struct link *link);
+void link_queue_next(struct link *link); /* until the next link_take() nothing that is added settles */
 /* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */
 PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error *reterr);
 /* {schema}, {box} (its table), {box_seq} as quoted names and {box_name} as a text; ?1 as $1, and what store/sql.h says;

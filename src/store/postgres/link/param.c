@@ -244,6 +244,14 @@ void arg_bytes(struct args *a, pr_slice bytes)
     arg_add(a, OID_BYTEA, bytes.size > 0 ? bytes.data : "", bytes.size, 1);
 }
 
+void arg_bytes_or_null(struct args *a, pr_slice bytes)
+{
+    if (bytes.data != NULL)
+        arg_bytes(a, bytes);
+    else
+        arg_null(a, OID_BYTEA);
+}
+
 void arg_literal(struct args *a, const char *text)
 {
     arg_add(a, 0, text, strlen(text), 0);

@@ -1,0 +1,252 @@
+/* flow start, raise, send, cancel, retry, wait: what people tell flows. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/units.h"
+#include "cli/command/flow.h"
+#include "cli/command/send.h"
+#include "ops/explain/words.h"
+
+#define WAIT_BLOCK 4096
+
+static void print_told(struct cli *cli, const struct flow_told *told)
+{
+    struct json_line line;
+    char id[PR_ID_TEXT_SIZE] = "";
+    if (!pr_id_is_zero(told->message))
+        pr_id_format(told->message, id);
+    if (!cli->json) {
+        printf("%s\n", text_clean_copy(&cli->arena, told->flow));
+        return;
+    }
+    struct json_writer *w = line_begin(&line);
+    json_begin_object(w);
+    json_key(w, "id");
+    json_slice(w, told->flow);
+    json_key(w, "message");
+    json_cstr(w, id[0] != '\0' ? id : NULL);
+    json_key(w, "duplicate");
+    json_bool(w, told->duplicate);
+    json_end_object(w);
+    line_end(&line);
+}
+
+/* The payload, and the store.  content is to be freed by the caller. */
+static int prepare(struct cli *cli, struct buf *content, pr_slice *ret_data)
+{
+    int code = cli_load_config(cli);
+    if (code == EXIT_DONE)
+        code = send_payload(cli, NULL, content, ret_data);
+    return code == EXIT_DONE ? cli_open_store(cli) : code;
+}
+
+int run_flow_start(struct cli *cli)
+{
+    const char *due = cli->flags.values[FLAG_DUE];
+    struct turn_message start = { .kind = TURN_START,
+                                  .name = slice_from(cli->args[0]),
+                                  .flow = slice_from(cli->arg_count > 1 ? cli->args[1] : NULL),
+                                  .version = slice_from(cli->flags.values[FLAG_VERSION]),
+                                  .restart = flag_given(&cli->flags, FLAG_RESTART) };
+    struct buf content = { 0 };
+    struct flow_told told;
+    struct pr_error err;
+    if (cli->arg_count > 1 && start.flow.size == 0)
+        return cli_usage(cli, "the flow id is empty; give one or omit it");
+    int code = prepare(cli, &content, &start.data);
+    if (code == EXIT_DONE && due != NULL && !cli_time(cli, due, 1, &start.due_us))
+        code = cli_usage(cli, "--due: \"%s\" is not a time; use 5m or 2024-01-31T12:00:00Z", due);
+    if (code == EXIT_DONE) {
+        const struct flow_teller t = flow_teller_of(cli);
+        if (flow_tell(&t, &start, (pr_id){ { 0 } }, &told, &err) != PR_OK)
+            code = cli_fault(&err);
+    }
+    if (code == EXIT_DONE) {
+        print_told(cli, &told);
+        if (told.duplicate)
+            cli_say("duplicate: there is a flow with this id; nothing changed%s",
+                    start.restart ? "" : " (one that has ended begins anew with --restart)");
+    }
+    buf_fini(&content);
+    return code;
+}
+
+/* raise and send */
+int run_flow_tell(struct cli *cli)
+{
+    const bool event = strcmp(cli->command->name, "flow raise") == 0;
+    struct turn_message news = { .kind = event ? TURN_EVENT : TURN_MAIL,
+                                 .flow = slice_from(cli->args[0]),
+                                 .name = slice_from(cli->args[1]) };
+    const char *text = cli->flags.values[FLAG_ID];
+    struct buf content = { 0 };
+    struct flow_told told;
+    struct pr_error err;
+    pr_id id = { { 0 } };
+    if (text != NULL && pr_id_parse(slice_from(text), &id) != PR_OK)
+        return cli_usage(cli, "--id: \"%s\" is not a UUID", text);
+    int code = prepare(cli, &content, &news.data);
+    if (code == EXIT_DONE) {
+        const struct flow_teller t = flow_teller_of(cli);
+        if (flow_tell(&t, &news, id, &told, &err) != PR_OK)
+            code = cli_fault(&err);
+    }
+    if (code == EXIT_DONE) {
+        told.flow = news.flow;
+        if (cli->json)
+            print_told(cli, &told);
+        else
+            printf("%s %s\n",
+                   told.duplicate ? "duplicate:"
+                   : event        ? "raised"
+                                  : "sent",
+                   told.duplicate ? "nothing changed" : text_clean_copy(&cli->arena, news.name));
+    }
+    buf_fini(&content);
+    return code;
+}
+
+int run_flow_cancel(struct cli *cli)
+{
+    int code = cli_open_store(cli);
+    int failed = 0, missing = 0;
+    if (code != EXIT_DONE)
+        return code;
+    const struct flow_teller t = flow_teller_of(cli);
+    for (int i = 0; i < cli->arg_count; i++) {
+        struct pr_error err;
+        const char *id = text_clean_copy(&cli->arena, slice_from(cli->args[i]));
+        int rc = flow_cancel(&t, slice_from(cli->args[i]), &err);
+        if (rc < 0)
+            return cli_fault(&err);
+        missing += rc == PR_UNKNOWN;
+        failed += rc != PR_OK;
+        if (rc == PR_UNKNOWN)
+            (void)flow_not_found(cli, slice_from(cli->args[i]));
+        else if (rc == PR_STALE)
+            cli_say("flow \"%s\" has ended already", id);
+        else if (!cli->json)
+            printf("%s: told to end\n", id);
+    }
+    if (cli->json)
+        printf("{\"action\":\"flow cancel\",\"matched\":%d,\"changed\":%d,\"refused\":%d,\"missing\":%d}\n",
+               cli->arg_count - missing, cli->arg_count - failed, failed - missing, missing);
+    if (failed == 0)
+        return EXIT_DONE;
+    return failed < cli->arg_count ? EXIT_SOME_FAILED : missing > 0 ? EXIT_NOT_FOUND : EXIT_FAILED;
+}
+
+static int restart(struct cli *cli, pr_slice id)
+{
+    const struct flow_teller t = flow_teller_of(cli);
+    struct pr_error err;
+    const char *name = text_clean_copy(&cli->arena, id);
+    if (flag_given(&cli->flags, FLAG_DRY_RUN))
+        return cli_usage(cli, "--restart and --dry-run cannot be combined");
+    int rc = flow_restart(&t, id, slice_from(cli->flags.values[FLAG_VERSION]), &err);
+    if (rc < 0)
+        return cli_fault(&err);
+    if (rc == PR_UNKNOWN)
+        return flow_not_found(cli, id);
+    if (rc == PR_STALE) {
+        cli_say("flow \"%s\" is running; cancel it first", name);
+        return EXIT_FAILED;
+    }
+    if (cli->json)
+        printf("{\"action\":\"flow retry\",\"restarted\":1}\n");
+    else
+        printf("%s: begins anew\n", name);
+    return EXIT_DONE;
+}
+
+int run_flow_retry(struct cli *cli)
+{
+    const pr_slice id = slice_from(cli->args[0]);
+    bool dry_run = flag_given(&cli->flags, FLAG_DRY_RUN);
+    struct flow_retried r;
+    struct pr_error err;
+    int code = cli_open_store(cli);
+    if (code != EXIT_DONE)
+        return code;
+    if (flag_given(&cli->flags, FLAG_RESTART))
+        return restart(cli, id);
+    const struct flow_teller t = flow_teller_of(cli);
+    int rc = flow_retry(&t, id, dry_run, &r, &err);
+    if (rc < 0)
+        return cli_fault(&err);
+    if (rc == PR_UNKNOWN)
+        return flow_not_found(cli, id);
+    if (cli->json)
+        printf("{\"action\":\"flow retry\",\"replayed\":%" PRIu64 ",\"hastened\":%" PRIu64 ",\"dry_run\":%s}\n",
+               r.replayed, r.hastened, dry_run ? "true" : "false");
+    else
+        printf("%" PRIu64 " dead %s %sreplayed, %" PRIu64 " %stried now\n", r.replayed,
+               r.replayed == 1 ? "letter" : "letters", dry_run ? "would be " : "", r.hastened,
+               dry_run ? "would be " : "");
+    if (r.replayed + r.hastened == 0 && !cli->json)
+        cli_say("nothing of it is dead or waits for its next try; a flow that has ended begins anew with --restart");
+    return EXIT_DONE;
+}
+
+/* ---- Waiting ---- */
+
+static int look(void *arg, struct arena *arena, const struct flow_row **ret, struct pr_error *reterr)
+{
+    struct cli *cli = arg;
+    return flow_read_row(&cli->store, slice_from(cli->args[0]), arena, ret, reterr);
+}
+
+static int print_end(struct cli *cli, const struct flow_row *row, bool timeout)
+{
+    struct json_line line;
+    if (cli->json) {
+        struct json_writer *w = line_begin(&line);
+        json_begin_object(w);
+        flow_row_json(w, row);
+        json_key(w, "timeout");
+        json_bool(w, timeout);
+        json_end_object(w);
+        line_end(&line);
+    } else if (row->state == FLOW_COMPLETED) {
+        (void)fwrite(row->output.data, 1, row->output.size, stdout);
+        printf("%s", row->output.size > 0 ? "\n" : "");
+    }
+    if (timeout)
+        cli_say("flow \"%s\" is still running; postrider why %s", cli->args[0], cli->args[0]);
+    else if (row->state == FLOW_FAILED || row->state == FLOW_CANCELLED)
+        cli_say("flow \"%s\" %s%s%s", cli->args[0], row->state == FLOW_FAILED ? "failed" : "was cancelled",
+                row->error.size > 0 ? ": " : "", row->error.size > 0 ? flow_error_words(&cli->arena, row->error) : "");
+    return row->state == FLOW_COMPLETED ? EXIT_DONE : EXIT_FAILED;
+}
+
+int run_flow_wait(struct cli *cli)
+{
+    const char *span = cli->flags.values[FLAG_FOR];
+    struct arena arena;
+    struct flow_waiter w = { .flow = slice_from(cli->args[0]),
+                             .after_number = -1,
+                             .timeout_us = PR_NEVER,
+                             .look = look,
+                             .arg = cli,
+                             .arena = &arena };
+    const struct flow_row *row = NULL;
+    struct pr_error err;
+    if (span != NULL && (duration_parse(slice_from(span), &w.timeout_us) != PR_OK || w.timeout_us < 0))
+        return cli_usage(cli, "--for: \"%s\" is not a duration; use 30s or 5m", span);
+    int code = cli_open_store(cli);
+    if (code != EXIT_DONE)
+        return code;
+    arena_init(&arena, WAIT_BLOCK);
+    int rc = flow_wait_for(&w, &row, &err);
+    if (rc < 0)
+        code = cli_fault(&err);
+    else if (rc == PR_UNKNOWN)
+        code = flow_not_found(cli, w.flow);
+    else
+        code = print_end(cli, row, rc == PR_TIMEOUT);
+    arena_fini(&arena);
+    return code;
+}

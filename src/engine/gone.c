@@ -1,0 +1,64 @@
+/* Rows that are out, and that others have deleted: an activity whose flow has cancelled it.
+ *
+ * Nobody tells us, since a notice would cost all engines of the store a lock for each of them.  So we ask, with the cycle that
+ * renews the lease, for those that have been out for a while; whoever works on them can stop.  A cycle that fails says nothing
+ * of any row. */
+#include "engine/internal.h"
+
+#define GONE_AFTER_US PR_SECONDS(1) /* what is out for less will mostly be over before anybody could stop it */
+
+static bool is_asked_for(const struct item *item, int64_t now_us)
+{
+    int64_t taken_us = item->delivery.deadline_us - item->endpoint->setting->timeout_us;
+    return !item->gone && now_us - taken_us >= GONE_AFTER_US;
+}
+
+void gone_plan(struct engine *e, int64_t now_us)
+{
+    if (e->setting.kind != BOX_ACTIVITIES || !e->plan.cycle.force_write || list_is_empty(&e->window.out))
+        return;
+    struct row_name *names = arena_alloc(&e->plan.arena, e->window.out_count * sizeof(*names));
+    size_t count = 0;
+    list_foreach(node, &e->window.out) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        item->gone_asked = names != NULL && is_asked_for(item, now_us);
+        if (item->gone_asked)
+            names[count++] = (struct row_name){ item->row, item->m.id };
+    }
+    e->plan.cycle.alive = names;
+    e->plan.cycle.alive_count = count;
+}
+
+void gone_absorb(struct engine *e, const struct cycle_reply *r)
+{
+    for (size_t i = 0; r->gone != NULL && i < e->plan.cycle.alive_count; i++) {
+        struct item *item = r->gone[i] ? item_find(e, e->plan.cycle.alive[i].row, e->plan.cycle.alive[i].id) : NULL;
+        if (item == NULL || item->place != PLACE_OUT || !item->gone_asked || item->gone)
+            continue;
+        item->gone = true;
+        e->window.gone_count++;
+    }
+}
+
+/* It is not out any more. */
+void gone_forget(struct engine *e, struct item *item)
+{
+    e->window.gone_count -= item->gone && !item->gone_told;
+    item->gone = item->gone_asked = item->gone_told = false;
+}
+
+size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max)
+{
+    size_t count = 0;
+    if (e->window.gone_count == 0)
+        return 0;
+    list_foreach(node, &e->window.out) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (!item->gone || item->gone_told || count == max)
+            continue;
+        item->gone_told = true;
+        e->window.gone_count--;
+        ret_tokens[count++] = item_token(item);
+    }
+    return count;
+}

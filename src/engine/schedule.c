@@ -1,0 +1,202 @@
+/* Schedules (core/schedule.h): rows that are worked by their time alone.
+ *
+ * Nobody outside has them, so they have no endpoint, no receipt and no turn in a stream: they are judged when they are read.
+ * The verdict sets the next time, as long as the one that was read is still there, and brings the messages along. */
+#include "core/schedule.h"
+
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+#define ZONE_MISSING_US PR_MINUTES(1) /* until a schedule is looked at again whose time zone is not known here */
+#define ARENA_BLOCK 4096
+
+/* ---- Effects --------------------------------------------------------------------------------- */
+
+static int add_effect(struct item *item, const struct send_effect *effect)
+{
+    struct send_effect *copy;
+    int rc = effects_copy(effect, &copy);
+    if (rc == PR_OK)
+        effects_append(&item->effects, copy);
+    return rc;
+}
+
+static int add_message(struct item *item, const struct schedule *s, pr_slice box, int64_t at_us, struct buf *headers)
+{
+    struct send_effect effect = { .box = s->box.size > 0 ? s->box : box };
+    buf_reset(headers);
+    effect.message = schedule_message(s, box, at_us, headers);
+    return buf_failed(headers) == PR_OK ? add_effect(item, &effect) : buf_failed(headers);
+}
+
+static int add_messages(struct item *item, const struct schedule *s, pr_slice box, const struct schedule_plan *plan)
+{
+    struct buf headers;
+    int rc = PR_OK;
+    buf_init(&headers, PR_HEADERS_MAX);
+    for (size_t i = 0; i < plan->count && rc == PR_OK; i++)
+        rc = add_message(item, s, box, plan->times[i], &headers);
+    buf_fini(&headers);
+    return rc;
+}
+
+/* ---- Verdicts ----------------------------------------------------------------------------------- */
+
+/* For people: in its story, and in the log. */
+static void say_left_out(const struct schedule *s, const struct schedule_plan *plan, struct pr_error *ret)
+{
+    size_t count = min_size(plan->left_out, SCHEDULE_GAP_MAX);
+    error_set(ret, 0, "schedule %.*s: %s%zu %s missed and %s no message%s", SLICE_ARGS(s->name),
+              plan->left_out > SCHEDULE_GAP_MAX ? "more than " : "", count, count == 1 ? "time was" : "times were",
+              count == 1 ? "gets" : "get", plan->over_gap ? ": after a gap at most 1,000 are made up for" : "");
+}
+
+/* PR_ETOOBIG: its headers have no room for ours. */
+static int judge_times(struct engine *e, struct item *item, const struct row *row, const struct schedule *s,
+                       const struct zone *zone, int64_t now_us)
+{
+    struct pr_error text = { .code = 0 };
+    struct schedule_plan plan;
+    size_t max = max_size(1, SCHEDULE_BYTES_MAX / (message_bytes(&s->message) + 1));
+    /* One that was put off for want of its zone is for the latest time before it came back. */
+    int64_t due_us = row->m.due_us != 0 && message_has_failed(&row->m)
+                         ? min64(row->m.due_us, cron_latest(&s->cron, zone, row->m.created_us, row->m.due_us, 1))
+                         : row->m.due_us;
+    struct verdict v = { .kind = VERDICT_RESCHEDULE, .due_is_us = row->m.due_us };
+
+    schedule_plan(s, zone, due_us, store_now(e, now_us), max, &plan);
+    v.due_us = row->m.due_us == 0 && s->paused ? PR_NEVER : plan.next_us;
+    if (v.due_us == PR_NEVER)
+        plan.count = plan.left_out = 0;
+    if (plan.left_out > 0) {
+        say_left_out(s, &plan, &text);
+        v.error = pr_str(text.text);
+        v.rule = pr_str(schedule_missed_name(s->missed));
+    }
+    judge(e, item, &v, "missed", plan.next_us, now_us);
+    if (plan.left_out == 0)
+        item->verdict.story = (pr_slice){ NULL, 0 }; /* it did what it is for: nothing to tell */
+    return add_messages(item, s, e->setting.box, &plan);
+}
+
+/* A wish that is new is put behind what is due by now. */
+static void judge_new_wish(struct engine *e, struct item *item, int64_t now_us)
+{
+    const struct verdict v = { .kind = VERDICT_RESCHEDULE, .due_us = store_now(e, now_us) };
+
+    judge(e, item, &v, "", 0, now_us);
+    item->verdict.story = (pr_slice){ NULL, 0 };
+}
+
+/* A wish: the schedule itself takes its place, and that of an earlier one of the same name. */
+static int judge_wish(struct engine *e, struct item *item, const struct row *row, const struct schedule *s,
+                      const struct zone *zone)
+{
+    int64_t due_us = s->paused || s->cancel ? PR_NEVER : cron_next(&s->cron, zone, row->m.due_us);
+    struct send_effect made = { .box = e->setting.box, .message = schedule_row(s, row->m.payload, due_us) };
+    struct send_effect gone = { .box = e->setting.box, .effect = { .kind = EFFECT_DELETE, .id = made.message.id } };
+
+    judge_complete(e, item, 0);
+    int rc = add_effect(item, &gone);
+    return rc == PR_OK && !s->cancel ? add_effect(item, &made) : rc;
+}
+
+/* Is one of its name about to take its place?  Then it has no more times. */
+static bool is_replaced(const struct engine *e, const struct row *row, pr_id own)
+{
+    list_foreach(node, &e->window.judged) {
+        const struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->verdict.kind == VERDICT_COMPLETE && item->endpoint == NULL && schedule_is_row(&item->m) &&
+            slice_eq(item->m.stream, row->m.stream) && !pr_id_equal(item->m.id, own))
+            return true;
+    }
+    return false;
+}
+
+static void judge_wrong(struct engine *e, struct item *item, const char *error, int64_t now_us)
+{
+    judge_dead(e, item, PR_REASON_VALIDATION_FAILURE, PR_REASON_VALIDATION_FAILURE, 0, PR_STR("schedule"), true,
+               PR_STR("schedule"), pr_str(error), now_us);
+}
+
+static void judge_zone_missing(struct engine *e, struct item *item, const char *error, int64_t now_us)
+{
+    judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_DEPENDENCY_FAILURE, PR_STR("schedule"), pr_str(error), now_us);
+    item->verdict.delay_us = ZONE_MISSING_US;
+    item->verdict.passable = true; /* nobody waits behind it */
+}
+
+static int find_zone(const struct engine *e, pr_slice name, const struct zone **ret, struct pr_error *reterr)
+{
+    *ret = NULL;
+    if (e->setting.find_zone != NULL)
+        return e->setting.find_zone(name, ret, reterr);
+    return name.size == 0 ? PR_OK : error_set(reterr, PR_EINVAL, "only UTC is known here");
+}
+
+/* Outcome PR_STALE: it is about to be replaced. */
+static int judge_schedule(struct engine *e, struct item *item, const struct row *row, struct arena *arena,
+                          int64_t now_us)
+{
+    const struct zone *zone;
+    struct schedule s;
+    struct pr_error error;
+    pr_id own;
+
+    if (row->over > 0)
+        error_set(&error, 0, "the schedule has %zu bytes, at most %zu are possible", row->over,
+                  e->plan.cycle.payload_max);
+    int rc = row->over > 0 ? PR_EINVAL : schedule_decode(row->m.stream, row->m.payload, arena, &s, &error);
+    if (rc == PR_ENOMEM)
+        return rc;
+    if (rc != PR_OK) {
+        judge_wrong(e, item, error.text, now_us);
+        return PR_OK;
+    }
+    schedule_id(s.name, &own);
+    bool wish = !pr_id_equal(own, row->m.id);
+    if (!wish && s.cancel) {
+        judge_wrong(e, item, "cancel: only a wish for a schedule can have it", now_us);
+        return PR_OK;
+    }
+    if (find_zone(e, s.zone_name, &zone, &error) != PR_OK) {
+        judge_zone_missing(e, item, error.text, now_us);
+        return PR_OK;
+    }
+    if (s.box.size > 0 && e->setting.knows_box != NULL && !e->setting.knows_box(e->setting.knows_box_arg, s.box)) {
+        error_set(&error, 0, "box: there is no box \"%.*s\"; add it under boxes: in the configuration",
+                  SLICE_ARGS(s.box));
+        judge_wrong(e, item, error.text, now_us);
+        return PR_OK;
+    }
+    if (wish && row->m.due_us == 0) {
+        judge_new_wish(e, item, now_us);
+        return PR_OK;
+    }
+    if (!wish && is_replaced(e, row, own))
+        return PR_STALE;
+    rc = wish ? judge_wish(e, item, row, &s, zone) : judge_times(e, item, row, &s, zone, now_us);
+    if (rc != PR_ETOOBIG)
+        return rc;
+    judge_wrong(e, item, "its headers are at their limit: there is no room for " HEADER_SCHEDULE, now_us);
+    return PR_OK;
+}
+
+enum admitted admit_schedule(struct engine *e, const struct row *row, int64_t now_us)
+{
+    struct row light = *row;
+    struct arena arena;
+
+    light.m.payload = light.m.headers = (pr_slice){ NULL, 0 };
+    struct item *item = item_new(e, &light, NULL);
+    if (item == NULL)
+        return NO_ROOM;
+    arena_init(&arena, ARENA_BLOCK);
+    int rc = judge_schedule(e, item, row, &arena, now_us);
+    arena_fini(&arena);
+    if (rc == PR_OK)
+        return TAKEN;
+    item_free(e, item);
+    return rc == PR_STALE ? TAKEN : NO_ROOM; /* no memory: it is read again */
+}

@@ -1,0 +1,15 @@
+/* schedule.h - schedules as people see them. */
+#ifndef OPS_SCHEDULE_H
+#define OPS_SCHEDULE_H
+
+#include "base/json.h"
+#include "store/schedules.h"
+
+#define SCHEDULE_TIMES_SHOWN 5
+
+/* Its next times after this one, as far as they are known: how many. */
+size_t schedule_next_times(const struct schedule_info *info, int64_t now_us, int64_t ret[SCHEDULE_TIMES_SHOWN]);
+/* One object. */
+void schedule_json(struct json_writer *w, const struct schedule_info *info, int64_t now_us);
+
+#endif

@@ -1,0 +1,63 @@
+/* flows.h - the flows of one relay: what runs their turns and activities, and what is known of them.
+ *
+ * Boxes of turns and of activities are worked by box loops as all others are; their endpoints are handlers of ours
+ * (flow_run_turn(), flow_run_activity()), so threads, deadlines and stopping are those of handlers.
+ *
+ *   turns.c       one turn: the flow is found or read, its code runs, what follows goes with the verdict
+ *   activities.c  one activity: its function, its retries, its cancellation; what became of those that are dead
+ *   hot.c         flows that were run lately
+ *   watch.c       who waits for a flow in this process
+ *
+ * Threads: any. */
+#ifndef RUNTIME_FLOW_FLOWS_H
+#define RUNTIME_FLOW_FLOWS_H
+
+#include "core/cycle.h"
+#include "core/delivery.h"
+#include "runtime/config/config.h"
+#include "runtime/program.h"
+#include "store/store.h"
+
+/* Endpoints that no configuration can name. */
+#define FLOW_TURNS_ENDPOINT "flow:turns"
+#define FLOW_ACTIVITIES_ENDPOINT "flow:activities"
+
+struct flows_options { /* everything is borrowed until free */
+    const struct config *config;
+    const struct program *program;
+    struct store *store;
+    struct log *log; /* may be NULL */
+};
+
+struct flows;
+PR_MUST_CHECK int flows_open(const struct flows_options *options, struct flows **ret, struct pr_error *reterr);
+void flows_close(struct flows *f); /* nothing runs any more; NULL is fine */
+
+/* Handlers; user is the struct flows. */
+int flow_run_turn(struct pr_context *context, const struct pr_message *message, void *user);
+int flow_run_activity(struct pr_context *context, const struct pr_message *message, void *user);
+/* An activity has ended, done by a function, an endpoint or a claimer: the result becomes what that means for its message, with what its
+ * flow is told. */
+void flow_activity_ended(struct flows *f, const struct pr_message *message, struct delivery_result *result);
+/* How long the activity of this message may take; 0: it does not say. */
+int64_t flow_activity_timeout(const struct pr_message *message);
+
+/* For engine_setting.on_dead of a box of activities; arg is the struct flows. */
+struct send_effect *flow_on_dead(void *arg, const struct pr_message *message, const struct verdict *why);
+
+/* What a box loop tells: the store's clock by the latest cycle; lanes that somebody else may work now; activities
+ * whose rows are gone. */
+void flows_clock(struct flows *f, int64_t store_now_us);
+void flows_lost_lanes(struct flows *f, uint64_t lanes);
+void flows_gone(struct flows *f, const uint64_t *tokens, size_t count);
+
+/* Since the start. */
+struct flow_counts {
+    uint64_t turns;
+    uint64_t flow_failures[PR_CATEGORY_POISON + 1]; /* by enum pr_category */
+    uint64_t activity_failures[PR_CATEGORY_POISON + 1];
+    uint64_t poison_flows, poison_activities;
+};
+void flows_counts(const struct flows *f, struct flow_counts *ret);
+
+#endif

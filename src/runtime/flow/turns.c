@@ -1,0 +1,347 @@
+/* One turn of a flow: what waits for it, its history (kept from the turn before, or read), its code, and what follows from
+ * that as effects of the verdict. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/message.h"
+#include "flow/machine.h"
+#include "flow/turn_message.h"
+#include "runtime/flow/internal.h"
+#include "runtime/flow/watch.h"
+
+#define TURN_BLOCK ((size_t)8 << 10)
+#define AGAIN_US PR_SECONDS(1)       /* after the store could not be read, or without memory */
+#define GATHER_TASKS 64              /* a flow that waits for more of them ... */
+#define GATHER_US PR_MILLISECONDS(2) /* ... is not run for each alone: every turn replays all of them */
+
+/* From the call to the store's answer. */
+struct turn_job {
+    struct flows *flows;
+    struct arena arena;
+    struct hot_flow *hot; /* owned; NULL: nothing is known of it, or it has ended */
+    pr_slice flow;
+    const struct pr_message **messages; /* the run */
+    size_t count;
+    struct query_reply stored; /* where it was read */
+    struct flow_turn_out out;
+};
+
+static void job_free(struct turn_job *job)
+{
+    hot_flow_free(job->hot);
+    arena_fini(&job->arena);
+    free(job);
+}
+
+/* It is not run now: what was known of the flow is true still. */
+static void job_drop(struct turn_job *job)
+{
+    if (job->hot != NULL && job->hot->history.count > 0 && job->out.kind != FLOW_TURN_DONE)
+        hot_put(&job->flows->hot, job->hot);
+    else
+        hot_flow_free(job->hot);
+    job->hot = NULL;
+    job_free(job);
+}
+
+static bool job_take_run(struct turn_job *job, const struct delivery *first)
+{
+    for (const struct delivery *d = first; d != NULL; d = d->run_next)
+        job->count++;
+    job->messages = arena_alloc_array(&job->arena, job->count, sizeof(job->messages[0]));
+    if (job->messages == NULL)
+        return false;
+    size_t i = 0;
+    for (const struct delivery *d = first; d != NULL; d = d->run_next)
+        job->messages[i++] = d->message;
+    job->flow = first->message->stream;
+    return true;
+}
+
+static struct turn_job *job_new(struct flows *f, const struct delivery *first)
+{
+    struct turn_job *job = calloc(1, sizeof(*job));
+    if (job == NULL)
+        return NULL;
+    job->flows = f;
+    arena_init(&job->arena, TURN_BLOCK);
+    if (!job_take_run(job, first)) {
+        job_free(job);
+        return NULL;
+    }
+    return job;
+}
+
+/* ---- What is known of it ---------------------------------------------------------------------------- */
+
+static bool is_first_turn(const struct flow_row *row)
+{
+    return row == NULL || flow_has_ended(row) || row->next == 0;
+}
+
+/* The stored history as it is needed; *ret_damaged says why it cannot be used. */
+static int decode(struct turn_job *job, const struct flow_row *row, pr_slice *ret_damaged)
+{
+    struct pr_error error = { 0 };
+    int rc = PR_OK;
+    job->hot = hot_flow_new(row);
+    if (job->hot == NULL)
+        return PR_ENOMEM;
+    struct flow_history *h = &job->hot->history;
+    for (size_t i = 0; rc == PR_OK && i < job->stored.turn_count; i++)
+        rc = flow_history_decode(h, job->stored.turns[i].events, &error);
+    if (rc == PR_ENOMEM)
+        return rc;
+    if (rc != PR_OK)
+        *ret_damaged = slice_dup(&job->arena, slice_from(error.text));
+    else if (h->count != (size_t)row->next)
+        *ret_damaged = arena_printf(&job->arena, "its history has %zu events, but its row says %lld", h->count,
+                                    (long long)row->next);
+    if (rc != PR_OK || h->count != (size_t)row->next) {
+        hot_flow_free(job->hot);
+        job->hot = NULL;
+    }
+    return PR_OK;
+}
+
+static int read_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_error *reterr)
+{
+    const struct query query = { .kind = QUERY_FLOW, .flow = { .id = job->flow } };
+    int rc = store_query(job->flows->options.store, &query, &job->arena, &job->stored, reterr);
+    if (rc < 0)
+        return rc;
+    in->row = job->stored.flow_count > 0 ? &job->stored.flows[0] : NULL;
+    if (!is_first_turn(in->row)) {
+        rc = decode(job, in->row, &in->damaged);
+        in->history = job->hot != NULL ? &job->hot->history : NULL;
+        return rc;
+    }
+    struct flow_value *values = arena_alloc_array(&job->arena, job->stored.value_count, sizeof(*values));
+    const struct pr_message **mail = arena_alloc_array(&job->arena, job->stored.mail_count, sizeof(mail[0]));
+    if (values == NULL || mail == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for a flow");
+    for (size_t i = 0; i < job->stored.value_count; i++)
+        values[i] = (struct flow_value){ job->stored.values[i].key, job->stored.values[i].value };
+    for (size_t i = 0; i < job->stored.mail_count; i++)
+        mail[i] = &job->stored.mail[i];
+    in->state = values;
+    in->state_count = job->stored.value_count;
+    in->mail = mail;
+    in->mail_count = job->stored.mail_count;
+    return PR_OK;
+}
+
+static bool has_start(const struct turn_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (slice_eq_cstr(job->messages[i]->type, turn_message_type(TURN_START)))
+            return true;
+    return false;
+}
+
+/* What is hot is believed, since the guard of the turn finds out when it is not true; but a start that is needless makes no turn, and
+ * it is not needless when the flow was deleted meanwhile. */
+static int find_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_error *reterr)
+{
+    job->hot = hot_take(&job->flows->hot, job->flow);
+    if (job->hot != NULL && has_start(job)) {
+        hot_flow_free(job->hot);
+        job->hot = NULL;
+    }
+    if (job->hot == NULL)
+        return read_flow(job, in, reterr);
+    in->row = job->hot->row;
+    in->history = &job->hot->history;
+    return PR_OK;
+}
+
+/* ---- When the store has answered --------------------------------------------------------------------- */
+
+static void write_log(const struct turn_job *job)
+{
+    for (const struct flow_log_line *line = job->out.log; line != NULL; line = line->next)
+        log_emit(job->flows->options.log, line->warning ? LOG_WARN : LOG_INFO, "flow", LOG_SLICE("flow", job->flow),
+                 LOG_SLICE("name", job->out.row->name), LOG_SLICE("text", line->text));
+}
+
+static void count_turn(struct turn_job *job)
+{
+    struct flows *f = job->flows;
+    struct flow_error error;
+
+    ASSERT(pthread_mutex_lock(&f->lock) == 0);
+    f->counts.turns++;
+    ASSERT(pthread_mutex_unlock(&f->lock) == 0);
+    if (job->out.row->state == FLOW_FAILED && flow_error_read(job->out.row->error, &job->arena, &error) == PR_OK)
+        flows_count_failure(f, true, error.category);
+}
+
+/* The next turn need not read: the flow is as this one left it. */
+static void keep_hot(struct turn_job *job)
+{
+    const struct flow_row *row = job->out.row;
+    struct pr_error error;
+
+    if (flow_has_ended(row) || !pr_id_equal(row->execution, job->out.execution))
+        return; /* or it goes on as another execution, which has no history yet */
+    if (job->hot == NULL)
+        job->hot = hot_flow_new(row);
+    if (job->hot == NULL ||
+        flow_history_append(&job->hot->history, job->out.events, job->out.event_count, &error) != PR_OK ||
+        !hot_flow_set_row(job->hot, row))
+        return; /* it is read again */
+    hot_put(&job->flows->hot, job->hot);
+    job->hot = NULL;
+}
+
+static void turn_settled(void *arg, int answer)
+{
+    struct turn_job *job = arg;
+
+    if (answer == PR_OK && job->out.kind == FLOW_TURN_DONE) {
+        count_turn(job);
+        write_log(job);
+        keep_hot(job);
+        flow_watch_tell(job->flow);
+    } else if (answer == PR_OK) {
+        job_drop(job);
+        return;
+    }
+    job_free(job);
+}
+
+/* ---- The turn ------------------------------------------------------------------------------------------ */
+
+static int add_effects(struct pr_context *context, const struct flow_turn_out *out)
+{
+    for (size_t i = 0; i < out->effect_count; i++)
+        if (!flow_add_effect(context, &out->effects[i]))
+            return PR_ENOMEM;
+    return PR_OK;
+}
+
+/* More results are coming, and each turn replays all that is there: let some gather meanwhile.  They wait for the end of this
+ * turn. */
+static void gather(const struct turn_job *job)
+{
+    const struct flow_history *h = job->hot != NULL ? &job->hot->history : NULL;
+    const struct timespec pause = { .tv_nsec = GATHER_US * 1000 };
+    size_t open = 0;
+
+    if (h == NULL || h->task_count <= GATHER_TASKS || job->out.kind != FLOW_TURN_DONE || flow_has_ended(job->out.row))
+        return;
+    for (size_t i = 0; i < h->task_count && open <= GATHER_TASKS + job->count; i++)
+        open += h->tasks[i].state == FLOW_TASK_OPEN;
+    if (open > GATHER_TASKS + job->count)
+        nanosleep(&pause, NULL);
+}
+
+/* The first that cannot be decoded is a dead letter; the others of its run come again without it. */
+static int refuse_bad(struct turn_job *job, struct pr_context *context)
+{
+    const struct flow_bad_message *bad = &job->out.bad[0];
+
+    log_emit(job->flows->options.log, LOG_WARN, "turn_undecodable", LOG_SLICE("flow", job->flow),
+             LOG_SLICE("error", bad->why));
+    const struct delivery *d = context->delivery;
+    for (size_t i = 0; i < bad->index; i++)
+        d = d->run_next;
+    context->blamed = d->token;
+    int rc = pr_fail(context, PR_REASON_POISON_MESSAGE, "%.*s", SLICE_ARGS(bad->error));
+    job_drop(job);
+    return rc;
+}
+
+static int unknown(struct turn_job *job, struct pr_context *context, const struct flow_turn_in *in)
+{
+    struct flows *f = job->flows;
+    pr_slice name, version;
+    int64_t after_us = AGAIN_US;
+
+    int rc = flow_turn_code(in->row, job->messages, job->count, &job->arena, &name, &version);
+    if (rc == PR_OK)
+        after_us = flow_unknown_delay_us(flows_unknown_us(f, name, version), f->setting->unknown_us);
+    if (rc != PR_OK)
+        rc = flow_postpone(context, after_us, "out of memory for a turn");
+    else if (after_us < 0)
+        rc = pr_fail(context, PR_REASON_POISON_MESSAGE, "no instance knows flow %.*s version %.*s", SLICE_ARGS(name),
+                     SLICE_ARGS(version));
+    else
+        rc = flow_postpone(context, after_us, "this instance does not know flow %.*s version %.*s", SLICE_ARGS(name),
+                           SLICE_ARGS(version));
+    job_drop(job);
+    return rc;
+}
+
+/* Why the run is dead: too many hand-outs without an outcome, or it was given up here. */
+static struct flow_dead dead_of(const struct delivery_dead *d)
+{
+    struct flow_dead dead = { .category = PR_CATEGORY_CONFIGURATION, .error = d->error };
+    if (slice_eq(d->rule, PR_STR("poison")))
+        dead = (struct flow_dead){ .category = PR_CATEGORY_POISON,
+                                   .count = d->attempts - d->failures + 1,
+                                   .limit = d->limit };
+    return dead;
+}
+
+static int take_turn(struct turn_job *job, struct pr_context *context)
+{
+    struct flows *f = job->flows;
+    struct flow_dead dead;
+    struct pr_error error = { 0 };
+    pr_slice name, version;
+    struct flow_turn_in in = {
+        .flow = job->flow,
+        .messages = job->messages,
+        .count = job->count,
+        .now_us = flows_now_us(f),
+        .turns_box = f->turns_box,
+        .activities_box = f->activities_box,
+        .keep_mail_us = f->setting->keep_mail_us,
+        .arena = &job->arena,
+    };
+
+    int rc = find_flow(job, &in, &error);
+    if (rc == PR_OK && context->delivery->dead != NULL) {
+        dead = dead_of(context->delivery->dead);
+        in.dead = &dead;
+    } else if (rc == PR_OK && flow_turn_code(in.row, in.messages, in.count, in.arena, &name, &version) == PR_OK) {
+        in.code = flow_registry_find(&f->options.program->flows, name, version);
+    }
+    if (random_bytes_os(&in.seed, sizeof(in.seed)) < 0)
+        in.seed = (uint64_t)in.now_us;
+    pr_id_new(&in.new_execution);
+    pr_id_new(&in.next_execution);
+    if (rc == PR_OK)
+        rc = flow_turn(&in, &job->out, &error);
+    if (rc == PR_OK && job->out.bad_count > 0 && in.dead == NULL)
+        return refuse_bad(job, context);
+    if (rc == PR_OK && job->out.kind == FLOW_TURN_UNKNOWN)
+        return unknown(job, context, &in);
+    if (rc == PR_OK)
+        rc = add_effects(context, &job->out);
+    if (rc != PR_OK) {
+        rc = flow_postpone(context, AGAIN_US, "the turn could not be run: %s",
+                           error.text[0] != '\0' ? error.text : "out of memory");
+        job_free(job);
+        return rc;
+    }
+    context->settled = turn_settled;
+    context->settled_arg = job;
+    gather(job);
+    return PR_OK;
+}
+
+int flow_run_turn(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    struct turn_job *job = job_new(user, context->delivery);
+
+    (void)message; /* the delivery has all of the run */
+    if (job == NULL)
+        return flow_postpone(context, AGAIN_US, "out of memory for a turn");
+    return take_turn(job, context);
+}

@@ -1,0 +1,319 @@
+#include "transport/process/nursery.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "transport/process/helper.h"
+
+#define DESCRIPTORS_MAX 1048576 /* looked at, at the start */
+
+/* One of the two processes.  Helpers are made by the first; the other one makes a new first when that has died. */
+struct twin {
+    int fd; /* -1: there is none */
+    pid_t pid, parent;
+};
+
+struct nursery {
+    pthread_mutex_t lock; /* one question at a time */
+    struct twin twins[2];
+    unsigned generation; /* how often the first has died */
+};
+
+/* What is asked; function and user are the same in every process that was forked. */
+struct order {
+    enum { ORDER_HELPER, ORDER_TWIN, ORDER_WAIT } kind;
+    pid_t pid; /* WAIT: for whom */
+    pr_handler handler;
+    void *user;
+};
+
+struct answer {
+    pid_t pid; /* -errno: it could not */
+    int status;
+};
+
+/* ---- In the nursery ------------------------------------------------------------------------------------ */
+
+/* False: the other side is gone. */
+static bool take_order(int fd, struct order *ret, int fds[2])
+{
+    char room[CMSG_SPACE(2 * sizeof(int))];
+    struct iovec bytes = { ret, sizeof(*ret) };
+    struct msghdr m = { .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+    ssize_t got;
+    do
+        got = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    fds[0] = fds[1] = -1;
+    if (got == (ssize_t)sizeof(*ret) && c != NULL && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+        memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+    return got == (ssize_t)sizeof(*ret);
+}
+
+static pid_t make_helper(int fd, const struct order *order, const int fds[2])
+{
+    pid_t nursery = getpid(), pid = fork();
+    if (pid != 0)
+        return pid >= 0 ? pid : -errno;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != nursery)
+        _exit(0);
+    close(fd);
+    helper_main(fds[0], fds[1], order->handler, order->user);
+}
+
+_Noreturn static void nursery_main(int fd);
+
+/* It may outlive us: that is what it is for. */
+static pid_t make_twin(int fd, const int fds[2])
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid >= 0 ? pid : -errno;
+    close(fd);
+    close(fds[1]);
+    nursery_main(fds[0]);
+}
+
+_Noreturn static void nursery_main(int fd)
+{
+    struct order order;
+    int fds[2];
+    /* They are for the program: it ends us when it has come to its end. */
+    static const int not_ours[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+    for (size_t i = 0; i < ARRAY_LENGTH(not_ours); i++)
+        signal(not_ours[i], SIG_IGN);
+    /* A crash is a death, whatever the program does about its own: some handlers jump back into code that is not here. */
+    static const int deaths[] = { SIGCHLD, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+    for (size_t i = 0; i < ARRAY_LENGTH(deaths); i++)
+        signal(deaths[i], SIG_DFL);
+    while (take_order(fd, &order, fds)) {
+        struct answer answer = { .status = 0 };
+        switch (order.kind) {
+        case ORDER_HELPER: answer.pid = make_helper(fd, &order, fds); break;
+        case ORDER_TWIN: answer.pid = make_twin(fd, fds); break;
+        case ORDER_WAIT:
+            while ((answer.pid = waitpid(order.pid, &answer.status, 0)) < 0 && errno == EINTR)
+                ;
+        }
+        for (size_t i = 0; i < 2; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+        if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) != (ssize_t)sizeof(answer))
+            break;
+    }
+    _exit(0);
+}
+
+/* As exec() would: another engine's connections, locks and sockets would live on here after it has closed them. */
+static void close_others(int ours)
+{
+    struct rlimit limit = { .rlim_cur = 0 };
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    int count = (int)min64((int64_t)min_size(limit.rlim_cur, INT64_MAX), DESCRIPTORS_MAX);
+    for (int fd = STDERR_FILENO + 1; fd < count; fd++) {
+        int flags = fd != ours ? fcntl(fd, F_GETFD) : -1;
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0)
+            close(fd);
+    }
+}
+
+/* ---- In the program --------------------------------------------------------------------------------------- */
+
+static int twin_start(struct twin *t, struct pr_error *reterr)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return error_set(reterr, PR_EIO, "isolation: process: socketpair: %s", strerror(errno));
+    fflush(NULL); /* else it would be written twice */
+    pid_t pid = fork();
+    if (pid == 0) {
+        close_others(ends[1]);
+        nursery_main(ends[1]);
+    }
+    int error = errno;
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return error_set(reterr, PR_EIO, "isolation: process: fork: %s; check the limit of processes", strerror(error));
+    }
+    *t = (struct twin){ .fd = ends[0], .pid = pid, .parent = getpid() };
+    return PR_OK;
+}
+
+int nursery_start(struct nursery **ret, struct pr_error *reterr)
+{
+    struct nursery *n = calloc(1, sizeof(*n));
+    if (n == NULL)
+        return error_set(reterr, PR_ENOMEM, "out of memory for processes of handlers");
+    ASSERT(pthread_mutex_init(&n->lock, NULL) == 0);
+    n->twins[0].fd = n->twins[1].fd = -1;
+    int rc = twin_start(&n->twins[0], reterr);
+    if (rc == PR_OK)
+        rc = twin_start(&n->twins[1], reterr);
+    if (rc == PR_OK)
+        *ret = n;
+    else
+        nursery_free(n);
+    return rc;
+}
+
+static bool send_order(int fd, const struct msghdr *m, size_t size)
+{
+    ssize_t sent;
+    do
+        sent = sendmsg(fd, m, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)size;
+}
+
+/* Whatever signal comes meanwhile: an answer that is left there would be taken for that of the next question. */
+static bool take_answer(int fd, struct answer *ret)
+{
+    ssize_t got;
+    do
+        got = recv(fd, ret, sizeof(*ret), 0);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof(*ret);
+}
+
+/* fds may be NULL.  False: it is gone. */
+static bool ask(const struct twin *t, struct order *order, const int *fds, struct answer *ret)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control = { .room = { 0 } };
+    struct iovec bytes = { order, sizeof(*order) };
+    struct msghdr m = { .msg_iov = &bytes, .msg_iovlen = 1 };
+    if (fds != NULL) {
+        m.msg_control = control.room;
+        m.msg_controllen = sizeof(control.room);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        *c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                               .cmsg_type = SCM_RIGHTS,
+                               .cmsg_len = CMSG_LEN(2 * sizeof(int)) };
+        memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
+    }
+    return t->fd >= 0 && send_order(t->fd, &m, sizeof(*order)) && take_answer(t->fd, ret);
+}
+
+/* ---- One that dies is replaced by the other ---------------------------------------------------------------- */
+
+/* It says nothing unasked: what can be read is its end. */
+static bool is_gone(const struct twin *t)
+{
+    struct pollfd says = { .fd = t->fd, .events = POLLIN };
+    return t->fd < 0 || poll(&says, 1, 0) > 0;
+}
+
+/* Ends one, and leaves nothing of it; other: who may be its parent. */
+static void twin_end(struct twin *t, const struct twin *other)
+{
+    struct order order = { .kind = ORDER_WAIT, .pid = t->pid };
+    struct answer answer;
+    if (t->fd < 0)
+        return;
+    (void)shutdown(t->fd, SHUT_RDWR);
+    close(t->fd);
+    t->fd = -1;
+    if (t->parent == getpid())
+        while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    else if (t->parent == other->pid && other->fd >= 0)
+        (void)ask(other, &order, NULL, &answer);
+    else
+        (void)waitpid(t->pid, NULL, WNOHANG); /* an orphan is ours where we are the first process of a container */
+}
+
+static void replace_spare(struct nursery *n)
+{
+    int ends[2];
+    struct order order = { .kind = ORDER_TWIN };
+    struct answer answer;
+    if (!is_gone(&n->twins[1]))
+        return;
+    twin_end(&n->twins[1], &n->twins[0]);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return; /* with the next helper */
+    const int fds[2] = { ends[1], ends[1] };
+    bool made = ask(&n->twins[0], &order, fds, &answer) && answer.pid > 0;
+    close(ends[1]);
+    if (made)
+        n->twins[1] = (struct twin){ .fd = ends[0], .pid = answer.pid, .parent = n->twins[0].pid };
+    else
+        close(ends[0]);
+}
+
+/* False: both are gone. */
+static bool look_after(struct nursery *n)
+{
+    if (is_gone(&n->twins[0])) {
+        twin_end(&n->twins[0], &n->twins[1]);
+        n->twins[0] = n->twins[1];
+        n->twins[1].fd = -1;
+        n->generation++; /* its helpers died with it */
+    }
+    if (!is_gone(&n->twins[0]))
+        replace_spare(n);
+    return n->twins[0].fd >= 0;
+}
+
+void nursery_free(struct nursery *n)
+{
+    if (n == NULL)
+        return;
+    /* The child before its parent: somebody has to wait for it. */
+    size_t first = n->twins[0].parent == n->twins[1].pid ? 0 : 1;
+    twin_end(&n->twins[first], &n->twins[1 - first]);
+    twin_end(&n->twins[1 - first], &n->twins[first]);
+    pthread_mutex_destroy(&n->lock);
+    free(n);
+}
+
+int nursery_fork(struct nursery *n, pr_handler handler, void *user, int socket_fd, int memory_fd,
+                 struct nursery_child *ret, struct pr_error *reterr)
+{
+    struct order order = { .kind = ORDER_HELPER, .handler = handler, .user = user };
+    struct answer answer;
+    const int fds[2] = { socket_fd, memory_fd };
+    ASSERT(pthread_mutex_lock(&n->lock) == 0);
+    bool good = look_after(n) &&
+                (ask(&n->twins[0], &order, fds, &answer) || (look_after(n) && ask(&n->twins[0], &order, fds, &answer)));
+    unsigned generation = n->generation;
+    ASSERT(pthread_mutex_unlock(&n->lock) == 0);
+    if (!good)
+        return error_set(reterr, PR_EIO, "the processes that start handlers are gone: restart the program");
+    if (answer.pid < 0)
+        return error_set(reterr, PR_EIO, "fork: %s; check the limit of processes", strerror(-answer.pid));
+    *ret = (struct nursery_child){ .pid = answer.pid, .generation = generation };
+    return PR_OK;
+}
+
+int nursery_end(struct nursery *n, struct nursery_child child)
+{
+    struct order order = { .kind = ORDER_WAIT, .pid = child.pid };
+    struct answer answer = { .pid = 0 };
+    ASSERT(pthread_mutex_lock(&n->lock) == 0);
+    if (look_after(n) && child.generation == n->generation) {
+        (void)kill(child.pid, SIGKILL); /* nobody has waited for it yet: the number is still its own */
+        if (!ask(&n->twins[0], &order, NULL, &answer))
+            answer.pid = 0;
+    }
+    ASSERT(pthread_mutex_unlock(&n->lock) == 0);
+    return answer.pid == child.pid ? answer.status : -1;
+}

@@ -1,0 +1,33 @@
+/* parcel.h - messages and results on their way between the program and a helper.  Both are one program, forked: structs are the
+ * same in both, and only what they point to has to be packed.  What a helper says is not trusted all the same: its handler may have
+ * written anywhere, in its memory and to its socket. */
+#ifndef TRANSPORT_PROCESS_PARCEL_H
+#define TRANSPORT_PROCESS_PARCEL_H
+
+#include "base/buf.h"
+#include "core/delivery.h"
+#include "transport/transport.h"
+
+struct parcel_job {
+    struct delivery delivery; /* its message is the one below */
+    struct pr_message message;
+    int64_t deadline_us;
+    int64_t timeout_us, keep_us, dedupe_us, lease_us;
+    pr_slice name, box, store_url;
+    bool has_store;
+};
+
+/* Writes the whole parcel, its size first.  Faults stay in the buf. */
+void parcel_write_job(struct buf *out, const struct parcel_job *job);
+void parcel_write_result(struct buf *out, const struct delivery_result *result);
+
+/* Of a whole parcel without its size.  The job points into it, the result has memory of its own.  False: malformed (of a result:
+ * or nothing that a handler can say), or no memory. */
+bool parcel_read_job(struct buf *in, struct parcel_job *ret);
+bool parcel_read_result(const struct buf *in, struct delivery_result *ret);
+
+/* The other side of a socket that blocks.  False: it is gone, or took too long. */
+bool parcel_send(int fd, const struct buf *parcel);
+bool parcel_receive(int fd, struct buf *ret);
+
+#endif
