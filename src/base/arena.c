@@ -35,7 +35,7 @@ void arena_fini(struct arena *a)
     arena_free_blocks(a->blocks);
     arena_free_blocks(a->spare);
     a->blocks = a->spare = NULL;
-    a->used = 0;
+    a->used = a->reserved = 0;
 }
 
 void arena_wipe(struct arena *a)
@@ -59,6 +59,7 @@ void arena_reset(struct arena *a)
             block->next = a->spare;
             a->spare = block;
         } else {
+            a->reserved -= sizeof(*block) + block->size;
             free(block);
         }
     }
@@ -87,12 +88,14 @@ static struct arena_block *arena_find_room(struct arena *a, size_t size)
         return current;
 
     struct arena_block *block = size <= a->block_size ? a->spare : NULL;
-    if (block != NULL)
+    if (block != NULL) {
         a->spare = block->next;
-    else
+    } else {
         block = arena_block_new(max_size(size, a->block_size));
-    if (block == NULL)
-        return NULL;
+        if (block == NULL)
+            return NULL;
+        a->reserved += sizeof(*block) + block->size;
+    }
     if (size > a->block_size && current != NULL) {
         block->next = current->next;
         current->next = block;
@@ -161,4 +164,9 @@ pr_slice arena_printf(struct arena *a, const char *format, ...)
 size_t arena_used(const struct arena *a)
 {
     return a->used;
+}
+
+size_t arena_reserved(const struct arena *a)
+{
+    return a->reserved;
 }

@@ -19,6 +19,7 @@ struct arena {
     struct arena_block *spare;  /* of the ordinary size, for the next turn */
     size_t block_size;
     size_t used;
+    size_t reserved;
 };
 
 /* Takes no memory yet.  Requests over block_size get a block of their own; a block_size
@@ -44,5 +45,7 @@ pr_slice arena_printf(struct arena *a, const char *format, ...) PR_PRINTF(2, 3);
 
 /* Bytes handed out since init or reset, rounded up to the alignment. */
 size_t arena_used(const struct arena *a);
+/* Bytes that its blocks take, used or not: for whoever keeps many small ones. */
+size_t arena_reserved(const struct arena *a);
 
 #endif

@@ -218,8 +218,8 @@ COMMAND("flow wait", "ID", "wait until a flow has ended and print its output",
         "postrider flow wait order-7\n"
         "postrider flow wait order-7 --for 30s --json\n",
         FLAG_BIT(FOR), 1, 1, run_flow_wait)
-COMMAND("flow retry", "ID", "try now what waits for its next try, and replay dead letters of a flow",
-        "postrider flow retry order-7\n"
+COMMAND("flow retry", "ID", "resume a flow that failed, or retry its pending activities now",
+        "postrider flow retry order-7                          # it failed: continue from before its failure\n"
         "postrider flow retry order-7 --dry-run\n"
         "postrider flow retry order-7 --restart                # it has ended, and begins anew with its input\n",
         FLAG_BIT(RESTART) | FLAG_BIT(VERSION) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_flow_retry)

@@ -303,7 +303,8 @@ int change_of_order(const struct row_order *o, const struct pr_message *m, uint6
     case ADMIN_SCHEDULE_ADD:
     case ADMIN_SCHEDULE_RUN:
     case ADMIN_FLOW_CANCEL:
-    case ADMIN_FLOW_RESTART: ASSERT(!"an order about rows");
+    case ADMIN_FLOW_RESTART:
+    case ADMIN_FLOW_RESUME: ASSERT(!"an order about rows");
     }
     *ret = c;
     return buf_failed(&texts->story) == PR_OK && buf_failed(&texts->note) == PR_OK ? PR_OK : PR_ENOMEM;

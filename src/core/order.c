@@ -32,6 +32,7 @@ static const struct action actions[] = {
     [ADMIN_SCHEDULE_RUN]   = { "schedule_run",  NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_FLOW_CANCEL]    = { "flow_cancel",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_FLOW_RESTART]   = { "flow_restart",  NULL,          NOTICE_DUE,       false, STEPS_NONE },
+    [ADMIN_FLOW_RESUME]    = { "flow_resume",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
 };
 /* clang-format on */
 

@@ -17,7 +17,7 @@ enum admin_kind {
     ADMIN_DEAD_ADD,    /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
                          * error why is.  What has no destination died for the endpoint that the filter's routes give it,
                          * if they give one */
-    ADMIN_DEAD_REPLAY, /* back to the box and the place it came from, new life: due = now, counters 0, bits | Failed,
+    ADMIN_DEAD_REPLAY, /* (of flows: see people/flow_order.h) back to the box and the place it came from, new life: due = now, counters 0, bits | Failed,
                          * released as it was.  Refused: its id was sent anew; its endpoint has handled it (core/mark.h); or (by id; a filter does not find them) it
                          * was edited */
     ADMIN_DEAD_DISCARD,
@@ -43,6 +43,7 @@ enum admin_kind {
     ADMIN_SCHEDULE_RUN,
     ADMIN_FLOW_CANCEL, /* flow: its flows */
     ADMIN_FLOW_RESTART,
+    ADMIN_FLOW_RESUME,
 };
 
 /* May an order for many rows be carried out in steps, each a transaction of its own? */

@@ -40,6 +40,11 @@ pr_id flow_cancel_id(pr_id execution, int64_t number)
     return numbered("cancel", execution, number);
 }
 
+pr_id flow_resume_id(pr_id execution)
+{
+    return numbered("resume", execution, 0);
+}
+
 pr_id flow_continue_id(pr_id execution)
 {
     return numbered("continue", execution, 0);

@@ -14,6 +14,8 @@ pr_id flow_result_id(pr_id execution, int64_t number);
 pr_id flow_cancel_id(pr_id execution, int64_t number);
 /* The index-th piece of mail that goes over to this execution. */
 pr_id flow_mail_id(pr_id execution, int64_t index);
+/* The message that makes a flow go on whose execution failed: two of them meet in the box. */
+pr_id flow_resume_id(pr_id execution);
 /* The message that makes an execution begin that continues another one. */
 pr_id flow_continue_id(pr_id execution);
 

@@ -8,6 +8,8 @@
 #include "base/util.h"
 #include "flow/history_line.h"
 
+#define HISTORY_BLOCK 1024 /* many histories are short, and many are kept */
+
 static const char *const kind_names[FLOW_EVENT_KINDS] = {
     [FLOW_EVENT_NONE] = "none",
     [FLOW_EVENT_STARTED] = "started",
@@ -41,7 +43,7 @@ const char *flow_event_kind_name(int kind)
 void flow_history_init(struct flow_history *h, pr_id execution)
 {
     *h = (struct flow_history){ .execution = execution };
-    arena_init(&h->arena, 4096);
+    arena_init(&h->arena, HISTORY_BLOCK);
 }
 
 void flow_history_fini(struct flow_history *h)
@@ -55,7 +57,7 @@ void flow_history_fini(struct flow_history *h)
 size_t flow_history_bytes(const struct flow_history *h)
 {
     return sizeof(*h) + h->capacity * sizeof(h->events[0]) + h->task_capacity * sizeof(h->tasks[0]) +
-           arena_used(&h->arena);
+           arena_reserved(&h->arena);
 }
 
 /* ---- What may follow what ------------------------------------------------------------------------- */
@@ -197,6 +199,31 @@ int flow_history_append(struct flow_history *h, const struct flow_event *events,
             return rc;
     }
     return PR_OK;
+}
+
+/* ---- Going back ------------------------------------------------------------------------------------------ */
+
+/* Something that the rest of the world may have seen; a recorded value is the code's own. */
+static bool is_asked_for(const struct flow_event *e)
+{
+    return flow_event_is_command(e) && !flow_event_is_end(e) && e->kind != FLOW_EVENT_NOW &&
+           e->kind != FLOW_EVENT_UUID && e->kind != FLOW_EVENT_RANDOM;
+}
+
+size_t flow_history_rewind(const struct flow_history *h, struct flow_event *ret)
+{
+    size_t count = 0, tail = h->count;
+    bool dropped = false;
+    while (tail > 0 && !is_asked_for(&h->events[tail - 1]))
+        tail--;
+    for (size_t i = 0; i < h->count; i++) {
+        const struct flow_event *e = &h->events[i];
+        dropped = dropped || (i >= tail && e->failed);
+        /* Values that were recorded after a failure that is dropped belong to what the code did about it. */
+        if (!flow_event_is_end(e) && !(i >= tail && e->failed) && !(dropped && flow_event_is_command(e)))
+            ret[count++] = *e;
+    }
+    return count;
 }
 
 /* ---- Text ------------------------------------------------------------------------------------------------- */

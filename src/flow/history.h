@@ -121,6 +121,10 @@ size_t flow_history_bytes(const struct flow_history *h);
 PR_MUST_CHECK int flow_history_append(struct flow_history *h, const struct flow_event *events, size_t count,
                                       struct pr_error *reterr);
 
+/* What a failed execution had lived through before it failed, for another one to go on from: without its end, and without
+ * the failures that came after the last thing it asked for.  ret has room for h->count; they point into h.  How many. */
+size_t flow_history_rewind(const struct flow_history *h, struct flow_event *ret);
+
 /* Append the lines of one row of the store. */
 PR_MUST_CHECK int flow_history_decode(struct flow_history *h, pr_slice lines, struct pr_error *reterr);
 

@@ -80,6 +80,7 @@ struct pr_flow {
 
     const struct flow_history *history;
     size_t base;              /* how many of its events count */
+    size_t lived;             /* events that an execution before this one lived through: see flow_history_rewind() */
     struct flow_event *fresh; /* behind them: this turn's facts, then its commands */
     size_t fresh_count, fresh_capacity;
     size_t cursor; /* events that were applied */

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "flow/flow_id.h"
 #include "flow/turn_steps.h"
 
@@ -22,6 +23,37 @@ static pr_slice encode_error(struct turn *t, const struct flow_error *e)
 
 /* ---- Which code --------------------------------------------------------------------------------------- */
 
+static bool resumes(const struct flow_row *row, const struct turn_message *m)
+{
+    return m->kind == TURN_START && m->resume && row != NULL && row->state == FLOW_FAILED;
+}
+
+/* Of a flow that does not run: does this begin it? */
+static bool begins(const struct flow_row *row, const struct turn_message *m)
+{
+    return m->kind == TURN_START && (row == NULL || m->restart || resumes(row, m));
+}
+
+int flow_turn_resumes(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
+                      struct arena *arena, bool *ret)
+{
+    *ret = false;
+    if (row == NULL || row->state != FLOW_FAILED)
+        return PR_OK;
+    for (size_t i = 0; i < count; i++) {
+        struct turn_message m;
+        struct pr_error ignored;
+        int rc = turn_message_read(messages[i], arena, &m, &ignored);
+        if (rc == PR_ENOMEM)
+            return rc;
+        if (rc == PR_OK && begins(row, &m)) {
+            *ret = m.resume;
+            return PR_OK;
+        }
+    }
+    return PR_OK;
+}
+
 int flow_turn_code(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
                    struct arena *arena, pr_slice *ret_name, pr_slice *ret_version)
 {
@@ -36,7 +68,7 @@ int flow_turn_code(const struct flow_row *row, const struct pr_message *const *m
         int rc = turn_message_read(messages[i], arena, &m, &ignored);
         if (rc == PR_ENOMEM)
             return rc;
-        if (rc == PR_OK && m.kind == TURN_START && (row == NULL || m.restart)) {
+        if (rc == PR_OK && begins(row, &m)) {
             *ret_name = m.name;
             *ret_version = m.version;
             return PR_OK;
@@ -70,7 +102,7 @@ static const struct turn_message *find_start(const struct turn *t)
 {
     for (size_t i = 0; i < t->message_count; i++) {
         const struct turn_message *m = &t->messages[i];
-        if (m->kind == TURN_START && (t->in->row == NULL || m->restart))
+        if (begins(t->in->row, m))
             return m;
     }
     return NULL;
@@ -238,6 +270,7 @@ static void run_code(struct turn *t)
     f->user = t->in->code->user;
     f->now_us = t->in->now_us;
     random_init(&f->random, t->in->seed);
+    f->lived = t->lived;
     int rc = machine_init(f, history, history != NULL ? history->count : 0, t->facts, t->fact_count, t->arena);
     if (rc == PR_OK && t->surprise != NULL)
         machine_fail(f, t->surprise);
@@ -255,18 +288,16 @@ static void run_code(struct turn *t)
 /* The flow ends without its code: poison, or a history that cannot be read. */
 static void end_without_code(struct turn *t, const struct flow_error *error)
 {
-    struct flow_event *events = arena_alloc_array(t->arena, 2, sizeof(*events));
     size_t count = 0;
-    if (events == NULL) {
-        t->out_of_memory = true;
-        return;
-    }
-    if (t->first) {
+    if (t->first)
         turn_collect_facts(t);
-        if (t->out_of_memory)
-            return;
-        events[count++] = t->facts[0];
-    }
+    struct flow_event *events = arena_alloc_array(t->arena, t->lived + 2, sizeof(*events));
+    t->out_of_memory = t->out_of_memory || events == NULL;
+    if (t->out_of_memory)
+        return;
+    for (; t->first && count < max_size(t->lived, 1);
+         count++) /* its start; what it had lived through stays, for the next try */
+        events[count] = t->facts[count];
     size_t before = t->first ? 0 : (size_t)t->in->row->next;
     events[count++] = end_as_failed(t, error);
     t->row->next = (int64_t)(before + count);
@@ -308,7 +339,8 @@ static void end_damaged(struct turn *t)
 static int check_history(const struct flow_turn_in *in, struct pr_error *reterr)
 {
     const struct flow_history *h = in->history;
-    if (in->row == NULL || flow_has_ended(in->row) || in->row->next == 0 || in->damaged.size > 0)
+    bool unused = in->row == NULL || (flow_has_ended(in->row) && h == NULL) || in->row->next == 0;
+    if (unused || in->damaged.size > 0)
         return PR_OK;
     if (h == NULL ? in->dead != NULL
                   : pr_id_equal(h->execution, in->row->execution) && h->count == (size_t)in->row->next)
@@ -332,6 +364,7 @@ static void take_turn(struct turn *t)
         begin_row(t, t->start);
     t->row->restarts = !runs && in->row != NULL;
     t->first = !runs || in->row->next == 0;
+    t->resumes = !runs && resumes(in->row, t->start) && in->history != NULL;
     t->out->row = t->row;
     t->out->execution = t->row->execution;
     if (in->dead != NULL && t->message_count > 0) {

@@ -2,7 +2,7 @@
  *
  * The caller has read the flow's row, and what follows from it: of a running flow its history (decoded, maybe kept from
  * the turn before); of one whose first turn this is (no row, row->next 0, or a row that has ended and a start that restarts
- * it) its key-values and the mail that was kept for it.  It commits the effects with the verdict of the whole run, and
+ * it) its key-values and the mail that was kept for it; of one that failed and is resumed also its history.  It commits the effects with the verdict of the whole run, and
  * appends out->events to the history when the store has accepted them. */
 #ifndef FLOW_TURN_H
 #define FLOW_TURN_H
@@ -34,10 +34,11 @@ struct flow_dead {
 struct flow_turn_in {
     const struct flow_code *code; /* see flow_turn_code(); NULL: this program does not have it */
     pr_slice flow;
-    const struct flow_row *row;         /* NULL: there is no such flow */
-    const struct flow_history *history; /* of a running flow: row->next events of row->execution */
-    pr_slice damaged;                   /* why the history cannot be read; empty: it can */
-    const struct flow_value *state;     /* first turn: key-values, sorted */
+    const struct flow_row *row; /* NULL: there is no such flow */
+    const struct flow_history
+        *history;                   /* of a running flow, or one that is resumed: row->next events of row->execution */
+    pr_slice damaged;               /* why the history cannot be read; empty: it can */
+    const struct flow_value *state; /* first turn: key-values, sorted */
     size_t state_count;
     const struct pr_message *const *messages; /* the run, in order */
     size_t count;
@@ -86,6 +87,10 @@ PR_MUST_CHECK int flow_turn(const struct flow_turn_in *in, struct flow_turn_out 
 /* Which code the run needs: PR_OK, or PR_UNKNOWN: none, the flow is not run.  version empty: the highest. */
 PR_MUST_CHECK int flow_turn_code(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
                                  struct arena *arena, pr_slice *ret_name, pr_slice *ret_version);
+
+/* Does the run resume the flow?  Then its history is needed, though it has ended.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int flow_turn_resumes(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
+                                    struct arena *arena, bool *ret);
 
 /* What a flow waits for. */
 struct flow_wait {

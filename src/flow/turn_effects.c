@@ -230,11 +230,16 @@ static void send_timer(struct turn *t, pr_flow *f, const struct flow_event *e)
     turn_send_turn(t, &m, flow_task_id(f->execution, e->task));
 }
 
-static void send_start(struct turn *t, pr_flow *f, const struct flow_event *e)
+/* again: the execution that failed had begun it, too, and its end took the child with it. */
+static void send_start(struct turn *t, pr_flow *f, const struct flow_event *e, bool again)
 {
-    struct turn_message m = {
-        .kind = TURN_START, .flow = e->more->id, .name = e->name, .version = e->more->version, .data = e->data
-    };
+    struct turn_message m = { .kind = TURN_START,
+                              .flow = e->more->id,
+                              .name = e->name,
+                              .version = e->more->version,
+                              .data = e->data,
+                              .restart = again,
+                              .resume = again };
     if (e->kind == FLOW_EVENT_CHILD) {
         m.parent = f->id;
         m.parent_execution = f->execution;
@@ -243,15 +248,16 @@ static void send_start(struct turn *t, pr_flow *f, const struct flow_event *e)
     turn_send_turn(t, &m, flow_task_id(f->execution, e->task));
 }
 
-/* Messages for what the code began in this turn and has not cancelled; where the flow has ended, only detached starts are left. */
+/* Messages for what the code began in this turn (of a resumed flow: and before) and has not cancelled; where the flow has ended, only detached starts are left. */
 void turn_schedule_tasks(struct turn *t, pr_flow *f)
 {
     bool runs = f->outcome == FLOW_SUSPENDED;
     size_t option = 0;
     for (size_t i = 0; i < f->fresh_count; i++) {
         const struct flow_event *e = &f->fresh[i];
-        if (e->kind == FLOW_EVENT_DETACHED)
-            send_start(t, f, e);
+        bool again = i < t->lived;
+        if (e->kind == FLOW_EVENT_DETACHED && !again)
+            send_start(t, f, e, false);
         if (!runs || !flow_event_begins_task(e) || f->tasks[e->task - 1].state != FLOW_TASK_OPEN)
             continue;
         if (e->kind == FLOW_EVENT_ACTIVITY) {
@@ -262,7 +268,7 @@ void turn_schedule_tasks(struct turn *t, pr_flow *f)
         } else if (e->kind == FLOW_EVENT_TIMER) {
             send_timer(t, f, e);
         } else if (e->kind == FLOW_EVENT_CHILD) {
-            send_start(t, f, e);
+            send_start(t, f, e, again);
         }
     }
 }

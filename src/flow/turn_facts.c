@@ -136,6 +136,12 @@ static void add_start(struct turn *t)
     };
 }
 
+/* What the execution that failed had lived through is where this one begins. */
+static void add_lived(struct turn *t)
+{
+    t->fact_count = t->lived = flow_history_rewind(t->in->history, t->facts);
+}
+
 static void add_kept(struct turn *t)
 {
     struct turn_message m;
@@ -167,16 +173,19 @@ static void add_message(struct turn *t, const struct turn_message *m)
 void turn_collect_facts(struct turn *t)
 {
     size_t tasks = t->in->history != NULL ? t->in->history->task_count : 0;
-    t->facts = arena_alloc_array(t->arena, t->message_count + t->in->mail_count + 1, sizeof(*t->facts));
+    size_t lived = t->resumes ? t->in->history->count : 0;
+    t->facts = arena_alloc_array(t->arena, lived + t->message_count + t->in->mail_count + 1, sizeof(*t->facts));
     t->got = arena_zalloc(t->arena, tasks + 1);
     if (t->facts == NULL || t->got == NULL) {
         t->out_of_memory = true;
         return;
     }
-    if (t->first) {
+    if (t->resumes)
+        add_lived(t);
+    else if (t->first)
         add_start(t);
+    if (t->first)
         add_kept(t);
-    }
     for (size_t i = 0; i < t->message_count && !t->out_of_memory; i++)
         add_message(t, &t->messages[i]);
 }

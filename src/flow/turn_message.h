@@ -2,7 +2,7 @@
  *
  *   type     headers                                             payload
  *   start    name, version, parent, parent_execution,            input
- *            parent_task, restart
+ *            parent_task, restart, resume
  *   result   execution, task, failed                             output, or the error as JSON
  *   child    execution, task, failed                             the same, of a child
  *   timer    execution, task                                     -
@@ -40,7 +40,8 @@ struct turn_message {
     pr_slice parent; /* START: empty: none */
     pr_id parent_execution;
     int64_t parent_task;
-    bool restart;
+    bool restart; /* START: of a flow that has ended, anew */
+    bool resume;  /* START: of one that failed, from before its failure; with restart: anew where it has not failed */
     pr_id execution;
     int64_t task;
     bool failed;

@@ -14,6 +14,8 @@ struct turn {
     size_t message_count;
     const struct turn_message *start; /* of a flow that begins; NULL: none */
     bool first;                       /* this turn begins an execution */
+    bool resumes;                     /* ... with what one that failed had lived through */
+    size_t lived;                     /* events of that one: the first facts */
     struct flow_event *facts;
     size_t fact_count;
     bool *got;                   /* tasks that end in this turn */

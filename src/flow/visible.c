@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/utf8.h"
+#include "base/util.h"
 #include "flow/machine.h"
 
 PR_API pr_slice pr_flow_id(const pr_flow *f)
@@ -50,6 +51,12 @@ PR_API bool pr_is_cancelled(const pr_flow *f)
 /* The turn before ended in a wait with the cursor at the end of what there was: until something new was met, the code
  * does what it did then. */
 PR_API bool pr_is_replaying(const pr_flow *f)
+{
+    return f->cursor <= max_size(f->base, f->lived);
+}
+
+/* Status and key-values of this execution are stored: what an execution before it set is set again. */
+static bool is_stored(const pr_flow *f)
 {
     return f->cursor <= f->base;
 }
@@ -129,7 +136,7 @@ static int change_status(pr_flow *f, pr_slice status)
         machine_no_memory(f);
         return PR_SUSPEND;
     }
-    f->status_changes += !pr_is_replaying(f);
+    f->status_changes += !is_stored(f);
     return PR_OK;
 }
 
@@ -185,7 +192,7 @@ static size_t state_place(const pr_flow *f, pr_slice key, bool *ret_found)
 static void note_change(pr_flow *f, pr_slice key, pr_slice value)
 {
     void *changes = f->changes;
-    if (pr_is_replaying(f) || !machine_grow(f, &changes, &f->change_capacity, f->change_count, sizeof(*f->changes)))
+    if (is_stored(f) || !machine_grow(f, &changes, &f->change_capacity, f->change_count, sizeof(*f->changes)))
         return;
     f->changes = changes;
     f->changes[f->change_count++] = (struct flow_value){ key, value };

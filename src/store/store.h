@@ -408,7 +408,8 @@ struct admin {
     const struct dead_edit *edit;  /* DEAD_EDIT */
     pr_id made;                    /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
     const struct flow_order *flow; /* FLOW_DELETE, FLOW_PRUNE */
-    pr_slice turns; /* DISCARD, DEAD_ADD: the box in which flows hear of their activities; empty: `turns` */
+    pr_slice
+        turns; /* DISCARD, DEAD_ADD, DEAD_REPLAY: the box in which flows hear of their activities; empty: `turns` */
     const struct listed *letters; /* DEAD_IMPORT, at most IMPORT_MAX */
     size_t letter_count;
     int *
@@ -419,11 +420,12 @@ struct admin {
 #define IMPORT_MAX 1000 /* letters in one transaction */
 
 struct admin_reply {
-    uint64_t matched;    /* rows that the filter or the ids found */
-    uint64_t changed;    /* what happened (or, dry_run, would have) */
-    uint64_t refused;    /* e.g. replay of an id that was sent anew */
-    uint64_t handled;    /* ... of these, since the message has been handled: see again */
-    int64_t handled_us;  /* when the first of them was; 0: none */
+    uint64_t matched; /* rows that the filter or the ids found */
+    uint64_t changed; /* what happened (or, dry_run, would have) */
+    uint64_t refused; /* e.g. replay of an id that was sent anew */
+    uint64_t
+        handled; /* ... of these, since the message has been handled, or its flow has gone on without it: see again */
+    int64_t handled_us;  /* when the first of them was handled; 0: none */
     uint64_t missing;    /* ids that are nowhere */
     uint64_t busy;       /* rows that somebody holds in an open transaction: they are matched and refused */
     uint64_t last_row;   /* of what was matched, the last in its order; 0: nothing was */

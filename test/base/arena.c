@@ -151,3 +151,19 @@ TEST(arena_copies_and_prints)
     CHECK_EQ(arena_printf(&a, "%5000d", 1).size, 5000);
     arena_fini(&a);
 }
+
+TEST(arena_says_what_its_blocks_take_used_or_not)
+{
+    struct arena a;
+    arena_init(&a, 1024);
+    CHECK_EQ(arena_reserved(&a), 0);
+    CHECK(arena_alloc(&a, 10) != NULL);
+    size_t one = arena_reserved(&a);
+    CHECK(one >= 1024 && arena_used(&a) == 16);
+    CHECK(arena_alloc(&a, 5000) != NULL); /* a block of its own, which is not kept */
+    CHECK(arena_reserved(&a) >= one + 5000);
+    arena_reset(&a);
+    CHECK_EQ(arena_reserved(&a), one);
+    arena_fini(&a);
+    CHECK_EQ(arena_reserved(&a), 0);
+}

@@ -186,11 +186,12 @@ static void note_log(struct stand *s)
 
 /* ---- Turns ------------------------------------------------------------------------------------------------------ */
 
-static void append(struct stand *s)
+/* before: of another execution, which the effects may still point into. */
+static void append(struct stand *s, struct flow_history *before)
 {
     struct pr_error error;
     if (s->history.count == 0 || !pr_id_equal(s->history.execution, s->out.execution)) {
-        flow_history_fini(&s->history);
+        *before = s->history;
         flow_history_init(&s->history, s->out.execution);
     }
     CHECK_OK(flow_history_append(&s->history, s->out.events, s->out.event_count, &error), &error);
@@ -199,10 +200,12 @@ static void append(struct stand *s)
 static void take(struct stand *s)
 {
     bool done = s->out.kind == FLOW_TURN_DONE;
+    struct flow_history before = { .count = 0 };
     if (done)
-        append(s);
+        append(s, &before);
     for (size_t i = 0; i < s->out.effect_count; i++)
         apply(s, &s->out.effects[i]);
+    flow_history_fini(&before);
     if (!done)
         return;
     keep_row(s, s->out.row);
@@ -298,6 +301,13 @@ static void run_with(struct stand *s, struct turn_message m)
 void stand_start(struct stand *s, const char *input)
 {
     run_with(s, stand_named(s, TURN_START, "test", input));
+}
+
+void stand_resume(struct stand *s)
+{
+    struct turn_message m = stand_named(s, TURN_START, "test", stand_text(s->row.input));
+    m.resume = true;
+    run_with(s, m);
 }
 
 void stand_result(struct stand *s, int64_t task, const char *output)

@@ -52,6 +52,7 @@ void stand_queue_raw(struct stand *s, const struct pr_message *m);
 void stand_run(struct stand *s);
 /* Each of these is queued and run. */
 void stand_start(struct stand *s, const char *input);
+void stand_resume(struct stand *s); /* it failed: from before that */
 void stand_result(struct stand *s, int64_t task, const char *output);
 void stand_fail(struct stand *s, int64_t task, const char *error);
 void stand_fire(struct stand *s, int64_t task);

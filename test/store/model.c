@@ -270,6 +270,7 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
     case ADMIN_FLOW_DELETE:
     case ADMIN_FLOW_PRUNE:
     case ADMIN_FLOW_RESTART:
+    case ADMIN_FLOW_RESUME:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
     case ADMIN_SUBSCRIPTION_RESET:

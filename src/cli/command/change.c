@@ -116,14 +116,16 @@ static void say_handled(const struct admin_reply *r)
     char when[TIME_TEXT_SIZE] = "";
     bool one = r->handled == 1;
 
-    if (r->handled_us != 0)
-        time_format_rfc3339(r->handled_us, when);
+    if (r->handled_us == 0) {
+        cli_say("%" PRIu64 " refused: %s; to run %s all the same, add --again", r->handled,
+                one ? "its flow continued or ended without it" : "their flows continued or ended without them",
+                one ? "it" : "them");
+        return;
+    }
+    time_format_rfc3339(r->handled_us, when);
     cli_say("%" PRIu64 " refused: %s handled%s%s; to handle %s again, add --again", r->handled,
-            one ? "its message was" : "their messages were",
-            when[0] == '\0' ? " meanwhile"
-            : one           ? " at "
-                            : ", the first at ",
-            when, one ? "it" : "them");
+            one ? "its message was" : "their messages were", one ? " at " : ", the first at ", when,
+            one ? "it" : "them");
 }
 
 static int report(const struct cli *cli, const struct change_command *change, const struct admin *admin,

@@ -179,14 +179,22 @@ int run_flow_retry(struct cli *cli)
         return cli_fault(&err);
     if (rc == PR_UNKNOWN)
         return flow_not_found(cli, id);
+    if (rc == PR_STALE) {
+        cli_say("flow \"%s\" has ended and did not fail; --restart starts it from the beginning",
+                text_clean_copy(&cli->arena, id));
+        return EXIT_FAILED;
+    }
     if (cli->json)
-        printf("{\"action\":\"flow retry\",\"replayed\":%" PRIu64 ",\"hastened\":%" PRIu64 ",\"dry_run\":%s}\n",
-               r.replayed, r.hastened, dry_run ? "true" : "false");
+        printf("{\"action\":\"flow retry\",\"resumed\":%s,\"replayed\":%" PRIu64 ",\"hastened\":%" PRIu64
+               ",\"dry_run\":%s}\n",
+               r.resumed ? "true" : "false", r.replayed, r.hastened, dry_run ? "true" : "false");
+    else if (r.resumed)
+        printf("%s: %sresumed from before its failure\n", text_clean_copy(&cli->arena, id), dry_run ? "would be " : "");
     else
         printf("%" PRIu64 " dead %s %sreplayed, %" PRIu64 " %stried now\n", r.replayed,
                r.replayed == 1 ? "letter" : "letters", dry_run ? "would be " : "", r.hastened,
                dry_run ? "would be " : "");
-    if (r.replayed + r.hastened == 0 && !cli->json)
+    if (r.replayed + r.hastened == 0 && !r.resumed && !cli->json)
         cli_say("nothing of it is dead or waits for its next try; a flow that has ended begins anew with --restart");
     return EXIT_DONE;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "ops/api/api.h"
+#include "ops/flow/flow_tell.h"
 #include "ops/change.h"
 #include "ops/member.h"
 #include "ops/message.h"
@@ -61,6 +62,9 @@ static void order(struct api *x, const struct admin *admin)
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
+    } else if (one && reply.handled == 1 && reply.handled_us == 0) {
+        api_error(x, 409, "handled", "\"again\": true in the body runs it all the same",
+                  "its flow continued or ended without it");
     } else if (one && reply.handled == 1) {
         char when[TIME_TEXT_SIZE];
         time_format_rfc3339(reply.handled_us, when);
@@ -81,6 +85,7 @@ void api_dead_change(struct api *x)
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
                            .dry_run = body_true(x, "dry_run"),
+                           .turns = flow_box(x->in.config, BOX_TURNS),
                            .again = body_true(x, "again") };
     if (!body_filter(x, &admin.filter))
         return;

@@ -177,6 +177,8 @@ static void retried_json(struct api *x, const struct flow_retried *r)
 {
     json_begin_object(&x->w);
     member_text(&x->w, "id", x->part);
+    json_key(&x->w, "resumed");
+    json_bool(&x->w, r->resumed);
     json_key(&x->w, "replayed");
     json_uint(&x->w, r->replayed);
     json_key(&x->w, "hastened");
@@ -202,8 +204,11 @@ void api_flow_retry(struct api *x)
         retried_json(x, &retried);
     else if (rc == PR_UNKNOWN)
         not_found(x);
-    else if (rc == PR_STALE)
+    else if (rc == PR_STALE && restart)
         api_error(x, 409, "running", "cancel it first", "flow \"%.*s\" is running", SLICE_ARGS(x->part));
+    else if (rc == PR_STALE)
+        api_error(x, 409, "ended", "\"restart\": true starts it from the beginning",
+                  "flow \"%.*s\" has ended and did not fail", SLICE_ARGS(x->part));
     else
         fault(x, rc, &error);
 }

@@ -208,9 +208,9 @@ const struct api_route routes[] = {
           "202 413"),
     POST_("/v1/flows/{id}/cancel", api_flow_cancel, "Tells a flow to clean up and end.", "why", "202 404 409"),
     POST_("/v1/flows/{id}/retry", api_flow_retry,
-          "Tries now what waits for its next try and replays dead letters of the flow and its activities; restart: a "
-          "flow "
-          "that has ended begins anew with its input.",
+          "Resumes a flow that failed from before its failure. Of a running flow, retries pending activities now and "
+          "replays "
+          "dead letters. restart: a flow that has ended starts from the beginning with its input.",
           "restart version dry_run why", "200 202 404 409"),
     { "GET", "/v1/flows/{id}/wait", ROLE_VIEWER, ROUTE_JSON, BODY_NONE, api_flow_wait,
       "Waits until a flow has ended, or its custom status has changed since `after_number`; at most 60 s.",

@@ -84,7 +84,7 @@ static int start_is_needless(const struct flow_teller *t, const struct turn_mess
 {
     const struct flow_row *row;
     int rc = flow_read_row(t->store, start->flow, t->arena, &row, reterr);
-    *ret = row != NULL && !(start->restart && flow_has_ended(row));
+    *ret = row != NULL && !(start->restart && flow_has_ended(row)) && !(start->resume && row->state == FLOW_FAILED);
     return rc;
 }
 
@@ -107,7 +107,7 @@ int flow_tell(const struct flow_teller *t, const struct turn_message *news, pr_i
     } else if (starts) {
         rc = start_is_needless(t, &m, &needless, reterr);
     }
-    if (starts && !m.restart) /* two starts meet; a restart must not meet the start of what it replaces */
+    if (starts && !m.restart && !m.resume) /* two starts meet; a restart must not meet the start of what it replaces */
         id = flow_start_id(m.flow);
     ret->flow = m.flow;
     ret->duplicate = needless;
@@ -158,25 +158,34 @@ int flow_cancel(const struct flow_teller *t, pr_slice flow, struct pr_error *ret
     return rc == PR_OK ? flow_tell(t, &cancel, (pr_id){ { 0 } }, &told, reterr) : rc;
 }
 
+/* One that has ended goes on, from the beginning or from before its failure. */
+static int begin_again(const struct flow_teller *t, const struct flow_row *row, pr_slice version, enum admin_kind kind,
+                       struct pr_error *reterr)
+{
+    bool resumes = kind == ADMIN_FLOW_RESUME;
+    const struct turn_message start = { .kind = TURN_START,
+                                        .flow = row->id,
+                                        .name = row->name,
+                                        .version = version.size > 0 ? version : row->version,
+                                        .data = row->input,
+                                        .restart = !resumes,
+                                        .resume = resumes };
+    struct flow_told told;
+    int rc = record(t, kind, row->id, reterr);
+    return rc == PR_OK
+               ? flow_tell(t, &start, resumes ? flow_resume_id(row->execution) : (pr_id){ { 0 } }, &told, reterr)
+               : rc;
+}
+
 int flow_restart(const struct flow_teller *t, pr_slice flow, pr_slice version, struct pr_error *reterr)
 {
     const struct flow_row *row;
-    struct flow_told told;
     int rc = flow_read_row(t->store, flow, t->arena, &row, reterr);
     if (rc != PR_OK)
         return rc;
     if (row == NULL)
         return PR_UNKNOWN;
-    if (!flow_has_ended(row))
-        return PR_STALE;
-    const struct turn_message start = { .kind = TURN_START,
-                                        .flow = flow,
-                                        .name = row->name,
-                                        .version = version.size > 0 ? version : row->version,
-                                        .data = row->input,
-                                        .restart = true };
-    rc = record(t, ADMIN_FLOW_RESTART, flow, reterr);
-    return rc == PR_OK ? flow_tell(t, &start, (pr_id){ { 0 } }, &told, reterr) : rc;
+    return flow_has_ended(row) ? begin_again(t, row, version, ADMIN_FLOW_RESTART, reterr) : PR_STALE;
 }
 
 /* ---- Retrying ------------------------------------------------------------------------------------------ */
@@ -198,6 +207,7 @@ static int order_found(const struct flow_teller *t, const struct query *query, e
                                  .filter = { .state = -1, .ids = ids, .id_count = found.listed_count },
                                  .by = t->by,
                                  .why = t->why,
+                                 .turns = flow_box(t->config, BOX_TURNS),
                                  .dry_run = dry_run };
     struct admin_reply reply = { 0 };
     rc = store_admin(t->store, &admin, &reply, reterr);
@@ -239,7 +249,12 @@ int flow_retry(const struct flow_teller *t, pr_slice flow, bool dry_run, struct 
     }
     if (rc == PR_OK && row == NULL && ret->replayed + ret->hastened == 0)
         return PR_UNKNOWN;
-    return rc;
+    if (rc != PR_OK || row == NULL || !flow_has_ended(row))
+        return rc;
+    ret->resumed = row->state == FLOW_FAILED; /* by its dead letters, or where it has none by itself */
+    if (ret->resumed && ret->replayed == 0 && !dry_run)
+        rc = begin_again(t, row, (pr_slice){ NULL, 0 }, ADMIN_FLOW_RESUME, reterr);
+    return rc == PR_OK && !ret->resumed && ret->replayed + ret->hastened == 0 ? PR_STALE : rc;
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------------------- */

@@ -39,10 +39,12 @@ PR_MUST_CHECK int flow_cancel(const struct flow_teller *t, pr_slice flow, struct
 PR_MUST_CHECK int flow_restart(const struct flow_teller *t, pr_slice flow, pr_slice version, struct pr_error *reterr);
 
 struct flow_retried {
+    bool resumed;      /* it had failed, and goes on from before its failure */
     uint64_t replayed; /* dead letters of the flow and of its activities */
     uint64_t hastened; /* activities and turns that waited for their next try */
 };
-/* PR_OK; PR_UNKNOWN: no such flow. */
+/* A flow that failed is resumed: it goes on in a new execution that has lived through all that came before its failure, and what was
+ * open then is asked for once more.  PR_OK; PR_UNKNOWN: no such flow; PR_STALE: it has ended, and did not fail. */
 PR_MUST_CHECK int flow_retry(const struct flow_teller *t, pr_slice flow, bool dry_run, struct flow_retried *ret,
                              struct pr_error *reterr);
 

@@ -311,8 +311,10 @@ static void add_commands(struct flow_view *v)
         retries |= v->waits[i].row != NULL && v->waits[i].row->state == STATE_RETRYING;
     if (v->row != NULL)
         add(v, "what happened, event by event", "history", "");
-    if (retries || (v->row != NULL && v->row->state == FLOW_FAILED))
-        add(v, "try now what waits for its next try, and replay dead letters", "retry", "");
+    if (v->row != NULL && v->row->state == FLOW_FAILED)
+        add(v, "continue from before its failure", "retry", "");
+    else if (retries)
+        add(v, "retry pending activities now", "retry", "");
     if (runs) {
         add(v, "let it clean up and end", "cancel", " --why 'TEXT'");
     } else {

@@ -22,7 +22,8 @@
 struct turn_job {
     struct flows *flows;
     struct arena arena;
-    struct hot_flow *hot; /* owned; NULL: nothing is known of it, or it has ended */
+    struct hot_flow *hot;    /* owned; NULL: nothing is known of it, or it has ended */
+    struct hot_flow *failed; /* owned; of one that is resumed: as it was when it failed */
     pr_slice flow;
     const struct pr_message **messages; /* the run */
     size_t count;
@@ -33,6 +34,7 @@ struct turn_job {
 static void job_free(struct turn_job *job)
 {
     hot_flow_free(job->hot);
+    hot_flow_free(job->failed);
     arena_fini(&job->arena);
     free(job);
 }
@@ -84,14 +86,14 @@ static bool is_first_turn(const struct flow_row *row)
 }
 
 /* The stored history as it is needed; *ret_damaged says why it cannot be used. */
-static int decode(struct turn_job *job, const struct flow_row *row, pr_slice *ret_damaged)
+static int decode(struct turn_job *job, const struct flow_row *row, struct hot_flow **ret, pr_slice *ret_damaged)
 {
     struct pr_error error = { 0 };
     int rc = PR_OK;
-    job->hot = hot_flow_new(row);
-    if (job->hot == NULL)
+    *ret = hot_flow_new(row);
+    if (*ret == NULL)
         return PR_ENOMEM;
-    struct flow_history *h = &job->hot->history;
+    struct flow_history *h = &(*ret)->history;
     for (size_t i = 0; rc == PR_OK && i < job->stored.turn_count; i++)
         rc = flow_history_decode(h, job->stored.turns[i].events, &error);
     if (rc == PR_ENOMEM)
@@ -102,10 +104,20 @@ static int decode(struct turn_job *job, const struct flow_row *row, pr_slice *re
         *ret_damaged = arena_printf(&job->arena, "its history has %zu events, but its row says %lld", h->count,
                                     (long long)row->next);
     if (rc != PR_OK || h->count != (size_t)row->next) {
-        hot_flow_free(job->hot);
-        job->hot = NULL;
+        hot_flow_free(*ret);
+        *ret = NULL;
     }
     return PR_OK;
+}
+
+static int read_failed(struct turn_job *job, struct flow_turn_in *in)
+{
+    bool resumes;
+    int rc = flow_turn_resumes(in->row, job->messages, job->count, &job->arena, &resumes);
+    if (rc == PR_OK && resumes)
+        rc = decode(job, in->row, &job->failed, &in->damaged);
+    in->history = job->failed != NULL ? &job->failed->history : NULL;
+    return rc;
 }
 
 static int read_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_error *reterr)
@@ -116,7 +128,7 @@ static int read_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_er
         return rc;
     in->row = job->stored.flow_count > 0 ? &job->stored.flows[0] : NULL;
     if (!is_first_turn(in->row)) {
-        rc = decode(job, in->row, &in->damaged);
+        rc = decode(job, in->row, &job->hot, &in->damaged);
         in->history = job->hot != NULL ? &job->hot->history : NULL;
         return rc;
     }
@@ -132,7 +144,7 @@ static int read_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_er
     in->state_count = job->stored.value_count;
     in->mail = mail;
     in->mail_count = job->stored.mail_count;
-    return PR_OK;
+    return read_failed(job, in);
 }
 
 static bool has_start(const struct turn_job *job)

@@ -13,6 +13,8 @@
 #include "core/message.h"
 #include "flow/activity.h"
 #include "flow/flow_id.h"
+#include "flow/history.h"
+#include "flow/turn_message.h"
 #include "store/people/question.h"
 
 #define TASKS_AT_ONCE 1000
@@ -151,6 +153,110 @@ int flow_order_result(const struct admin *admin, const struct pr_message *m, str
         return PR_ENOMEM;
     message_copy(&made, block, ret);
     return PR_OK;
+}
+
+/* ---- Dead letters that are replayed ---------------------------------------------------------------------- */
+
+static int read_flow(struct sql *sql, pr_slice id, struct arena *arena, struct query_reply *ret)
+{
+    const struct query query = { .kind = QUERY_FLOW, .flow = { .id = id } };
+    struct question q = { .sql = sql, .arena = arena, .query = &query, .reply = ret };
+    *ret = (struct query_reply){ 0 };
+    int rc = question_flow(&q);
+    return rc == PR_OK && q.lacks_memory ? PR_ENOMEM : rc;
+}
+
+/* Would the flow ask for this task once more if it went on from before its failure? */
+static int asks_again(const struct query_reply *flow, int64_t task, struct arena *arena, bool *ret)
+{
+    struct flow_history h;
+    struct pr_error ignored;
+    int rc = PR_OK;
+    *ret = false;
+    flow_history_init(&h, flow->flows[0].execution);
+    for (size_t i = 0; i < flow->turn_count && rc == PR_OK; i++)
+        rc = flow_history_decode(&h, flow->turns[i].events, &ignored);
+    struct flow_event *kept = rc == PR_OK ? arena_alloc_array(arena, h.count, sizeof(*kept)) : NULL;
+    if (kept != NULL) {
+        size_t count = flow_history_rewind(&h, kept);
+        for (size_t i = 0; i < count; i++)
+            if (kept[i].task == task)
+                *ret = kept[i].kind == FLOW_EVENT_ACTIVITY;
+    } else if (rc == PR_OK) {
+        rc = PR_ENOMEM;
+    }
+    flow_history_fini(&h);
+    return rc == PR_ENOMEM ? rc : PR_OK; /* in a damaged history it finds nothing */
+}
+
+/* What makes the flow go on; behind it what it had not taken yet. */
+static int resume_with(const struct flow_row *row, const struct pr_message *taken, struct arena *arena,
+                       struct flow_letter *ret)
+{
+    const struct turn_message start = { .kind = TURN_START,
+                                        .flow = row->id,
+                                        .name = row->name,
+                                        .version = row->version,
+                                        .data = row->input,
+                                        .resume = true };
+    int rc = turn_message_make(&start, flow_resume_id(row->execution), arena, &ret->messages[0]);
+    ret->kind = FLOW_LETTER_RESUMES;
+    ret->count = 1;
+    if (rc != PR_OK || taken == NULL)
+        return rc;
+    char *block = arena_alloc(arena, message_bytes(taken));
+    if (block == NULL)
+        return PR_ENOMEM;
+    struct pr_message *copy = &ret->messages[ret->count++];
+    message_copy(taken, block, copy);
+    *copy = (struct pr_message){ .id = copy->id,
+                                 .type = copy->type,
+                                 .stream = copy->stream,
+                                 .headers = copy->headers,
+                                 .payload = copy->payload,
+                                 .content_type = copy->content_type };
+    return PR_OK;
+}
+
+static int activity_letter(struct sql *sql, const struct activity_message *a, struct arena *arena,
+                           struct flow_letter *ret)
+{
+    struct query_reply flow;
+    bool again = false;
+    int rc = read_flow(sql, a->flow, arena, &flow);
+    ret->kind = FLOW_LETTER_LATE;
+    if (rc == PR_OK && flow.flow_count > 0 && flow.flows[0].state == FLOW_FAILED &&
+        pr_id_equal(flow.flows[0].execution, a->execution))
+        rc = asks_again(&flow, a->task, arena, &again);
+    return rc == PR_OK && again ? resume_with(&flow.flows[0], NULL, arena, ret) : rc;
+}
+
+/* Results and timers are of the execution that failed: the next one asks for them anew. */
+static int turn_letter(struct sql *sql, const struct pr_message *m, const struct turn_message *t, struct arena *arena,
+                       struct flow_letter *ret)
+{
+    struct query_reply flow;
+    bool taken = t->kind == TURN_EVENT || t->kind == TURN_MAIL || t->kind == TURN_CANCEL;
+    int rc = read_flow(sql, m->stream, arena, &flow);
+    if (rc != PR_OK || flow.flow_count == 0 || !flow_has_ended(&flow.flows[0]))
+        return rc;
+    ret->kind = FLOW_LETTER_LATE;
+    return flow.flows[0].state == FLOW_FAILED ? resume_with(&flow.flows[0], taken ? m : NULL, arena, ret) : rc;
+}
+
+int flow_order_letter(struct sql *sql, const struct admin *admin, pr_slice box, const struct pr_message *m,
+                      struct arena *arena, struct flow_letter *ret)
+{
+    struct activity_message a;
+    struct turn_message t;
+    struct pr_error ignored;
+    int rc = PR_OK;
+    *ret = (struct flow_letter){ .kind = FLOW_LETTER_PLAIN };
+    if (slice_eq(box, flow_order_turns(admin)) && turn_message_read(m, arena, &t, &ignored) == PR_OK)
+        rc = turn_letter(sql, m, &t, arena, ret);
+    else if (is_activity(m, arena) && activity_message_read(m, arena, &a, &ignored) == PR_OK)
+        rc = activity_letter(sql, &a, arena, ret);
+    return rc == PR_ENOMEM ? no_memory(sql) : rc;
 }
 
 /* ---- Flows that go -------------------------------------------------------------------------------------- */

@@ -34,8 +34,8 @@ struct order_page {
     struct change *changes;
     struct notice_target *targets;
     pr_slice *boxes;
-    struct ended *ended;        /* of each that is discarded: what the ledger says of it */
-    struct pr_message *results; /* of each that is an activity and ends: for the box of turns; no id: nobody is told */
+    struct ended *ended;       /* of each that is discarded: what the ledger says of it */
+    struct flow_letter *flows; /* of each: what its flow is told with it */
     size_t count, room[5];
     struct arena arena; /* their texts */
 };
@@ -114,8 +114,8 @@ static bool pending_grow(struct order_page *p)
     p->targets = list_room(&p->arena, p->targets, p->count, &p->room[1], sizeof(p->targets[0]));
     p->boxes = list_room(&p->arena, p->boxes, p->count, &p->room[2], sizeof(p->boxes[0]));
     p->ended = list_room(&p->arena, p->ended, p->count, &p->room[3], sizeof(p->ended[0]));
-    p->results = list_room(&p->arena, p->results, p->count, &p->room[4], sizeof(p->results[0]));
-    return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL && p->results != NULL;
+    p->flows = list_room(&p->arena, p->flows, p->count, &p->room[4], sizeof(p->flows[0]));
+    return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL && p->flows != NULL;
 }
 
 /* What the ledger and its mark will say of it, should it end.  false: no memory. */
@@ -125,6 +125,23 @@ static bool pending_add_end(struct order_page *p, const struct listed *l, pr_sli
     *e = (struct ended){ .id = l->m.id, .box = box, .as = ENDED_BY_PERSON, .attempt = l->m.attempts };
     e->endpoint = slice_dup(&p->arena, l->endpoint.size > 0 ? l->endpoint : endpoint); /* of a letter: where it died */
     return e->endpoint.data != NULL;
+}
+
+/* What the flow hears of its activity that a person ends, or of its letter that is replayed. */
+static int pending_add_flow(struct order_run *o, const struct listed *l, pr_slice box)
+{
+    struct order_page *p = &o->pending;
+    struct flow_letter *letter = &p->flows[p->count];
+    *letter = (struct flow_letter){ .kind = FLOW_LETTER_PLAIN };
+    if (o->admin->kind == ADMIN_DEAD_REPLAY) {
+        int rc = flow_order_letter(o->sql, o->admin, box, &l->m, &p->arena, letter);
+        if (rc == PR_OK && letter->kind == FLOW_LETTER_RESUMES)
+            p->changes[p->count].fate = FATE_GONE;
+        return rc;
+    }
+    int rc = flow_order_result(o->admin, &l->m, &p->arena, &letter->messages[0]);
+    letter->count = rc == PR_OK;
+    return rc < 0 ? no_memory(o) : PR_OK;
 }
 
 static int pending_add(struct order_run *o, const struct listed *l, pr_slice box)
@@ -144,9 +161,9 @@ static int pending_add(struct order_run *o, const struct listed *l, pr_slice box
         return no_memory(o);
     if (!pending_add_end(p, l, box, endpoint))
         return no_memory(o);
-    p->results[p->count] = (struct pr_message){ .id = { { 0 } } };
-    if (flow_order_result(o->admin, &l->m, &p->arena, &p->results[p->count]) < 0)
-        return no_memory(o);
+    int rc = pending_add_flow(o, l, box);
+    if (rc != PR_OK)
+        return rc;
     p->boxes[p->count++] = box;
     return PR_OK;
 }
@@ -192,7 +209,8 @@ static int pending_mark(struct order_run *o, const int *answers)
     int rc = PR_OK;
     for (size_t i = 0; i < p->count && rc == PR_OK; i++) {
         const struct ended *e = &p->ended[i];
-        if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE && mark_is_made_for(p->targets[i].endpoint))
+        bool ends = p->changes[i].fate == FATE_GONE && o->admin->kind != ADMIN_DEAD_REPLAY;
+        if (answers[i] == PR_OK && ends && mark_is_made_for(p->targets[i].endpoint))
             rc = marks_add(&o->marks, e, p->targets[i].endpoint, o->s.now_us);
         else if (answers[i] == PR_OK && again)
             rc = marks_drop(&o->marks, e->box, e->id, mark_handler(p->targets[i].endpoint, e->endpoint));
@@ -206,24 +224,21 @@ static int pending_note_ends(struct order_run *o, const int *answers)
     struct order_page *p = &o->pending;
     size_t count = 0;
     for (size_t i = 0; i < p->count; i++)
-        if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE)
+        if (answers[i] == PR_OK && p->changes[i].fate == FATE_GONE && o->admin->kind != ADMIN_DEAD_REPLAY)
             p->ended[count++] = p->ended[i];
     return count > 0 ? o->sql->ops->ended(o->sql, p->ended, count, o->admin->by, o->s.now_us, &p->arena) : PR_OK;
 }
 
-/* Flows whose activities have ended go on: without a result they would wait for ever. */
+/* Flows whose activities have ended go on: without a result they would wait for ever.  What was stored already says the same. */
 static int pending_tell_flows(struct order_run *o, const int *answers)
 {
     struct order_page *p = &o->pending;
     pr_slice turns = box_known(o, flow_order_turns(o->admin));
-    size_t count = 0;
-    for (size_t i = 0; i < p->count; i++)
-        if (answers[i] == PR_OK && !pr_id_is_zero(p->results[i].id))
-            p->results[count++] = p->results[i];
-    if (count == 0 || turns.size == 0)
-        return PR_OK;
-    int *told = arena_alloc_array(&p->arena, count, sizeof(told[0])); /* what is there already says the same */
-    return told != NULL ? o->sql->ops->insert(o->sql, turns, p->results, count, o->s.now_us, told) : no_memory(o);
+    int rc = PR_OK, told[ARRAY_LENGTH(p->flows->messages)];
+    for (size_t i = 0; i < p->count && rc == PR_OK && turns.size > 0; i++)
+        if (answers[i] == PR_OK && p->flows[i].count > 0)
+            rc = o->sql->ops->insert(o->sql, turns, p->flows[i].messages, p->flows[i].count, o->s.now_us, told);
+    return rc;
 }
 
 static void pending_clear(struct order_page *p)
@@ -233,7 +248,7 @@ static void pending_clear(struct order_page *p)
     p->targets = NULL;
     p->boxes = NULL;
     p->ended = NULL;
-    p->results = NULL;
+    p->flows = NULL;
     memset(p->room, 0, sizeof(p->room));
     p->count = 0;
 }
@@ -277,9 +292,12 @@ static int pending_apply(void *arg)
 /* What would happen: only a replay depends on other rows. */
 static int target_try(struct order_run *o, const struct listed *l, pr_slice box)
 {
+    struct flow_letter letter = { .kind = FLOW_LETTER_PLAIN };
     int64_t one;
     int rc = PR_OK;
     if (o->admin->kind == ADMIN_DEAD_REPLAY)
+        rc = flow_order_letter(o->sql, o->admin, box, &l->m, &o->pending.arena, &letter);
+    if (rc == PR_OK && o->admin->kind == ADMIN_DEAD_REPLAY && letter.kind == FLOW_LETTER_PLAIN)
         rc = sql_number(o->sql, SQL_order_can_replay, box, VALUES(V_INT(l->row)), &one);
     o->reply.changed += rc == PR_OK;
     o->reply.refused += rc == PR_UNKNOWN;
@@ -303,6 +321,17 @@ static int range_count(struct listed_range *range, uint64_t limit, pr_slice box,
     range->last_box = limit > 0 ? box : NO_BOX;
     range->last_row = row;
     return PR_OK;
+}
+
+/* Has its flow gone on without it?  It is refused then. */
+static int target_is_late(struct order_run *o, const struct listed *l, pr_slice box, bool *ret)
+{
+    struct flow_letter letter;
+    int rc = flow_order_letter(o->sql, o->admin, box, &l->m, &o->pending.arena, &letter);
+    *ret = rc == PR_OK && letter.kind == FLOW_LETTER_LATE;
+    o->reply.refused += *ret;
+    o->reply.handled += *ret;
+    return rc;
 }
 
 /* Has its handler ended another row of this message?  It is refused then. */
@@ -343,6 +372,8 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     bool handled = false;
     if (a->kind == ADMIN_DEAD_REPLAY && !a->again)
         rc = target_is_handled(o, l, box, &handled);
+    if (rc == PR_OK && !handled && a->kind == ADMIN_DEAD_REPLAY && !a->again)
+        rc = target_is_late(o, l, box, &handled);
     if (rc != PR_OK || handled)
         return rc;
     return a->dry_run ? target_try(o, l, box) : pending_add(o, l, box);

@@ -116,6 +116,14 @@ static int stubborn(pr_flow *f, pr_slice input, pr_slice *ret_output)
     return pr_result(f, pr_activity_with(f, "flaky", input, &options), ret_output, NULL);
 }
 
+/* A greeting, then something that fails until somebody puts the file `up` here. */
+static int careful(pr_flow *f, pr_slice input, pr_slice *ret_output)
+{
+    pr_slice said;
+    int rc = pr_call(f, "say", input, &said);
+    return rc != PR_OK ? rc : pr_call(f, "flaky", said, ret_output);
+}
+
 static int tagged(pr_flow *f, pr_slice input, pr_slice *ret_output)
 {
     const struct pr_activity_options options = { .tag = "gpu" };
@@ -199,7 +207,7 @@ int main(int argc, char **argv)
     } flows[] = { { "greet", greet },       { "patient", patient }, { "reader", reader },   { "sleepy", sleepy },
                   { "tagged", tagged },     { "parent", parent },   { "failing", failing }, { "rounds", rounds },
                   { "stubborn", stubborn }, { "ledger", ledger },   { "ask", ask },         { "soon", soon },
-                  { "hasty", hasty } };
+                  { "hasty", hasty },       { "careful", careful } };
     struct pr_error error = { 0 };
     sigset_t ends;
     int signal_number, rc = PR_OK;

@@ -49,6 +49,55 @@ def restart_begins_anew(p):
 
 
 @test
+def a_flow_that_failed_is_resumed_from_before_its_failure(p):
+    """B146: by flow retry, and by its dead letter; what it had done is not done again."""
+    def kinds(id):
+        return [json.loads(line)["kind"] for line in p.run("flow", "export", id).splitlines()]
+
+    def fail(id, flow="careful"):
+        p.run("flow", "start", flow, id, "--data", "Ann")
+        return p.wait_shown(id, lambda s: s["state"] == "failed")
+
+    def make_dead(id):
+        wait = p.wait_shown(id, lambda s: s["waits_for"] and s["waits_for"][0].get("failures"))["waits_for"][0]
+        p.run("dead", "add", wait["message"], "--why", "no bank")
+        p.wait_shown(id, lambda s: s["state"] == "failed")
+        return wait["message"]
+
+    before = fail("resumed-1")
+    assert "postrider flow retry resumed-1" in p.run("why", "resumed-1")
+    p.run("flow", "start", "stubborn", "resumed-2", "--data", "5")
+    letter = make_dead("resumed-2")
+    p.run("flow", "start", "stubborn", "resumed-3", "--data", "6")
+    late = make_dead("resumed-3")
+    p.run("flow", "start", "greet", "resumed-3", "--data", "Bob", "--restart")  # it went on without it
+    p.wait_shown("resumed-3", lambda s: s["output"] == "hello, Bob")
+    with open(os.path.join(p.path, "up"), "w", encoding="utf-8"):
+        try:
+            assert p.json("flow", "retry", "resumed-1", "--dry-run")[0]["resumed"] is True
+            assert "resumed" in p.run("flow", "retry", "resumed-1", "--why", "the bank is up")
+            after = p.wait_shown("resumed-1", lambda s: s["state"] == "completed")
+            assert after["execution"] != before["execution"] and after["output"] == "hello, Ann", after
+            assert kinds("resumed-1") == ["started", "activity", "result", "activity", "result", "completed"], kinds("resumed-1")
+            entry = [e for e in p.json("audit", "--limit", "20") if e["action"] == "flow_resume"]
+            assert entry and entry[0]["target"]["flows"] == ["resumed-1"] and entry[0]["why"] == "the bank is up", entry
+            assert "did not fail" in p.words("flow", "retry", "resumed-1", code=EXIT_FAILED)
+            p.fails(409, "ended", "POST", "/v1/flows/resumed-1/retry", {})
+            assert "1 replayed" in p.run("dead", "replay", letter)
+            assert p.wait_shown("resumed-2", lambda s: s["state"] == "completed")["output"] == "5"
+            assert p.json("dead", "list", "--box", "activities") and letter not in p.run("dead", "list", "--box", "activities", "--json")
+            said = p.words("dead", "replay", late, code=EXIT_FAILED)
+            assert "its flow continued or ended without it" in said and "--again" in said, said
+            p.fails(409, "handled", "POST", "/v1/dead/replay", {"ids": [late]})
+            assert p.show("resumed-3")["output"] == "hello, Bob"
+            first = fail("resumed-4", "failing")["execution"]  # by its code: the same code fails again
+            p.run("flow", "retry", "resumed-4")
+            p.wait_shown("resumed-4", lambda s: s["state"] == "failed" and s["execution"] != first)
+        finally:
+            os.unlink(os.path.join(p.path, "up"))
+
+
+@test
 def why_of_a_flow_that_waits_for_an_event(p):
     """B200: what it waits for, since when, and what will wake it; custom status and values are shown."""
     p.run("flow", "start", "patient", "order 7", "--data", "x")
@@ -88,7 +137,7 @@ def why_of_an_activity_that_retries(p):
     words = p.run("why", wait["message"])
     assert "activity flaky#1 of flow t-1" in words, words
     open(os.path.join(p.path, "up"), "w").close()
-    assert p.json("flow", "retry", "t-1", "--dry-run")[0] == {"action": "flow retry", "replayed": 0, "hastened": 1, "dry_run": True}
+    assert p.json("flow", "retry", "t-1", "--dry-run")[0] == {"action": "flow retry", "resumed": False, "replayed": 0, "hastened": 1, "dry_run": True}
     assert p.json("flow", "retry", "t-1")[0]["hastened"] == 1
     assert p.run("flow", "wait", "t-1") == "5\n"
     os.unlink(os.path.join(p.path, "up"))
@@ -153,7 +202,7 @@ def a_failed_flow_says_why(p):
     assert shown["state"] == "failed" and shown["error"]["category"] == "application", shown
     assert shown["error"]["message"] == "no such customer: Ann" and "no such customer: Ann" in shown["now"]
     assert any("--restart" in c["command"] for c in shown["commands"])
-    assert [f["id"] for f in p.json("flow", "list", "failing", "--state", "failed")] == ["f-1"]
+    assert "f-1" in [f["id"] for f in p.json("flow", "list", "failing", "--state", "failed")]
 
 
 @test
@@ -439,7 +488,7 @@ def http_orders_and_roles(p):
     p.ok("POST", "/v1/flows/o-1/cancel", {"why": "a test"}, status=202)
     assert p.ok("GET", "/v1/flows/o-1/wait")["state"] == "cancelled"
     p.fails(409, "ended", "POST", "/v1/flows/o-1/cancel", {})
-    assert p.ok("POST", "/v1/flows/o-1/retry", {})["hastened"] == 0
+    p.fails(409, "ended", "POST", "/v1/flows/o-1/retry", {})
     p.ok("POST", "/v1/flows/o-1/retry", {"restart": True}, status=202)
     wait_for("o-1 runs again", lambda: p.ok("GET", "/v1/flows/o-1")["state"] == "running")
     assert p.ok("DELETE", "/v1/flows/o-1?force=1&why=over")["changed"] == 1
