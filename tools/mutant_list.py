@@ -465,7 +465,7 @@ MUTANTS = [
     ("a resumed flow starts what goes its own way once more", "flow",
      ("src/flow/turn_effects.c", "e->kind == FLOW_EVENT_DETACHED && !again", "e->kind == FLOW_EVENT_DETACHED")),
     ("poison at its first turn takes what a resumed flow had", "flow",
-     ("src/flow/turn.c", "count < max_size(t->lived, 1); count++)", "count < 1; count++)")),
+     ("src/flow/turn.c", "t->first && count < max_size(t->lived, 1);", "t->first && count < 1;")),
     ("what a cancelled wait had is lost", "flow",
      ("src/flow/waiting.c", "        mailbox_give_back(f, task);\n", "        (void)mailbox_give_back;\n")),
     ("a cancel depends on what the code has not seen", "flow",

@@ -295,8 +295,8 @@ static void end_without_code(struct turn *t, const struct flow_error *error)
     t->out_of_memory = t->out_of_memory || events == NULL;
     if (t->out_of_memory)
         return;
-    for (; t->first && count < max_size(t->lived, 1);
-         count++) /* its start; what it had lived through stays, for the next try */
+    /* Its start; what it had lived through stays, for the next try. */
+    for (; t->first && count < max_size(t->lived, 1); count++)
         events[count] = t->facts[count];
     size_t before = t->first ? 0 : (size_t)t->in->row->next;
     events[count++] = end_as_failed(t, error);
