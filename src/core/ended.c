@@ -67,8 +67,7 @@ struct ended *ended_of_cycle(const struct cycle *c, const int *answers, struct a
     struct ended *list = arena_alloc(arena, c->verdict_count * sizeof(list[0]));
     size_t count = 0;
     for (size_t i = 0; list != NULL && i < c->verdict_count; i++)
-        if (ended_is_so(&c->verdicts[i], answers[i]) &&
-            ended_of_verdict(&c->verdicts[i], c->keep_us > 0, &list[count]))
+        if (ended_is_so(&c->verdicts[i], answers[i]) && ended_of_verdict(&c->verdicts[i], c->keep_us > 0, &list[count]))
             list[count++].box = c->box;
     *ret_count = count;
     return list;

@@ -25,7 +25,7 @@ struct decode_input {
     size_t header_count;
     const char *prefix;      /* of attributes among the headers: "ce-", "ce_", ""; upper and lower case are one */
     bool is_percent_encoded; /* so are the attributes' values, as HTTP has it */
-    bool is_foreign;         /* from a broker: other headers become the message's own, and it has no say in when and where
+    bool is_foreign; /* from a broker: other headers become the message's own, and it has no say in when and where
                                    it is delivered */
     pr_slice body;
     int64_t now_us;

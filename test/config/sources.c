@@ -96,7 +96,8 @@ TEST(every_preset_is_a_source_that_needs_nothing_more)
 TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
 {
     REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: needs a list, not a map");
-    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: needs table, wal, http, file or a broker such as redis");
+    REFUSES("sources:\n  - {preset: cap}\n",
+            "t.yaml:2:5: sources[0]: needs table, wal, http, file or a broker such as redis");
     REFUSES("sources:\n  - {table: a, preset: debzium}\n",
             "t.yaml:2:24: sources[0].preset: unknown value \"debzium\"; did you mean debezium?");
     REFUSES("sources:\n  - {table: a, preset: cap, strem: x}\n",
@@ -189,9 +190,11 @@ TEST(a_wrong_url_of_a_broker_is_refused_where_it_stands_and_never_shown) /* B203
     REFUSES("sources:\n  - {redis: 'redis://h/?stream=a', token: x}\n",
             "t.yaml:2:36: sources[0].token: unknown key in a source of kind redis");
     REFUSES("sources:\n  - {http: 'http://0.0.0.0:8090/hooks'}\n",
-            "t.yaml:2:12: sources[0]: source http: 0.0.0.0:8090 is not a loopback address; other addresses need token or secrets");
+            "t.yaml:2:12: sources[0]: source http: 0.0.0.0:8090 is not a loopback address; other addresses need token "
+            "or secrets");
     REFUSES("sources:\n  - {http: 'https://127.0.0.1:8090/hooks'}\n",
-            "t.yaml:2:12: sources[0]: source http: the url is not valid: use http://ADDRESS:PORT/PATH; TLS needs a proxy before it");
+            "t.yaml:2:12: sources[0]: source http: the url is not valid: use http://ADDRESS:PORT/PATH; TLS needs a "
+            "proxy before it");
     REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', box: inbx}\n",
             "t.yaml:2:48: sources[0].box: unknown box \"inbx\"; did you mean inbox?");
 }

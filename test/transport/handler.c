@@ -17,10 +17,9 @@
 
 #define SOON_US PR_MILLISECONDS(500) /* of deadlines that are to pass: a busy machine has called the handler by then */
 
-static const struct pr_message message = { .type = { "order.created", 13 },
-                                           .payload = { "{}", 2 },
-                                           .correlation_id = { "c-1", 3 },
-                                           .attempts = 2 };
+static const struct pr_message message = {
+    .type = { "order.created", 13 }, .payload = { "{}", 2 }, .correlation_id = { "c-1", 3 }, .attempts = 2
+};
 
 static int64_t now(void)
 {

@@ -194,7 +194,8 @@ TEST(http_timeout_is_unknown_after_the_request_was_sent)
     int64_t begin_us = world_now();
     w.deliveries[never].deadline_us = begin_us + WORLD_WAIT_US / 8;
     world_run(&w); /* which gives up after WORLD_WAIT_US: a timeout in other units would not do */
-    CHECK(world_now() >= begin_us + WORLD_WAIT_US / 8 - PR_MILLISECONDS(10)); /* libcurl's clock ticks in milliseconds */
+    CHECK(world_now() >=
+          begin_us + WORLD_WAIT_US / 8 - PR_MILLISECONDS(10)); /* libcurl's clock ticks in milliseconds */
     check_result(never, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "CURLE_OPERATION_TIMEDOUT");
     CHECK(strstr(w.results[never].error, "may have arrived") != NULL);
     CHECK_EQ(peer_count(harness_http_peer(&w)), 1);

@@ -38,10 +38,10 @@ static int parse_kinds(pr_slice list, unsigned *ret, struct pr_error *reterr)
                !slice_eq_cstr((pr_slice){ list.data, size }, happening_name((enum happening_kind)kind)))
             kind++;
         if (kind > HAPPENING_ENDPOINT)
-            return error_set(
-                reterr, PR_EINVAL,
-                "kind: unknown kind \"%.*s\"; use one of sent failed dead parked discarded expired duplicate changed endpoint",
-                (int)size, list.data);
+            return error_set(reterr, PR_EINVAL,
+                             "kind: unknown kind \"%.*s\"; use one of sent failed dead parked discarded expired "
+                             "duplicate changed endpoint",
+                             (int)size, list.data);
         *ret |= 1u << kind;
         size += comma != NULL;
         list = (pr_slice){ list.data + size, list.size - size };

@@ -421,7 +421,7 @@ void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max)
 void marks_free(struct box *box);
 int marks_answer(struct memory_session *session, const struct cycle *cycle);
 int loads_answer(struct memory_session *session, const struct cycle *cycle); /* see cycle.loads */
-int gone_answer(struct memory_session *session, const struct cycle *cycle); /* see cycle.alive */
+int gone_answer(struct memory_session *session, const struct cycle *cycle);  /* see cycle.alive */
 
 /* memory_cycle.c */
 int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);

@@ -290,7 +290,9 @@ static int conn_follow(struct conn *conn, struct pr_error *reterr)
 int conn_open(const struct sqlite_location *location, bool create, struct conn **ret_conn, struct pr_error *reterr)
 {
     if (!create && !location->memory && access(location->path, F_OK) != 0)
-        return error_set(reterr, PR_ESCHEMA, "database %s does not exist: name yours with --store or -c, or run postrider init", location->path);
+        return error_set(reterr, PR_ESCHEMA,
+                         "database %s does not exist: name yours with --store or -c, or run postrider init",
+                         location->path);
 
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)

@@ -151,8 +151,9 @@ static int unknown_param(const struct endpoint_config *config, pr_slice name, co
         memcpy(known + size, allowed[i], length - 1);
         size += length - 2;
     }
-    return error_set(reterr, PR_ECONFIG, "%s: unknown parameter %.*s in the url; known are: %s", endpoint_title(config).text,
-                     (int)min_size(name.size, 64), name.data, known[0] != '\0' ? known : "none");
+    return error_set(reterr, PR_ECONFIG, "%s: unknown parameter %.*s in the url; known are: %s",
+                     endpoint_title(config).text, (int)min_size(name.size, 64), name.data,
+                     known[0] != '\0' ? known : "none");
 }
 
 static int take_param(const struct endpoint_config *config, pr_slice text, const char *const *allowed,
@@ -240,7 +241,8 @@ int broker_url_bool(const struct endpoint_config *config, const struct broker_ur
     *ret = slice_eq_cstr(value, "true");
     return *ret || slice_eq_cstr(value, "false")
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "%s: %s in the url must be true or false", endpoint_title(config).text, name);
+               : error_set(reterr, PR_ECONFIG, "%s: %s in the url must be true or false", endpoint_title(config).text,
+                           name);
 }
 
 int broker_url_number(const struct endpoint_config *config, const struct broker_url *url, const char *name,
@@ -282,10 +284,9 @@ static int check_plain(const struct endpoint_config *config, const struct broker
     int rc = broker_url_bool(config, url, "plain", other.data == NULL, &plain, reterr);
     if (rc != PR_OK || plain)
         return rc;
-    return error_set(
-        reterr, PR_ECONFIG,
-        "%s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
-        endpoint_title(config).text, url->scheme.data, other.data != NULL ? other.data : url->host.data);
+    return error_set(reterr, PR_ECONFIG,
+                     "%s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
+                     endpoint_title(config).text, url->scheme.data, other.data != NULL ? other.data : url->host.data);
 }
 
 int broker_url_check_file(const struct endpoint_config *config, const char *name, pr_slice file,

@@ -89,10 +89,10 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
     if (rc < 0)
         return rc;
     if (transport_find(transport_scheme(config->url)) == &transport_http && config->allow_network_count == 0)
-        return error_set(
-            reterr, PR_ECONFIG,
-            "endpoint %s: plain http is only allowed to networks in allow_networks: use https, or add the network, such as allow_networks: [127.0.0.0/8]",
-            config->name);
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: plain http is only allowed to networks in allow_networks: use https, or add the "
+                         "network, such as allow_networks: [127.0.0.0/8]",
+                         config->name);
     return PR_OK;
 }
 

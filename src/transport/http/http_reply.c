@@ -46,10 +46,16 @@ static const struct http_status {
     X(CURLE_OPERATION_TIMEDOUT)                                                                                        \
     X(CURLE_SEND_ERROR)                                                                                                \
     X(CURLE_RECV_ERROR)                                                                                                \
-    X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR) X(CURLE_PEER_FAILED_VERIFICATION)            \
-        X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT) X(CURLE_UNSUPPORTED_PROTOCOL)           \
-            X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING)      \
-                X(CURLE_ABORTED_BY_CALLBACK)
+    X(CURLE_GOT_NOTHING)                                                                                               \
+    X(CURLE_PARTIAL_FILE)                                                                                              \
+    X(CURLE_SSL_CONNECT_ERROR)                                                                                         \
+    X(CURLE_PEER_FAILED_VERIFICATION)                                                                                  \
+    X(CURLE_SSL_CACERT_BADFILE)                                                                                        \
+    X(CURLE_SSL_CIPHER)                                                                                                \
+    X(CURLE_URL_MALFORMAT)                                                                                             \
+    X(CURLE_UNSUPPORTED_PROTOCOL)                                                                                      \
+    X(CURLE_WEIRD_SERVER_REPLY)                                                                                        \
+    X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
 
 static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 {

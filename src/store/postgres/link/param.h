@@ -87,8 +87,8 @@ void arg_text(struct args *a, pr_slice text); /* borrowed */
 void arg_text_or_null(struct args *a, pr_slice text);
 void arg_bytes(struct args *a, pr_slice bytes);
 void arg_bytes_or_null(struct args *a, pr_slice bytes); /* NULL is NULL, and what is empty stays empty */
-void arg_literal(struct args *a, const char *text);  /* text form of a type that the statement names; borrowed */
-void arg_array(struct args *a, struct array *array); /* borrowed */
+void arg_literal(struct args *a, const char *text);     /* text form of a type that the statement names; borrowed */
+void arg_array(struct args *a, struct array *array);    /* borrowed */
 
 /* ---- Results ---------------------------------------------------------------------------- */
 
