@@ -40,7 +40,7 @@ static int on_refused(struct pr_context *context, const struct pr_failure *failu
     return PR_OK;
 }
 
-/* A moment's trouble is tried again at once; a refusal is told to the function, then buried with an alarm. */
+/* A moment's trouble is tried again at once; the function learns of a refusal, which is then buried with an alarm. */
 static int add_rules(struct pr_engine *engine, struct pr_error *error)
 {
     struct pr_rule *busy = pr_rule_new("bank is slow");

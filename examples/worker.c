@@ -37,7 +37,7 @@ static struct pr_verdict work(const struct pr_claimed *claimed)
         return (struct pr_verdict){ .claim = claimed->claim,
                                     .kind = PR_VERDICT_DEAD_LETTER,
                                     .reason = PR_REASON_SERIALIZATION_ERROR,
-                                    .error = PR_STR("the payload is no JSON") };
+                                    .error = PR_STR("the payload is not JSON") };
     return (struct pr_verdict){ .claim = claimed->claim, .kind = PR_VERDICT_COMPLETE, .status = PR_STATUS_HANDLED };
 }
 
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         verdict_count = count;
         if (count > 0)
             continue;
-        quiet++; /* a real worker goes on for ever */
+        quiet++; /* a real worker goes on forever */
         pr_worker_wait(worker, PR_MILLISECONDS(100));
     }
     pr_worker_close(worker); /* hands back what it still holds, uncounted */

@@ -56,7 +56,7 @@ typedef struct {
 
 PR_API void pr_id_new(pr_id *ret_id);                               /* a fresh UUIDv7 */
 PR_API void pr_id_format(pr_id id, char ret_text[PR_ID_TEXT_SIZE]); /* lower case, with dashes */
-PR_API PR_MUST_CHECK int pr_id_parse(pr_slice text, pr_id *ret_id); /* PR_EINVAL when it is none */
+PR_API PR_MUST_CHECK int pr_id_parse(pr_slice text, pr_id *ret_id); /* PR_EINVAL: not a UUID */
 PR_API bool pr_id_is_zero(pr_id id);
 PR_API bool pr_id_equal(pr_id a, pr_id b);
 
@@ -195,7 +195,7 @@ struct pr_message {
     int parked_by;    /* enum pr_parked_by, of a message that is parked */
 };
 
-/* "timeout_exceeded" and so on; "unknown" for a number that is none. */
+/* "timeout_exceeded" and so on; "unknown" for a number that is not a reason. */
 PR_API const char *pr_reason_name(int reason);
 
 /* ---- Sending ----------------------------------------------------------------
@@ -405,7 +405,7 @@ PR_API PR_MUST_CHECK int pr_subscription_next(struct pr_subscription *subscripti
 /* Everything up to this place, one of those that pr_subscription_next() returned last, is worked off: in the transaction that is
  * open on the caller's connection to the store's database.
  * Outcome  PR_STALE   another instance has taken over, or a person has reset the position: roll back, and ask for the next.
- * Fault    PR_EINVAL  no transaction is open, or the place is none of those.
+ * Fault    PR_EINVAL  no transaction is open, or the place is not one of those.
  * PostgreSQL: the connection's role needs the right to execute advance_subscription(). */
 PR_API PR_MUST_CHECK int pr_subscription_advance_sqlite(struct pr_subscription *subscription, struct sqlite3 *db,
                                                         int64_t place, struct pr_error *reterr);
@@ -442,8 +442,8 @@ PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *m
 /* The same in another box; NULL is "outbox".  A fault is the handler's own matter. */
 PR_API PR_MUST_CHECK int pr_effect_send_box(struct pr_context *context, const char *box,
                                             const struct pr_message *message, struct pr_error *reterr);
-/* An event at the end of its stream (message->stream), in the transaction that completes this message.  expected: so many
- * events the stream must have (0: none yet), or PR_ANY_VERSION; when it has others, nothing of this delivery is stored, and
+/* An event at the end of its stream (message->stream), in the transaction that completes this message.  expected: the
+ * number of events that the stream must have (0: none yet), or PR_ANY_VERSION; when it has others, nothing of this delivery is stored, and
  * the message comes again in a second, uncounted.  An event whose id the stream has is left out.  Copied. */
 #define PR_ANY_VERSION (-1)
 PR_API PR_MUST_CHECK int pr_effect_append(struct pr_context *context, const struct pr_message *event, int64_t expected,

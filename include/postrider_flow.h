@@ -62,7 +62,7 @@ typedef struct {
 /* Beside enum pr_result.  Negative, so that "if (rc < 0) return rc;" is right for all of them. */
 enum pr_flow_result {
     PR_SUSPEND = -64,    /* nothing to do until something happens: return it */
-    PR_ECANCELLED = -65, /* somebody wants the flow to end: clean up and return it, then it ends as cancelled */
+    PR_ECANCELLED = -65, /* the flow was cancelled: clean up and return it, then it ends as cancelled */
     PR_CONTINUED = -66,  /* what pr_continue_as_new() returned: return it */
 };
 
@@ -148,7 +148,7 @@ PR_API PR_MUST_CHECK int pr_any(pr_flow *flow, size_t count, const pr_task *task
  * empty where there is no output.
  * An activity or a child that failed for a reason that no code can repair (infrastructure, configuration) ends the flow. */
 PR_API PR_MUST_CHECK int pr_result(pr_flow *flow, pr_task task, pr_slice *ret_output, struct pr_error *reterr);
-/* It is not needed any more: an activity is taken back, a child is told.  After that its result is PR_FAILED, also
+/* It is not needed any more: an activity is taken back, a child is cancelled.  After that its result is PR_FAILED, also
  * when it has ended meanwhile; nothing happens to what a wait has told to have ended.  What is open when the flow function
  * returns is cancelled without it. */
 PR_API void pr_cancel(pr_flow *flow, pr_task task);
@@ -177,7 +177,7 @@ PR_API PR_MUST_CHECK int pr_task_error(const pr_flow *flow, pr_task task, struct
 
 /* Returns PR_FAILED, for "return pr_flow_fail(...)". */
 PR_API int pr_flow_fail(pr_flow *flow, const char *format, ...) PR_PRINTF(2, 3);
-/* Begin anew with this input and an empty history; status, key-values and mail stay.  version: NULL is the same one.
+/* Start again with this input and an empty history; status, key-values and mail stay.  version: NULL is the same one.
  * Returns PR_CONTINUED, for "return pr_continue_as_new(...)". */
 PR_API int pr_continue_as_new(pr_flow *flow, pr_slice input, const char *version);
 
@@ -244,7 +244,7 @@ PR_API int pr_activity_fail(struct pr_activity_context *context, enum pr_categor
 
 /* ---- Program -------------------------------------------------------------------------
  *
- * What an engine runs; before pr_engine_start() only.  An engine that has flows works the box `turns`, one that has activities the
+ * What an engine runs; before pr_engine_start() only.  An engine that has flows serves the box `turns`, one that has activities the
  * box `activities`: both can be in one program, or in several.  A name and version is registered once (PR_EINVAL).
  */
 
@@ -265,7 +265,7 @@ struct pr_flow_start {
     const char *version; /* NULL: the highest that the program has which runs it */
     const char *id;      /* NULL: one is made */
     pr_slice input;
-    bool restart;   /* one that has ended begins anew */
+    bool restart;   /* start one that has ended again */
     int64_t due_us; /* not before; 0: now */
 };
 #define PR_FLOW_ID_SIZE (PR_NAME_MAX + 1)

@@ -8,9 +8,9 @@ export interface Message {
   destination?: string;
   id?: string;
   headers?: Record<string, string | number | boolean>;
-  /** Not before this time, or so many milliseconds from now. */
+  /** Not before this time, or this many milliseconds from now. */
   due?: Date | number;
-  /** Not after this time, or so many milliseconds from now. */
+  /** Not after this time, or this many milliseconds from now. */
   expires?: Date | number;
   /** Default "outbox". */
   box?: string;
@@ -22,7 +22,7 @@ export interface Message {
   traceparent?: string;
   tracestate?: string;
   event?: boolean;
-  /** Of an event: so many events its stream must have; 0: none yet. */
+  /** Of an event: the number of events that its stream must have; 0: none yet. */
   expectedVersion?: number;
 }
 
@@ -57,7 +57,7 @@ export interface Received {
   reply(message: Message): Message;
 }
 
-/** The stream of an event is at another version than expected: read it again and decide anew. */
+/** The stream of an event is at another version than expected: read it again before you retry. */
 export class VersionConflict extends Error {
   expected: number;
   version: number;
@@ -132,7 +132,7 @@ export class FlowFailed extends Error {
 /** The flows of a daemon: start, tell, wait, ask. An error with code "not_found": there is no such flow. */
 export class Flows {
   constructor(url: string, options?: { token?: string; wait?: number });
-  /** The id of the flow comes back. One that exists is left alone; one that has ended begins anew with restart. */
+  /** The id of the flow comes back. One that exists is left alone; restart restarts one that has ended. */
   start(name: string, input?: unknown, options?: { id?: string; version?: string; restart?: boolean }): Promise<string>;
   /** message: an id, so that a repeated call raises it once. */
   raise(id: string, event: string, data?: unknown, options?: { message?: string }): Promise<void>;

@@ -195,7 +195,7 @@ function effect(m) {
   ].filter(isSet));
 }
 
-// One request; an Error may be tried again, Refused is no use.
+// One request; an Error may be tried again, after Refused that does not help.
 async function ask(url, headers, path, body, signal, method = body === undefined ? "GET" : "POST") {
   const response = await fetch(new URL(path, url), {
     method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal,
@@ -214,7 +214,7 @@ const requestHeaders = (token) =>
 
 // ---- Events -----------------------------------------------------------------------------------
 
-/** The stream of an event is at another version than expected: read it again and decide anew. */
+/** The stream of an event is at another version than expected: read it again before you retry. */
 export class VersionConflict extends Error {
   constructor(text, expected, version) {
     super(text);
@@ -369,7 +369,7 @@ export class Flows {
     return ask(this.#url, this.#headers, `/v1/flows${path}`, body, AbortSignal.timeout((this.#wait + 40) * 1000), method);
   }
 
-  /** The id of the flow comes back. One that exists is left alone; one that has ended begins anew with restart. */
+  /** The id of the flow comes back. One that exists is left alone; restart restarts one that has ended. */
   async start(name, input, { id = uuid7(), version, restart } = {}) {
     return (await this.#ask("", { name, id, version, restart, ...flowData("input", input) })).id;
   }

@@ -94,11 +94,11 @@ class Message:
     traceparent: Optional[str] = None
     tracestate: Optional[str] = None
     event: bool = False
-    expected_version: Optional[int] = None  # of an event: so many events its stream must have; 0: none yet
+    expected_version: Optional[int] = None  # of an event: the number of events that its stream must have; 0: none yet
 
 
 class VersionConflict(Exception):
-    """The stream of an event is at another version than expected: read it again and decide anew."""
+    """The stream of an event is at another version than expected: read it again before you retry."""
 
     def __init__(self, text: str, expected: int, version: int):
         super().__init__(text)
@@ -344,7 +344,7 @@ class _Daemon:
             self._headers["Authorization"] = "Bearer " + token
 
     def ask(self, path: str, body: Optional[Mapping[str, Any]] = None, method: Optional[str] = None) -> Dict[str, Any]:
-        """POST where there is a body. OSError and HTTPException: try again. RuntimeError: it is no use. KeyError: not found."""
+        """POST where there is a body. OSError and HTTPException: try again. RuntimeError: that does not help. KeyError: not found."""
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout)
         try:
@@ -533,7 +533,7 @@ class Flows:
         return "/".join(("/v1/flows", urllib.parse.quote(id, safe=""), *rest))
 
     def start(self, name: str, input: Payload = None, *, id: Optional[str] = None, version: Optional[str] = None, restart: bool = False) -> str:
-        """Returns the id of the flow. One that exists is left alone; one that has ended begins anew with restart."""
+        """Returns the id of the flow. One that exists is left alone; restart restarts one that has ended."""
         wish = {"name": name, "id": id or str(uuid7()), "version": version, "restart": restart or None}
         body = {k: v for k, v in wish.items() if v is not None}
         return self._daemon.ask("/v1/flows", {**body, **_data("input", input)})["id"]

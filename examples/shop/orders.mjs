@@ -1,4 +1,4 @@
-// orders.mjs COUNT [PAUSE] - the orders service: places orders until there are COUNT, with a pause of so many milliseconds between
+// orders.mjs COUNT [PAUSE] - the orders service: places orders until there are COUNT, with a pause of PAUSE milliseconds between
 // two.  It may be killed at any moment, and goes on.
 //
 // Every other order is placed in SQL (orders.sql), the others here; in both an order and its message are one transaction.

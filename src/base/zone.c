@@ -249,7 +249,7 @@ int zone_parse(pr_slice bytes, struct zone **ret, struct pr_error *reterr)
         fits = c.types > 0 && size <= bytes.size - skip;
     }
     if (!fits)
-        return error_set(reterr, PR_EINVAL, "it is no time zone file (TZif, version 2 or later)");
+        return error_set(reterr, PR_EINVAL, "not a time zone file (TZif, version 2 or later)");
     struct zone *z = calloc(1, sizeof(*z) + 2 * c.changes * sizeof(z->at[0]));
     if (z == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for a time zone");

@@ -73,7 +73,7 @@ static int zone_read(pr_slice name, struct zone **ret, struct pr_error *reterr)
     if (size >= 0 && (rc = zone_parse(PR_BYTES(bytes, (size_t)size), ret, &why)) != PR_OK)
         error_set(reterr, rc, "time zone \"%.*s\": %s: %s", SLICE_ARGS(name), path, why.text);
     else if (size < 0 && any)
-        error_set(reterr, rc, "there is no time zone \"%.*s\"; write a name such as Europe/Berlin or UTC",
+        error_set(reterr, rc, "unknown time zone \"%.*s\"; write a name such as Europe/Berlin or UTC",
                   SLICE_ARGS(name));
     else if (size < 0)
         error_set(reterr, rc, "time zone \"%.*s\": this system has no time zone files; " INSTALL_HINT,

@@ -116,7 +116,7 @@ static const struct {
     { "audit", FLAG_AFTER, "continue after this entry (see the end of the last page)" },
     { "events", FLAG_AFTER, "continue after this place; with --stream: after this version" },
     { "events list", FLAG_AFTER, "continue after this place; with --stream: after this version" },
-    { "events tail", FLAG_AFTER, "begin after this place; with --stream: after this version (default: now)" },
+    { "events tail", FLAG_AFTER, "start after this place; with --stream: after this version (default: now)" },
     { "events subscriptions", FLAG_AFTER, "with reset: continue after this place; 0: from the first event" },
     { "adopt", FLAG_BOX, "move its rows into this box" },
 };

@@ -136,7 +136,7 @@ COMMAND("audit", "", "list what operators did, latest first",
 COMMAND("events list", "", "list the event store: one stream by version, or all events in one order",
         "postrider events\n"
         "postrider events list --stream order-7\n"
-        "postrider events list --after 1200 --limit 1000 --json     # all behind place 1200\n",
+        "postrider events list --after 1200 --limit 1000 --json     # all after place 1200\n",
         FLAG_BIT(STREAM) | FLAGS_PAGE, 0, 0, run_events_list)
 COMMAND("events show", "STREAM VERSION", "show one event with its payload",
         "postrider events show order-7 3\n"
@@ -144,7 +144,7 @@ COMMAND("events show", "STREAM VERSION", "show one event with its payload",
         0, 2, 2, run_events_show)
 COMMAND("events tail", "", "print events as they are stored, until you stop it",
         "postrider events tail\n"
-        "postrider events tail --after 0 --json          # from the first one on\n"
+        "postrider events tail --after 0 --json          # from the first one\n"
         "postrider events tail --stream order-7\n",
         FLAG_BIT(STREAM) | FLAG_BIT(AFTER), 0, 0, run_events_tail)
 COMMAND("events subscriptions", "[ACTION NAME]", "list the subscriptions with their lag; ACTION is reset or remove",
@@ -170,12 +170,12 @@ COMMAND(
         FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) |
         FLAG_BIT(SUBJECT) | FLAG_BIT(EVENT) | FLAG_BIT(BOX) | FLAG_BIT(WHY) | FLAG_BIT(BY),
     1, 1, run_schedules_add)
-COMMAND("schedules run", "NAME", "send its message now; its times stay as they are",
+COMMAND("schedules run", "NAME", "send its message now without changing its schedule",
         "postrider schedules run nightly\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_schedules_run)
 COMMAND("schedules pause", "NAME", "pause a schedule until you resume it",
         "postrider schedules pause nightly --why 'the warehouse moves'\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1,
         run_schedules_change)
-COMMAND("schedules resume", "NAME", "resume a schedule; what it missed while it was paused stays out",
+COMMAND("schedules resume", "NAME", "resume a schedule; missed runs are skipped",
         "postrider schedules resume nightly\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_schedules_change)
 COMMAND("schedules cancel", "NAME", "cancel a schedule", "postrider schedules cancel nightly\n",
         FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_schedules_change)
@@ -185,7 +185,7 @@ COMMAND("schedules reschedule", "NAME", "set the next time of a schedule",
 COMMAND("schedules", "", "the same as schedules list", "postrider schedules\n", 0, 0, 0, run_schedules_list)
 COMMAND("flow start", "NAME [ID]", "start a flow and print its id",
         "postrider flow start checkout order-7 --data '{\"total\":5}'\n"
-        "postrider flow start checkout order-7 --restart       # it has ended, and begins anew\n"
+        "postrider flow start checkout order-7 --restart       # restart a flow that has ended\n"
         "postrider flow start nightly --due 8h --version 2\n",
         FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(VERSION) | FLAG_BIT(RESTART) | FLAG_BIT(DUE), 1, 2, run_flow_start)
 COMMAND("flow list", "[NAME]", "list flows, newest first",
@@ -211,7 +211,7 @@ COMMAND("flow raise", "ID EVENT", "raise an event for a flow",
 COMMAND("flow send", "ID MAILBOX", "put mail into a mailbox of a flow",
         "postrider flow send cart-3 items --data '{\"sku\":\"x1\"}'\n", FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(ID),
         2, 2, run_flow_tell)
-COMMAND("flow cancel", "ID...", "tell flows to clean up and end",
+COMMAND("flow cancel", "ID...", "ask flows to clean up and stop",
         "postrider flow cancel order-7 --why 'the customer changed their mind'\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1,
         ANY_NUMBER, run_flow_cancel)
 COMMAND("flow wait", "ID", "wait until a flow has ended and print its output",
@@ -221,9 +221,9 @@ COMMAND("flow wait", "ID", "wait until a flow has ended and print its output",
 COMMAND("flow retry", "ID", "resume a flow that failed, or retry its pending activities now",
         "postrider flow retry order-7                          # it failed: continue from before its failure\n"
         "postrider flow retry order-7 --dry-run\n"
-        "postrider flow retry order-7 --restart                # it has ended, and begins anew with its input\n",
+        "postrider flow retry order-7 --restart                # restart a flow that has ended, with its input\n",
         FLAG_BIT(RESTART) | FLAG_BIT(VERSION) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_flow_retry)
-COMMAND("flow check", "CODE.so [ID...]", "check whether new code fits the flows that are running, or a history",
+COMMAND("flow check", "CODE.so [ID...]", "check whether new code is compatible with running flows, or with a history",
         "postrider flow check ./build/shop_flows.so            # all running flows\n"
         "postrider flow check ./build/shop_flows.so order-7\n"
         "postrider flow check ./build/shop_flows.so --file order-7.jsonl    # see flow export\n",
@@ -232,7 +232,7 @@ COMMAND("flow delete", "ID...", "delete flows that have ended, with their childr
         "postrider flow delete order-7\n"
         "postrider flow delete order-7 --force                 # also while it runs\n",
         FLAG_BIT(FORCE) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, ANY_NUMBER, run_flow_delete)
-COMMAND("flow prune", "[ID]", "delete executions of flows before their current ones",
+COMMAND("flow prune", "[ID]", "delete earlier executions of flows",
         "postrider flow prune --until 30d\n"
         "postrider flow prune billing-7 --keep 3 --dry-run\n",
         FLAG_BIT(KEEP) | FLAG_BIT(UNTIL) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY), 0, 1, run_flow_prune)

@@ -51,7 +51,7 @@
     X(DROP_SLOT, "drop-slot", 0, NULL, "remove Postrider's replication slots and publications")                        \
     X(COUNT, "count", 0, "N", "number of messages")                                                                    \
     X(FOR, "for", 0, "TIME", "pause, or wait, for this long (default: until resumed; no limit)")                       \
-    X(FAILURES, "failures", 0, "N", "which failure of the message it is (default 1)")                                  \
+    X(FAILURES, "failures", 0, "N", "number of this failure (default 1)")                                              \
     X(CODE, "code", 0, "TEXT", "the broker's error code")                                                              \
     X(SIZE, "size", 0, "SIZE", "size of the payload, for example 64KiB")                                               \
     X(AGE, "age", 0, "TIME", "time since the message was stored, for example 5m")                                      \
@@ -67,10 +67,11 @@
     X(ONCE, "once", 0, NULL, "print once and exit; default when the output is not a terminal")                         \
     X(CRON, "cron", 0, "TIMES", "when: minute, hour, day of month, month, day of week; or @daily")                     \
     X(ZONE, "zone", 0, "ZONE", "time zone of these times, for example Europe/Berlin (default UTC)")                    \
-    X(MISSED, "missed", 0, "POLICY", "of missed times: once, skip or all (default once); once:5m: more than 5m late")  \
+    X(MISSED, "missed", 0, "POLICY",                                                                                   \
+      "what to do about missed runs: once, skip or all (default once); once:5m counts runs over 5m late as missed")    \
     X(VERSION, "version", 0, "VERSION", "version of the flow")                                                         \
     X(PARENT, "parent", 0, "FLOW", "only children of this flow")                                                       \
-    X(RESTART, "restart", 0, NULL, "a flow that has ended begins anew")                                                \
+    X(RESTART, "restart", 0, NULL, "restart a flow that has ended")                                                    \
     X(KEEP, "keep", 0, "N", "keep the latest N executions before the current one")                                     \
     X(RELAY, "relay", 0, "FD", NULL)
 

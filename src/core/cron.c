@@ -135,7 +135,7 @@ static int parse_step(struct parser *p, int *ret)
         return PR_OK;
     pr_slice word = take_word(p);
     if (!word_number(word, ret) || *ret < 1)
-        return wrong(p, "is no step: write a number from 1 on behind the \"/\"", word);
+        return wrong(p, "is not a valid step; write a number of 1 or more after \"/\"", word);
     return PR_OK;
 }
 
@@ -178,9 +178,10 @@ static int expand_shorthand(pr_slice *text, struct pr_error *reterr)
             *text = slice_from(shorthands[i].means);
             return PR_OK;
         }
-    return error_set(reterr, PR_EINVAL,
-                     "cron \"%.*s\" is not known; write @hourly, @daily, @weekly, @monthly, @yearly, or five fields",
-                     SLICE_ARGS(*text));
+    return error_set(
+        reterr, PR_EINVAL,
+        "unknown cron expression \"%.*s\"; write @hourly, @daily, @weekly, @monthly, @yearly, or five fields",
+        SLICE_ARGS(*text));
 }
 
 /* A month without such a day in any year has no times at all. */
@@ -212,18 +213,17 @@ int cron_parse(pr_slice text, struct cron *ret, struct pr_error *reterr)
         p.field = (enum field)i;
         p.rest = next_field(&text);
         if (p.rest.size == 0)
-            return error_set(
-                reterr, PR_EINVAL,
-                "cron \"%.*s\": %s is missing: there are five fields, minute, hour, day of month, month and "
-                "day of week",
-                SLICE_ARGS(p.whole), fields[i].name);
+            return error_set(reterr, PR_EINVAL,
+                             "cron \"%.*s\": %s is missing: write five fields: minute, hour, day of month, month and "
+                             "day of week",
+                             SLICE_ARGS(p.whole), fields[i].name);
         stars[i] = p.rest.data[0] == '*';
         if (parse_field(&p, &bits[i]) != PR_OK)
             return PR_EINVAL;
     }
     if (slice_trim(text).size > 0)
         return error_set(reterr, PR_EINVAL,
-                         "cron \"%.*s\" has more than five fields: it begins with the minute, there are no seconds or "
+                         "cron \"%.*s\" has more than five fields: it starts with the minute, without seconds or "
                          "years",
                          SLICE_ARGS(p.whole));
     *ret = (struct cron){ .minutes = bits[FIELD_MINUTE],

@@ -108,7 +108,7 @@ int message_expectation(const struct pr_message *m, bool is_known, int64_t versi
         reterr->version = version;
     }
     return error_set(reterr, PR_ECONFLICT,
-                     "stream \"%.*s\" is at version %lld, not %lld: read it again and decide anew",
+                     "stream \"%.*s\" is at version %lld, not %lld: read it again before you retry",
                      SLICE_ARGS(m->stream), (long long)version, (long long)m->expected_version);
 }
 

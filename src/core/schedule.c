@@ -133,7 +133,7 @@ static int take_base64(struct decoder *d, pr_slice text)
         d->s->message.payload = slice_dup(d->arena, buf_slice(&bytes));
     buf_fini(&bytes);
     if (rc == PR_EINVAL)
-        return wrong(d, "payload_base64", "is not base64");
+        return wrong(d, "payload_base64", "not valid base64");
     return rc == PR_OK && d->s->message.payload.data != NULL ? PR_OK : no_memory(d);
 }
 
@@ -202,7 +202,7 @@ static int take_member(void *arg, pr_slice quoted, pr_slice value)
     bool taken;
     int rc = json_string_read(quoted, d->arena, &key);
     if (rc != PR_OK)
-        return rc == PR_ENOMEM ? no_memory(d) : wrong(d, "schedule", "a member has no name that is a text");
+        return rc == PR_ENOMEM ? no_memory(d) : wrong(d, "schedule", "a member name is not a string");
     if (slice_eq(slice_trim(value), PR_STR("null")))
         return PR_OK;
     value = slice_trim(value);
@@ -214,7 +214,7 @@ static int take_member(void *arg, pr_slice quoted, pr_slice value)
             pr_slice before = s->name;
             rc = take_text(d, texts[i].name, value, texts[i].text);
             if (rc == PR_OK && i == 0 && before.size > 0 && !slice_eq(before, s->name))
-                return wrong(d, "name", "is not the name of its row, which is in the column stream");
+                return wrong(d, "name", "must match the column stream");
             return rc;
         }
     return error_set(d->reterr, PR_EINVAL,
@@ -228,11 +228,12 @@ static int check(const struct decoder *d)
     struct schedule *s = d->s;
     struct pr_error why;
     if (!schedule_name_is_valid(s->name))
-        return error_set(d->reterr, PR_EINVAL,
-                         "name: \"%.*s\" is none; write 1 to %d letters, digits, \"_\", \"-\" and \".\", a letter or "
-                         "digit first",
-                         (int)min_size(s->name.size, SCHEDULE_NAME_MAX), s->name.data != NULL ? s->name.data : "",
-                         SCHEDULE_NAME_MAX);
+        return error_set(
+            d->reterr, PR_EINVAL,
+            "name: \"%.*s\" is not valid; write 1 to %d letters, digits, \"_\", \"-\" and \".\", a letter or "
+            "digit first",
+            (int)min_size(s->name.size, SCHEDULE_NAME_MAX), s->name.data != NULL ? s->name.data : "",
+            SCHEDULE_NAME_MAX);
     if (s->cancel)
         return PR_OK;
     if (s->box.size > 0 && !name_is_valid(s->box))
@@ -240,7 +241,7 @@ static int check(const struct decoder *d)
     if (s->zone_name.size > ZONE_NAME_MAX)
         return wrong(d, "zone", "is too long for the name of a time zone");
     if (schedule_is_row(&s->message))
-        return wrong(d, "destination", "a schedule cannot make schedules");
+        return wrong(d, "destination", "a schedule cannot create schedules");
     int rc = cron_parse(s->cron_text, &s->cron, d->reterr);
     if (rc == PR_OK && message_check(&s->message, PR_PAYLOAD_MAX, &why) < 0)
         rc = error_set(d->reterr, PR_EINVAL, "%s", why.text);

@@ -190,7 +190,7 @@ static void judge_again(struct engine *e, struct item *item, int answer, bool go
         item->refusable = false;
         item_drop_verdict(item);
         judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"),
-                     PR_STR("its effects no longer fit what is stored"), now_us);
+                     PR_STR("its effects conflict with what is stored now"), now_us);
         item->verdict.delay_us = REFUSED_PAUSE_US;
     } else {
         item->verdict.joined = item->verdict.joined && goes_with;

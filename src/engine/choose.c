@@ -249,10 +249,10 @@ void judge_too_large(struct engine *e, struct item *item, int64_t now_us)
     struct pr_error text;
 
     if (is_over_limit(e, item))
-        error_set(&text, 0, "the payload has %zu bytes, limits.payload is %zu: it was not sent", item->over,
+        error_set(&text, 0, "not sent: the payload has %zu bytes, limits.payload is %zu", item->over,
                   e->setting.payload_max);
     else
-        error_set(&text, 0, "the payload has %zu bytes, max_payload of the endpoint is %zu: it was not sent",
+        error_set(&text, 0, "not sent: the payload has %zu bytes, max_payload of the endpoint is %zu",
                   item_payload_size(item), item->endpoint->setting->payload_max);
     too_large.error = text.text;
     judge_failure(e, item, &too_large, now_us);

@@ -15,7 +15,7 @@ bool endpoint_is_local(const struct endpoint *ep)
 static void judge_full(struct engine *e, struct item *item, int64_t now_us)
 {
     judge_dead(e, item, PR_REASON_REJECTED, PR_REASON_REJECTED, 0, PR_STR("headers"), true, PR_STR("headers"),
-               PR_STR("its headers are at their limit: there is no room for " HEADER_FROM
+               PR_STR("its headers have reached their limit: no room for " HEADER_FROM
                       ", which names the boxes that it came through"),
                now_us);
 }
@@ -24,8 +24,7 @@ static void judge_loop(struct engine *e, struct item *item, int64_t now_us)
 {
     struct pr_error text;
 
-    error_set(&text, 0,
-              "it is in box %.*s, and came through box %.*s before: it would go round for ever; change the routes",
+    error_set(&text, 0, "it is in box %.*s, and came through box %.*s before: it would loop forever; change the routes",
               SLICE_ARGS(e->setting.box), SLICE_ARGS(item->endpoint->setting->into_box));
     judge_dead(e, item, PR_REASON_REJECTED, PR_REASON_REJECTED, 0, PR_STR("loop"), true, PR_STR("loop"),
                pr_str(text.text), now_us);

@@ -49,10 +49,10 @@ static void say_left_out(const struct schedule *s, const struct schedule_plan *p
     size_t count = min_size(plan->left_out, SCHEDULE_GAP_MAX);
     error_set(ret, 0, "schedule %.*s: %s%zu %s missed and %s no message%s", SLICE_ARGS(s->name),
               plan->left_out > SCHEDULE_GAP_MAX ? "more than " : "", count, count == 1 ? "time was" : "times were",
-              count == 1 ? "gets" : "get", plan->over_gap ? ": after a gap at most 1,000 are made up for" : "");
+              count == 1 ? "gets" : "get", plan->over_gap ? ": after a gap at most 1,000 are sent late" : "");
 }
 
-/* PR_ETOOBIG: its headers have no room for ours. */
+/* PR_ETOOBIG: its headers have no room for those of the schedule. */
 static int judge_times(struct engine *e, struct item *item, const struct row *row, const struct schedule *s,
                        const struct zone *zone, int64_t now_us)
 {
@@ -132,7 +132,7 @@ static int find_zone(const struct engine *e, pr_slice name, const struct zone **
     *ret = NULL;
     if (e->setting.find_zone != NULL)
         return e->setting.find_zone(name, ret, reterr);
-    return name.size == 0 ? PR_OK : error_set(reterr, PR_EINVAL, "only UTC is known here");
+    return name.size == 0 ? PR_OK : error_set(reterr, PR_EINVAL, "only UTC is available here");
 }
 
 /* Outcome PR_STALE: it is about to be replaced. */
@@ -145,7 +145,7 @@ static int judge_schedule(struct engine *e, struct item *item, const struct row 
     pr_id own;
 
     if (row->over > 0)
-        error_set(&error, 0, "the schedule has %zu bytes, at most %zu are possible", row->over,
+        error_set(&error, 0, "the schedule has %zu bytes, at most %zu are allowed", row->over,
                   e->plan.cycle.payload_max);
     int rc = row->over > 0 ? PR_EINVAL : schedule_decode(row->m.stream, row->m.payload, arena, &s, &error);
     if (rc == PR_ENOMEM)
@@ -157,7 +157,7 @@ static int judge_schedule(struct engine *e, struct item *item, const struct row 
     schedule_id(s.name, &own);
     bool wish = !pr_id_equal(own, row->m.id);
     if (!wish && s.cancel) {
-        judge_wrong(e, item, "cancel: only a wish for a schedule can have it", now_us);
+        judge_wrong(e, item, "cancel is only allowed in a schedule request", now_us);
         return PR_OK;
     }
     if (find_zone(e, s.zone_name, &zone, &error) != PR_OK) {
@@ -165,8 +165,7 @@ static int judge_schedule(struct engine *e, struct item *item, const struct row 
         return PR_OK;
     }
     if (s.box.size > 0 && e->setting.knows_box != NULL && !e->setting.knows_box(e->setting.knows_box_arg, s.box)) {
-        error_set(&error, 0, "box: there is no box \"%.*s\"; add it under boxes: in the configuration",
-                  SLICE_ARGS(s.box));
+        error_set(&error, 0, "box: unknown box \"%.*s\"; add it under boxes: in the configuration", SLICE_ARGS(s.box));
         judge_wrong(e, item, error.text, now_us);
         return PR_OK;
     }
@@ -179,7 +178,7 @@ static int judge_schedule(struct engine *e, struct item *item, const struct row 
     rc = wish ? judge_wish(e, item, row, &s, zone) : judge_times(e, item, row, &s, zone, now_us);
     if (rc != PR_ETOOBIG)
         return rc;
-    judge_wrong(e, item, "its headers are at their limit: there is no room for " HEADER_SCHEDULE, now_us);
+    judge_wrong(e, item, "its headers have reached their limit: no room for " HEADER_SCHEDULE, now_us);
     return PR_OK;
 }
 

@@ -22,7 +22,8 @@ void judge_asking(struct engine *e, struct item *item, const struct delivery_res
 /* It is still there: whoever said that it was done is wrong, or only did not know. */
 static void judge_unsettled(struct engine *e, struct item *item, int64_t now_us)
 {
-    static char said[] = "the handler said settled, but its transaction did not commit: the message is still there";
+    static char said[] =
+        "the handler returned settled, but its transaction did not commit: the message is still in the box";
     struct delivery_result failed = { .outcome = SEND_FAILED, .reason = PR_REASON_HANDLER_EXCEPTION, .error = said };
 
     item->refusable = false;

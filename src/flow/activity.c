@@ -133,7 +133,7 @@ static int dead_error(const struct pr_message *m, const struct activity_message 
         ret->message = dead->error.size > 0 ? dead->error : PR_STR("the activity failed");
         return PR_OK;
     case ACTIVITY_EXPIRED:
-        ret->message = arena_printf(arena, "activity %.*s was not begun in time", SLICE_ARGS(a->name));
+        ret->message = arena_printf(arena, "activity %.*s was not started in time", SLICE_ARGS(a->name));
         break;
     case ACTIVITY_DISCARDED: ret->message = ended_by_hand("discarded", a, dead, arena); break;
     case ACTIVITY_BURIED: ret->message = ended_by_hand("made a dead letter", a, dead, arena); break;

@@ -45,7 +45,7 @@ static const char *options_defect(const struct pr_activity_options *o)
     if (o->timeout_us < 0 || o->schedule_to_start_us < 0)
         return "a timeout of an activity is negative";
     if ((o->tag != NULL && !is_text(o->tag, PR_NAME_MAX)) || (o->session != NULL && !is_text(o->session, PR_NAME_MAX)))
-        return "tag and session of an activity are texts of 1 to 255 bytes";
+        return "tag and session of an activity must have 1 to 255 bytes of text";
     return NULL;
 }
 
@@ -67,7 +67,7 @@ PR_API pr_task pr_activity_with(pr_flow *f, const char *name, pr_slice input, co
     struct flow_event wanted = { .kind = FLOW_EVENT_ACTIVITY, .name = slice_from(name), .data = input };
     const char *defect = options != NULL ? options_defect(options) : NULL;
     if (!is_text(name, PR_TYPE_MAX))
-        defect = "an activity has a name of 1 to 255 bytes of text";
+        defect = "the name of an activity must have 1 to 255 bytes of text";
     if (defect != NULL || f->inert)
         return refuse(f, defect);
     if (options != NULL && (options->tag != NULL || options->session != NULL)) {
@@ -102,14 +102,14 @@ PR_API pr_task pr_timer_at(pr_flow *f, int64_t at_us)
 {
     struct flow_event wanted = { .kind = FLOW_EVENT_TIMER, .value = at_us };
     if (at_us < TIME_MIN_US || at_us > TIME_MAX_US)
-        return refuse(f, "a timer is due at a time in Unix microseconds, of the years 2000 to 2299");
+        return refuse(f, "the time of a timer must be Unix microseconds of the years 2000 to 2299");
     return (pr_task){ machine_begin(f, &wanted) };
 }
 
 PR_API pr_task pr_timer(pr_flow *f, int64_t after_us)
 {
     if (after_us < 0 || after_us > TIME_MAX_US - f->now_us)
-        return refuse(f, "a timer takes a time that is not negative and ends before the year 2300");
+        return refuse(f, "the delay of a timer must not be negative, and must end before the year 2300");
     return pr_timer_at(f, time_add(f->now_us, after_us));
 }
 
@@ -117,7 +117,7 @@ static pr_task wait_for(pr_flow *f, int kind, const char *name)
 {
     struct flow_event wanted = { .kind = (uint8_t)kind, .name = slice_from(name) };
     if (!is_text(name, PR_TYPE_MAX))
-        return refuse(f, "an event or a mailbox has a name of 1 to 255 bytes of text");
+        return refuse(f, "the name of an event or a mailbox must have 1 to 255 bytes of text");
     return (pr_task){ machine_begin(f, &wanted) };
 }
 
@@ -151,10 +151,10 @@ static int64_t begin_flow(pr_flow *f, int kind, const char *name, pr_slice input
     if (f->inert)
         return PR_SUSPEND;
     if (!is_text(name, PR_TYPE_MAX))
-        return machine_fault(f, PR_EINVAL, "a flow has a name of 1 to 255 bytes of text");
+        return machine_fault(f, PR_EINVAL, "the name of a flow must have 1 to 255 bytes of text");
     if (o != NULL &&
         ((o->id != NULL && !is_text(o->id, PR_NAME_MAX)) || (o->version != NULL && !is_text(o->version, PR_NAME_MAX))))
-        return machine_fault(f, PR_EINVAL, "id and version of a flow are texts of 1 to 255 bytes");
+        return machine_fault(f, PR_EINVAL, "id and version of a flow must have 1 to 255 bytes of text");
     struct flow_more *more = new_more(f);
     if (more == NULL)
         return PR_SUSPEND;

@@ -127,9 +127,9 @@ int flow_error_decode(pr_slice json, struct arena *arena, struct flow_error *ret
     e.category = (enum pr_category)name_index(category, category_names, ARRAY_LENGTH(category_names));
     e.kind = (enum flow_poison_kind)name_index(kind, poison_names, ARRAY_LENGTH(poison_names));
     if (e.category == PR_CATEGORY_NONE)
-        return error_set(reterr, PR_EINVAL, "\"category\" is none that there is");
+        return error_set(reterr, PR_EINVAL, "unknown \"category\"");
     if (execution.size > 0 && pr_id_parse(execution, &e.execution) != PR_OK)
-        return error_set(reterr, PR_EINVAL, "\"execution\" is no id");
+        return error_set(reterr, PR_EINVAL, "\"execution\" is not an id");
     e.retryable = e.retryable && !is_never_retryable(e.category);
     *ret = e;
     return PR_OK;

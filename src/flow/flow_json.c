@@ -156,19 +156,19 @@ static int read_member(void *arg, pr_slice key, pr_slice value)
         if (!base64 && !is_key(key, m->key, false))
             continue;
         if ((r->seen >> i & 1) != 0)
-            return error_set(r->reterr, PR_EINVAL, "\"%s\" is there twice", m->key);
+            return error_set(r->reterr, PR_EINVAL, "duplicate key \"%s\"", m->key);
         r->seen |= (uint32_t)1 << i;
         if (m->seen != NULL)
             *m->seen = true;
         int rc = read_value(r, m, base64, value);
         if (rc == PR_ENOMEM)
             return error_set(r->reterr, rc, "out of memory for the JSON of a flow");
-        return rc == PR_OK ? rc : error_set(r->reterr, PR_EINVAL, "\"%s\" has a value that it cannot have", m->key);
+        return rc == PR_OK ? rc : error_set(r->reterr, PR_EINVAL, "\"%s\" has an invalid value", m->key);
     }
     if (!r->strict)
         return PR_OK;
     pr_slice shown = utf8_cut_bytes((pr_slice){ key.data + 1, key.size - 2 }, 64);
-    return error_set(r->reterr, PR_EINVAL, "there is no key \"%.*s\"", SLICE_ARGS(shown));
+    return error_set(r->reterr, PR_EINVAL, "unknown key \"%.*s\"", SLICE_ARGS(shown));
 }
 
 int flow_json_read(pr_slice object, const struct flow_member *members, size_t count, bool strict, struct arena *arena,
@@ -176,6 +176,6 @@ int flow_json_read(pr_slice object, const struct flow_member *members, size_t co
 {
     struct reader r = { .members = members, .count = count, .strict = strict, .arena = arena, .reterr = reterr };
     ASSERT(count <= MEMBERS_MAX);
-    error_set(reterr, PR_EINVAL, "it is no JSON object");
+    error_set(reterr, PR_EINVAL, "not a JSON object");
     return json_object_walk(object, read_member, &r);
 }

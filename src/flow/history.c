@@ -83,24 +83,24 @@ static const char *misfit(const struct flow_history *h, const struct flow_event 
 {
     bool first = h->count == 0;
     if (e->kind == FLOW_EVENT_NONE || e->kind >= FLOW_EVENT_KINDS)
-        return "there is no such kind of event";
+        return "unknown event kind";
     if (first != (e->kind == FLOW_EVENT_STARTED))
-        return first ? "a history begins with started" : "a history has one start";
+        return first ? "a history must begin with started" : "a history has only one start";
     if (!first && flow_event_is_end(&h->events[h->count - 1]))
-        return "nothing follows the end";
+        return "nothing can follow the end";
     if (flow_event_begins_task(e) || e->kind == FLOW_EVENT_DETACHED)
-        return (size_t)e->task == h->task_count + 1 ? NULL : "tasks are numbered one after the other";
+        return (size_t)e->task == h->task_count + 1 ? NULL : "its task number is out of order";
     uint8_t begun_as = ended_by(e->kind);
     if (begun_as == FLOW_EVENT_NONE && e->kind != FLOW_EVENT_CANCEL_TASK)
-        return e->task == 0 ? NULL : "it has no task";
+        return e->task == 0 ? NULL : "this event cannot have a task";
     if (e->task < 1 || (size_t)e->task > h->task_count)
-        return "its task was not begun before";
+        return "its task was never started";
     const struct flow_task *task = &h->tasks[e->task - 1];
     if (begun_as == FLOW_EVENT_NONE)
         return NULL;
     if (task->kind != begun_as)
         return "its task is of another kind";
-    return task->state == FLOW_TASK_ENDED ? "its task has ended before" : NULL;
+    return task->state == FLOW_TASK_ENDED ? "its task has already ended" : NULL;
 }
 
 /* ---- Growing -------------------------------------------------------------------------------------------- */

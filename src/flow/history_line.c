@@ -128,7 +128,7 @@ static int add_value(struct state_reader *r, pr_slice object)
     if (rc != PR_OK)
         return rc;
     if (!key || !value || (r->count > 0 && slice_cmp(r->values[r->count - 1].key, v.key) >= 0))
-        return error_set(r->reterr, PR_EINVAL, "\"state\" is not sorted, or lacks something");
+        return error_set(r->reterr, PR_EINVAL, "\"state\" is not sorted, or a field is missing");
     if (r->count == r->capacity) {
         size_t larger = r->capacity < 8 ? 8 : r->capacity * 2;
         struct flow_value *moved = arena_alloc_array(r->arena, larger, sizeof(*moved));
@@ -147,7 +147,7 @@ static int add_value(struct state_reader *r, pr_slice object)
 static int read_state(pr_slice array, struct state_reader *r)
 {
     if (array.size < 2 || array.data[0] != '[')
-        return error_set(r->reterr, PR_EINVAL, "\"state\" has a value that it cannot have");
+        return error_set(r->reterr, PR_EINVAL, "\"state\" has an invalid value");
     size_t from = 0;
     int depth = 0;
     bool quoted = false;
@@ -166,7 +166,7 @@ static int read_state(pr_slice array, struct state_reader *r)
             if (rc != PR_OK)
                 return rc;
         } else if (depth == 0 && strchr("{}[], \t\r\n", c) == NULL) {
-            return error_set(r->reterr, PR_EINVAL, "\"state\" has a value that it cannot have");
+            return error_set(r->reterr, PR_EINVAL, "\"state\" has an invalid value");
         }
     }
     return PR_OK;
@@ -215,17 +215,17 @@ static const char *line_defect(const struct line *l, size_t n, int kind)
     if (l->n < 1 || (uint64_t)l->n != n)
         return "its number is out of order";
     if (kind == FLOW_EVENT_NONE)
-        return "there is no such kind of event";
+        return "unknown event kind";
     if (found != has[kind])
-        return "it lacks something, or has too much";
+        return "a field is missing or unexpected";
     if (l->has_task && (l->task < 1 || l->task > TASK_MAX))
-        return "its task has no possible number";
+        return "its task number is out of range";
     if (l->has_name && l->name.size == 0)
         return "its name is empty";
     if ((kind == FLOW_EVENT_UUID || kind == FLOW_EVENT_CONTINUED) && pr_id_parse(l->more.id, &id) != PR_OK)
-        return "its id is none";
+        return "invalid id";
     if (l->failed && kind != FLOW_EVENT_RESULT && kind != FLOW_EVENT_CHILD_END)
-        return "it cannot have failed";
+        return "this event cannot carry an error";
     return NULL;
 }
 

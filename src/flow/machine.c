@@ -238,7 +238,7 @@ int64_t machine_begin(pr_flow *f, struct flow_event *wanted)
     if (f->inert)
         return PR_SUSPEND;
     if (waits && f->open_count >= PR_FLOW_TASKS_MAX)
-        return machine_fault(f, PR_ETOOBIG, "the flow has %d open tasks; end some before it begins others",
+        return machine_fault(f, PR_ETOOBIG, "the flow has %d open tasks; end some before you start more",
                              PR_FLOW_TASKS_MAX);
     wanted->task = (int32_t)f->task_count + 1;
     const struct flow_event *e = machine_command(f, wanted);
@@ -359,11 +359,13 @@ static void take_return(pr_flow *f, int rc, pr_slice output)
         break;
     case PR_FAILED:
         if (f->last_seen.category == PR_CATEGORY_NONE)
-            err_with(f, "the flow function returned PR_FAILED (%d) and did not say why", "", rc);
+            err_with(f, "the flow function returned PR_FAILED (%d) without an error", "", rc);
         else
             machine_fail(f, &f->last_seen);
         break;
-    case PR_SUSPEND: err_with(f, "the flow function returned PR_SUSPEND (%d), but waits for nothing", "", rc); break;
+    case PR_SUSPEND:
+        err_with(f, "the flow function returned PR_SUSPEND (%d), but is not waiting for anything", "", rc);
+        break;
     default: err_with(f, "the flow function returned %d", f->fault.code == rc ? f->fault.text : "", rc); break;
     }
 }

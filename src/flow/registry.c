@@ -142,7 +142,8 @@ int flow_registry_add(struct flow_registry *r, const char *name, const char *ver
                          "a flow needs a name and a version of 1 to 255 bytes of text, and a function");
     size_t at = place_of(r, code.name, code.version);
     if (at < r->count && compare(&r->codes[at], code.name, code.version) == 0)
-        return error_set(reterr, PR_EINVAL, "flow %s version %.*s is there already", name, SLICE_ARGS(code.version));
+        return error_set(reterr, PR_EINVAL, "flow %s version %.*s is already registered", name,
+                         SLICE_ARGS(code.version));
     int rc = insert(r, at, code);
     return rc == PR_OK ? rc : error_set(reterr, rc, "out of memory for a flow");
 }

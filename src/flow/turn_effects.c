@@ -186,7 +186,7 @@ void turn_refuse_child(struct turn *t, const struct turn_message *start)
         start->parent_task == row->parent_task)
         return; /* the same start again */
     struct flow_error e = { .category = PR_CATEGORY_APPLICATION };
-    e.message = arena_printf(t->arena, "there is a flow with the id %.*s already", SLICE_ARGS(start->flow));
+    e.message = arena_printf(t->arena, "a flow with the id %.*s already exists", SLICE_ARGS(start->flow));
     struct turn_message m = { .kind = TURN_CHILD,
                               .flow = start->parent,
                               .execution = start->parent_execution,

@@ -58,7 +58,7 @@ static void surprise(struct turn *t, const struct turn_message *m, const char *e
     e->event = (int64_t)(t->in->history->count + t->fact_count + 1);
     e->expected = arena_printf(t->arena, "%s", expected);
     e->found = arena_printf(t->arena, "%s of task %" PRId64, turn_message_type(m->kind), m->task);
-    e->message = arena_printf(t->arena, "nondeterministic: there came %.*s, but %s", SLICE_ARGS(e->found), expected);
+    e->message = arena_printf(t->arena, "nondeterministic: received %.*s, but %s", SLICE_ARGS(e->found), expected);
     if (e->expected.data == NULL || e->found.data == NULL || e->message.data == NULL)
         t->out_of_memory = true;
     if (t->surprise == NULL)
@@ -77,7 +77,7 @@ static void task_ends(struct turn *t, const struct turn_message *m)
     if (t->first || !pr_id_equal(m->execution, t->in->row->execution))
         return; /* of an execution that is over */
     if ((uint64_t)m->task > h->task_count) {
-        surprise(t, m, "the flow has begun no such task");
+        surprise(t, m, "the flow has started no such task");
         return;
     }
     const struct flow_task *task = &h->tasks[m->task - 1];

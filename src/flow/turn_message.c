@@ -122,7 +122,7 @@ int activity_message_make(const struct activity_message *a, struct arena *arena,
 
 static int bad(struct pr_error *reterr, const struct pr_message *m, const char *why)
 {
-    return error_set(reterr, PR_EINVAL, "a message %.*s of flow %.*s: %s", (int)min_size(m->type.size, 64),
+    return error_set(reterr, PR_EINVAL, "message %.*s of flow %.*s: %s", (int)min_size(m->type.size, 64),
                      m->type.size > 0 ? m->type.data : "", (int)min_size(m->stream.size, 128),
                      m->stream.size > 0 ? m->stream.data : "", why);
 }
@@ -180,12 +180,12 @@ int turn_message_read(const struct pr_message *m, struct arena *arena, struct tu
             t.kind = (enum turn_message_kind)kind;
     }
     if (t.kind == TURN_NONE)
-        return bad(reterr, m, "a flow has no messages of this type");
+        return bad(reterr, m, "flows have no messages of this type");
     int rc = read_headers(m, members, ARRAY_LENGTH(members), arena, reterr);
     if (rc != PR_OK)
         return rc;
     if (read_id(execution, &t.execution) != PR_OK || read_id(parent_execution, &t.parent_execution) != PR_OK)
-        return bad(reterr, m, "an execution is a UUID");
+        return bad(reterr, m, "\"execution\" is not a UUID");
     const char *defect = turn_defect(&t);
     if (defect != NULL)
         return bad(reterr, m, defect);
@@ -199,7 +199,7 @@ static const char *activity_defect(const struct activity_message *a, int64_t tri
         return "its headers need \"flow\", \"execution\" and \"task\"";
     if (tries < 0 || tries > RETRY_TRIES_MAX || backoff < PR_BACKOFF_NONE || backoff > PR_BACKOFF_EXPONENTIAL ||
         a->retry.first_us < 0 || a->retry.max_us < 0 || a->retry.factor < 0 || a->retry.jitter < 0)
-        return "its retry policy is none";
+        return "its retry policy is not valid";
     return a->timeout_us < 0 ? "its timeout is negative" : NULL;
 }
 
@@ -230,7 +230,7 @@ int activity_message_read(const struct pr_message *m, struct arena *arena, struc
     a.retry.factor = (double)factor / RETRY_MILLIONTHS;
     a.retry.jitter = (double)jitter / RETRY_MILLIONTHS;
     if (read_id(execution, &a.execution) != PR_OK)
-        return bad(reterr, m, "an execution is a UUID");
+        return bad(reterr, m, "\"execution\" is not a UUID");
     const char *defect = activity_defect(&a, tries, backoff);
     if (defect != NULL)
         return bad(reterr, m, defect);

@@ -114,7 +114,7 @@ PR_API int pr_continue_as_new(pr_flow *f, pr_slice input, const char *version)
         return PR_SUSPEND;
     pr_slice wanted = version != NULL ? slice_from(version) : f->version;
     if (wanted.size > PR_NAME_MAX || !utf8_valid(wanted))
-        return machine_fault(f, PR_EINVAL, "the version of a flow is a text of at most 255 bytes");
+        return machine_fault(f, PR_EINVAL, "the version of a flow can have at most 255 bytes of text");
     f->output = slice_dup(f->arena, input);
     f->next_version = slice_dup(f->arena, wanted);
     if (f->output.data == NULL || f->next_version.data == NULL) {
@@ -143,7 +143,7 @@ static int change_status(pr_flow *f, pr_slice status)
 PR_API int pr_set_status(pr_flow *f, pr_slice status)
 {
     if (!f->inert && status.size > PR_CUSTOM_STATUS_MAX)
-        return machine_fault(f, PR_ETOOBIG, "a custom status has at most %d bytes, this one has %zu",
+        return machine_fault(f, PR_ETOOBIG, "a custom status can have at most %d bytes, this one has %zu",
                              PR_CUSTOM_STATUS_MAX, status.size);
     return change_status(f, status);
 }
@@ -211,14 +211,14 @@ PR_API int pr_state_get(const pr_flow *f, pr_slice key, pr_slice *ret_value)
 static int check_value(pr_flow *f, pr_slice key, pr_slice value, bool found, size_t old_size)
 {
     if (key.size == 0 || key.size > PR_STATE_KEY_MAX || !utf8_valid(key) || memchr(key.data, '\0', key.size) != NULL)
-        return machine_fault(f, PR_EINVAL, "a key is a text of 1 to %d bytes", PR_STATE_KEY_MAX);
+        return machine_fault(f, PR_EINVAL, "a key must have 1 to %d bytes of text", PR_STATE_KEY_MAX);
     if (value.size > PR_STATE_VALUE_MAX)
-        return machine_fault(f, PR_ETOOBIG, "a value has at most %d bytes, this one has %zu", PR_STATE_VALUE_MAX,
+        return machine_fault(f, PR_ETOOBIG, "a value can have at most %d bytes, this one has %zu", PR_STATE_VALUE_MAX,
                              value.size);
     if (!found && f->state_count >= PR_STATE_KEYS_MAX)
-        return machine_fault(f, PR_ETOOBIG, "a flow has at most %d keys", PR_STATE_KEYS_MAX);
+        return machine_fault(f, PR_ETOOBIG, "a flow can have at most %d keys", PR_STATE_KEYS_MAX);
     if (f->state_bytes - old_size + key.size + value.size > PR_STATE_SIZE_MAX)
-        return machine_fault(f, PR_ETOOBIG, "keys and values of a flow have at most %d bytes together",
+        return machine_fault(f, PR_ETOOBIG, "keys and values of a flow can have at most %d bytes together",
                              PR_STATE_SIZE_MAX);
     return PR_OK;
 }

@@ -99,7 +99,7 @@ PR_API int pr_events_read(struct pr_events *events, pr_slice stream, int64_t fro
 {
     int rc = read_check(events, max, ret_list, ret_count, reterr);
     if (rc == PR_OK && (stream.size == 0 || from_version < 1))
-        rc = error_set(reterr, PR_EINVAL, "name a stream, and a version from 1 on");
+        rc = error_set(reterr, PR_EINVAL, "give a stream, and a version of 1 or more");
     if (rc != PR_OK)
         return rc;
     const struct filter filter = { .state = -1, .stream = stream, .after = (uint64_t)from_version - 1, .limit = max };
@@ -273,7 +273,7 @@ int subscription_check(const struct pr_subscription *s, int64_t place, struct pr
     if (s == NULL)
         return lib_missing("subscription", reterr);
     if (place <= s->position || place > s->given)
-        return error_set(reterr, PR_EINVAL, "place %lld is none of those that pr_subscription_next() returned last",
+        return error_set(reterr, PR_EINVAL, "place %lld is not one that pr_subscription_next() returned last",
                          (long long)place);
     return PR_OK;
 }

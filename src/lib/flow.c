@@ -63,7 +63,7 @@ int lib_flow_tell(const struct pr_flow_tell *tell, struct arena *arena, struct p
     pr_id id = tell->message;
 
     if (!named && tell->news != PR_FLOW_CANCEL)
-        return error_set(reterr, PR_EINVAL, "%d is not something that can be told to a flow", (int)tell->news);
+        return error_set(reterr, PR_EINVAL, "unknown kind of flow message %d", (int)tell->news);
     struct turn_message m = {
         .kind = kinds[tell->news], .flow = slice_from(tell->id), .name = slice_from(tell->name), .data = tell->data
     };

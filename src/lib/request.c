@@ -100,8 +100,8 @@ static int look_once(struct store *store, pr_id id, struct pr_reply **ret, struc
     if (rc == PR_OK && info.state == REQUEST_REPLIED)
         rc = keep_reply(info.reply, ret, reterr);
     else if (rc == PR_OK && (info.state == REQUEST_DEAD || info.state == REQUEST_GONE))
-        rc = error_set(reterr, PR_ENOTFOUND, "there will be no reply: the request is %s",
-                       info.state == REQUEST_DEAD ? "a dead letter" : "gone: it was discarded, or has expired");
+        rc = error_set(reterr, PR_ENOTFOUND, "no reply will come: the request %s",
+                       info.state == REQUEST_DEAD ? "is a dead letter" : "was discarded or has expired");
     else if (rc == PR_OK)
         rc = PR_TIMEOUT;
     arena_fini(&arena);
@@ -156,7 +156,7 @@ PR_API int pr_reply(struct pr_context *context, const struct pr_message *message
     pr_slice to = header_find(request->headers, HEADER_REPLY_TO);
     if (to.data == NULL)
         return error_set(reterr, PR_EINVAL,
-                         "nobody waits for a reply to this message: it has no header " HEADER_REPLY_TO);
+                         "no reply was requested for this message: it has no header " HEADER_REPLY_TO);
     struct pr_message row = reply_row(message, request->id, text);
     row.causation_id = row.correlation_id;
     return to.size > 0 ? reply_elsewhere(context, &row, to, reterr) : pr_effect_send_box(context, NULL, &row, reterr);

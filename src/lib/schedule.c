@@ -26,7 +26,7 @@ static int check_schedule(const struct pr_schedule *p, struct schedule *s, struc
     if (rc == PR_OK)
         rc = lib_message(&s->message, &m, reterr);
     if (rc == PR_OK && schedule_is_row(&s->message))
-        rc = error_set(reterr, PR_EINVAL, "destination: a schedule cannot make schedules");
+        rc = error_set(reterr, PR_EINVAL, "destination: a schedule cannot create schedules");
     return rc;
 }
 
@@ -45,10 +45,11 @@ int lib_schedule(const struct pr_schedule *p, struct schedule *ret, struct pr_er
     ret->message.id = (pr_id){ { 0 } };
     ret->message.due_us = ret->message.expires_us = 0;
     if (!schedule_name_is_valid(ret->name))
-        return error_set(reterr, PR_EINVAL, "name: \"%.64s\" is none; write letters, digits, _ - and ., at most %d",
-                         p->name, SCHEDULE_NAME_MAX);
+        return error_set(reterr, PR_EINVAL,
+                         "name: \"%.64s\" is not valid; write letters, digits, _ - and ., at most %d", p->name,
+                         SCHEDULE_NAME_MAX);
     if ((unsigned)p->missed > PR_MISSED_ALL)
-        return error_set(reterr, PR_EINVAL, "missed: %d is none of enum pr_missed", (int)p->missed);
+        return error_set(reterr, PR_EINVAL, "missed: %d is not a value of enum pr_missed", (int)p->missed);
     if (ret->grace_us < PR_SECONDS(1))
         return error_set(reterr, PR_EINVAL, "grace_us: %lld is less than a second", (long long)ret->grace_us);
     return ret->cancel ? PR_OK : check_schedule(p, ret, reterr);
@@ -171,7 +172,7 @@ PR_API int pr_engine_schedule_run(struct pr_engine *engine, const char *name, pr
     arena_init(&arena, ARENA_BLOCK_MIN);
     rc = schedules_find(in.store, slice_from(name), &arena, &list, &count, reterr);
     if (rc == PR_OK && (count == 0 || name == NULL))
-        rc = error_set(reterr, PR_ENOTFOUND, "there is no schedule \"%.100s\"", name != NULL ? name : "");
+        rc = error_set(reterr, PR_ENOTFOUND, "unknown schedule \"%.100s\"", name != NULL ? name : "");
     if (rc == PR_OK)
         rc = schedule_run_now(in.store, &list[0], (size_t)in.config->payload_max, ret_id, reterr);
     arena_fini(&arena);

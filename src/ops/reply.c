@@ -440,9 +440,9 @@ static const struct reply_list {
         name, none, { members, ARRAY_LENGTH(members) }, sizeof(struct row), offsetof(struct query_reply, rows),        \
             offsetof(struct query_reply, count)                                                                        \
     }
-    [QUERY_AUDIT] = LIST("audit", "no operator changed anything", audit_members, audit_entry, audit, audit_count),
+    [QUERY_AUDIT] = LIST("audit", "no changes by operators", audit_members, audit_entry, audit, audit_count),
     [QUERY_SUBSCRIPTIONS] =
-        LIST("subscriptions", "no subscription exists: a program makes one when it asks for events the first time",
+        LIST("subscriptions", "no subscriptions: a program creates one when it first asks for events",
              subscription_members, subscription_info, subscriptions, subscription_count),
 };
 

@@ -463,8 +463,8 @@ int relay_is_live(struct relay *r, struct pr_error *reterr)
         if (v->ended)
             rc = error_set(reterr, PR_ESTORE, "box %s: stopped", box_loop_name(r->box_loops[i]));
         else if (now - v->tick_us > LIVE_US)
-            rc = error_set(reterr, PR_ESTORE, "box %s: its loop has been stuck for %d s",
-                           box_loop_name(r->box_loops[i]), (int)((now - v->tick_us) / PR_SECONDS(1)));
+            rc = error_set(reterr, PR_ESTORE, "box %s: no progress for %d s", box_loop_name(r->box_loops[i]),
+                           (int)((now - v->tick_us) / PR_SECONDS(1)));
     }
     monitor_unlock(&r->monitor);
     return rc;
@@ -526,7 +526,7 @@ static bool stands_by(struct relay *r, struct pr_error *reterr)
     for (size_t i = 0; i < r->started && !found; i++) {
         found = box_loop_view(r->box_loops[i])->standby;
         if (found)
-            error_set(reterr, NOTE_STANDBY, "box %s: standing by, another instance works it: postrider instances",
+            error_set(reterr, NOTE_STANDBY, "box %s: standing by, another instance serves it: postrider instances",
                       box_loop_name(r->box_loops[i]));
     }
     monitor_unlock(&r->monitor);

@@ -179,8 +179,9 @@ int schedule_run_now(struct store *store, const struct schedule_info *info, size
     buf_init(&headers, PR_HEADERS_MAX);
     struct pr_message m = schedule_message(&info->s, info->row->box, store_time(store), &headers);
     pr_slice box = info->s.box.size > 0 ? info->s.box : info->row->box;
-    int rc = buf_failed(&headers) == PR_OK ? store_enqueue(store, box, &m, 1, payload_max, ret_id, NULL, reterr)
-                                           : error_set(reterr, PR_ETOOBIG, "its headers have no room for ours");
+    int rc = buf_failed(&headers) == PR_OK
+                 ? store_enqueue(store, box, &m, 1, payload_max, ret_id, NULL, reterr)
+                 : error_set(reterr, PR_ETOOBIG, "its headers have no room for those of the schedule");
     buf_fini(&headers);
     return rc;
 }
@@ -216,13 +217,13 @@ static int check_move(const struct schedule_info *info, int64_t to_us, int64_t n
 {
     const struct zone *zone;
     if (info->wish)
-        return error_set(reterr, PR_EINVAL, "schedule %.*s is new: no running instance has seen it yet",
+        return error_set(reterr, PR_EINVAL, "schedule %.*s is new: no running instance has read it yet",
                          SLICE_ARGS(info->s.name));
     int rc = zone_find(info->s.zone_name, &zone, reterr);
     if (rc == PR_OK && schedule_is_ahead(&info->s, zone, to_us, now_us))
         rc = error_set(reterr, PR_EINVAL,
-                       "the next time of schedule %.*s can be at most a period and a day away; to leave out a longer "
-                       "time, pause it",
+                       "the next time of schedule %.*s can be at most one period and one day away; to skip more, "
+                       "pause it",
                        SLICE_ARGS(info->s.name));
     return rc;
 }
@@ -265,7 +266,7 @@ int schedule_order(struct store *store, pr_slice name, enum schedule_order order
         done++;
     }
     if (rc == PR_OK && done == 0)
-        rc = error_set(reterr, PR_ENOTFOUND, "there is no schedule \"%.*s\"", SLICE_ARGS(name));
+        rc = error_set(reterr, PR_ENOTFOUND, "unknown schedule \"%.*s\"", SLICE_ARGS(name));
     arena_fini(&arena);
     return rc;
 }
@@ -281,7 +282,7 @@ static int take_back(struct store *store, const struct schedule_info *info, bool
         return PR_OK;
     *ret_taken = true;
     return order_row(store, info, ADMIN_RESCHEDULE, cron_next(&info->s.cron, zone, now_us), PR_STR(BY_CLOCK),
-                     PR_STR("its next time was further away than it can be: a clock was wrong"), &reply, reterr);
+                     PR_STR("its next run was too far in the future: a clock was wrong"), &reply, reterr);
 }
 
 int schedules_take_back(struct store *store, size_t *ret_count, struct pr_error *reterr)

@@ -418,14 +418,14 @@ static int snapshot_check(const struct store *store, pr_slice stream, struct pr_
         return error_set(reterr, PR_EUNSUPPORTED, "this store does not keep snapshots");
     return stream.size > 0 && stream.size <= PR_NAME_MAX
                ? PR_OK
-               : error_set(reterr, PR_EINVAL, "the name of a stream has 1 to %d bytes", PR_NAME_MAX);
+               : error_set(reterr, PR_EINVAL, "the name of a stream must have 1 to %d bytes", PR_NAME_MAX);
 }
 
 int store_snapshot_save(struct store *store, pr_slice stream, int64_t version, pr_slice data, struct pr_error *reterr)
 {
     int rc = snapshot_check(store, stream, reterr);
     if (rc == PR_OK && version < 1)
-        rc = error_set(reterr, PR_EINVAL, "version is %lld: a snapshot is of at least one event", (long long)version);
+        rc = error_set(reterr, PR_EINVAL, "version is %lld: a snapshot covers at least one event", (long long)version);
     return rc == PR_OK ? people_snapshot_save(store, stream, version, data, reterr) : rc;
 }
 

@@ -12,7 +12,8 @@ static int box_check(const struct endpoint_config *config, struct pr_error *rete
 {
     pr_slice name = transport_box(config->url);
     if (!name_is_valid(name))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: \"%s\" names no box; write box:NAME, a name under boxes",
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: \"%s\" does not name a box; write box:NAME, with a name under boxes",
                          config->name, config->url);
     return PR_OK;
 }

@@ -132,9 +132,9 @@ PR_API int pr_effect_set(struct pr_context *context, pr_slice scope, pr_slice na
         return error_set(reterr, PR_EINVAL, "context is NULL");
     int rc = effect_may_come(context, reterr);
     if (rc == PR_OK && (scope.size == 0 || scope.size > PR_NAME_MAX || name.size == 0 || name.size > PR_NAME_MAX))
-        rc = error_set(reterr, PR_EINVAL, "scope and name have 1 to %d bytes", PR_NAME_MAX);
+        rc = error_set(reterr, PR_EINVAL, "scope and name must have 1 to %d bytes", PR_NAME_MAX);
     if (rc == PR_OK && value.size > PR_PAYLOAD_MAX)
-        rc = error_set(reterr, PR_ETOOBIG, "a value has at most %u bytes", PR_PAYLOAD_MAX);
+        rc = error_set(reterr, PR_ETOOBIG, "a value can have at most %u bytes", PR_PAYLOAD_MAX);
     if (rc != PR_OK)
         return rc;
     struct send_effect *effect = malloc(sizeof(*effect) + scope.size + name.size + value.size);
@@ -194,7 +194,7 @@ int context_completion(struct pr_context *context, struct completion *ret, struc
                          "only a handler can complete a message, and only one that is stored in a box");
     if (context->effect_lost)
         return error_set(reterr, PR_EINVAL, "a message that belongs to it could not be taken: %s",
-                         context->error != NULL ? context->error : "no memory");
+                         context->error != NULL ? context->error : "out of memory");
     *ret = (struct completion){
         .box = slice_from(config->box),
         .endpoint = slice_from(config->name),

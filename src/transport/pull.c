@@ -445,7 +445,7 @@ static bool is_wanted(const struct pull_shelf *s, const struct open_claim *c)
 static void claim_postpone(struct open_claim *c)
 {
     char text[PR_ERROR_MAX];
-    snprintf(text, sizeof text, "it needs %s, which nobody who claims messages offers", c->tag);
+    snprintf(text, sizeof text, "it needs %s, which no worker offers", c->tag);
     c->result =
         (struct delivery_result){ .outcome = SEND_POSTPONED, .retry_after_us = TAG_AGAIN_US, .error = strdup(text) };
     claim_end(c, &c->shelf->offered);

@@ -17,8 +17,7 @@ struct puller {
 static int puller_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     if (strcmp(config->url, "pull:") != 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: url must be \"pull:\", with nothing behind it",
-                         config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: url must be \"pull:\", with nothing after it", config->name);
     return PR_OK;
 }
 

@@ -348,7 +348,7 @@ endpoints:
         event = json.loads(f.read())
     assert event["type"] == "postrider.test" and json.loads(event["postriderheaders"]) == {"postrider-test": "true"}
     has(p.fails(1, "endpoints", "test", "no", "-c", "c.yaml").out,
-        "no did not accept the test message: dependency_failure (75): the program reported 75 (failed for now): not today")
+        "no did not accept the test message: dependency_failure (75): the program reported 75 (temporary failure): not today")
     told = p.fails(1, "endpoints", "test", "slow", "--json", "-c", "c.yaml").json()[0]
     assert told["outcome"] == "unknown" and told["reason"] == "timeout_exceeded" and told["class"] == "transient"
     assert told["took_ms"] >= 100 and told["endpoint"] == "slow"

@@ -141,17 +141,17 @@ TEST(config_refuses_wrong_endpoints_and_routes)
             "t.yaml:2:16: routes[0].box: unknown box \"ledger\"; add it under boxes");
     REFUSES("boxes: {b: {kind: inbx}}\n", "t.yaml:1:19: boxes.b.kind: unknown value \"inbx\"; did you mean inbox?");
     REFUSES("endpoints: {a: {url: 'box:'}}\n",
-            "t.yaml:1:22: endpoint a: \"box:\" names no box; write box:NAME, a name under boxes");
+            "t.yaml:1:22: endpoint a: \"box:\" does not name a box; write box:NAME, with a name under boxes");
     REFUSES("endpoints: {a: {url: 'box:inbx'}}\n",
             "t.yaml:1:22: endpoint a: unknown box \"inbx\"; did you mean inbox?");
     REFUSES("endpoints: {a: {url: 'box:ledger'}}\n",
             "t.yaml:1:22: endpoint a: unknown box \"ledger\"; add it under boxes");
     REFUSES("endpoints: {a: {url: 'box:inbox', mode: inline}}\n",
-            "t.yaml:1:41: endpoint a: a box is delivered to by the store, not by the sender; use mode: durable");
+            "t.yaml:1:41: endpoint a: delivery into a box needs mode: durable");
     REFUSES(
         "boxes: {ledger: {}}\nendpoints: {a: {url: 'box:ledger'}}\nroutes: [{to: a}]\n",
         "t.yaml:3:15: routes[0].to: a delivers into the box ledger, whose messages this route takes, too: they would "
-        "go round for ever; give the route another box, as in {box: outbox, to: a}");
+        "loop forever; give the route another box, as in {box: outbox, to: a}");
     REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: the list can only have single values");
 }
 

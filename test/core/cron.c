@@ -105,7 +105,7 @@ TEST(every_error_names_its_field)
         { "* * * * 5#2", "day of week: \"5#2\"" },
         { "* * L * *", "day of month: \"L\"" },
         { "5-1 * * * *", "minute: \"5-1\" ends before it begins" },
-        { "*/0 * * * *", "minute: \"0\" is no step" },
+        { "*/0 * * * *", "minute: \"0\" is not a valid step" },
         { "1,,2 * * * *", "minute: " },
         { "1- * * * *", "minute: " },
         { "* * * *", "day of week is missing" },

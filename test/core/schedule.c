@@ -90,11 +90,11 @@ TEST(what_is_wrong_with_a_schedule_is_told_with_its_member)
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"grace\":\"soon\"}", "grace" },
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"paused\":1}", "paused: must be true or false" },
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"headers\":[]}", "headers: must be an object" },
-        { "{\"cron\":\"@daily\",\"type\":\"t\",\"payload_base64\":\"!\"}", "payload_base64: is not base64" },
+        { "{\"cron\":\"@daily\",\"type\":\"t\",\"payload_base64\":\"!\"}", "payload_base64: not valid base64" },
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"payload\":1,\"payload_text\":\"x\"}", "cannot be combined" },
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"krone\":1}", "krone: unknown member" },
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"box\":\"a b\"}", "box" },
-        { "{\"cron\":\"@daily\",\"type\":\"t\",\"destination\":\"schedule:\"}", "cannot make schedules" },
+        { "{\"cron\":\"@daily\",\"type\":\"t\",\"destination\":\"schedule:\"}", "cannot create schedules" },
         { "{\"cron\":\"@daily\",\"type\":\"t\",\"name\":\"other\"}", "name" },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

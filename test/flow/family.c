@@ -109,7 +109,7 @@ TEST(a_child_whose_id_is_taken_fails_for_its_parent_instead_of_never_ending) /* 
     CHECK_EQ(s->other_count, 1);
     CHECK_OK(turn_message_read(&s->others[0], &s->turn, &m, &error), &error);
     CHECK(m.failed && m.kind == TURN_CHILD);
-    CHECK(strstr(stand_text(m.data), "there is a flow with the id f already") != NULL);
+    CHECK(strstr(stand_text(m.data), "a flow with the id f already exists") != NULL);
     m = stand_named(s, TURN_CANCEL, NULL, ""); /* and that parent cannot cancel what is not its child */
     m.parent_execution = (pr_id){ { 9 } };
     m.parent_task = 4;

@@ -24,23 +24,22 @@ static void check_damage(const char *lines, const char *why)
 
 TEST(lines_that_are_no_events_are_damage_and_say_where) /* B162 */
 {
-    check_damage("\n", AT(1) "it is no JSON object");
-    check_damage("nonsense\n", AT(1) "it is no JSON object");
-    check_damage("{\"n\":1}\n", AT(1) "there is no such kind of event");
-    check_damage("{\"n\":1,\"kind\":\"begun\"}\n", AT(1) "there is no such kind of event");
-    check_damage("{\"n\":1,\"kind\":\"started\",\"colour\":\"red\"}\n", AT(1) "there is no key \"colour\"");
-    check_damage("{\"n\":1,\"n\":1,\"kind\":\"started\"}\n", AT(1) "\"n\" is there twice");
-    check_damage("{\"n\":\"1\"}\n", AT(1) "\"n\" has a value that it cannot have");
-    check_damage("{\"n\":99999999999999999999}\n", AT(1) "\"n\" has a value that it cannot have");
-    check_damage("{\"n\":1,\"kind\":\"started\",\"at\":1,\"data\":\"\"}\n",
-                 AT(1) "it lacks something, or has too much");
+    check_damage("\n", AT(1) "not a JSON object");
+    check_damage("nonsense\n", AT(1) "not a JSON object");
+    check_damage("{\"n\":1}\n", AT(1) "unknown event kind");
+    check_damage("{\"n\":1,\"kind\":\"begun\"}\n", AT(1) "unknown event kind");
+    check_damage("{\"n\":1,\"kind\":\"started\",\"colour\":\"red\"}\n", AT(1) "unknown key \"colour\"");
+    check_damage("{\"n\":1,\"n\":1,\"kind\":\"started\"}\n", AT(1) "duplicate key \"n\"");
+    check_damage("{\"n\":\"1\"}\n", AT(1) "\"n\" has an invalid value");
+    check_damage("{\"n\":99999999999999999999}\n", AT(1) "\"n\" has an invalid value");
+    check_damage("{\"n\":1,\"kind\":\"started\",\"at\":1,\"data\":\"\"}\n", AT(1) "a field is missing or unexpected");
     check_damage("{\"n\":1,\"kind\":\"started\",\"at\":1,\"name\":\"\",\"data\":\"\"}\n", AT(1) "its name is empty");
-    check_damage(STARTED "{\"n\":2,\"kind\":\"uuid\",\"at\":1,\"id\":\"none\"}\n", AT(2) "its id is none");
+    check_damage(STARTED "{\"n\":2,\"kind\":\"uuid\",\"at\":1,\"id\":\"none\"}\n", AT(2) "invalid id");
     check_damage(STARTED "{\"n\":2,\"kind\":\"event\",\"at\":1,\"name\":\"x\",\"data_base64\":\"!\"}\n",
-                 AT(2) "\"data\" has a value that it cannot have");
-    check_damage(STARTED "{\"n\":2,\"kind\":\"fired\",\"at\":1,\"task\":0}\n", AT(2) "its task has no possible number");
+                 AT(2) "\"data\" has an invalid value");
+    check_damage(STARTED "{\"n\":2,\"kind\":\"fired\",\"at\":1,\"task\":0}\n", AT(2) "its task number is out of range");
     check_damage(STARTED "{\"n\":2,\"kind\":\"event\",\"at\":1,\"name\":\"x\",\"data\":\"\",\"failed\":true}\n",
-                 AT(2) "it cannot have failed");
+                 AT(2) "this event cannot carry an error");
 }
 
 TEST(numbers_that_are_out_of_order_are_damage) /* B125, B162 */
@@ -55,28 +54,28 @@ TEST(numbers_that_are_out_of_order_are_damage) /* B125, B162 */
 
 TEST(events_that_cannot_follow_are_damage) /* B162 */
 {
-    check_damage("{\"n\":1,\"kind\":\"cancelled\",\"at\":1}\n", IN(1, "cancelled") "a history begins with started");
+    check_damage("{\"n\":1,\"kind\":\"cancelled\",\"at\":1}\n", IN(1, "cancelled") "a history must begin with started");
     check_damage(STARTED "{\"n\":2,\"kind\":\"started\",\"at\":1,\"name\":\"f\",\"data\":\"\"}\n",
-                 IN(2, "started") "a history has one start");
+                 IN(2, "started") "a history has only one start");
     check_damage(STARTED "{\"n\":2,\"kind\":\"cancelled\",\"at\":1}\n{\"n\":3,\"kind\":\"cancelled\",\"at\":1}\n",
-                 IN(3, "cancelled") "nothing follows the end");
+                 IN(3, "cancelled") "nothing can follow the end");
     check_damage(STARTED
                  "{\"n\":2,\"kind\":\"completed\",\"at\":1,\"data\":\"\"}\n{\"n\":3,\"kind\":\"cancel\",\"at\":1,"
                  "\"data\":\"\"}\n",
-                 IN(3, "cancel") "nothing follows the end");
+                 IN(3, "cancel") "nothing can follow the end");
     check_damage(STARTED "{\"n\":2,\"kind\":\"activity\",\"at\":1,\"task\":2,\"name\":\"a\",\"data\":\"\"}\n",
-                 IN(2, "activity") "tasks are numbered one after the other");
+                 IN(2, "activity") "its task number is out of order");
     check_damage(STARTED ACTIVITY "{\"n\":3,\"kind\":\"timer\",\"at\":1,\"task\":1,\"value\":1}\n",
-                 IN(3, "timer") "tasks are numbered one after the other");
+                 IN(3, "timer") "its task number is out of order");
     check_damage(STARTED "{\"n\":2,\"kind\":\"result\",\"at\":1,\"task\":1,\"data\":\"\"}\n",
-                 IN(2, "result") "its task was not begun before");
+                 IN(2, "result") "its task was never started");
     check_damage(STARTED ACTIVITY "{\"n\":3,\"kind\":\"fired\",\"at\":1,\"task\":1}\n",
                  IN(3, "fired") "its task is of another kind");
     check_damage(STARTED ACTIVITY "{\"n\":3,\"kind\":\"result\",\"at\":1,\"task\":1,\"data\":\"\"}\n"
                                   "{\"n\":4,\"kind\":\"result\",\"at\":1,\"task\":1,\"data\":\"\"}\n",
-                 IN(4, "result") "its task has ended before");
+                 IN(4, "result") "its task has already ended");
     check_damage(STARTED "{\"n\":2,\"kind\":\"cancel_task\",\"at\":1,\"task\":1}\n",
-                 IN(2, "cancel_task") "its task was not begun before");
+                 IN(2, "cancel_task") "its task was never started");
 }
 
 TEST(a_late_result_of_a_cancelled_task_in_a_history_is_no_damage) /* B161, B162 */
@@ -111,7 +110,7 @@ TEST(a_damaged_history_fails_its_flow_only_and_what_could_be_open_goes) /* B162 
     struct flow_turn_in in = { .code = &s->code,
                                .flow = PR_STR("f"),
                                .row = &s->row,
-                               .damaged = PR_STR("the history is damaged at event 2: it is no JSON object"),
+                               .damaged = PR_STR("the history is damaged at event 2: not a JSON object"),
                                .messages = run,
                                .count = 1,
                                .now_us = s->now_us,
@@ -223,11 +222,11 @@ TEST(every_kind_of_event_survives_the_way_through_text) /* B168 */
 TEST(key_values_of_a_start_that_are_not_sorted_or_not_whole_are_damage) /* B162 */
 {
 #define STATE(text) "{\"n\":1,\"kind\":\"started\",\"at\":1,\"name\":\"f\",\"data\":\"\",\"state\":" text "}\n"
-    check_damage(STATE("{}"), AT(1) "\"state\" has a value that it cannot have");
-    check_damage(STATE("[1]"), AT(1) "\"state\" has a value that it cannot have");
-    check_damage(STATE("[[]]"), AT(1) "it is no JSON object");
-    check_damage(STATE("[{\"key\":\"a\"}]"), AT(1) "\"state\" is not sorted, or lacks something");
+    check_damage(STATE("{}"), AT(1) "\"state\" has an invalid value");
+    check_damage(STATE("[1]"), AT(1) "\"state\" has an invalid value");
+    check_damage(STATE("[[]]"), AT(1) "not a JSON object");
+    check_damage(STATE("[{\"key\":\"a\"}]"), AT(1) "\"state\" is not sorted, or a field is missing");
     check_damage(STATE("[{\"key\":\"b\",\"value\":\"\"},{\"key\":\"a\",\"value\":\"\"}]"),
-                 AT(1) "\"state\" is not sorted, or lacks something");
-    check_damage(STATE("[{\"key\":\"a\",\"value\":\"\",\"more\":1}]"), AT(1) "there is no key \"more\"");
+                 AT(1) "\"state\" is not sorted, or a field is missing");
+    check_damage(STATE("[{\"key\":\"a\",\"value\":\"\",\"more\":1}]"), AT(1) "unknown key \"more\"");
 }

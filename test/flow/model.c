@@ -463,7 +463,7 @@ TEST(more_than_ten_thousand_open_tasks_are_an_error_to_the_code) /* B105 */
     struct stand *s = stand_new(too_many);
     stand_start(s, "");
     CHECK_EQ(s->row.state, FLOW_FAILED);
-    CHECK_STR(stand_error(s), "the flow has 10000 open tasks; end some before it begins others");
+    CHECK_STR(stand_error(s), "the flow has 10000 open tasks; end some before you start more");
     CHECK_EQ(s->activity_count, 0);
     stand_free(s);
 }

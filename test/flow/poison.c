@@ -113,7 +113,7 @@ TEST(an_activity_that_expires_or_is_discarded_or_fails_for_good_tells_its_flow) 
     static const struct {
         struct activity_dead dead;
         const char *error;
-    } cases[] = { { { .end = ACTIVITY_EXPIRED }, "activity explode was not begun in time" },
+    } cases[] = { { { .end = ACTIVITY_EXPIRED }, "activity explode was not started in time" },
                   { { .end = ACTIVITY_DISCARDED }, "activity explode was discarded" },
                   { { .end = ACTIVITY_FAILED, .error = PR_STR("no route") }, "no route" },
                   { { .end = ACTIVITY_FAILED }, "the activity failed" } };
@@ -239,16 +239,16 @@ TEST(a_message_that_cannot_be_decoded_is_named_and_the_others_of_the_run_go_on) 
     static const struct {
         const char *type, *headers, *why;
     } cases[] = {
-        { "nonsense", "{}", "a message nonsense of flow f: a flow has no messages of this type" },
-        { "result", "", "a message result of flow f: its headers need \"execution\" and \"task\"" },
-        { "result", "{\"execution\":\"no\",\"task\":1}", "a message result of flow f: an execution is a UUID" },
-        { "timer", "{\"execution\":5}", "a message timer of flow f: \"execution\" has a value that it cannot have" },
+        { "nonsense", "{}", "message nonsense of flow f: flows have no messages of this type" },
+        { "result", "", "message result of flow f: its headers need \"execution\" and \"task\"" },
+        { "result", "{\"execution\":\"no\",\"task\":1}", "message result of flow f: \"execution\" is not a UUID" },
+        { "timer", "{\"execution\":5}", "message timer of flow f: \"execution\" has an invalid value" },
         { "timer", "{\"task\":-1,\"execution\":\"01890a5d-ac96-774b-bcce-b302099a8057\"}",
-          "a message timer of flow f: its headers need \"execution\" and \"task\"" },
-        { "event", "{\"name\":\"\"}", "a message event of flow f: its headers need \"name\", 1 to 255 bytes" },
-        { "mail", "[]", "a message mail of flow f: it is no JSON object" },
+          "message timer of flow f: its headers need \"execution\" and \"task\"" },
+        { "event", "{\"name\":\"\"}", "message event of flow f: its headers need \"name\", 1 to 255 bytes" },
+        { "mail", "[]", "message mail of flow f: not a JSON object" },
         { "start", "{\"name\":\"x\",\"parent\":\"p\"}",
-          "a message start of flow f: \"parent\" needs \"parent_execution\" and \"parent_task\"" },
+          "message start of flow f: \"parent\" needs \"parent_execution\" and \"parent_task\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct stand *s = stand_new(worker);
@@ -364,7 +364,7 @@ TEST(options_that_cannot_be_are_an_error_to_the_code) /* B106 */
     stand_free(s);
     s = stand_new(bad_options);
     stand_start(s, "");
-    CHECK_STR(stand_error(s), "tag and session of an activity are texts of 1 to 255 bytes");
+    CHECK_STR(stand_error(s), "tag and session of an activity must have 1 to 255 bytes of text");
     stand_free(s);
 }
 

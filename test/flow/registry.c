@@ -49,7 +49,7 @@ TEST(the_same_version_twice_or_without_a_function_is_refused) /* B110 */
     flow_registry_init(&r);
     CHECK_OK(flow_registry_add(&r, "order", NULL, one, NULL, &error), &error);
     CHECK_EQ(flow_registry_add(&r, "order", "1", one, NULL, &error), PR_EINVAL);
-    CHECK_STR(error.text, "flow order version 1 is there already");
+    CHECK_STR(error.text, "flow order version 1 is already registered");
     CHECK_EQ(flow_registry_add(&r, "", "1", one, NULL, &error), PR_EINVAL);
     CHECK_EQ(flow_registry_add(&r, "x", "", one, NULL, &error), PR_EINVAL);
     CHECK_EQ(flow_registry_add(&r, "x", "1", NULL, NULL, &error), PR_EINVAL);

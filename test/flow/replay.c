@@ -135,7 +135,7 @@ TEST(a_result_for_a_task_that_was_never_begun_is_nondeterminism) /* B160 */
     struct stand *s = stand_with("a0");
     stand_result(s, 2, "");
     CHECK_EQ(s->row.state, FLOW_FAILED);
-    CHECK_STR(stand_error(s), "nondeterministic: there came result of task 2, but the flow has begun no such task");
+    CHECK_STR(stand_error(s), "nondeterministic: received result of task 2, but the flow has started no such task");
     CHECK_EQ(s->activity_count, 0);
     stand_free(s);
 }
@@ -279,7 +279,7 @@ TEST(a_flow_that_suspends_without_a_wait_fails_instead_of_sleeping_for_ever) /* 
     struct stand *s = stand_new(suspends_for_nothing);
     stand_start(s, "x");
     CHECK_EQ(s->row.state, FLOW_FAILED);
-    CHECK_STR(stand_error(s), "the flow function returned PR_SUSPEND (-64), but waits for nothing");
+    CHECK_STR(stand_error(s), "the flow function returned PR_SUSPEND (-64), but is not waiting for anything");
     stand_free(s);
 }
 

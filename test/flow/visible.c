@@ -110,7 +110,7 @@ TEST(a_custom_status_has_at_most_256_kib) /* B108 */
     status_size++;
     stand_start(s, "");
     CHECK_EQ(s->row.state, FLOW_FAILED);
-    CHECK_STR(stand_error(s), "a custom status has at most 262144 bytes, this one has 262145");
+    CHECK_STR(stand_error(s), "a custom status can have at most 262144 bytes, this one has 262145");
     CHECK_EQ(s->row.status_number, 0);
     stand_free(s);
 }
@@ -217,10 +217,10 @@ TEST(key_values_have_limits_and_what_is_over_them_says_so) /* B109 */
 {
     static const struct {
         const char *input, *error;
-    } cases[] = { { "value", "a value has at most 65536 bytes, this one has 65537" },
-                  { "key", "a key is a text of 1 to 255 bytes" },
-                  { "keys", "a flow has at most 1024 keys" },
-                  { "all", "keys and values of a flow have at most 1048576 bytes together" },
+    } cases[] = { { "value", "a value can have at most 65536 bytes, this one has 65537" },
+                  { "key", "a key must have 1 to 255 bytes of text" },
+                  { "keys", "a flow can have at most 1024 keys" },
+                  { "all", "keys and values of a flow can have at most 1048576 bytes together" },
                   { "fits", NULL } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct stand *s = stand_new(limits);

@@ -175,7 +175,7 @@ TEST(a_conflict_leaves_the_transaction_of_the_application_as_it_was) /* B95 */
     m.expected_version = 1;
     pr_id_new(&m.id);
     CHECK_EQ(app_send(&a, &m, &error), PR_ECONFLICT);
-    CHECK_STR(error.text, "stream \"order-7\" is at version 2, not 1: read it again and decide anew");
+    CHECK_STR(error.text, "stream \"order-7\" is at version 2, not 1: read it again before you retry");
     m.expected_version = 2;
     CHECK_OK(app_send(&a, &m, &error), &error);
     CHECK_EQ(app_send(&a, &m, &error), PR_DUPLICATE);

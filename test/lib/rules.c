@@ -59,7 +59,7 @@ TEST(a_payload_over_the_limit_is_too_large_and_the_rules_are_asked) /* B9, B69 *
         &p, "SELECT count(*) FROM postrider_dead_letter WHERE cause = 8 AND failure_reason = 8 AND rule = 'large'", 2);
     drain(engine);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE length(payload) = 2097152 AND"
-                           " error LIKE 'the payload has 2097152 bytes, limits.payload is 1048576%'"),
+                           " error LIKE 'not sent: the payload has 2097152 bytes, limits.payload is 1048576%'"),
              1);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE length(payload) = 1048577 AND error LIKE "
                            "'%1048577 bytes%'"),

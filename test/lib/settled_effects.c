@@ -192,7 +192,7 @@ TEST(a_stream_at_another_version_is_a_conflict_and_the_message_comes_again_uncou
         stand_drain(engine);
         CHECK_EQ(h.calls, 2);
         CHECK_EQ(h.conflicts, 1);
-        CHECK_STR(h.conflict.text, "stream \"a\" is at version 1, not 5: read it again and decide anew");
+        CHECK_STR(h.conflict.text, "stream \"a\" is at version 1, not 5: read it again before you retry");
         CHECK_EQ(h.conflict.expected_version, 5);
         CHECK_EQ(h.conflict.version, 1);
         CHECK_EQ(stand_int(&s, EVENTS(&s, "count(*)", "stream = 'a'")), 2);

@@ -472,7 +472,7 @@ def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B2
 def test_send_with_an_expected_version(place):  # B95, B2
     place.ok("init")
     send = "SELECT {s}.send(type => 't', payload => 'x'::text, stream => 'a', expected_version => %s, id => '00000000-0000-7000-8000-00000000000%d')"
-    place.psql(send % ("1", 1), fails='stream "a" is at version 0, not 1: read it again and decide anew')
+    place.psql(send % ("1", 1), fails='stream "a" is at version 0, not 1: read it again before you retry')
     assert place.psql(send % ("0", 1)).endswith("1")
     assert place.psql(send % ("0", 1)).endswith("1")  # the same again is a duplicate and no conflict
     place.psql(send % ("0", 2), fails='stream "a" is at version 1, not 0')

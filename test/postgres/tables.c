@@ -79,5 +79,5 @@ STORE_TEST(a_box_that_another_program_has_made_since_is_found) /* D14 */
     CHECK_EQ(OFFER(s, "late"), PR_OK);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("late"))), 1);
     CHECK_EQ(OFFER(s, "never"), PR_ESCHEMA);
-    SAYS(s->error.text, "no box \"never\"");
+    SAYS(s->error.text, "unknown box \"never\"");
 }

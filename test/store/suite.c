@@ -123,7 +123,7 @@ static _Noreturn void suite_skip(const struct suite *s, enum store_can what)
         enum store_can what;
         const char *can, *cannot;
     } texts[] = {
-        { STORE_CAN_SHARE_LANES, "several instances work a box", "one instance works a box" },
+        { STORE_CAN_SHARE_LANES, "several instances work a box", "one instance serves a box" },
         { STORE_CAN_COMMIT_LATE, "transactions commit in any order", "seqs are in the order of commits" },
         { STORE_CAN_LAST, "survives close and open", "does not survive close and open" },
         { STORE_CAN_PROCESSES, "several processes can open it", "only one process can open it" },
@@ -468,7 +468,7 @@ const struct box_counts *suite_box(struct suite *s, const char *name)
     for (size_t i = 0; i < reply->box_count; i++)
         if (slice_eq_cstr(reply->boxes[i].name, name))
             return &reply->boxes[i];
-    check_fail(__FILE__, __LINE__, "there is no box \"%s\"", name);
+    check_fail(__FILE__, __LINE__, "unknown box \"%s\"", name);
 }
 
 const struct endpoint_state *suite_endpoint(struct suite *s, const char *name)

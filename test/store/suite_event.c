@@ -142,7 +142,7 @@ STORE_TEST(an_expected_version_refuses_with_both_numbers) /* B95 */
     CHECK_EQ(s->error.version, 0);
     CHECK_EQ(suite_offer(s, "outbox", EXPECT("a", 2, 0)), PR_OK);
     CHECK_EQ(suite_offer(s, "outbox", EXPECT("a", 3, 0)), PR_ECONFLICT);
-    CHECK_STR(s->error.text, "stream \"a\" is at version 1, not 0: read it again and decide anew");
+    CHECK_STR(s->error.text, "stream \"a\" is at version 1, not 0: read it again before you retry");
     CHECK_EQ(suite_offer(s, "outbox", EXPECT("a", 4, 1)), PR_OK);
     CHECK_EQ(s->error.version, 1);
     EVENT(s, "a");

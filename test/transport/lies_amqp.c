@@ -64,7 +64,7 @@ TEST(amqp_survives_a_broker_that_lies_in_its_greeting) /* B206 */
         { "start again and again", "out of order", { FLOODS(START) }, .stays = false },
         { "tune before start", "out of order", { ANSWERS(TUNE_USUAL) }, .stays = true },
         { "tune twice", "out of order", { ANSWERS(START), ANSWERS(TUNE_USUAL TUNE_USUAL) }, .stays = true },
-        { "confirms before all", "channel 1, which nobody has opened", { ANSWERS(SELECT_OK) }, .stays = true },
+        { "confirms before all", "channel 1, which is not open", { ANSWERS(SELECT_OK) }, .stays = true },
         { "a confirm before a message",
           "out of order",
           { ANSWERS(START), ANSWERS(TUNE_USUAL), ANSWERS(OPEN_OK), ANSWERS(ACK("\x01")) },

@@ -1,5 +1,6 @@
 /* suite.c - what every transport promises, one sentence each; every sentence is asked of every
  * transport.  What a transport cannot do by its nature is skipped, visibly. */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/slice.h"
@@ -10,6 +11,14 @@
 static bool can(const struct harness *h, enum wish wish)
 {
     return (h->wishes & (1u << wish)) != 0;
+}
+
+/* Why a sentence says nothing about this transport: "http: cannot ...". */
+static const char *skip_reason(const struct harness *h, const char *why)
+{
+    static char text[128];
+    snprintf(text, sizeof(text), "%s: %s", h->name, why);
+    return text;
 }
 
 /* ---- The sentences ------------------------------------------------------------------------------ */
@@ -115,7 +124,8 @@ SENTENCE(keeps_the_order_of_a_stream_when_it_says_so)
     bool ordered = w.transport.ops->promises & TRANSPORT_ORDERED;
     if (h->arrivals == NULL || !ordered) {
         world_fini(&w);
-        SKIP(ordered ? "nobody can tell what arrived" : "does not say so");
+        SKIP(skip_reason(h, ordered ? "the test cannot see what this transport delivered"
+                                    : "this transport does not promise order"));
     }
     for (size_t i = 0; i < 200; i++)
         world_add(&w, i % 2 ? "odd" : "even", PR_STR("{}"), WISH_OK);
@@ -132,7 +142,7 @@ SENTENCE(carries_every_payload_byte_for_byte)
 {
     static char all[256], large[1 << 20];
     if (!h->exact)
-        SKIP("nobody can tell what arrived");
+        SKIP(skip_reason(h, "the test cannot see the exact payload that this transport delivered"));
     for (size_t i = 0; i < sizeof(large); i++)
         large[i] = (char)(i * 2654435761u >> 13);
     for (size_t i = 0; i < sizeof(all); i++)
@@ -191,7 +201,7 @@ SENTENCE(works_on_after_cancel)
 SENTENCE(says_unknown_when_the_answer_is_lost)
 {
     if (!can(h, WISH_LOSE_ANSWER))
-        SKIP("has no answers that could get lost");
+        SKIP(skip_reason(h, "this transport has no answers that can get lost"));
     world_init(&w, h, 0);
     world_add(&w, "", PR_STR("{}"), WISH_LOSE_ANSWER);
     world_run(&w);
@@ -205,7 +215,7 @@ SENTENCE(says_unknown_when_the_answer_is_lost)
 SENTENCE(lets_neighbours_of_a_failure_pass)
 {
     if (!can(h, WISH_FAIL))
-        SKIP("cannot be told to fail");
+        SKIP(skip_reason(h, "this transport cannot be made to fail"));
     world_init(&w, h, 0);
     for (size_t i = 0; i < 60; i++)
         world_add(&w, "", PR_STR("{}"), i % 3 == 0 ? WISH_FAIL : WISH_OK);
@@ -221,7 +231,7 @@ SENTENCE(lets_neighbours_of_a_failure_pass)
 SENTENCE(gives_up_at_the_deadline_and_spares_the_others)
 {
     if (!can(h, WISH_HANG))
-        SKIP("cannot hang");
+        SKIP(skip_reason(h, "this transport cannot hang"));
     world_init(&w, h, 4);
     size_t hung = world_add(&w, "", PR_STR("{}"), WISH_HANG);
     for (size_t i = 0; i < 20; i++)
@@ -262,7 +272,7 @@ SENTENCE(returns_what_may_not_start_any_more)
 SENTENCE(starts_nothing_late_that_it_took_in_time)
 {
     if (h->starts_early)
-        SKIP("starts at once");
+        SKIP(skip_reason(h, "this transport starts deliveries at once"));
     world_init(&w, h, 0);
     size_t late = world_add(&w, "", PR_STR("{}"), WISH_OK);
     w.deliveries[late].start_before_us = world_now() + PR_MILLISECONDS(20);

@@ -402,7 +402,7 @@ def replay_tells_what_another_policy_would_have_done(p, r):
     assert away[0]["would"]["action"] == "retry" and away[0]["would"]["rule"] == "retry", away
     assert away[1]["would"]["action"] == "discard" and away[1]["would"]["rule"] == "drop", away
     assert away[2]["would"] is None, "it would not have failed again"
-    has(p.ok("policy", "replay", "--since", "1h", "-c", "new.yaml").out, "4 failures of 2 messages", "1 would not have happened")
+    has(p.ok("policy", "replay", "--since", "1h", "-c", "new.yaml").out, "4 failures of 2 messages", "1 would not have occurred")
     has(p.ok("policy", "replay", "--until", "1h", "-c", "new.yaml").out, "0 failures")
 
 
@@ -443,7 +443,7 @@ def policy_check_finds_what_does_not_work(p, r):  # B61
     configure(p, r, {"a": ("/record", "")}, "  - {name: calls, then: {call: f}}\n")
     has(p.fails(3, "run").err, "postrider.yaml:6:32: rules[0].then.call", 'rule calls calls "f", which is not registered')
     configure(p, r, {"a": ("/record", "")}, RULES)
-    has(p.ok("policy", "check").out, "2 rules, and nothing wrong with them")
+    has(p.ok("policy", "check").out, "2 rules, no problems found")
     has(p.fails(4, "policy", "explain", "--endpoint", "aa").err, 'no endpoint "aa"; did you mean a?')
     has(p.fails(2, "policy", "explain", "--endpoint", "a", "--reason", "timeout").err, "--reason")
     has(p.fails(2, "policy", "explain").err, "--endpoint")

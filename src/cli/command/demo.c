@@ -133,7 +133,7 @@ static void hear_failure(struct demo *d, char *const *f, size_t count)
     if (strcmp(f[4], "retry") == 0)
         (void)snprintf(wait, sizeof(wait), "again in %.1fs", atof(f[5]) / 1000);
     demo_ring_add(&d->failed, d->now_us, "%-8s try %s  %s; %s [%s]", f[1], f[2], f[6],
-                  wait[0] != '\0' ? wait : "given up", f[3]);
+                  wait[0] != '\0' ? wait : "no more retries", f[3]);
 }
 
 /* One line of the relay; what is not understood is left out. */

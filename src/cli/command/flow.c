@@ -238,7 +238,7 @@ static int show(struct cli *cli, pr_slice id, bool fields)
             printf("%s%s%s: flow%s%s, %s.\n", color_on(COLOR_BOLD, cli->color), text_clean_copy(&cli->arena, id),
                    color_off(COLOR_BOLD, cli->color), v.row != NULL ? " " : "",
                    v.row != NULL ? text_clean_copy(&cli->arena, v.row->name) : "",
-                   v.row != NULL ? flow_state_name(v.row->state) : "not begun");
+                   v.row != NULL ? flow_state_name(v.row->state) : "not started");
         }
         print_words(cli, &v);
     }
@@ -287,7 +287,7 @@ static int print_history(struct cli *cli, const struct flow_view *v)
     }
     if (v->damaged == NULL)
         return EXIT_DONE;
-    cli_say("the history is damaged behind event %zu: %s", h->count, v->damaged);
+    cli_say("the history is damaged after event %zu: %s", h->count, v->damaged);
     return EXIT_FAILED;
 }
 

@@ -67,8 +67,8 @@ int run_flow_start(struct cli *cli)
     if (code == EXIT_DONE) {
         print_told(cli, &told);
         if (told.duplicate)
-            cli_say("duplicate: there is a flow with this id; nothing changed%s",
-                    start.restart ? "" : " (one that has ended begins anew with --restart)");
+            cli_say("duplicate: a flow with this id already exists; nothing changed%s",
+                    start.restart ? "" : " (--restart restarts one that has ended)");
     }
     buf_fini(&content);
     return code;
@@ -127,9 +127,9 @@ int run_flow_cancel(struct cli *cli)
         if (rc == PR_UNKNOWN)
             (void)flow_not_found(cli, slice_from(cli->args[i]));
         else if (rc == PR_STALE)
-            cli_say("flow \"%s\" has ended already", id);
+            cli_say("flow \"%s\" has already ended", id);
         else if (!cli->json)
-            printf("%s: told to end\n", id);
+            printf("%s: cancellation requested\n", id);
     }
     if (cli->json)
         printf("{\"action\":\"flow cancel\",\"matched\":%d,\"changed\":%d,\"refused\":%d,\"missing\":%d}\n",
@@ -158,7 +158,7 @@ static int restart(struct cli *cli, pr_slice id)
     if (cli->json)
         printf("{\"action\":\"flow retry\",\"restarted\":1}\n");
     else
-        printf("%s: begins anew\n", name);
+        printf("%s: restarted\n", name);
     return EXIT_DONE;
 }
 
@@ -195,7 +195,7 @@ int run_flow_retry(struct cli *cli)
                r.replayed == 1 ? "letter" : "letters", dry_run ? "would be " : "", r.hastened,
                dry_run ? "would be " : "");
     if (r.replayed + r.hastened == 0 && !r.resumed && !cli->json)
-        cli_say("nothing of it is dead or waits for its next try; a flow that has ended begins anew with --restart");
+        cli_say("nothing to retry: no dead letters, no pending retries; --restart restarts a flow that has ended");
     return EXIT_DONE;
 }
 

@@ -255,7 +255,7 @@ static void explain_breaker(const struct config_endpoint *e, const struct failur
 
     if (!b->enabled || !counts || b->share > 0)
         return;
-    printf("\nBreaker: %d in a row%s open it for %s; then failures are not counted until a probe arrives.\n", b->after,
+    printf("\nBreaker: %d in a row%s open it for %s; then failures are not counted until a probe succeeds.\n", b->after,
            plainly ? ", of different messages," : "",
            b->per_type && failure_fault(f) != FAULT_ENDPOINT ? "this message type" : "the endpoint");
 }
@@ -266,7 +266,7 @@ static void explain_unproven(struct cli *cli, const struct config_endpoint *e, c
         return;
     printf("\nThe last line needs evidence. Without it: %s, and so on", decision_words(&cli->arena, &x->unproven));
     if (x->gives_up)
-        printf("; given up after %s (failure %d)", span_words(&cli->arena, e->retry.give_up_us), x->given_up);
+        printf("; no more retries after %s (failure %d)", span_words(&cli->arena, e->retry.give_up_us), x->given_up);
     printf(".\n");
 }
 
@@ -465,6 +465,6 @@ int run_policy_check(struct cli *cli)
         return code;
     size_t found = cli->json ? check_json(cli) : policy_print_findings(cli);
     if (!cli->json && found == 0)
-        printf("%zu rules, and nothing wrong with them\n", count_rules(cli->config));
+        printf("%zu rules, no problems found\n", count_rules(cli->config));
     return found == 0 ? EXIT_DONE : EXIT_FAILED;
 }

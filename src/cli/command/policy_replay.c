@@ -252,7 +252,7 @@ static void print_people(struct policy_replay *r)
            count_words(&r->cli->arena, r->failures + r->never, "failure", "failures"),
            count_words(&r->cli->arena, r->messages, "message", "messages"), r->same, r->changed);
     if (r->never > 0)
-        printf(", and %" PRIu64 " would not have happened", r->never);
+        printf(", and %" PRIu64 " would not have occurred", r->never);
     printf(".\n"
            "Only dead letters, waiting messages and delivered messages that their box keeps (boxes.NAME.keep) are "
            "included; others have no history left.\n");

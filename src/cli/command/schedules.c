@@ -24,7 +24,7 @@ static int find(struct cli *cli, pr_slice name, struct schedule_info **ret, size
     if (schedules_find(&cli->store, name, &cli->arena, ret, ret_count, &err) < 0)
         return cli_fault(&err);
     if (name.size > 0 && *ret_count == 0) {
-        cli_say("there is no schedule \"%s\"; see postrider schedules", text_clean_copy(&cli->arena, name));
+        cli_say("unknown schedule \"%s\"; see postrider schedules", text_clean_copy(&cli->arena, name));
         return EXIT_NOT_FOUND;
     }
     return EXIT_DONE;
@@ -52,7 +52,7 @@ static const char *zone_words(struct cli *cli, const struct schedule_info *info)
 static void print_table(struct cli *cli, const struct schedule_info *list, size_t count)
 {
     struct table t;
-    table_init(&t, &cli->arena, "NAME|STATE|CRON|ZONE|NEXT (LOCAL)|TYPE|WRONG");
+    table_init(&t, &cli->arena, "NAME|STATE|CRON|ZONE|NEXT (LOCAL)|TYPE|ERROR");
     for (size_t i = 0; i < count; i++) {
         const struct schedule_info *info = &list[i];
         bool wrong = info->state == SCHEDULE_FAILING || info->state == SCHEDULE_DEAD;
@@ -67,8 +67,7 @@ static void print_table(struct cli *cli, const struct schedule_info *list, size_
     if (count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     else
-        cli_say(
-            "there are no schedules; add one with postrider schedules add, or under schedules: in the configuration");
+        cli_say("no schedules; add one with postrider schedules add, or under schedules: in the configuration");
 }
 
 int run_schedules_list(struct cli *cli)
@@ -95,7 +94,7 @@ static void print_schedule(struct cli *cli, const struct schedule_info *info)
     printf("schedule  %s\nstate     %s%s\ncron      %s, %s\nmissed    %s, if more than %s late\nsends     %s\nid       "
            " %s\n",
            clean(cli, info->s.name), schedule_state_name(info->state),
-           info->state == SCHEDULE_NEW ? ": no running instance has seen it yet" : "", clean(cli, info->s.cron_text),
+           info->state == SCHEDULE_NEW ? ": no running instance has read it yet" : "", clean(cli, info->s.cron_text),
            zone_words(cli, info), schedule_missed_name(info->s.missed), grace, clean(cli, info->s.message.type), id);
     if (info->s.config.size > 0)
         printf("origin    the configuration\n");
@@ -143,7 +142,8 @@ static int take_missed(struct cli *cli, struct schedule *s)
     const char *word = cli->flags.values[FLAG_MISSED];
     const char *grace = word != NULL ? strchr(word, ':') : NULL;
     if (grace != NULL && (duration_parse(slice_from(grace + 1), &s->grace_us) != PR_OK || s->grace_us < PR_SECONDS(1)))
-        return cli_usage(cli, "--missed \"%s\": behind the colon must be a duration of at least 1s, such as 5m", word);
+        return cli_usage(cli, "--missed \"%s\": the part after the colon must be a duration of at least 1s, such as 5m",
+                         word);
     pr_slice policy = grace != NULL ? PR_BYTES(word, (size_t)(grace - word)) : slice_from(word);
     for (enum schedule_missed m = MISSED_ONCE; m <= MISSED_ALL; m++)
         if (word == NULL || slice_eq(policy, slice_from(schedule_missed_name(m)))) {

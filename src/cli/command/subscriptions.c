@@ -62,7 +62,7 @@ static int change(struct cli *cli, enum admin_kind kind, uint64_t position)
     if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
         return cli_fault(&err);
     if (reply.missing > 0) {
-        cli_say("there is no subscription \"%s\"; see postrider events subscriptions", cli->args[1]);
+        cli_say("unknown subscription \"%s\"; see postrider events subscriptions", cli->args[1]);
         return EXIT_NOT_FOUND;
     }
     if (kind == ADMIN_SUBSCRIPTION_REMOVE)

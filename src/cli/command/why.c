@@ -54,12 +54,12 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be retried" },      { "retry_now", "to be retried at once" },
-        { "dead_letter", "dead" },         { "park", "parked" },
-        { "discard", "discarded" },        { "replay", "replayed" },
-        { STORY_NOTE, "noted" },           { "edit", "corrected, and sent instead of the dead letter" },
-        { "release", "released" },         { "reschedule", "given another time" },
-        { "missed", "times were missed" },
+        { "retry", "to be retried" },     { "retry_now", "to be retried at once" },
+        { "dead_letter", "dead" },        { "park", "parked" },
+        { "discard", "discarded" },       { "replay", "replayed" },
+        { STORY_NOTE, "noted" },          { "edit", "corrected; the new message replaces the dead letter" },
+        { "release", "released" },        { "reschedule", "rescheduled" },
+        { "missed", "runs were missed" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)

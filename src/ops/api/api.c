@@ -83,7 +83,7 @@ void api_fault(struct api *x, const struct pr_error *error)
         { PR_EUNCERTAIN, 503, "uncertain", "the request may have succeeded: repeat it with the same id" },
     };
     if (error->code == PR_ECONFLICT) {
-        write_error(x, 409, "version_conflict", "read the stream from the version that you know, and decide anew",
+        write_error(x, 409, "version_conflict", "read the stream from the version that you know before you retry",
                     error->text, error);
         return;
     }
@@ -186,8 +186,8 @@ bool api_wait_begin(struct api *x)
     enum wait_room room = gate_wait_begin(x->gate, x->fd);
     if (room == WAIT_GRANTED)
         return true;
-    api_error(x, 503, "too_many", "try again in a second, or ask for more at once: max",
-              "%d requests%s are waiting already", room == WAIT_FULL ? WAITING_MAX : WAITING_PER_ADDRESS,
+    api_error(x, 503, "too_many", "try again in a second, or request more per call (max)",
+              "%d requests%s are already waiting", room == WAIT_FULL ? WAITING_MAX : WAITING_PER_ADDRESS,
               room == WAIT_FULL ? "" : " from this address");
     return false;
 }

@@ -108,7 +108,7 @@ static bool tags_decode(struct api *x, struct pull_request *request)
     for (size_t i = 0; i < count; i++) {
         tags[i] = slice_from(json_string_value(json_array_get(list, i)));
         if (tags[i].size == 0) {
-            api_error(x, 400, "invalid", "", "tags: each is a text such as gpu");
+            api_error(x, 400, "invalid", "", "tags: each must be a string such as gpu");
             return false;
         }
     }
@@ -279,7 +279,7 @@ static bool output_decode(struct api *x, const json_t *claim, enum send_outcome 
     ret->output = right && buf_failed(&bytes) == 0 ? output_copy(output) : NULL;
     ret->output_size = output.size;
     if (!right)
-        api_error(x, 400, "invalid", "", "output_base64: this is not base64");
+        api_error(x, 400, "invalid", "", "output_base64: not valid base64");
     else if (ret->output == NULL)
         api_error(x, 503, "no_memory", "", "out of memory for an output");
     buf_fini(&bytes);

@@ -132,8 +132,8 @@ static bool step(struct api *x, const struct subscription_call *call, struct sub
     struct pr_error error;
     *ret_rc = store_subscription(x->in.store, call, &x->arena, ret, &error);
     if (*ret_rc == PR_UNKNOWN) {
-        api_error(x, 404, "not_found", "GET /v1/subscriptions lists them; a claim makes one",
-                  "there is no subscription \"%.*s\"", SLICE_ARGS(call->name));
+        api_error(x, 404, "not_found", "GET /v1/subscriptions lists them; a claim creates one",
+                  "unknown subscription \"%.*s\"", SLICE_ARGS(call->name));
         return false;
     }
     if (*ret_rc >= 0)
@@ -203,7 +203,7 @@ void api_subscription_claim(struct api *x)
         api_error(x, 400, "invalid", "", "%s",
                   c.max == 0             ? "max: must be at least 1"
                   : c.call.lease_us == 0 ? "lease: must be longer than 0s"
-                                         : "worker: name yourself, in 1 to 127 bytes");
+                                         : "worker: give a name of 1 to 127 bytes");
         return;
     }
     if (!api_look_for(x, min64(wait_us, c.call.lease_us / 2), claim_once, &c, &c.found))
@@ -261,7 +261,7 @@ void api_subscription_change(struct api *x)
         error.code = rc;
         api_fault(x, &error);
     } else if (reply.missing > 0) {
-        api_error(x, 404, "not_found", "GET /v1/subscriptions lists them", "there is no subscription \"%.*s\"",
+        api_error(x, 404, "not_found", "GET /v1/subscriptions lists them", "unknown subscription \"%.*s\"",
                   SLICE_ARGS(x->part));
     } else {
         api_report_change(x, &admin, &reply);

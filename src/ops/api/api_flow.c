@@ -64,7 +64,7 @@ static bool body_bytes(struct api *x, const char *name, pr_slice *ret)
     *ret = right ? slice_dup(&x->arena, buf_slice(&bytes)) : *ret;
     buf_fini(&bytes);
     if (!right)
-        api_error(x, 400, "invalid", "", "%s: not base64, or too large", coded);
+        api_error(x, 400, "invalid", "", "%s: not valid base64, or too large", coded);
     return right;
 }
 

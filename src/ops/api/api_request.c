@@ -57,8 +57,8 @@ void api_request(struct api *x)
     arena_init(&a.arena, LOOK_BLOCK);
     if (right && api_look_for(x, wait_us, look, &a, &a.over)) {
         if (a.info.state == REQUEST_UNKNOWN)
-            api_error(x, 404, "not_found", "it was never sent, or its reply was kept for a day and is gone",
-                      "there is no request %.*s", SLICE_ARGS(x->part));
+            api_error(x, 404, "not_found", "it was never sent, or its reply has expired (kept for a day)",
+                      "unknown request %.*s", SLICE_ARGS(x->part));
         else
             answer(x, &a);
     }

@@ -26,7 +26,7 @@ static bool find(struct api *x, pr_slice name, struct schedule_info **ret, size_
     struct pr_error error;
     int rc = schedules_find(x->in.store, name, &x->arena, ret, ret_count, &error);
     if (rc == PR_OK && name.size > 0 && *ret_count == 0)
-        rc = error_set(&error, PR_ENOTFOUND, "there is no schedule \"%.*s\"", SLICE_ARGS(name));
+        rc = error_set(&error, PR_ENOTFOUND, "unknown schedule \"%.*s\"", SLICE_ARGS(name));
     return !answered_fault(x, rc, &error);
 }
 

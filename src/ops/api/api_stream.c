@@ -17,7 +17,7 @@ void api_streams(struct api *x)
     if (!api_filter(x, "blocked after", &query.filter) || !api_box_is_there(x, query.filter.box))
         return;
     if (blocked.size > 0 && !query.blocked && !word_is_in(blocked, "0 false")) {
-        api_error(x, 400, "invalid", "", "blocked: 1 or 0");
+        api_error(x, 400, "invalid", "", "blocked: must be 1 or 0");
         return;
     }
     if (after.size > 0 && !stream_mark_parse(after, &query.after_stream)) {

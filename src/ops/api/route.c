@@ -137,7 +137,7 @@ const struct api_route routes[] = {
     GET_("/v1/subscriptions", ROLE_VIEWER, api_list, "Lists subscriptions: position, lag, and which worker has each.",
          "", "200"),
     CLAIM_("/v1/subscriptions/{name}/claim", api_subscription_claim,
-           "Gives a worker the events behind the position of a subscription, which is made when it does not exist: at "
+           "Gives a worker the events after the position of a subscription, which is created if it does not exist: at "
            "most `max`, waiting up to `wait`. One worker at a time has it for the time of its `lease`; with its "
            "`fence` it "
            "continues.",
@@ -146,7 +146,7 @@ const struct api_route routes[] = {
           "Moves the position of a subscription forward. With an old fence nothing changes: the result is `stale`.",
           "fence* position* lease", "200 404"),
     POST_("/v1/subscriptions/{name}/release", api_subscription_move,
-          "Lets another worker have the subscription at once.", "fence*", "200 404"),
+          "Gives the subscription up, so that another worker can have it at once.", "fence*", "200 404"),
     POST_("/v1/subscriptions/{name}/reset", api_subscription_change,
           "Moves the position of a subscription to a place, forward or back; 0 is the start. Its worker loses it.",
           "position* why dry_run", "200 404"),
@@ -172,26 +172,25 @@ const struct api_route routes[] = {
         "/v1/schedules", api_schedule_add,
         "Adds a schedule, or changes the one of that name: the message it sends, and when (cron, zone, missed, grace).",
         "name* cron* type* " SCHEDULE_FIELDS, "202 404"),
-    POST_("/v1/schedules/{name}/run", api_schedule_run, "Sends its message now; its times stay as they are.", "why",
+    POST_("/v1/schedules/{name}/run", api_schedule_run, "Sends its message now without changing its schedule.", "why",
           "202 404"),
     POST_("/v1/schedules/{name}/pause", api_schedule_change, "Pauses a schedule until it is resumed.", "why",
           "200 404"),
     POST_("/v1/schedules/{name}/resume", api_schedule_change,
-          "Resumes a schedule; the times that it missed while it was paused stay out.", "why", "200 404"),
+          "Resumes a schedule; runs that it missed while it was paused are skipped.", "why", "200 404"),
     POST_("/v1/schedules/{name}/cancel", api_schedule_change, "Cancels a schedule.", "why", "200 404"),
     POST_("/v1/schedules/{name}/reschedule", api_schedule_change, "Sets the next time of a schedule.", "to* why",
           "200 404"),
     POST_("/v1/flows", api_flow_start,
-          "Starts a flow. A flow that exists already is left alone, and the answer says duplicate; one that has ended "
-          "begins anew with restart.",
+          "Starts a flow. An existing flow is left alone, and the answer says duplicate; restart restarts one that has "
+          "ended.",
           "name* id input input_base64 version restart due_at", "200 201 413"),
     GET_("/v1/flows", ROLE_VIEWER, api_flows, "Lists flows, newest first, and counts them by state.",
          "name version parent state since until limit after", "200"),
-    POST_(
-        "/v1/flows/prune", api_flow_prune,
-        "Deletes executions before the current ones: of one flow or of all, except the latest `keep` of each, or those "
-        "that ended before a time.",
-        "id keep before dry_run why", "200"),
+    POST_("/v1/flows/prune", api_flow_prune,
+          "Deletes earlier executions: of one flow or of all, except the latest `keep` of each, or those "
+          "that ended before a time.",
+          "id keep before dry_run why", "200"),
     GET_("/v1/flows/{id}", ROLE_VIEWER, api_flow, "Shows a flow, what it waits for, and what will wake it.", "",
          "200 404"),
     { "DELETE", "/v1/flows/{id}", ROLE_OPERATOR, ROUTE_JSON, BODY_NONE, api_flow_delete,
@@ -206,11 +205,11 @@ const struct api_route routes[] = {
           "name* data data_base64 message", "202 413"),
     POST_("/v1/flows/{id}/send", api_flow_tell, "Puts mail into a mailbox of a flow.", "name* data data_base64 message",
           "202 413"),
-    POST_("/v1/flows/{id}/cancel", api_flow_cancel, "Tells a flow to clean up and end.", "why", "202 404 409"),
+    POST_("/v1/flows/{id}/cancel", api_flow_cancel, "Asks a flow to clean up and stop.", "why", "202 404 409"),
     POST_("/v1/flows/{id}/retry", api_flow_retry,
           "Resumes a flow that failed from before its failure. Of a running flow, retries pending activities now and "
           "replays "
-          "dead letters. restart: a flow that has ended starts from the beginning with its input.",
+          "its dead letters. restart: a flow that has ended starts from the beginning with its input.",
           "restart version dry_run why", "200 202 404 409"),
     { "GET", "/v1/flows/{id}/wait", ROLE_VIEWER, ROUTE_JSON, BODY_NONE, api_flow_wait,
       "Waits until a flow has ended, or its custom status has changed since `after_number`; at most 60 s.",

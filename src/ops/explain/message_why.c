@@ -441,10 +441,10 @@ static void say_blame(struct why_context *v, const struct explanation *x)
     SAY(v,
         "from the %s failure on it is a dead letter when endpoint %s took another message of type %s since its "
         "previous "
-        "failure.\nOtherwise it is tried on",
+        "failure.\nOtherwise it is retried",
         ordinal(v, last->failure), v->setting->name, clean(v, v->l->m.type));
     if (x->gives_up)
-        SAY(v, ", and given up after %s", span_words(v->arena, v->setting->retry.give_up_us));
+        SAY(v, ", and becomes a dead letter after failing for %s", span_words(v->arena, v->setting->retry.give_up_us));
     SAY(v, ".\n");
 }
 
@@ -470,8 +470,8 @@ static void say_limit(struct why_context *v)
     policy_explain(&policy, &v->setting->breaker, &failure, x);
     const struct explain_line *last = &x->lines[x->line_count - 1];
     if (last->decision.step == STEP_POSTPONE)
-        SAY(v, "The endpoint is at fault, not the message: no failure is counted, and it is tried until that works "
-               "again.\n");
+        SAY(v, "The endpoint is at fault, not the message: no failure is counted, and it is retried until the endpoint "
+               "works again.\n");
     if (x->goes_on || m->failures == 0)
         return;
     SAY(v, "It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");

@@ -141,7 +141,7 @@ static const char *activity_words(const struct flow_view *v, const struct flow_w
         return "its result is on its way, or it is dead: see postrider dead list --box activities";
     switch (l->state) {
     case STATE_IN_FLIGHT:
-        return arena_printf(v->arena, "it runs at %s, attempt %d%s",
+        return arena_printf(v->arena, "it is running at %s, attempt %d%s",
                             l->instance.size > 0 ? clean(v, l->instance) : "an instance", l->m.attempts + 1,
                             attempts_words(v, l))
             .data;
@@ -248,9 +248,9 @@ static void say_pending(const struct flow_view *v, struct buf *b)
              count_words(v->arena, v->pending_count, "message waits", "messages wait"), clean(v, first->box),
              span_words(v->arena, max64(v->now_us - first->m.created_us, 0)));
     if (first->state == STATE_IN_FLIGHT)
-        buf_addf(b, "; a turn runs at %s", clean(v, first->instance));
+        buf_addf(b, "; a turn is running at %s", clean(v, first->instance));
     else if (first->m.due_us > v->now_us)
-        buf_addf(b, "; it is looked at %s", in_time(v, first->m.due_us));
+        buf_addf(b, "; its turn comes %s", in_time(v, first->m.due_us));
     if (first->m.error.size > 0)
         buf_addf(b, "; last: %s", clean(v, first->m.error));
     buf_addf(b, ".\n");
@@ -260,9 +260,9 @@ static void say_now(const struct flow_view *v, struct buf *b)
 {
     const struct flow_row *r = v->row;
     if (r == NULL) {
-        buf_addf(b, "It has not begun: its first turn has not been run.\n");
+        buf_addf(b, "It has not started: its first turn has not run yet.\n");
     } else if (r->state == FLOW_RUNNING) {
-        buf_addf(b, "It is running since %s; its last turn was %s ago.\n",
+        buf_addf(b, "It has been running for %s; its last turn was %s ago.\n",
                  span_words(v->arena, max64(v->now_us - r->created_us, 0)),
                  span_words(v->arena, max64(v->now_us - r->updated_us, 0)));
     } else {
@@ -283,20 +283,20 @@ static void say_now(const struct flow_view *v, struct buf *b)
 static void say_next(const struct flow_view *v, struct buf *b)
 {
     if (v->row == NULL) {
-        buf_addf(b, "It begins when an instance that has its code takes the box %.*s.\n",
+        buf_addf(b, "It starts when an instance that has its code serves the box %.*s.\n",
                  SLICE_ARGS(flow_box(v->config, BOX_TURNS)));
         return;
     }
     if (flow_has_ended(v->row)) {
-        buf_addf(b, "Nothing by itself: it has ended.\n");
+        buf_addf(b, "Nothing: it has ended.\n");
         return;
     }
     if (v->pending_count > 0)
-        buf_addf(b, "Its next turn, by what waits for it already.\n");
+        buf_addf(b, "Its next turn, for the messages that already wait.\n");
     else if (v->waits_in_all > 0)
         buf_addf(b, "A turn when one of these ends:\n");
     else
-        buf_addf(b, "A turn when somebody tells it something.\n");
+        buf_addf(b, "A turn when an event or mail arrives.\n");
     for (size_t i = 0; i < v->wait_count; i++)
         buf_addf(b, "- %s\n", v->waits[i].words);
     if (v->waits_in_all > v->wait_count)
@@ -316,9 +316,9 @@ static void add_commands(struct flow_view *v)
     else if (retries)
         add(v, "retry pending activities now", "retry", "");
     if (runs) {
-        add(v, "let it clean up and end", "cancel", " --why 'TEXT'");
+        add(v, "ask it to clean up and stop", "cancel", " --why 'TEXT'");
     } else {
-        add(v, "begin anew with the same input", "retry", " --restart");
+        add(v, "restart with the same input", "retry", " --restart");
         add(v, "delete it with its history and children", "delete", "");
     }
 }

@@ -230,10 +230,10 @@ static void write_own_boxes(struct buf *b, const struct own *own)
                           : own->boxes[i].kind == BOX_ACTIVITIES ? "activity"
                                                                  : "attempts"),
                (double)own->boxes[i].counts.poison);
-    family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process works on.");
+    family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process serves.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_lanes_owned", "box", slice_from(own->boxes[i].name), own->boxes[i].lanes);
-    family(b, "postrider_standby", "gauge", "1 while this process stands by: another instance works the box.");
+    family(b, "postrider_standby", "gauge", "1 while this process stands by: another instance serves the box.");
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_standby", "box", slice_from(own->boxes[i].name), own->boxes[i].standby);
     family(b, "postrider_lease_lost_total", "counter", "Times that another instance took the lease.");
@@ -346,7 +346,7 @@ static void write_boxes(struct buf *b, const struct metrics *m)
 
 static void write_subscriptions(struct buf *b, const struct query_reply *r)
 {
-    family(b, "postrider_subscription_lag_events", "gauge", "Events behind the position of a subscription.");
+    family(b, "postrider_subscription_lag_events", "gauge", "Events after the position of a subscription.");
     for (size_t i = 0; i < r->subscription_count; i++)
         sample_1(b, "postrider_subscription_lag_events", "subscription", r->subscriptions[i].name,
                  (double)r->subscriptions[i].lag);

@@ -153,8 +153,7 @@ static int check_local(const struct config_reader *reader, const struct config_e
         return PR_OK;
     if (endpoint->mode)
         return config_fail(reader, node_of(config, &endpoint->mode),
-                           "endpoint %s: a box is delivered to by the store, not by the sender; use mode: durable",
-                           endpoint->name);
+                           "endpoint %s: delivery into a box needs mode: durable", endpoint->name);
     if (config_find_box(config, box) != NULL)
         return PR_OK;
     for (size_t i = 0; i < config->box_count; i++)
@@ -252,8 +251,8 @@ static int check_round(const struct config_reader *reader, const struct config_r
         return PR_OK;
     return config_fail(
         reader, node,
-        "routes[%zu].to: %s delivers into the box %.*s, whose messages this route takes, too: they would go "
-        "round for ever; give the route another box, as in {box: %s, to: %s}",
+        "routes[%zu].to: %s delivers into the box %.*s, whose messages this route takes, too: they would "
+        "loop forever; give the route another box, as in {box: %s, to: %s}",
         number, to->name, SLICE_ARGS(into), slice_eq_cstr(into, "outbox") ? "inbox" : "outbox", to->name);
 }
 
@@ -393,7 +392,7 @@ static int check_kinds(const struct config_reader *reader)
     for (size_t i = 0; i < config->box_count; i++)
         if (box_is_of_flows(config->boxes[i].kind) && config->boxes[i].dedupe_us > 0)
             return config_fail(reader, node_of(config, &config->boxes[i].dedupe_us),
-                               "boxes.%s.dedupe: a box of flows has none; remove it", config->boxes[i].name);
+                               "boxes.%s.dedupe: not supported for boxes of flows; remove it", config->boxes[i].name);
     for (size_t i = 0; i < config->endpoint_count; i++) {
         const struct config_box *into = config_find_box(config, transport_box(config->endpoints[i].url));
         if (into != NULL && box_is_of_flows(into->kind))

@@ -57,7 +57,7 @@ static const struct option limits_options[] = {
       "limit, and one is always sent.",
       FIELD(config, in_flight_bytes_max), .min = MIB(1), .max = MIB(65536) },
     { "waiting", OPTION_COUNT, "100000",
-      "Messages that a box can hold before sources stop reading from brokers into it; they go on when it "
+      "Messages that a box can hold before sources stop reading from brokers into it; they resume when it "
       "holds fewer. Messages are never refused because of it.",
       FIELD(config, waiting_max), .min = 1, .max = 100000000 },
 };
@@ -167,7 +167,7 @@ static const struct option flow_options[] = {
     { "keep_mail", OPTION_DURATION, "24h",
       "How long events and mail for a flow that does not exist yet are kept. `0s`: forever.",
       FIELD(config, flows.keep_mail_us), .min = 0, .max = DAYS(365) },
-    { "cache", OPTION_SIZE, "64MiB", "Memory for the histories of flows that were run lately.",
+    { "cache", OPTION_SIZE, "64MiB", "Memory for the histories of recently run flows.",
       FIELD(config, flows.cache_bytes), .min = 0, .max = INT64_C(1) << 40 },
 };
 static const struct option_section option_flows = {
@@ -467,7 +467,7 @@ static const struct option source_options[] = {
       FIELD(source_config, urls[SOURCE_KAFKA]) },
     { "http", OPTION_TEXT, "",
       "What others POST: CloudEvents, Standard Webhooks or any body, at `http://127.0.0.1:8090/hooks/orders`. Sources "
-      "with one address share it. Other addresses than loopback need `token` or `secrets`; TLS needs a proxy.",
+      "with one address share it. Addresses other than loopback need `token` or `secrets`; TLS needs a proxy.",
       FIELD(source_config, urls[SOURCE_HTTP]) },
     { "file", OPTION_TEXT, "",
       "Lines of a file that grows, each a JSON object: `file:/var/log/orders.jsonl`; `file:-` is the standard input, "
@@ -479,7 +479,7 @@ static const struct option source_options[] = {
       "http: senders must sign as Standard Webhooks specifies, with one of these: `${file:shop.key}` containing "
       "`whsec_...`. During a key change give a list.",
       COUNTED(source_config, http.secrets, http.secret_count), .max = SIGN_KEYS_MAX },
-    { "tolerance", OPTION_DURATION, "5m", "http: how far the time of a signature may be from the time here.",
+    { "tolerance", OPTION_DURATION, "5m", "http: how far the time of a signature may be from the current time.",
       FIELD(source_config, http.tolerance_us), .min = PR_SECONDS(1), .max = PR_SECONDS(86400) },
     { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for those with a url: `inbox`.",
       FIELD(source_config, box) },
@@ -533,13 +533,12 @@ static const struct option schedule_options[] = {
       "`@weekly`, `@monthly` and `@yearly`.",
       FIELD(config_schedule, cron), .required = true },
     { "zone", OPTION_TEXT, "UTC",
-      "Time zone of these times: `Europe/Berlin`. A time that the clock leaves out comes at the change; one that it "
-      "shows "
-      "twice comes the first time.",
+      "Time zone of these times: `Europe/Berlin`. A time skipped by a clock change runs at the change; a repeated "
+      "one runs the first time.",
       FIELD(config_schedule, zone) },
     { "type", OPTION_TEXT, "", "Type of the message.", FIELD(config_schedule, type), .required = true },
     { "missed", OPTION_CHOICE, "once",
-      "What becomes of times that were missed because no instance was running. `once`: one message, for the latest of "
+      "What to do about times that were missed because no instance was running. `once`: one message, for the latest of "
       "them; `skip`: none; `all`: one for each, at most 1,000 after a gap.",
       FIELD(config_schedule, missed), .choices = missed_words },
     { "grace", OPTION_DURATION, "1m", "How late a time can be before it counts as missed.",

@@ -20,9 +20,9 @@ static int check_targets(const struct config_reader *reader, const struct config
 {
     const struct config *config = reader->config;
     if (config_find_box(config, slice_from(c->box)) == NULL)
-        return fail(reader, c, &c->box, "box", "there is no such box; add it under boxes");
+        return fail(reader, c, &c->box, "box", "unknown box; add it under boxes");
     if (c->to[0] != '\0' && config_find_endpoint(config, slice_from(c->to)) == NULL)
-        return fail(reader, c, &c->to, "to", "there is no such endpoint; add it under endpoints");
+        return fail(reader, c, &c->to, "to", "unknown endpoint; add it under endpoints");
     return PR_OK;
 }
 

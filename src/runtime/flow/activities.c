@@ -122,7 +122,7 @@ int flow_run_activity(struct pr_context *context, const struct pr_message *messa
 
     arena_init(&arena, ACTIVITY_BLOCK);
     if (activity_message_read(message, &arena, &a, &error) != PR_OK) {
-        rc = pr_fail(context, PR_REASON_POISON_MESSAGE, "this is no activity: %s", error.text);
+        rc = pr_fail(context, PR_REASON_POISON_MESSAGE, "not an activity: %s", error.text);
     } else {
         const struct activity_entry *entry = program_find_activity(f->options.program, a.name);
         if (entry == NULL)
@@ -246,10 +246,9 @@ static void ended(struct flows *f, const struct pr_message *m, struct arena *are
     if (activity_message_read(m, arena, &a, &why) != PR_OK)
         return; /* whoever did it has done nothing for a flow */
     if (r->outcome == SEND_OK && r->output != NULL && r->output_size > payload_max) {
-        error =
-            (struct flow_error){ .category = PR_CATEGORY_APPLICATION,
-                                 .message = arena_printf(arena, "its output of %zu bytes is more than limits.payload",
-                                                         r->output_size) };
+        error = (struct flow_error){ .category = PR_CATEGORY_APPLICATION,
+                                     .message = arena_printf(arena, "its output of %zu bytes exceeds limits.payload",
+                                                             r->output_size) };
         tell_flow(f, &a, &error, arena, r);
     } else if (r->outcome == SEND_OK) {
         tell_flow(f, &a, NULL, arena, r);

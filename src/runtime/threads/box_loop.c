@@ -673,7 +673,7 @@ static bool box_loop_stands_by(struct box_loop *d, bool before, int64_t now)
     bool standby = d->idle_since_us != 0 && now - d->idle_since_us >= STANDBY_US;
     if (standby && !before)
         log_emit(box_loop_log(d), LOG_INFO, "standing_by", LOG_STR("box", box_loop_name(d)),
-                 LOG_STR("next", "another instance works this box; this one takes over when it ends"));
+                 LOG_STR("next", "another instance serves this box; this one takes over when it stops"));
     if (!standby && before && d->phase == STOP_NOT)
         log_emit(box_loop_log(d), LOG_INFO, "took_over", LOG_STR("box", box_loop_name(d)));
     return standby;

@@ -90,7 +90,7 @@ static int follow_one(const struct follower *f, const struct config_schedule *c,
         return rc;
     if (there != NULL && is_newer(f, there)) {
         say(f, LOG_INFO, "schedule_kept", s.name,
-            "it stays as an instance with another configuration has it, which started later");
+            "an instance that started later has another configuration; its version is kept");
         return PR_OK;
     }
     s.config = slice_from(hash);
@@ -99,7 +99,8 @@ static int follow_one(const struct follower *f, const struct config_schedule *c,
     rc = schedule_put(f->store, PR_STR("outbox"), &s, there != NULL, f->payload_max, f->reterr);
     if (rc == PR_OK)
         say(f, LOG_INFO, there != NULL ? "schedule_changed" : "schedule_added", s.name,
-            there != NULL ? "the configuration of this start counts" : "postrider schedules shows its next times");
+            there != NULL ? "replaced by the configuration of this instance, which started later"
+                          : "postrider schedules shows its next times");
     return rc < 0 ? rc : PR_OK; /* a duplicate: another instance was quicker, and the next look tells whose it is */
 }
 
@@ -116,13 +117,14 @@ static int cancel_missing(const struct follower *f, const struct schedule_info *
     if (info->s.config.size == 0 || info->state == SCHEDULE_DEAD || is_in_config(f, info->s.name))
         return PR_OK;
     if (is_newer(f, info)) {
-        say(f, LOG_INFO, "schedule_kept", info->s.name, "this configuration does not have it, but a later start does");
+        say(f, LOG_INFO, "schedule_kept", info->s.name,
+            "not in this configuration, but in that of an instance that started later");
         return PR_OK;
     }
     int rc = schedule_order(f->store, info->s.name, SCHEDULE_CANCEL, 0, PR_STR(BY_CONFIG),
-                            PR_STR("the configuration does not have it any more"), f->reterr);
+                            PR_STR("it is no longer in the configuration"), f->reterr);
     if (rc == PR_OK)
-        say(f, LOG_INFO, "schedule_cancelled", info->s.name, "the configuration does not have it any more");
+        say(f, LOG_INFO, "schedule_cancelled", info->s.name, "it is no longer in the configuration");
     return rc == PR_ENOTFOUND ? PR_OK : rc;
 }
 
@@ -169,7 +171,7 @@ static bool keep(struct schedule_keeper *k)
     k->taken_back = k->taken_back || rc == PR_OK;
     if (count > 0)
         log_emit(k->log, LOG_WARN, "schedules_taken_back", LOG_INT("schedules", count),
-                 LOG_STR("next", "their next times were too far away: a clock was wrong"));
+                 LOG_STR("next", "their next runs were too far in the future: a clock was wrong"));
     if (rc != PR_OK)
         log_emit(k->log, LOG_WARN, "schedules_not_looked_at", LOG_STR("error", error.text));
     return rc == PR_OK;

@@ -198,7 +198,7 @@ static int map(struct intake *in, const struct received *r, struct pr_message *m
                       "it has %" PRIu64 " bytes, which is too large: its first %zu bytes are kept; " INTAKE_SIZE_ADVICE,
                       r->body.size + r->missing, r->body.size);
     else if (r->header_count > INTAKE_HEADERS_MAX)
-        rc = error_set(reterr, PR_EINVAL, "it has %zu headers, at most %d are possible", r->header_count,
+        rc = error_set(reterr, PR_EINVAL, "it has %zu headers, at most %d are allowed", r->header_count,
                        INTAKE_HEADERS_MAX);
     else if (r->is_letter)
         rc = take_letter(in, r, m, reterr);

@@ -188,7 +188,8 @@ static int read_stored(struct file_source *f, struct pr_error *reterr)
     arena_init(&arena, 256);
     int rc = store_position(s->store, slice_from(s->config->name), &arena, &text, reterr);
     if (rc == PR_OK && text.size > 0 && (text.size >= POSITION_SIZE || !place_read(text.data, &f->stored)))
-        rc = error_set(reterr, PR_ESTORE, "its position in the store is malformed: delete it to read the file anew");
+        rc = error_set(reterr, PR_ESTORE,
+                       "its position in the store is malformed: delete it to read the file again from the start");
     if (rc == PR_OK) {
         snprintf(f->from, sizeof(f->from), "%.*s", SLICE_ARGS(text));
         f->now = text.size > 0 ? f->stored : (struct place){ .generation = 0 };

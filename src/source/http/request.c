@@ -150,8 +150,7 @@ static pr_slice said_twice(const struct conn *c)
 static enum read_result refuse_twice(struct conn *c, pr_slice name)
 {
     char text[128];
-    snprintf(text, sizeof(text), "the header %.*s is there twice: send it once", (int)min_size(name.size, 60),
-             name.data);
+    snprintf(text, sizeof(text), "duplicate header %.*s: send it once", (int)min_size(name.size, 60), name.data);
     return refuse(c, 400, 0, "duplicate_header", text);
 }
 
@@ -335,12 +334,12 @@ static const char *find_wrong_type(const struct door_request *r)
     pr_slice type = r->content_type, body = slice_trim(r->body);
     bool is_event = media_type_is(type, CLOUDEVENTS_MEDIA_TYPE) || media_type_is(type, CLOUDEVENTS_BATCH_MEDIA_TYPE);
     if (slice_starts_with(type, PR_STR("application/cloudevents")) && !is_event)
-        return "this Content-Type is not supported: send CloudEvents as " CLOUDEVENTS_MEDIA_TYPE
+        return "unsupported Content-Type: send CloudEvents as " CLOUDEVENTS_MEDIA_TYPE
                " or " CLOUDEVENTS_BATCH_MEDIA_TYPE ", or with ce- headers and any other Content-Type";
     if (media_type_is(type, "application/x-www-form-urlencoded") && body.size > 0 &&
         (body.data[0] == '{' || body.data[0] == '['))
-        return "the body is JSON, but Content-Type is application/x-www-form-urlencoded, which curl sends unless told "
-               "otherwise: add Content-Type: application/json, or " CLOUDEVENTS_MEDIA_TYPE " for a CloudEvent";
+        return "the body is JSON, but Content-Type is application/x-www-form-urlencoded, which curl sends by "
+               "default: add Content-Type: application/json, or " CLOUDEVENTS_MEDIA_TYPE " for a CloudEvent";
     return NULL;
 }
 
@@ -359,10 +358,10 @@ static enum read_result judge_whole(struct conn *c)
                           field(c, "webhook-signature"), clock_wall_us(clock_system()), d->options.tolerance_us)) {
     case SIGNATURE_GOOD: return READ_WHOLE;
     case SIGNATURE_STALE:
-        conn_answer(c, 401, 0, "signature_stale", "webhook-timestamp is too far from the time here; sign it again");
+        conn_answer(c, 401, 0, "signature_stale", "webhook-timestamp is too far from the current time; sign it again");
         break;
     case SIGNATURE_WRONG:
-        conn_answer(c, 401, 0, "signature_wrong", "webhook-signature is missing, or by no key that is known here");
+        conn_answer(c, 401, 0, "signature_wrong", "webhook-signature is missing or does not match any configured key");
         break;
     }
     return READ_ANSWER;

@@ -121,7 +121,7 @@ static int look(struct mover *a, struct pr_error *reterr)
     struct adopt_report report = { .backlog = -1 };
     int rc = link_learn(a->link, reterr);
     if (rc == PR_OK && link_table(a->link, slice_from(a->adoption->box)).size == 0)
-        return error_set(reterr, PR_ESCHEMA, "there is no box \"%s\": run postrider init", a->adoption->box);
+        return error_set(reterr, PR_ESCHEMA, "unknown box \"%s\": run postrider init", a->adoption->box);
     if (rc == PR_OK)
         rc = foreign_load(a->link, a->adoption, &a->arena, &table, reterr);
     if (rc != PR_OK)

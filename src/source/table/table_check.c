@@ -67,7 +67,7 @@ static const char *type_wanted(enum adopt_field field, int64_t type)
     case ADOPT_ID: return is_one_of(type, keys, ARRAY_LENGTH(keys)) ? NULL : "uuid, text or a number";
     case ADOPT_PAYLOAD: return is_one_of(type, bodies, ARRAY_LENGTH(bodies)) ? NULL : "bytea, text, json or jsonb";
     case ADOPT_HEADERS: return is_one_of(type, objects, ARRAY_LENGTH(objects)) ? NULL : "json, jsonb or text";
-    case ADOPT_ORDER: return is_one_of(type, unordered, ARRAY_LENGTH(unordered)) ? "something that has an order" : NULL;
+    case ADOPT_ORDER: return is_one_of(type, unordered, ARRAY_LENGTH(unordered)) ? "a type that can be sorted" : NULL;
     default: return type == OID_BYTEA ? "text" : NULL;
     }
 }
@@ -144,7 +144,7 @@ static void judge_right(struct judge *j, const char *right, bool has, const char
 {
     const struct adoption *a = j->adoption;
     if (has)
-        say(j, "right", right, ADOPT_FINE, "%s has it", j->table->role);
+        say(j, "right", right, ADOPT_FINE, "%s has this right", j->table->role);
     else if (column != NULL)
         say(j, "right", right, ADOPT_ERROR,
             "role %s lacks %s on column \"%s\" of %s, %s: GRANT %s (\"%s\") ON %s TO \"%s\"", j->table->role, right,
@@ -195,7 +195,7 @@ static void judge_index(struct judge *j)
     }
     for (size_t i = 0; i < j->table->index_count; i++) {
         if (strcmp(j->table->indexes[i].columns[0], first) == 0) {
-            say(j, "index", j->table->indexes[i].name, ADOPT_FINE, "finds the rows that wait");
+            say(j, "index", j->table->indexes[i].name, ADOPT_FINE, "finds the waiting rows");
             return;
         }
     }

@@ -244,7 +244,7 @@ static int look(struct wal *w, struct pr_error *reterr)
         rc = error_set(
             reterr, PR_EBUSY,
             "the server kept more than max_lag of its log to wake this instance; polling replaces it for a while:"
-            " a transaction may have been open for long");
+            " a transaction may have been open for a long time");
     }
     link_forget(w->sql);
     return rc;

@@ -253,7 +253,7 @@ static int memory_session_open(void *self, pr_slice name, void **ret_session, st
     }
     pthread_mutex_unlock(&memory->mutex);
     if (box == NULL)
-        return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(name));
+        return error_set(reterr, PR_ENOTFOUND, "unknown box \"%.*s\"", SLICE_ARGS(name));
     if (session == NULL)
         scan_free(scan);
     if (session == NULL)

@@ -43,8 +43,7 @@ int effect_take(struct memory *memory, const struct effect *e, int64_t now_us, s
     bool in_box = e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE || e->kind == EFFECT_SEEN;
     ret->box = in_box ? box_find(memory, e->box) : NULL;
     if (in_box && ret->box == NULL)
-        return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler",
-                         SLICE_ARGS(e->box));
+        return error_set(reterr, PR_ENOTFOUND, "unknown box \"%.*s\" for a message of a handler", SLICE_ARGS(e->box));
     if (e->kind == EFFECT_MESSAGE) {
         struct pr_message m = sender_part(e->message, now_us);
         ret->row = row_new_sent(ret->box, &m);

@@ -235,7 +235,7 @@ int memory_enqueue_locked(struct memory *memory, pr_slice box_name, const struct
 {
     struct box *box = box_find(memory, box_name);
     if (box == NULL)
-        return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(box_name));
+        return error_set(reterr, PR_ENOTFOUND, "unknown box \"%.*s\"", SLICE_ARGS(box_name));
     struct stored_row **rows = calloc(count, sizeof(rows[0]));
     int rc = rows != NULL ? enqueue_take(box, messages, count, rows, memory_now(memory), reterr) : PR_ENOMEM;
     if (rc == PR_OK)

@@ -198,7 +198,8 @@ int people_snapshot_save(const struct store *store, pr_slice stream, int64_t ver
     if (rc == PR_OK)
         rc = sql_number(&sql, SQL_events_last_of_stream, NO_BOX, VALUES(V_TEXT(stream)), &last);
     if (rc == PR_OK && version > last)
-        rc = error_set(reterr, PR_EINVAL, "stream \"%.*s\" has %lld events: a snapshot of %lld cannot be right",
+        rc = error_set(reterr, PR_EINVAL,
+                       "stream \"%.*s\" has %lld events, so it cannot have a snapshot of version %lld",
                        SLICE_ARGS(stream), (long long)last, (long long)version);
     if (rc == PR_OK)
         rc = sql_number(&sql, SQL_snapshot_save, NO_BOX,

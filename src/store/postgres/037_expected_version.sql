@@ -41,7 +41,7 @@ BEGIN
         RETURN false;
     END IF;
     IF found_version <> may_append.expected THEN
-        RAISE EXCEPTION 'stream "%" is at version %, not %: read it again and decide anew', may_append.stream, found_version,
+        RAISE EXCEPTION 'stream "%" is at version %, not %: read it again before you retry', may_append.stream, found_version,
             may_append.expected USING ERRCODE = 'PR409';
     END IF;
     RETURN true;

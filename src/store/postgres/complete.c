@@ -14,7 +14,7 @@
 static int transaction_check(const PGconn *pg, const char *advice, struct pr_error *reterr)
 {
     if (PQstatus(pg) != CONNECTION_OK)
-        return error_set(reterr, PR_EBUSY, "the connection is lost: connect anew, and try again");
+        return error_set(reterr, PR_EBUSY, "the connection is lost: reconnect and try again");
     if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF || PQtransactionStatus(pg) != PQTRANS_INTRANS)
         return error_set(reterr, PR_EINVAL, "no transaction is open, or a statement is running: %s", advice);
     return PR_OK;
@@ -31,7 +31,7 @@ static int ask_truth(PGconn *pg, const char *sql, const struct args *a, struct p
     else if (PQstatus(pg) == CONNECTION_OK)
         rc = fault_of_result(result, NULL, state, reterr);
     else
-        rc = error_set(reterr, PR_EBUSY, "the connection was lost: connect anew, and try again");
+        rc = error_set(reterr, PR_EBUSY, "the connection was lost: reconnect and try again");
     PQclear(result);
     return rc;
 }
@@ -165,7 +165,7 @@ int pg_complete(struct pg_conn *pg, pr_slice schema, const struct completion *c,
     rc = complete_inside(&e, c, &arena);
     arena_fini(&arena);
     if (rc < 0 && PQstatus(pg) != CONNECTION_OK)
-        rc = error_set(reterr, PR_EBUSY, "the connection was lost: connect anew, and return PR_EBUSY");
+        rc = error_set(reterr, PR_EBUSY, "the connection was lost: reconnect, and return PR_EBUSY");
     return rc;
 }
 

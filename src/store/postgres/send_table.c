@@ -77,7 +77,7 @@ static int table_ask(PGconn *pg, pr_slice schema, pr_slice box, char ret_table[B
                                            : fault_of_connection(pg, NULL, reterr);
     else if (PQntuples(result) != 1 || !name_is_valid(field_slice(result, 0, 0)))
         rc = error_set(reterr, PR_ESCHEMA,
-                       "there is no box \"%.*s\": name it under boxes: in the configuration, and run postrider init",
+                       "unknown box \"%.*s\": name it under boxes: in the configuration, and run postrider init",
                        SLICE_ARGS(box));
     else
         snprintf(ret_table, BOX_NAME_MAX + 1, "%.*s", SLICE_ARGS(field_slice(result, 0, 0)));

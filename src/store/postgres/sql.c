@@ -290,7 +290,7 @@ static void facts_of_server(const PGresult *r, struct arena *arena, struct store
     if (open_s > OLD_TRANSACTION_S)
         facts_warn(facts, arena_printf(arena,
                                        "a transaction has been open for %lld minutes: its own messages wait for it,"
-                                       " and nothing can be cleaned up behind it; see pg_stat_activity",
+                                       " and nothing newer can be cleaned up; see pg_stat_activity",
                                        open_s / 60));
     if (prepared > 0)
         facts_warn(facts,

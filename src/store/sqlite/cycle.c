@@ -137,7 +137,7 @@ static int cycle_change(struct sqlite_cycle *run)
     int rc = PR_OK;
 
     if ((c->verdict_count > 0 || c->receipt_count > 0) && !run->owner)
-        return error_set(run->reterr, PR_ELEASE, "this instance does not work on box %s: another one does",
+        return error_set(run->reterr, PR_ELEASE, "this instance does not serve box %s: another one does",
                          run->session->box_name);
     FAILPOINT("store.cycle.before_verdicts");
     if (!run->replayed)

@@ -146,7 +146,7 @@ static ssize_t pass_header(enum amqp1_stage *stage, pr_slice bytes, struct pr_er
     if (memcmp(bytes.data, wanted, size) != 0)
         return error_set(reterr, PR_EINVAL,
                          memcmp(bytes.data, "AMQP", min_size(size, 4)) == 0
-                             ? "it speaks another version of AMQP, or without a login"
+                             ? "it speaks another version of AMQP, or has no login"
                              : "it does not speak AMQP");
     if (size < HEADER_SIZE)
         return 0;

@@ -51,7 +51,7 @@ static int check_head(const char *head, uint16_t channel_max, size_t *ret_size, 
         type != AMQP_FRAME_HEARTBEAT)
         return error_set(reterr, PR_EINVAL, "it does not speak AMQP: a frame of type %u", (unsigned)type);
     if (channel > channel_max)
-        return error_set(reterr, PR_EINVAL, "a frame for channel %u, which nobody has opened", (unsigned)channel);
+        return error_set(reterr, PR_EINVAL, "a frame for channel %u, which is not open", (unsigned)channel);
     if (size > FRAME_MAX - FRAME_EDGES)
         return error_set(reterr, PR_EINVAL, "a frame of %llu bytes, at most %d were agreed", (unsigned long long)size,
                          FRAME_MAX);

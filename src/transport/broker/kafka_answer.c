@@ -120,7 +120,7 @@ static unsigned char *take(struct cursor *c, uint64_t size)
 {
     unsigned char *taken = c->at;
     if (c->bad == NULL && size > (uint64_t)(c->end - c->at))
-        c->bad = "it ends too early";
+        c->bad = "it is too short";
     if (c->bad != NULL)
         return NULL;
     c->at += size;
@@ -146,14 +146,14 @@ static uint32_t take_varint(struct cursor *c)
             break;
     }
     if (number > INT32_MAX)
-        c->bad = "a length that is none";
+        c->bad = "invalid length";
     return (uint32_t)number;
 }
 
 static void take_sized(struct cursor *c, int32_t size, bool may_be_null)
 {
     if (size < (may_be_null ? -1 : 0))
-        c->bad = c->bad != NULL ? c->bad : "a length that is none";
+        c->bad = c->bad != NULL ? c->bad : "invalid length";
     else if (size > 0)
         (void)take(c, (uint64_t)size);
 }
@@ -195,7 +195,7 @@ static void take_fields(struct cursor *c, const char *fields)
         if (strchr("[{<", *fields) != NULL) {
             int64_t count = take_count(c, *fields);
             if (count < 0)
-                c->bad = c->bad != NULL ? c->bad : "a list of less than nothing";
+                c->bad = c->bad != NULL ? c->bad : "negative list length";
             for (; count > 0 && c->bad == NULL; count--)
                 take_fields(c, fields + 1);
             fields = skip_list(fields);
@@ -251,7 +251,7 @@ const char *kafka_answer_check(const struct kafka_question *q, unsigned char *by
     struct cursor c = { bytes, bytes + size, NULL };
     take_fields(&c, shape->fields);
     if (c.bad == NULL && c.at != c.end)
-        c.bad = "it goes on behind its end";
+        c.bad = "trailing bytes";
     if (c.bad == NULL && is_versions)
         lower_versions((struct cursor){ bytes, bytes + size, NULL }, is_compact);
     return c.bad;

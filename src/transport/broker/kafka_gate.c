@@ -79,7 +79,7 @@ static void free_all(struct list *list)
 static bool refuse(struct kafka_gate *g, const char *what, const char *why)
 {
     pthread_mutex_lock(&g->lock);
-    snprintf(g->why, sizeof(g->why), "what the broker answers to %s is not Kafka's: %s", what, why);
+    snprintf(g->why, sizeof(g->why), "the broker's answer to %s is not valid Kafka: %s", what, why);
     pthread_mutex_unlock(&g->lock);
     return false;
 }
@@ -96,7 +96,7 @@ static bool note_question(struct kafka_gate *g, struct passage *p)
     if (!kafka_question_read(p->head, &q))
         return refuse(g, kafka_question_name(&q), "its version is too old; the brokers must be Kafka 1.0 or newer");
     if (length < KAFKA_QUESTION_BYTES - 4 || p->count == QUESTIONS_MAX)
-        return refuse(g, kafka_question_name(&q), "nothing comes");
+        return refuse(g, kafka_question_name(&q), "no data");
     p->questions[(p->first + p->count++) % QUESTIONS_MAX] = q;
     p->passing = length - (KAFKA_QUESTION_BYTES - 4);
     p->head_size = 0;
@@ -127,10 +127,10 @@ static bool pass_up(struct kafka_gate *g, struct passage *p, const unsigned char
 static bool pass_answer(struct kafka_gate *g, struct passage *p, unsigned char *bytes, size_t size)
 {
     if (p->count == 0)
-        return refuse(g, "nobody", "there was no question");
+        return refuse(g, "nobody", "unsolicited answer");
     const struct kafka_question *q = &p->questions[p->first];
     if ((uint32_t)length_of(bytes + 4) != (uint32_t)q->correlation)
-        return refuse(g, kafka_question_name(q), "it is for another question");
+        return refuse(g, kafka_question_name(q), "it answers another request");
     const char *bad = kafka_answer_check(q, bytes + 8, size - 8);
     if (bad != NULL)
         return refuse(g, kafka_question_name(q), bad);
@@ -147,8 +147,7 @@ static bool pass_down(struct kafka_gate *g, struct passage *p)
     while (size - used >= 4) {
         size_t length = length_of(bytes + used);
         if (length < 4 || length > g->answer_max)
-            return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody",
-                          "its size is not possible");
+            return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody", "invalid size");
         if (size - used < length + 4)
             break;
         if (!pass_answer(g, p, bytes + used, length + 4))

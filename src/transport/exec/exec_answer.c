@@ -19,21 +19,21 @@ static const struct {
     int code, reason;
     const char *meaning;
 } exits[] = {
-    { EX_USAGE, PR_REASON_REJECTED, "wrong use" },
-    { EX_DATAERR, PR_REASON_VALIDATION_FAILURE, "wrong data" },
+    { EX_USAGE, PR_REASON_REJECTED, "usage error" },
+    { EX_DATAERR, PR_REASON_VALIDATION_FAILURE, "data error" },
     { EX_NOINPUT, PR_REASON_VALIDATION_FAILURE, "no input" },
     { EX_NOUSER, PR_REASON_DESTINATION_MISSING, "no such user" },
     { EX_NOHOST, PR_REASON_DESTINATION_MISSING, "no such host" },
     { EX_UNAVAILABLE, PR_REASON_TRANSPORT_UNAVAILABLE, "unavailable" },
     { EX_SOFTWARE, PR_REASON_HANDLER_EXCEPTION, "internal error" },
-    { EX_OSERR, PR_REASON_DEPENDENCY_FAILURE, "error of the system" },
-    { EX_OSFILE, PR_REASON_DEPENDENCY_FAILURE, "a file of the system is missing" },
+    { EX_OSERR, PR_REASON_DEPENDENCY_FAILURE, "operating system error" },
+    { EX_OSFILE, PR_REASON_DEPENDENCY_FAILURE, "a system file is missing" },
     { EX_CANTCREAT, PR_REASON_DEPENDENCY_FAILURE, "cannot create its output" },
-    { EX_IOERR, PR_REASON_DEPENDENCY_FAILURE, "input or output failed" },
-    { EX_TEMPFAIL, PR_REASON_DEPENDENCY_FAILURE, "failed for now" },
+    { EX_IOERR, PR_REASON_DEPENDENCY_FAILURE, "input/output error" },
+    { EX_TEMPFAIL, PR_REASON_DEPENDENCY_FAILURE, "temporary failure" },
     { EX_PROTOCOL, PR_REASON_REJECTED, "protocol error" },
     { EX_NOPERM, PR_REASON_UNAUTHORIZED, "not allowed" },
-    { EX_CONFIG, PR_REASON_REJECTED, "wrong configuration" },
+    { EX_CONFIG, PR_REASON_REJECTED, "configuration error" },
     { 126, PR_REASON_DESTINATION_MISSING, "cannot be run" },
     { 127, PR_REASON_DESTINATION_MISSING, "not found" },
 };

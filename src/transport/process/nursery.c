@@ -297,7 +297,7 @@ int nursery_fork(struct nursery *n, pr_handler handler, void *user, int socket_f
     unsigned generation = n->generation;
     ASSERT(pthread_mutex_unlock(&n->lock) == 0);
     if (!good)
-        return error_set(reterr, PR_EIO, "the processes that start handlers are gone: restart the program");
+        return error_set(reterr, PR_EIO, "the handler launcher exited: restart the program");
     if (answer.pid < 0)
         return error_set(reterr, PR_EIO, "fork: %s; check the limit of processes", strerror(-answer.pid));
     *ret = (struct nursery_child){ .pid = answer.pid, .generation = generation };

@@ -247,7 +247,7 @@ def a_claim_gets_only_what_it_offers(p):  # B113
 def an_activity_that_nobody_claims_in_time_fails(p):  # B106
     p.run("flow", "start", "soon", "pull-11", "--data", "pi.plain")
     error = end(p, "pull-11")["error"]
-    assert "was not begun in time" in error["message"], error
+    assert "was not started in time" in error["message"], error
 
 
 @test
@@ -265,7 +265,7 @@ def bad_ends_of_claims_are_refused_with_their_place(p):
     token = "0" * 16 + "-" + "0" * 16 + "-1"
     for verb, more, words in (("fail", {"output": "x"}, "output: only with complete"),
                               ("complete", {"output": "x", "output_base64": "eA=="}, "not both"),
-                              ("complete", {"output_base64": "?"}, "not base64"),
+                              ("complete", {"output_base64": "?"}, "not valid base64"),
                               ("complete", {"output": 5}, "wrong type"),
                               ("fail", {"retryable": "no"}, "wrong type")):
         assert words in p.fails(400, "invalid", "POST", "/v1/claims/" + verb, {"claims": [{"token": token, **more}]})

@@ -36,7 +36,7 @@ def restart_begins_anew(p):
     p.run("flow", "start", "greet", "r-1", "--data", "Ann")
     p.run("flow", "wait", "r-1")
     before = p.show("r-1")["execution"]
-    assert "begins anew" in p.run("flow", "retry", "r-1", "--restart", "--why", "again")
+    assert "restarted" in p.run("flow", "retry", "r-1", "--restart", "--why", "again")
     after = p.wait_shown("r-1", lambda s: s["execution"] != before and s["state"] == "completed")
     assert after["output"] == "hello, Ann"
     entry = p.json("audit", "--limit", "1")[0]
@@ -189,8 +189,8 @@ def why_of_what_nobody_runs(p):
     """B110: a start whose flow no instance knows says so."""
     p.run("flow", "start", "nobody", "n-1")
     shown = p.wait_shown("n-1", lambda s: s["pending"] == 1 and "know" in s["now"])
-    assert shown["state"] is None and "has not begun" in shown["now"] and "nobody" in shown["now"], shown
-    assert "not begun" in p.run("why", "n-1")
+    assert shown["state"] is None and "has not started" in shown["now"] and "nobody" in shown["now"], shown
+    assert "not started" in p.run("why", "n-1")
     p.run("flow", "cancel", "n-1")
 
 
@@ -234,11 +234,11 @@ def cancel_is_on_record(p):
     """B111, B202"""
     p.run("flow", "start", "patient", "c-1")
     p.wait_waiting("c-1")
-    assert p.run("flow", "cancel", "c-1", "--why", "changed my mind") == "c-1: told to end\n"
+    assert p.run("flow", "cancel", "c-1", "--why", "changed my mind") == "c-1: cancellation requested\n"
     assert "was cancelled" in p.words("flow", "wait", "c-1", code=EXIT_FAILED)
     entry = p.json("audit", "--limit", "1")[0]
     assert (entry["action"], entry["target"]["flows"], entry["why"]) == ("flow_cancel", ["c-1"], "changed my mind"), entry
-    assert "ended already" in p.words("flow", "cancel", "c-1", code=EXIT_FAILED)
+    assert "already ended" in p.words("flow", "cancel", "c-1", code=EXIT_FAILED)
     assert "unknown flow" in p.words("flow", "cancel", "nobody-1", code=EXIT_NOT_FOUND)
     p.run("flow", "start", "patient", "c-2")
     p.wait_waiting("c-2")

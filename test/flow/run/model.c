@@ -320,7 +320,7 @@ TEST(an_activity_has_a_time_for_a_try_and_one_to_be_begun) /* B106 */
     crowd_begin(&c, "impatient", "i-1", "");
     crowd_begin(&c, "unstarted", "u-1", "");
     CHECK_STR(crowd_end(&c, "i-1", PR_FLOW_FAILED), "told to stop");
-    CHECK_STR(crowd_end(&c, "u-1", PR_FLOW_FAILED), "activity nobody was not begun in time");
+    CHECK_STR(crowd_end(&c, "u-1", PR_FLOW_FAILED), "activity nobody was not started in time");
     CHECK_STR(crowd_end(&c, "l-1", PR_FLOW_COMPLETED), "done"); /* begun in time, and tried again after it */
     crowd_fini(&c);
 }

@@ -376,7 +376,7 @@ static int box_look(struct pg_session *session, struct pr_error *reterr)
     if (rc == PR_OK)
         rc = link_do(session->link, "SELECT FROM {schema}.box WHERE name = $1", NO_BOX, &args, &result, reterr);
     if (rc == PR_OK && PQntuples(result) == 0)
-        rc = error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(session->box));
+        rc = error_set(reterr, PR_ENOTFOUND, "unknown box \"%.*s\"", SLICE_ARGS(session->box));
     link_forget(session->link);
     return rc;
 }

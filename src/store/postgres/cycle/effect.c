@@ -177,7 +177,7 @@ static int boxes_check(struct cycle_run *run)
                      " WHERE NOT EXISTS (SELECT FROM {schema}.box b WHERE b.name = v.name)",
                      NO_BOX, &args, &missing, run->reterr);
     if (rc == PR_OK && PQntuples(missing) > 0)
-        rc = error_set(run->reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler",
+        rc = error_set(run->reterr, PR_ENOTFOUND, "unknown box \"%.*s\" for a message of a handler",
                        SLICE_ARGS(field_slice(missing, 0, 0)));
     return rc;
 }

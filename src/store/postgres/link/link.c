@@ -486,8 +486,7 @@ static int add_fault(struct link *link, struct pr_error *reterr)
     else if (rc == PR_ETOOBIG)
         error_set(reterr, rc, "a statement is larger than PostgreSQL accepts: send less at once");
     else if (rc == PR_ESCHEMA)
-        error_set(reterr, rc,
-                  "there is no box \"%s\": name it under boxes: in the configuration, and run postrider init",
+        error_set(reterr, rc, "unknown box \"%s\": name it under boxes: in the configuration, and run postrider init",
                   link->missing_box);
     else
         rc = fault_of_connection(link->pg, link->conninfo, reterr);
