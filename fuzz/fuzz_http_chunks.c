@@ -15,10 +15,10 @@ static struct door the_door = { .options = { .path = "/p", .token = "", .body_ma
 static struct listener the_listener = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* As the listener does it: bytes come, and what can be understood is.  *ret_used: how many until it was decided. */
-static enum read_result feed(struct conn *c, pr_slice bytes, size_t step, size_t *ret_used)
+static enum read_result feed(struct http_conn *c, pr_slice bytes, size_t step, size_t *ret_used)
 {
     enum read_result result = READ_MORE;
-    *c = (struct conn){ .fd = -1 };
+    *c = (struct http_conn){ .fd = -1 };
     buf_init(&c->in, HEAD_BYTES_MAX + READ_SIZE);
     buf_init(&c->head, HEAD_BYTES_MAX + READ_SIZE);
     buf_init(&c->out, HEAD_BYTES_MAX);
@@ -36,7 +36,7 @@ static enum read_result feed(struct conn *c, pr_slice bytes, size_t step, size_t
     return result;
 }
 
-static void conn_end(struct conn *c)
+static void conn_end(struct http_conn *c)
 {
     buf_fini(&c->in);
     buf_fini(&c->head);
@@ -95,7 +95,7 @@ static bool read_plainly(pr_slice rest, struct buf *ret)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct conn whole, pieces;
+    struct http_conn whole, pieces;
     struct buf plain;
     size_t used, used_again, step = size > 0 ? data[0] % 64u + 1 : 1;
     pr_slice bytes = PR_BYTES((const char *)data + (size > 0), size - (size > 0));

@@ -279,10 +279,10 @@ PR_API PR_MUST_CHECK int pr_flow_start_pg(struct pg_conn *conn, const char *box,
                                           char ret_id[PR_FLOW_ID_SIZE], struct pr_error *reterr);
 
 /* Something for a flow.  It need not exist yet: then it is kept for a time (`flows.keep_mail`). */
-enum pr_flow_news { PR_FLOW_EVENT, PR_FLOW_MAIL, PR_FLOW_CANCEL };
+enum pr_flow_message { PR_FLOW_EVENT, PR_FLOW_MAIL, PR_FLOW_CANCEL };
 struct pr_flow_tell {
     const char *id; /* of the flow */
-    enum pr_flow_news news;
+    enum pr_flow_message kind;
     const char *name; /* of the event or the mailbox */
     pr_slice data;    /* CANCEL: why */
     pr_id message;    /* zero: one is made; the same again, while it waits, is PR_DUPLICATE */

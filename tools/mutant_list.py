@@ -78,7 +78,7 @@ MUTANTS = [
      ("src/engine/choose.c", "    item_move(e, item, PLACE_CHOSEN);\n", "    item_move(e, item, PLACE_READY);\n")),
     ("floor one too high", "scan",
      ("src/engine/scan.c", "scan->floor = scan->candidate_last;", "scan->floor = scan->candidate_last + 1;")),
-    ("a suspect goes out in any company", "engine",
+    ("a suspect goes out beside any others", "engine",
      ("src/engine/suspect_limit.c", "UINT64_MAX, UINT64_MAX, 64, 8, 1", "UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX")),
     ("a suspect leaves its seat before its verdict is stored", "engine",
      ("src/engine/choose.c", "    if (!is_judged(next) || seat_level(item) < 2)\n", "    if (true)\n")),

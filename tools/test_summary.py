@@ -6,7 +6,7 @@
     test_summary.py --self-test
 
 --failed prints the names of the programs that failed, for `meson test`.  When such a program was run once more without
-company (testlog-alone.json beside testlog.json) and passed, it is called unstable: what it said the first time is printed, since
+others (testlog-alone.json beside testlog.json) and passed, it is called unstable: what it said the first time is printed, since
 that is a defect, too, and its points are those of the second run.
 
 A test that speaks TAP counts as its points, any other as one.  What failed is printed with what

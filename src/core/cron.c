@@ -12,7 +12,7 @@
 #define FIELDS 5
 #define MINUTE_SECONDS 60
 
-enum field { FIELD_MINUTE, FIELD_HOUR, FIELD_DAY, FIELD_MONTH, FIELD_WEEKDAY };
+enum cron_field { FIELD_MINUTE, FIELD_HOUR, FIELD_DAY, FIELD_MONTH, FIELD_WEEKDAY };
 
 /* clang-format off */
 static const char *const month_names[] = { "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec" };
@@ -43,7 +43,7 @@ static const struct {
 
 struct parser {
     pr_slice whole;
-    enum field field;
+    enum cron_field field;
     pr_slice rest; /* of this field */
     struct pr_error *reterr;
 };
@@ -210,7 +210,7 @@ int cron_parse(pr_slice text, struct cron *ret, struct pr_error *reterr)
     if (text.data[0] == '@' && expand_shorthand(&text, reterr) != PR_OK)
         return PR_EINVAL;
     for (int i = 0; i < FIELDS; i++) {
-        p.field = (enum field)i;
+        p.field = (enum cron_field)i;
         p.rest = next_field(&text);
         if (p.rest.size == 0)
             return error_set(reterr, PR_EINVAL,

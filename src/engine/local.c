@@ -1,6 +1,6 @@
 /* Messages that go into another box: their end here and their beginning there are one verdict and its effect.
  *
- * Nobody outside has them, so there is no receipt, no hand-out that could be lost, and no company to be chosen: they are
+ * Nobody outside has them, so there is no receipt, no hand-out that could be lost, and no limit of suspects to be asked: they are
  * judged when their turn has come, in the cycle that is being made.  One of a stream at a time: its row may be in somebody's
  * open transaction, and then the next one must not arrive before it. */
 #include "core/local_delivery.h"

@@ -58,7 +58,7 @@ void flow_json_id(struct json_writer *w, const char *key, pr_id id)
 
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
-struct reader {
+struct member_reader {
     const struct flow_member *members;
     size_t count;
     bool strict;
@@ -127,7 +127,7 @@ static int read_raw(pr_slice value, struct arena *arena, pr_slice *ret)
     return ret->data != NULL ? PR_OK : PR_ENOMEM;
 }
 
-static int read_value(const struct reader *r, const struct flow_member *m, bool base64, pr_slice value)
+static int read_value(const struct member_reader *r, const struct flow_member *m, bool base64, pr_slice value)
 {
     switch (m->kind) {
     case FLOW_MEMBER_TEXT: return read_text(value, r->arena, m->ret);
@@ -149,7 +149,7 @@ static bool is_key(pr_slice written, const char *key, bool base64)
 
 static int read_member(void *arg, pr_slice key, pr_slice value)
 {
-    struct reader *r = arg;
+    struct member_reader *r = arg;
     for (size_t i = 0; i < r->count; i++) {
         const struct flow_member *m = &r->members[i];
         bool base64 = m->kind == FLOW_MEMBER_BYTES && is_key(key, m->key, true);
@@ -174,7 +174,7 @@ static int read_member(void *arg, pr_slice key, pr_slice value)
 int flow_json_read(pr_slice object, const struct flow_member *members, size_t count, bool strict, struct arena *arena,
                    struct pr_error *reterr)
 {
-    struct reader r = { .members = members, .count = count, .strict = strict, .arena = arena, .reterr = reterr };
+    struct member_reader r = { .members = members, .count = count, .strict = strict, .arena = arena, .reterr = reterr };
     ASSERT(count <= MEMBERS_MAX);
     error_set(reterr, PR_EINVAL, "not a JSON object");
     return json_object_walk(object, read_member, &r);

@@ -172,14 +172,14 @@ static int read_state(pr_slice array, struct state_reader *r)
     return PR_OK;
 }
 
-struct line {
+struct event_line {
     int64_t n, at, task, value;
     bool failed, has_task, has_name, has_data, has_value, has_id, has_more, has_state;
     pr_slice kind, name, data, state;
     struct flow_more more;
 };
 
-static int read_line(pr_slice text, struct line *l, struct arena *arena, struct pr_error *reterr)
+static int read_line(pr_slice text, struct event_line *l, struct arena *arena, struct pr_error *reterr)
 {
     const struct flow_member members[] = {
         { "n", FLOW_MEMBER_INT, &l->n, NULL },
@@ -207,7 +207,7 @@ static int read_line(pr_slice text, struct line *l, struct arena *arena, struct 
 }
 
 /* NULL, or what is wrong with a line that is good JSON. */
-static const char *line_defect(const struct line *l, size_t n, int kind)
+static const char *line_defect(const struct event_line *l, size_t n, int kind)
 {
     unsigned found = (l->has_task ? HAS_TASK : 0U) | (l->has_name ? HAS_NAME : 0U) | (l->has_data ? HAS_DATA : 0U) |
                      (l->has_value ? HAS_VALUE : 0U) | (l->has_id ? HAS_ID : 0U);
@@ -231,7 +231,7 @@ static const char *line_defect(const struct line *l, size_t n, int kind)
 
 int flow_line_read(pr_slice line, size_t n, struct arena *arena, struct flow_event *ret, struct pr_error *reterr)
 {
-    struct line l = { .n = 0 };
+    struct event_line l = { .n = 0 };
     struct pr_error why = { .code = 0 };
     int rc = read_line(line, &l, arena, &why);
     if (rc == PR_ENOMEM)

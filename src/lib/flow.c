@@ -59,17 +59,17 @@ int lib_flow_start(const struct pr_flow_start *start, struct arena *arena, struc
 int lib_flow_tell(const struct pr_flow_tell *tell, struct arena *arena, struct pr_message *ret, struct pr_error *reterr)
 {
     static const enum turn_message_kind kinds[] = { TURN_EVENT, TURN_MAIL, TURN_CANCEL };
-    bool named = tell->news == PR_FLOW_EVENT || tell->news == PR_FLOW_MAIL;
+    bool named = tell->kind == PR_FLOW_EVENT || tell->kind == PR_FLOW_MAIL;
     pr_id id = tell->message;
 
-    if (!named && tell->news != PR_FLOW_CANCEL)
-        return error_set(reterr, PR_EINVAL, "unknown kind of flow message %d", (int)tell->news);
+    if (!named && tell->kind != PR_FLOW_CANCEL)
+        return error_set(reterr, PR_EINVAL, "unknown kind of flow message %d", (int)tell->kind);
     struct turn_message m = {
-        .kind = kinds[tell->news], .flow = slice_from(tell->id), .name = slice_from(tell->name), .data = tell->data
+        .kind = kinds[tell->kind], .flow = slice_from(tell->id), .name = slice_from(tell->name), .data = tell->data
     };
     int rc = check_name("the id of the flow", m.flow, reterr);
     if (rc == PR_OK && named)
-        rc = check_name(tell->news == PR_FLOW_EVENT ? "the name of the event" : "the name of the mailbox", m.name,
+        rc = check_name(tell->kind == PR_FLOW_EVENT ? "the name of the event" : "the name of the mailbox", m.name,
                         reterr);
     if (rc != PR_OK)
         return rc;

@@ -35,7 +35,7 @@ PR_API int pr_flow_set_add(struct pr_flow_set *set, const char *name, const char
 
 _Static_assert((int)PR_FLOW_FITS == FLOW_CHECK_FITS && (int)PR_FLOW_DAMAGED == FLOW_CHECK_DAMAGED, "");
 
-struct check {
+struct replay_check {
     pr_flow_check_each each;
     void *arg;
     bool differs;
@@ -43,7 +43,7 @@ struct check {
 
 static int tell(void *arg, const struct flow_checked *c)
 {
-    struct check *check = arg;
+    struct replay_check *check = arg;
     const struct pr_flow_checked checked = { .outcome = (enum pr_flow_fit)c->outcome,
                                              .id = c->flow,
                                              .name = c->name,
@@ -60,7 +60,7 @@ static int tell(void *arg, const struct flow_checked *c)
 PR_API int pr_flow_check(struct pr_flow_client *client, const struct pr_flow_set *set, const char *id,
                          pr_flow_check_each each, void *arg, struct pr_error *reterr)
 {
-    struct check check = { .each = each, .arg = arg };
+    struct replay_check check = { .each = each, .arg = arg };
     if (client == NULL || set == NULL)
         return lib_missing(client == NULL ? "client" : "set", reterr);
     int rc = flow_check_stored(lib_flow_store_of(client), &set->registry, slice_from(id), tell, &check, reterr);
@@ -70,7 +70,7 @@ PR_API int pr_flow_check(struct pr_flow_client *client, const struct pr_flow_set
 PR_API int pr_flow_check_history(const struct pr_flow_set *set, pr_slice lines, pr_flow_check_each each, void *arg,
                                  struct pr_error *reterr)
 {
-    struct check check = { .each = each, .arg = arg };
+    struct replay_check check = { .each = each, .arg = arg };
     if (set == NULL)
         return lib_missing("set", reterr);
     int rc = flow_check_lines(&set->registry, lines, tell, &check, reterr);

@@ -109,29 +109,29 @@ PR_API int pr_flow_start(struct pr_flow_client *client, const struct pr_flow_sta
     return lib_flow_start_by(store_one, &client->store, NULL, start, ret_id, reterr);
 }
 
-static int tell(struct pr_flow_client *client, const struct pr_flow_tell *news, struct pr_error *reterr)
+static int tell(struct pr_flow_client *client, const struct pr_flow_tell *message, struct pr_error *reterr)
 {
     if (client == NULL)
         return lib_missing("client", reterr);
-    return lib_flow_tell_by(store_one, &client->store, NULL, news, reterr);
+    return lib_flow_tell_by(store_one, &client->store, NULL, message, reterr);
 }
 
 PR_API int pr_flow_raise(struct pr_flow_client *client, const char *id, const char *event, pr_slice data,
                          struct pr_error *reterr)
 {
-    return tell(client, &(struct pr_flow_tell){ .id = id, .news = PR_FLOW_EVENT, .name = event, .data = data }, reterr);
+    return tell(client, &(struct pr_flow_tell){ .id = id, .kind = PR_FLOW_EVENT, .name = event, .data = data }, reterr);
 }
 
 PR_API int pr_flow_send(struct pr_flow_client *client, const char *id, const char *mailbox, pr_slice data,
                         struct pr_error *reterr)
 {
-    return tell(client, &(struct pr_flow_tell){ .id = id, .news = PR_FLOW_MAIL, .name = mailbox, .data = data },
+    return tell(client, &(struct pr_flow_tell){ .id = id, .kind = PR_FLOW_MAIL, .name = mailbox, .data = data },
                 reterr);
 }
 
 PR_API int pr_flow_cancel(struct pr_flow_client *client, const char *id, const char *why, struct pr_error *reterr)
 {
-    return tell(client, &(struct pr_flow_tell){ .id = id, .news = PR_FLOW_CANCEL, .data = slice_from(why) }, reterr);
+    return tell(client, &(struct pr_flow_tell){ .id = id, .kind = PR_FLOW_CANCEL, .data = slice_from(why) }, reterr);
 }
 
 /* ---- Asking ----------------------------------------------------------------------------------------- */

@@ -183,9 +183,9 @@ static bool is_failing_lately(const struct endpoint_state *e, int64_t now_us)
     return e->failed_in_row >= ENDPOINT_FAILING_MIN && now_us - e->last_failed_us < FAILING_LATELY_US;
 }
 
-struct endpoint_standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e)
+struct endpoint_condition endpoint_condition(const struct query_reply *reply, const struct endpoint_state *e)
 {
-    struct endpoint_standing s = { .state = "ok" };
+    struct endpoint_condition s = { .state = "ok" };
     size_t count = 0;
 
     for (size_t i = 0; i < reply->breaker_count; i++) {
@@ -207,12 +207,12 @@ struct endpoint_standing endpoint_standing(const struct query_reply *reply, cons
     return s;
 }
 
-static bool is_paused(const struct endpoint_standing *s)
+static bool is_paused(const struct endpoint_condition *s)
 {
     return s->state[0] == 'p';
 }
 
-const char *standing_why(struct arena *arena, const struct endpoint_standing *s, const struct endpoint_state *e)
+const char *condition_why(struct arena *arena, const struct endpoint_condition *s, const struct endpoint_state *e)
 {
     pr_slice text = { "", 0 };
 
@@ -230,16 +230,16 @@ const char *standing_why(struct arena *arena, const struct endpoint_standing *s,
     return text.data;
 }
 
-void standing_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
-                   const struct endpoint_state *e)
+void condition_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
+                    const struct endpoint_state *e)
 {
-    struct endpoint_standing s = endpoint_standing(reply, e);
+    struct endpoint_condition s = endpoint_condition(reply, e);
 
     json_key(w, "state");
     json_cstr(w, s.state);
     member_time(w, "until", s.until_us);
     member_text(w, "by", is_paused(&s) ? e->by : (pr_slice){ NULL, 0 });
-    member_text(w, "why", is_paused(&s) ? e->why : slice_from(standing_why(arena, &s, e)));
+    member_text(w, "why", is_paused(&s) ? e->why : slice_from(condition_why(arena, &s, e)));
     json_key(w, "breakers");
     json_begin_array(w);
     for (size_t i = 0; i < reply->breaker_count; i++)
@@ -258,7 +258,7 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
 
 /* ---- Checks ---- */
 
-static void check_breaker(struct checks *checks, const struct endpoint_standing *s, const struct endpoint_state *e,
+static void check_breaker(struct checks *checks, const struct endpoint_condition *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
     const char *next = !is_open(s->breaker, now_us) ? "the next message is a probe"
@@ -273,16 +273,16 @@ static void check_breaker(struct checks *checks, const struct endpoint_standing 
         "%.*s: failing, %s (circuit breaker). It has been failing for %s; its messages wait, and no failures are "
         "counted. %.300s. To stop the probes: postrider pause %s",
         SLICE_ARGS(e->name), next, span_words(checks->arena, now_us - s->breaker->since_us),
-        standing_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
+        condition_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
-static void check_failing(struct checks *checks, const struct endpoint_standing *s, const struct endpoint_state *e,
+static void check_failing(struct checks *checks, const struct endpoint_condition *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
     checks_warn(
         checks, "failing", e->name,
         "%.*s: %.400s (%s ago). Check that it is up and that its settings are right: postrider endpoints test %s",
-        SLICE_ARGS(e->name), standing_why(checks->arena, s, e), span_words(checks->arena, now_us - e->last_failed_us),
+        SLICE_ARGS(e->name), condition_why(checks->arena, s, e), span_words(checks->arena, now_us - e->last_failed_us),
         shell_argument(checks->arena, e->name));
 }
 
@@ -292,7 +292,7 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
 
     for (size_t i = 0; i < reply->endpoint_count; i++) {
         const struct endpoint_state *e = &reply->endpoints[i];
-        struct endpoint_standing s = endpoint_standing(reply, e);
+        struct endpoint_condition s = endpoint_condition(reply, e);
 
         if (is_paused(&s))
             checks_add(checks, "paused", CHECK_WARN, "%.*s: paused by %.*s%s%.300s. To send again: postrider resume %s",

@@ -6,14 +6,14 @@
 #include "ops/watch/check.h"
 
 /* All of it is borrowed from the reply of a QUERY_ENDPOINTS. */
-struct endpoint_standing {
+struct endpoint_condition {
     const char *state;                  /* ok, open, half-open, paused */
     int64_t until_us;                   /* paused: its end; open: the next probe; PR_NEVER: until resumed; 0: none */
     const struct breaker_info *breaker; /* the one to tell of; NULL: all are closed */
     size_t others;                      /* breakers that are not closed, beside it */
     uint64_t failed_in_row;             /* its latest attempts, all of which failed; 0: it does not fail */
 };
-struct endpoint_standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e);
+struct endpoint_condition endpoint_condition(const struct query_reply *reply, const struct endpoint_state *e);
 
 const char *breaker_state_now(const struct breaker_info *b, int64_t now_us);  /* for programs: open, half-open */
 const char *breaker_state_word(const struct breaker_info *b, int64_t now_us); /* for people: failing */
@@ -40,11 +40,11 @@ void messages_see_routes(const struct config *config, struct query_reply *reply)
 const struct breaker_info *message_breaker(const struct config *config, const struct query_reply *reply,
                                            const struct listed *l);
 
-const char *standing_why(struct arena *arena, const struct endpoint_standing *s,
-                         const struct endpoint_state *e); /* "" : nothing */
+const char *condition_why(struct arena *arena, const struct endpoint_condition *s,
+                          const struct endpoint_state *e); /* "" : nothing */
 /* "state", "until", "why", "breakers", "failed_in_row", "last_failure" of an object. */
-void standing_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
-                   const struct endpoint_state *e);
+void condition_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
+                    const struct endpoint_state *e);
 
 /* A warning for each endpoint that does not send.  Returns how many. */
 size_t endpoints_check(struct checks *checks, const struct query_reply *reply);

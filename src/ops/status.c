@@ -278,7 +278,7 @@ void status_endpoints_json(struct json_writer *w, const struct status *s)
         json_begin_object(w);
         json_key(w, "name");
         json_slice(w, e->name);
-        standing_json(w, s->checks.arena, &s->endpoints, e);
+        condition_json(w, s->checks.arena, &s->endpoints, e);
         reply_write(w, REPLY_ENDPOINT, e);
         json_key(w, "in_flight");
         json_uint(w, s->in_flight[i]);

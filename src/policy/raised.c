@@ -34,7 +34,7 @@ bool message_was_moved(const struct pr_message *m)
 
 /* ---- What is known of a failure ------------------------------------------------------------ */
 
-enum field {
+enum raised_field {
     FIELD_ID,
     FIELD_TYPE,
     FIELD_STREAM,
@@ -54,7 +54,7 @@ static const char *const field_names[FIELD_COUNT] = {
     "id", "type", "stream", "endpoint", "box", "reason", "code", "error", "failures", "attempts", "rule", "at",
 };
 
-static bool is_number(enum field field)
+static bool is_number(enum raised_field field)
 {
     return field == FIELD_FAILURES || field == FIELD_ATTEMPTS;
 }
@@ -62,7 +62,7 @@ static bool is_number(enum field field)
 _Static_assert(PR_ID_TEXT_SIZE <= 64 && TIME_TEXT_SIZE <= 64, "");
 
 /* As plain text. */
-static void add_field(const struct raised *a, enum field field, struct buf *b)
+static void add_field(const struct raised *a, enum raised_field field, struct buf *b)
 {
     const struct failure *f = a->failure;
     char text[64];
@@ -90,7 +90,7 @@ static void add_field(const struct raised *a, enum field field, struct buf *b)
     }
 }
 
-static void add_json(struct json_writer *w, const struct raised *a, enum field field)
+static void add_json(struct json_writer *w, const struct raised *a, enum raised_field field)
 {
     struct buf text;
 
@@ -106,9 +106,9 @@ static void add_json(struct json_writer *w, const struct raised *a, enum field f
 /* ---- Templates --------------------------------------------------------------------------------- */
 
 /* "{reason}...": which field, and how long the placeholder is; FIELD_COUNT: none. */
-static enum field field_at(pr_slice text, size_t *ret_size)
+static enum raised_field field_at(pr_slice text, size_t *ret_size)
 {
-    for (enum field f = 0; f < FIELD_COUNT; f++) {
+    for (enum raised_field f = 0; f < FIELD_COUNT; f++) {
         size_t size = strlen(field_names[f]);
         if (text.size >= size + 2 && text.data[size + 1] == '}' && memcmp(text.data + 1, field_names[f], size) == 0) {
             *ret_size = size + 2;
@@ -118,7 +118,7 @@ static enum field field_at(pr_slice text, size_t *ret_size)
     return FIELD_COUNT;
 }
 
-static void add_escaped(struct buf *b, const struct raised *a, enum field field)
+static void add_escaped(struct buf *b, const struct raised *a, enum raised_field field)
 {
     struct buf text, quoted;
 
@@ -136,7 +136,7 @@ static void expand(const struct raised *a, pr_slice template, bool escaped, stru
 {
     for (size_t i = 0; i < template.size;) {
         size_t size = 0;
-        enum field field = FIELD_COUNT;
+        enum raised_field field = FIELD_COUNT;
 
         if (template.data[i] == '{')
             field = field_at((pr_slice){ template.data + i, template.size - i }, &size);
@@ -162,7 +162,7 @@ void raised_payload(const struct raised *a, const struct raise *raise, struct bu
     }
     json_init(&w, ret);
     json_begin_object(&w);
-    for (enum field f = 0; f < FIELD_COUNT; f++) {
+    for (enum raised_field f = 0; f < FIELD_COUNT; f++) {
         json_key(&w, field_names[f]);
         add_json(&w, a, f);
     }
@@ -179,7 +179,7 @@ static void add_text_header(struct json_writer *w, const char *name, pr_slice va
     json_slice(w, value);
 }
 
-static void add_field_header(struct json_writer *w, const struct raised *a, const char *name, enum field field)
+static void add_field_header(struct json_writer *w, const struct raised *a, const char *name, enum raised_field field)
 {
     struct buf text;
 

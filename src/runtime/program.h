@@ -48,7 +48,7 @@ struct program {
     size_t rule_count;
     struct call_entry calls[PROGRAM_CALLS_MAX];
     size_t call_count;
-    struct nursery *nursery; /* of handlers with isolation: process; NULL: none has it */
+    struct launcher *launcher; /* of handlers with isolation: process; NULL: none has it */
     struct flow_registry flows;
     struct activity_entry activities[PROGRAM_ACTIVITIES_MAX];
     size_t activity_count;

@@ -14,7 +14,7 @@
 #include "runtime/config/setting.h"
 #include "runtime/threads/thread.h"
 #include "store/store.h"
-#include "transport/process/nursery.h"
+#include "transport/process/launcher.h"
 #include "transport/pull.h"
 
 #define MALLOC_ARENAS 2
@@ -148,7 +148,7 @@ void runtime_free(struct runtime *rt)
     runtime_stop(rt, rt->config->stop_timeout_us);
     free_leftovers(rt, true);
     relay_free(rt->relay);
-    nursery_free(rt->program.nursery);
+    launcher_free(rt->program.launcher);
     free_store(rt->store);
     feed_free(rt->feed);
     pull_free(rt->pull); /* after the relay, which may have something to answer */
@@ -450,20 +450,20 @@ static void log_started(const struct runtime *rt, const struct works *w)
              LOG_INT("boxes", w->config->box_count), LOG_INT("endpoints", relay_endpoint_count(w->relay)));
 }
 
-/* Before there are threads: see nursery.h. */
-static int start_nursery(struct runtime *rt, struct pr_error *reterr)
+/* Before there are threads: see launcher.h. */
+static int start_launcher(struct runtime *rt, struct pr_error *reterr)
 {
     bool is_needed = false;
     for (size_t i = 0; i < rt->config->endpoint_count; i++)
         is_needed |= rt->config->endpoints[i].isolation;
-    return is_needed && rt->program.nursery == NULL ? nursery_start(&rt->program.nursery, reterr) : PR_OK;
+    return is_needed && rt->program.launcher == NULL ? launcher_start(&rt->program.launcher, reterr) : PR_OK;
 }
 
 int runtime_start(struct runtime *rt, struct pr_error *reterr)
 {
     struct works w = { .config = rt->config };
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
-    int rc = rt->state == RUNTIME_NEW ? start_nursery(rt, reterr)
+    int rc = rt->state == RUNTIME_NEW ? start_launcher(rt, reterr)
                                       : error_set(reterr, PR_EINVAL, "it was already started once: create a new one");
     if (rc == PR_OK)
         rc = prepare(rt, &w, reterr);

@@ -300,7 +300,7 @@ static int handler_open(void *self, const struct endpoint_config *config, struct
     for (size_t i = 0; i < capacity; i++)
         list_push_back(&h->free, &h->jobs[i].node);
 
-    int rc = config->nursery != NULL ? init_helpers(h, threads, reterr) : PR_OK;
+    int rc = config->launcher != NULL ? init_helpers(h, threads, reterr) : PR_OK;
     if (rc == PR_OK)
         rc = init_sync(h, reterr);
     return rc == PR_OK ? start_threads(h, threads, reterr) : rc;

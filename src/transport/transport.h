@@ -58,7 +58,7 @@ struct endpoint_config {
     size_t allow_network_count;
     pr_handler handler; /* handler transport: resolved by the runtime */
     void *handler_user;
-    struct nursery *nursery; /* ... which runs in processes of its own; NULL: in threads of ours */
+    struct launcher *launcher; /* ... which runs in processes of its own; NULL: in threads of ours */
     int64_t (*message_timeout)(const struct pr_message *message); /* of this one; 0: timeout_us.  May be NULL */
     size_t
         answer_max; /* > 0: the answer to a message is its result (delivery_result.output), of so many bytes at most */

@@ -426,13 +426,13 @@ TEST(keys_come_as_bytes)
     }
 }
 
-static enum wish press(struct ui *ui, const struct top_view *v, const char *keys)
+static enum ui_request press(struct ui *ui, const struct top_view *v, const char *keys)
 {
-    enum wish wish = WISH_NOTHING;
+    enum ui_request request = UI_NOTHING;
 
     for (const char *k = keys; *k != '\0'; k++)
-        wish = ui_key(ui, v, *k == '\t' ? KEY_TAB : *k == '\r' ? KEY_ENTER : *k == '!' ? KEY_ESCAPE : *k, 10);
-    return wish;
+        request = ui_key(ui, v, *k == '\t' ? KEY_TAB : *k == '\r' ? KEY_ENTER : *k == '!' ? KEY_ESCAPE : *k, 10);
+    return request;
 }
 
 TEST(every_change_asks_first)
@@ -458,17 +458,17 @@ TEST(every_change_asks_first)
         struct top_view v = troubled();
         struct ui ui = { 0 };
 
-        CHECK_EQ(press(&ui, &v, cases[i].keys), WISH_NOTHING);
+        CHECK_EQ(press(&ui, &v, cases[i].keys), UI_NOTHING);
         CHECK_EQ(ui.mode, MODE_ASK);
         CHECK_STR(ui.question, cases[i].question);
-        CHECK_EQ(press(&ui, &v, "x"), WISH_NOTHING); /* neither yes nor no: it still asks */
+        CHECK_EQ(press(&ui, &v, "x"), UI_NOTHING); /* neither yes nor no: it still asks */
         CHECK_EQ(ui.mode, MODE_ASK);
-        CHECK_EQ(press(&ui, &v, "n"), WISH_NOTHING);
+        CHECK_EQ(press(&ui, &v, "n"), UI_NOTHING);
         CHECK_EQ(ui.mode, MODE_LISTS);
         CHECK_STR(ui.notice, "nothing was changed");
         ui = (struct ui){ 0 };
         (void)press(&ui, &v, cases[i].keys);
-        CHECK_EQ(press(&ui, &v, "y"), WISH_ORDER);
+        CHECK_EQ(press(&ui, &v, "y"), UI_ORDER);
         CHECK_EQ(ui.order.kind, cases[i].kind);
         CHECK_STR(ui.order.name, cases[i].name);
         CHECK_EQ(ui.order.id.bytes[0], cases[i].id);
@@ -486,7 +486,7 @@ TEST(the_cursor_stays_on_its_row_and_an_order_on_its_target)
     endpoints[0] = moved;
     ui_settle(&ui, &v);
     CHECK_EQ(ui.cursor[PANE_ENDPOINTS], 0);
-    CHECK_EQ(press(&ui, &v, "y"), WISH_ORDER);
+    CHECK_EQ(press(&ui, &v, "y"), UI_ORDER);
     CHECK_STR(ui.order.name, "audit");
 
     ui = (struct ui){ 0 }; /* who has not moved sees the worst, whoever that is */
@@ -500,7 +500,7 @@ TEST(the_cursor_stays_on_its_row_and_an_order_on_its_target)
     CHECK_EQ(ui.cursor[PANE_ENDPOINTS], 0);
     v.endpoint_count = 0;
     ui_settle(&ui, &v);
-    CHECK_EQ(press(&ui, &v, "p"), WISH_NOTHING);
+    CHECK_EQ(press(&ui, &v, "p"), UI_NOTHING);
     CHECK_STR(ui.notice, "nothing is selected here");
 }
 
@@ -516,7 +516,7 @@ TEST(a_filter_shows_rows_with_its_text)
     CHECK_EQ(rows.index[0], 1);
     ui_rows(&ui, &v, PANE_ENDPOINTS, &rows);
     CHECK_EQ(rows.count, 0);
-    CHECK_EQ(press(&ui, &v, "\t\t\r"), WISH_OPEN);
+    CHECK_EQ(press(&ui, &v, "\t\t\r"), UI_OPEN);
     CHECK_EQ(ui.opened.bytes[0], 9);
     (void)press(&ui, &v, "!!"); /* close it, show all */
     ui_rows(&ui, &v, PANE_ENDPOINTS, &rows);
@@ -528,19 +528,19 @@ TEST(keys_open_and_close)
     struct top_view v = troubled();
     struct ui ui = { 0 };
 
-    CHECK_EQ(press(&ui, &v, "\r"), WISH_OPEN); /* an endpoint */
+    CHECK_EQ(press(&ui, &v, "\r"), UI_OPEN); /* an endpoint */
     CHECK(pr_id_is_zero(ui.opened));
     CHECK_STR(ui.opened_name, "billing");
-    CHECK_EQ(press(&ui, &v, "q"), WISH_NOTHING); /* q closes what is open first */
-    CHECK_EQ(press(&ui, &v, "\t\r"), WISH_OPEN);
+    CHECK_EQ(press(&ui, &v, "q"), UI_NOTHING); /* q closes what is open first */
+    CHECK_EQ(press(&ui, &v, "\t\r"), UI_OPEN);
     CHECK_EQ(ui.opened.bytes[0], 7);
-    CHECK_EQ(press(&ui, &v, "ty"), WISH_ORDER); /* what is open can be retried */
+    CHECK_EQ(press(&ui, &v, "ty"), UI_ORDER); /* what is open can be retried */
     CHECK_EQ(ui.mode, MODE_OPENED);
-    CHECK_EQ(press(&ui, &v, "!?"), WISH_NOTHING);
+    CHECK_EQ(press(&ui, &v, "!?"), UI_NOTHING);
     CHECK_EQ(ui.mode, MODE_HELP);
-    CHECK_EQ(press(&ui, &v, "!"), WISH_NOTHING);
-    CHECK_EQ(press(&ui, &v, "q"), WISH_QUIT);
-    CHECK_EQ(ui_key(&ui, &v, 0x03, 10), WISH_QUIT);
+    CHECK_EQ(press(&ui, &v, "!"), UI_NOTHING);
+    CHECK_EQ(press(&ui, &v, "q"), UI_QUIT);
+    CHECK_EQ(ui_key(&ui, &v, 0x03, 10), UI_QUIT);
 }
 
 TEST(a_long_text_scrolls_to_its_end_and_no_further)

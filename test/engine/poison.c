@@ -93,7 +93,7 @@ TEST(suspects_go_out_in_shrinking_company) /* B42 */
         suspect_limit_leave(&c, 1);
     for (int i = 0; i < 64; i++)
         CHECK(suspect_limit_enter(&c, 2));
-    CHECK(!suspect_limit_enter(&c, 0)); /* the company of a suspect is limited, too */
+    CHECK(!suspect_limit_enter(&c, 0)); /* how many suspects are out at once is limited */
     for (int i = 0; i < 57; i++)
         suspect_limit_leave(&c, 2);
     CHECK(suspect_limit_enter(&c, 3));

@@ -246,7 +246,7 @@ TEST(a_suspect_that_was_chosen_holds_other_boxes_up_for_a_turn_while_its_store_d
     CHECK_EQ(store_cycle(&h.session, cycle, &reply, NULL), PR_OK); /* it lands after all */
     engine_absorb(h.engine, h.now_us, h.now_us, reply);
     hand_turn(&h);
-    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &late, 1), 0); /* not in company */
+    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &late, 1), 0); /* not together with another one */
     hand_complete(&other, d);
     hand_turn(&h);
     CHECK_EQ(engine_take(h.engine, h.now_us, 0, &late, 1), 1);

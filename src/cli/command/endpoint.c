@@ -1,6 +1,6 @@
 #include "cli/command/endpoint.h"
 
-void standing_add(struct cli *cli, struct table *t, const struct endpoint_standing *s, int64_t now_us)
+void condition_add(struct cli *cli, struct table *t, const struct endpoint_condition *s, int64_t now_us)
 {
     if (s->state[0] == 'p' && s->until_us == PR_NEVER)
         table_add(t, COLOR_YELLOW, PR_STR("paused until resumed"));

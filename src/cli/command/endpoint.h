@@ -7,6 +7,6 @@
 #include "ops/endpoint.h"
 
 /* A cell: "active", "paused for 5m", "failing, probe in 12s". */
-void standing_add(struct cli *cli, struct table *t, const struct endpoint_standing *s, int64_t now_us);
+void condition_add(struct cli *cli, struct table *t, const struct endpoint_condition *s, int64_t now_us);
 
 #endif

@@ -100,7 +100,7 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
     json_begin_object(w);
     json_key(w, "name");
     json_slice(w, e->name);
-    standing_json(w, &cli->arena, reply, &e->state);
+    condition_json(w, &cli->arena, reply, &e->state);
     json_key(w, "configured");
     json_bool(w, e->config != NULL);
     json_key(w, "rules");
@@ -126,13 +126,13 @@ static pr_slice last_words(struct cli *cli, const struct endpoint_state *e, int6
 static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e,
                     bool rates)
 {
-    struct endpoint_standing s = endpoint_standing(reply, &e->state);
+    struct endpoint_condition s = endpoint_condition(reply, &e->state);
 
     table_add(t, COLOR_NONE, e->name);
     if (e->config == NULL && s.until_us == 0)
         table_add(t, COLOR_DIM, PR_STR("not configured"));
     else
-        standing_add(cli, t, &s, reply->now_us);
+        condition_add(cli, t, &s, reply->now_us);
     table_addf(t, COLOR_NONE, "%" PRIu64, e->state.sent);
     table_addf(t, e->state.failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->state.failed);
     table_addf(t, e->state.dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->state.dead);
@@ -141,7 +141,7 @@ static void add_row(struct cli *cli, struct table *t, const struct query_reply *
         table_addf(t, e->rate.failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%.1f", e->rate.failed);
     }
     table_addf(t, COLOR_DIM, "%zu", e->config != NULL ? e->config->rule_count : 0);
-    const char *why = standing_why(&cli->arena, &s, &e->state);
+    const char *why = condition_why(&cli->arena, &s, &e->state);
 
     table_add(t, COLOR_DIM, why[0] != '\0' ? slice_from(why) : last_words(cli, &e->state, reply->now_us));
 }

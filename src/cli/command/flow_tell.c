@@ -12,24 +12,24 @@
 
 #define WAIT_BLOCK 4096
 
-static void print_told(struct cli *cli, const struct flow_told *told)
+static void print_tell_result(struct cli *cli, const struct flow_tell_result *result)
 {
     struct json_line line;
     char id[PR_ID_TEXT_SIZE] = "";
-    if (!pr_id_is_zero(told->message))
-        pr_id_format(told->message, id);
+    if (!pr_id_is_zero(result->message))
+        pr_id_format(result->message, id);
     if (!cli->json) {
-        printf("%s\n", text_clean_copy(&cli->arena, told->flow));
+        printf("%s\n", text_clean_copy(&cli->arena, result->flow));
         return;
     }
     struct json_writer *w = line_begin(&line);
     json_begin_object(w);
     json_key(w, "id");
-    json_slice(w, told->flow);
+    json_slice(w, result->flow);
     json_key(w, "message");
     json_cstr(w, id[0] != '\0' ? id : NULL);
     json_key(w, "duplicate");
-    json_bool(w, told->duplicate);
+    json_bool(w, result->duplicate);
     json_end_object(w);
     line_end(&line);
 }
@@ -52,7 +52,7 @@ int run_flow_start(struct cli *cli)
                                   .version = slice_from(cli->flags.values[FLAG_VERSION]),
                                   .restart = flag_given(&cli->flags, FLAG_RESTART) };
     struct buf content = { 0 };
-    struct flow_told told;
+    struct flow_tell_result result;
     struct pr_error err;
     if (cli->arg_count > 1 && start.flow.size == 0)
         return cli_usage(cli, "the flow id is empty; give one or omit it");
@@ -61,12 +61,12 @@ int run_flow_start(struct cli *cli)
         code = cli_usage(cli, "--due: \"%s\" is not a time; use 5m or 2024-01-31T12:00:00Z", due);
     if (code == EXIT_DONE) {
         const struct flow_teller t = flow_teller_of(cli);
-        if (flow_tell(&t, &start, (pr_id){ { 0 } }, &told, &err) != PR_OK)
+        if (flow_tell(&t, &start, (pr_id){ { 0 } }, &result, &err) != PR_OK)
             code = cli_fault(&err);
     }
     if (code == EXIT_DONE) {
-        print_told(cli, &told);
-        if (told.duplicate)
+        print_tell_result(cli, &result);
+        if (result.duplicate)
             cli_say("duplicate: a flow with this id already exists; nothing changed%s",
                     start.restart ? "" : " (--restart restarts one that has ended)");
     }
@@ -78,32 +78,32 @@ int run_flow_start(struct cli *cli)
 int run_flow_tell(struct cli *cli)
 {
     const bool event = strcmp(cli->command->name, "flow raise") == 0;
-    struct turn_message news = { .kind = event ? TURN_EVENT : TURN_MAIL,
-                                 .flow = slice_from(cli->args[0]),
-                                 .name = slice_from(cli->args[1]) };
+    struct turn_message message = { .kind = event ? TURN_EVENT : TURN_MAIL,
+                                    .flow = slice_from(cli->args[0]),
+                                    .name = slice_from(cli->args[1]) };
     const char *text = cli->flags.values[FLAG_ID];
     struct buf content = { 0 };
-    struct flow_told told;
+    struct flow_tell_result result;
     struct pr_error err;
     pr_id id = { { 0 } };
     if (text != NULL && pr_id_parse(slice_from(text), &id) != PR_OK)
         return cli_usage(cli, "--id: \"%s\" is not a UUID", text);
-    int code = prepare(cli, &content, &news.data);
+    int code = prepare(cli, &content, &message.data);
     if (code == EXIT_DONE) {
         const struct flow_teller t = flow_teller_of(cli);
-        if (flow_tell(&t, &news, id, &told, &err) != PR_OK)
+        if (flow_tell(&t, &message, id, &result, &err) != PR_OK)
             code = cli_fault(&err);
     }
     if (code == EXIT_DONE) {
-        told.flow = news.flow;
+        result.flow = message.flow;
         if (cli->json)
-            print_told(cli, &told);
+            print_tell_result(cli, &result);
         else
             printf("%s %s\n",
-                   told.duplicate ? "duplicate:"
-                   : event        ? "raised"
-                                  : "sent",
-                   told.duplicate ? "nothing changed" : text_clean_copy(&cli->arena, news.name));
+                   result.duplicate ? "duplicate:"
+                   : event          ? "raised"
+                                    : "sent",
+                   result.duplicate ? "nothing changed" : text_clean_copy(&cli->arena, message.name));
     }
     buf_fini(&content);
     return code;

@@ -62,11 +62,11 @@ static void print_endpoints(struct cli *cli, const struct status *s)
     table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DIED|>IN-FLIGHT|WHY");
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        struct endpoint_standing standing = endpoint_standing(&s->endpoints, e);
+        struct endpoint_condition condition = endpoint_condition(&s->endpoints, e);
 
         if (e->name.size > 0) {
             table_add(&t, COLOR_NONE, e->name);
-            standing_add(cli, &t, &standing, s->endpoints.now_us);
+            condition_add(cli, &t, &condition, s->endpoints.now_us);
         } else { /* messages that died before they were routed */
             table_add(&t, COLOR_NONE, PR_STR("(not routed)"));
             table_add(&t, COLOR_DIM, PR_STR("-"));
@@ -75,7 +75,7 @@ static void print_endpoints(struct cli *cli, const struct status *s)
         table_addf(&t, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->failed);
         table_addf(&t, e->dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->dead);
         table_addf(&t, COLOR_NONE, "%zu", s->in_flight[i]);
-        table_add(&t, COLOR_DIM, slice_from(standing_why(&cli->arena, &standing, e)));
+        table_add(&t, COLOR_DIM, slice_from(condition_why(&cli->arena, &condition, e)));
     }
     printf("\n");
     table_print(&t, stdout, terminal_width(stdout), cli->color);

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cli/cli.h"
-#include "cli/top/errand.h"
+#include "cli/top/top_job.h"
 #include "cli/remote.h"
 #include "cli/top/terminal.h"
 
@@ -36,10 +36,10 @@ struct top {
     struct top_view *view;  /* the latest facts */
     struct top_view *base;  /* older ones, for rates when the latest are too fresh */
     struct top_view *spare; /* for the next */
-    struct errand errand;
+    struct top_job job;
     struct order order; /* as it was confirmed */
     bool order_waits, open_waits;
-    int64_t next_look_us, began_us; /* monotonic; of the errand that runs */
+    int64_t next_look_us, began_us; /* monotonic; of the job that runs */
     char *text;                     /* of what is opened */
 };
 
@@ -118,7 +118,7 @@ static int open_source(struct top *t)
     return code;
 }
 
-/* ---- Errands ---- */
+/* ---- Jobs ---- */
 
 /* A look that follows on an order comes early: a difference of milliseconds is no rate. */
 static bool is_fresh(const struct top *t)
@@ -126,25 +126,25 @@ static bool is_fresh(const struct top *t)
     return mono_us() - t->view->mono_us < t->every_us / 2 && t->base->mono_us != 0;
 }
 
-static void prepare(struct top *t, enum errand_kind kind)
+static void prepare(struct top *t, enum top_job_kind kind)
 {
-    const struct top_view *before = kind == ERRAND_LOOK && is_fresh(t) ? t->base : t->view;
+    const struct top_view *before = kind == TOP_JOB_LOOK && is_fresh(t) ? t->base : t->view;
 
-    t->errand = (struct errand){ .kind = kind,
-                                 .cli = t->cli,
-                                 .config = t->config,
-                                 .by = t->errand.by,
-                                 .order = t->order,
-                                 .id = t->ui.opened,
-                                 .pane = t->ui.pane,
-                                 .before = before->mono_us != 0 ? before : NULL,
-                                 .view = t->spare };
-    memcpy(t->errand.name, t->ui.opened_name, sizeof(t->errand.name));
+    t->job = (struct top_job){ .kind = kind,
+                               .cli = t->cli,
+                               .config = t->config,
+                               .by = t->job.by,
+                               .order = t->order,
+                               .id = t->ui.opened,
+                               .pane = t->ui.pane,
+                               .before = before->mono_us != 0 ? before : NULL,
+                               .view = t->spare };
+    memcpy(t->job.name, t->ui.opened_name, sizeof(t->job.name));
 }
 
 static void take_look(struct top *t)
 {
-    struct errand *e = &t->errand;
+    struct top_job *e = &t->job;
 
     if (e->rc != PR_OK) { /* what was known stays on the screen */
         (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "no answer, retrying: %s", e->error.text);
@@ -162,7 +162,7 @@ static void take_look(struct top *t)
 
 static void take_text(struct top *t)
 {
-    struct errand *e = &t->errand;
+    struct top_job *e = &t->job;
 
     if (t->open_waits)
         return; /* something else was opened meanwhile */
@@ -176,11 +176,11 @@ static void take_text(struct top *t)
 
 static void take_result(struct top *t)
 {
-    struct errand *e = &t->errand;
+    struct top_job *e = &t->job;
 
     switch (e->kind) {
-    case ERRAND_LOOK: take_look(t); break;
-    case ERRAND_OPEN:
+    case TOP_JOB_LOOK: take_look(t); break;
+    case TOP_JOB_OPEN:
         take_text(t);
         free(e->text);
         e->text = NULL;
@@ -193,20 +193,20 @@ static void take_result(struct top *t)
     }
 }
 
-/* The most urgent errand, when nobody is under way. */
+/* The most urgent job, when nobody is under way. */
 static void begin_errand(struct top *t, struct runner *runner)
 {
-    enum errand_kind kind = t->order_waits ? ERRAND_ORDER : t->open_waits ? ERRAND_OPEN : ERRAND_LOOK;
+    enum top_job_kind kind = t->order_waits ? TOP_JOB_ORDER : t->open_waits ? TOP_JOB_OPEN : TOP_JOB_LOOK;
 
-    if (runner_is_busy(runner) || (kind == ERRAND_LOOK && mono_us() < t->next_look_us))
+    if (runner_is_busy(runner) || (kind == TOP_JOB_LOOK && mono_us() < t->next_look_us))
         return;
-    if (kind == ERRAND_ORDER)
+    if (kind == TOP_JOB_ORDER)
         t->order_waits = false;
-    else if (kind == ERRAND_OPEN)
+    else if (kind == TOP_JOB_OPEN)
         t->open_waits = false;
     prepare(t, kind);
     t->began_us = mono_us();
-    runner_begin(runner, &t->errand);
+    runner_begin(runner, &t->job);
 }
 
 /* Old facts must not look like fresh ones. */
@@ -258,10 +258,10 @@ static bool take_keys(struct top *t, size_t page)
         if (key == KEY_NONE)
             return true;
         switch (ui_key(&t->ui, t->view, key, page)) {
-        case WISH_QUIT: return false;
-        case WISH_ORDER: take_order(t); break;
-        case WISH_OPEN: t->open_waits = true; break;
-        case WISH_STOP: terminal_stop(); break;
+        case UI_QUIT: return false;
+        case UI_ORDER: take_order(t); break;
+        case UI_OPEN: t->open_waits = true; break;
+        case UI_STOP: terminal_stop(); break;
         default: break;
         }
     }
@@ -368,10 +368,10 @@ static int run_once(struct top *t)
 
     while (nanosleep(&span, &span) != 0 && errno == EINTR)
         continue;
-    prepare(t, ERRAND_LOOK);
-    errand_run(&t->errand);
-    if (t->errand.rc != PR_OK)
-        return cli_fault(&t->errand.error);
+    prepare(t, TOP_JOB_LOOK);
+    top_job_run(&t->job);
+    if (t->job.rc != PR_OK)
+        return cli_fault(&t->job.error);
     take_look(t);
     if (!t->cli->json)
         return print_plain(t);
@@ -401,10 +401,10 @@ static int run(struct top *t)
         t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
 
     /* The first look is made before the terminal changes: who cannot be asked is told as by every command. */
-    prepare(t, ERRAND_LOOK);
-    errand_run(&t->errand);
-    if (t->errand.rc != PR_OK)
-        return cli_fault(&t->errand.error);
+    prepare(t, TOP_JOB_LOOK);
+    top_job_run(&t->job);
+    if (t->job.rc != PR_OK)
+        return cli_fault(&t->job.error);
     take_look(t);
     return once ? run_once(t) : run_live(t);
 }
@@ -418,7 +418,7 @@ int run_top(struct cli *cli)
         code = read_every(&t);
         if (code == EXIT_DONE)
             code = open_source(&t);
-        t.errand.by = cli_user(cli);
+        t.job.by = cli_user(cli);
         if (code == EXIT_DONE)
             code = run(&t);
     } else {
@@ -428,6 +428,6 @@ int run_top(struct cli *cli)
     view_free(t.base);
     view_free(t.spare);
     free(t.text);
-    free(t.errand.text); /* it came when nobody wanted it any more */
+    free(t.job.text); /* it came when nobody wanted it any more */
     return code;
 }

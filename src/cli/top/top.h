@@ -52,7 +52,7 @@ struct order {
 
 enum mode { MODE_LISTS, MODE_OPENED, MODE_HELP, MODE_FILTER, MODE_ASK };
 
-enum wish { WISH_NOTHING, WISH_QUIT, WISH_ORDER, WISH_OPEN, WISH_STOP }; /* STOP: Ctrl-Z */
+enum ui_request { UI_NOTHING, UI_QUIT, UI_ORDER, UI_OPEN, UI_STOP }; /* STOP: Ctrl-Z */
 
 #define FILTER_TEXT_MAX 60
 #define UI_TEXT_MAX 600
@@ -64,10 +64,10 @@ struct ui {
     size_t cursor[PANE_COUNT];   /* its place among the rows that are shown */
     char filter[FILTER_TEXT_MAX + 1];
 
-    struct order order; /* WISH_ORDER, and while it is asked about */
+    struct order order; /* UI_ORDER, and while it is asked about */
     char question[UI_TEXT_MAX];
 
-    pr_id opened; /* WISH_OPEN: this message; zero: the endpoint of that name */
+    pr_id opened; /* UI_OPEN: this message; zero: the endpoint of that name */
     char opened_name[ORDER_NAME_MAX + 1];
     const char *text; /* MODE_OPENED: lines; NULL: not known yet.  Borrowed */
     size_t scroll;    /* lines; the layout keeps it in range */
@@ -87,7 +87,7 @@ void ui_rows(const struct ui *ui, const struct top_view *v, enum pane pane, stru
 /* New facts: the cursors stay on what they were on. */
 void ui_settle(struct ui *ui, const struct top_view *v);
 /* A key.  page: rows that PgUp and PgDn move by. */
-enum wish ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page);
+enum ui_request ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page);
 void ui_say(struct ui *ui, bool bad, const char *format, ...) PR_PRINTF(3, 4);
 
 /* ---- The picture ---- */

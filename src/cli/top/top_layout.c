@@ -24,7 +24,7 @@ struct layout_plan {
 
 /* ---- Who gets how much ---- */
 
-static size_t pane_wish(const struct drawing *d, enum pane pane)
+static size_t pane_rows_wanted(const struct drawing *d, enum pane pane)
 {
     struct pane_rows rows;
 
@@ -34,16 +34,16 @@ static size_t pane_wish(const struct drawing *d, enum pane pane)
 
 static void give(struct drawing *d, struct layout_plan *p, size_t lines)
 {
-    size_t wish[PANE_COUNT];
+    size_t wanted[PANE_COUNT];
 
     for (int i = 0; i < PANE_COUNT; i++) {
-        wish[i] = pane_wish(d, (enum pane)i);
-        p->rows[i] = p->shown[i] ? min_size(wish[i], PANE_ROWS_MIN) : 0;
+        wanted[i] = pane_rows_wanted(d, (enum pane)i);
+        p->rows[i] = p->shown[i] ? min_size(wanted[i], PANE_ROWS_MIN) : 0;
         lines -= min_size(p->rows[i], lines);
     }
     for (int i = -1; i < PANE_COUNT; i++) { /* who has the cursor is first */
         int pane = i < 0 ? (int)d->ui->pane : i;
-        size_t more = p->shown[pane] ? min_size(wish[pane] - p->rows[pane], lines) : 0;
+        size_t more = p->shown[pane] ? min_size(wanted[pane] - p->rows[pane], lines) : 0;
 
         p->rows[pane] += more;
         lines -= more;

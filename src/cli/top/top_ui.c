@@ -227,13 +227,13 @@ static void begin_retry(struct ui *ui, const struct top_view *v)
         retry_head(ui, &v->streams[i]);
 }
 
-static enum wish begin_open(struct ui *ui, const struct top_view *v)
+static enum ui_request begin_open(struct ui *ui, const struct top_view *v)
 {
     size_t i;
 
     if (!under_cursor(ui, v, &i)) {
         ui_say(ui, true, "nothing is selected here");
-        return WISH_NOTHING;
+        return UI_NOTHING;
     }
     choose(ui, v); /* so that keys mean what is shown */
     ui->opened = ui->pane == PANE_GROUPS    ? v->groups[i].sample
@@ -241,25 +241,25 @@ static enum wish begin_open(struct ui *ui, const struct top_view *v)
                                             : (pr_id){ { 0 } };
     if (!set_name(ui->opened_name, endpoint_of(ui, v, i))) {
         ui_say(ui, true, "its name is too long");
-        return WISH_NOTHING;
+        return UI_NOTHING;
     }
     ui->mode = MODE_OPENED;
     ui->scroll = 0;
     ui->text = NULL;
-    return WISH_OPEN;
+    return UI_OPEN;
 }
 
 /* ---- Keys ---- */
 
-static enum wish key_in_question(struct ui *ui, int32_t key)
+static enum ui_request key_in_question(struct ui *ui, int32_t key)
 {
     if (key != 'y' && key != 'Y' && key != 'n' && key != 'N' && key != KEY_ESCAPE && key != 'q')
-        return WISH_NOTHING;
+        return UI_NOTHING;
     ui->mode = ui->before;
     if (key == 'y' || key == 'Y')
-        return WISH_ORDER;
+        return UI_ORDER;
     ui_say(ui, false, "nothing was changed");
-    return WISH_NOTHING;
+    return UI_NOTHING;
 }
 
 static void filter_add(struct ui *ui, int32_t key)
@@ -289,7 +289,7 @@ static void key_in_filter(struct ui *ui, const struct top_view *v, int32_t key)
 }
 
 /* In a text: help, or what was opened. */
-static enum wish key_in_text(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
+static enum ui_request key_in_text(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     switch (key) {
     case KEY_UP: ui->scroll -= ui->scroll > 0; break;
@@ -307,19 +307,19 @@ static enum wish key_in_text(struct ui *ui, const struct top_view *v, int32_t ke
         break;
     default:
         if (ui->mode == MODE_HELP)
-            return WISH_NOTHING;
+            return UI_NOTHING;
         if (key == 'p' || key == 'r')
             begin_pause(ui, v, key == 'p');
         else if (key == 't')
             begin_retry(ui, v);
     }
-    return WISH_NOTHING;
+    return UI_NOTHING;
 }
 
-static enum wish key_in_lists(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
+static enum ui_request key_in_lists(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     switch (key) {
-    case 'q': return WISH_QUIT;
+    case 'q': return UI_QUIT;
     case KEY_TAB: ui->pane = (enum pane)((ui->pane + 1) % PANE_COUNT); break;
     case KEY_BACK_TAB: ui->pane = (enum pane)((ui->pane + PANE_COUNT - 1) % PANE_COUNT); break;
     case 'p':
@@ -340,21 +340,21 @@ static enum wish key_in_lists(struct ui *ui, const struct top_view *v, int32_t k
         if (key >= KEY_UP && key <= KEY_END)
             move_cursor(ui, v, key, page);
     }
-    return WISH_NOTHING;
+    return UI_NOTHING;
 }
 
-enum wish ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
+enum ui_request ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     if (key == 0x03) /* Ctrl-C */
-        return WISH_QUIT;
+        return UI_QUIT;
     if (key == 0x1a)
-        return WISH_STOP;
+        return UI_STOP;
     if (key == KEY_NONE)
-        return WISH_NOTHING;
+        return UI_NOTHING;
     ui->notice[0] = '\0';
     if (ui->mode == MODE_FILTER) {
         key_in_filter(ui, v, key);
-        return WISH_NOTHING;
+        return UI_NOTHING;
     }
     if (ui->mode == MODE_ASK)
         return key_in_question(ui, key);

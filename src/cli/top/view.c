@@ -71,7 +71,7 @@ static void add_rates(struct view_rates *sum, const struct view_rates *r)
 
 /* ---- Endpoints ---- */
 
-static enum view_state state_of(const struct endpoint_standing *s, bool known)
+static enum view_state state_of(const struct endpoint_condition *s, bool known)
 {
     if (s->state[0] == 'p')
         return VIEW_PAUSED;
@@ -84,14 +84,14 @@ static struct view_endpoint endpoint_from(struct top_view *v, const struct query
                                           const struct view_total *total, const struct top_view *before)
 {
     const struct endpoint_state fresh = { .name = total->name }, *e = total->state != NULL ? total->state : &fresh;
-    struct endpoint_standing s = endpoint_standing(reply, e);
+    struct endpoint_condition s = endpoint_condition(reply, e);
 
     return (struct view_endpoint){
         .name = e->name,
         .state = state_of(&s, total->configured),
         .since_us = s.breaker != NULL ? s.breaker->since_us : 0,
         .until_us = s.until_us,
-        .why = slice_from(standing_why(&v->arena, &s, e)),
+        .why = slice_from(condition_why(&v->arena, &s, e)),
         .sent = e->sent,
         .failed = e->failed,
         .dead = e->dead,

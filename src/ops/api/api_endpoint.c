@@ -39,7 +39,7 @@ static void endpoint_json(struct api *x, const struct query_reply *reply, const 
         json_slice(&x->w, transport_scheme(c->url));
     else
         json_cstr(&x->w, NULL); /* the configuration does not know it any more */
-    standing_json(&x->w, &x->arena, reply, e);
+    condition_json(&x->w, &x->arena, reply, e);
     reply_write(&x->w, REPLY_ENDPOINT, e);
     pace_json(&x->w, rate);
     here(x, e->name);

@@ -64,7 +64,7 @@ static void write_events(struct api *x, const struct query_reply *reply)
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
 
-struct reading {
+struct event_reading {
     struct query query;
     struct query_reply reply;
     bool found;
@@ -72,7 +72,7 @@ struct reading {
 
 static bool read_once(struct api *x, void *arg)
 {
-    struct reading *r = arg;
+    struct event_reading *r = arg;
     pr_slice from = params_get(&x->params, "from");
     if (!api_filter(x, "from wait", &r->query.filter))
         return false;
@@ -99,7 +99,7 @@ static bool read_once(struct api *x, void *arg)
 /* GET /v1/events?stream=S&from=VERSION, ?after=PLACE */
 void api_events(struct api *x)
 {
-    struct reading r = { .query = { .kind = QUERY_EVENTS } };
+    struct event_reading r = { .query = { .kind = QUERY_EVENTS } };
     pr_slice wait = params_get(&x->params, "wait");
     json_t *text = wait.size > 0 ? json_stringn(wait.data, wait.size) : NULL;
     int64_t wait_us = 0;

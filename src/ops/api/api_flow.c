@@ -80,16 +80,16 @@ static bool body_message_id(struct api *x, pr_id *ret)
     return false;
 }
 
-static void told_json(struct api *x, const struct flow_told *told)
+static void tell_result_json(struct api *x, const struct flow_tell_result *result)
 {
     char id[PR_ID_TEXT_SIZE] = "";
-    if (!pr_id_is_zero(told->message))
-        pr_id_format(told->message, id);
+    if (!pr_id_is_zero(result->message))
+        pr_id_format(result->message, id);
     json_begin_object(&x->w);
-    member_text(&x->w, "id", told->flow);
+    member_text(&x->w, "id", result->flow);
     member_text(&x->w, "message", slice_from(id));
     json_key(&x->w, "duplicate");
-    json_bool(&x->w, told->duplicate);
+    json_bool(&x->w, result->duplicate);
 }
 
 /* The execution is made by the first turn: it is known where there is such a flow already. */
@@ -103,7 +103,7 @@ void api_flow_start(struct api *x)
                                   .restart = body_true(x, "restart") };
     const char *due = body_text(x, "due_at");
     const struct flow_row *row = NULL;
-    struct flow_told told;
+    struct flow_tell_result result;
     struct pr_error error;
     char execution[PR_ID_TEXT_SIZE] = "";
     if (!body_bytes(x, "input", &start.data))
@@ -112,17 +112,17 @@ void api_flow_start(struct api *x)
         api_error(x, 400, "invalid", "use 5m or 2024-01-31T12:00:00Z", "due_at: \"%.60s\" is not a time", due);
         return;
     }
-    int rc = flow_tell(&t, &start, (pr_id){ { 0 } }, &told, &error);
-    if (rc == PR_OK && told.duplicate)
-        rc = flow_read_row(x->in.store, told.flow, &x->arena, &row, &error);
+    int rc = flow_tell(&t, &start, (pr_id){ { 0 } }, &result, &error);
+    if (rc == PR_OK && result.duplicate)
+        rc = flow_read_row(x->in.store, result.flow, &x->arena, &row, &error);
     if (rc != PR_OK) {
         fault(x, rc, &error);
         return;
     }
     if (row != NULL)
         pr_id_format(row->execution, execution);
-    x->status = told.duplicate ? 200 : 201;
-    told_json(x, &told);
+    x->status = result.duplicate ? 200 : 201;
+    tell_result_json(x, &result);
     member_text(&x->w, "execution", slice_from(execution));
     json_end_object(&x->w);
 }
@@ -131,22 +131,22 @@ void api_flow_tell(struct api *x)
 {
     const struct flow_teller t = teller(x);
     const bool event = slice_ends_with(slice_from(x->route->path), PR_STR("/raise"));
-    struct turn_message news = { .kind = event ? TURN_EVENT : TURN_MAIL,
-                                 .flow = x->part,
-                                 .name = slice_from(body_text(x, "name")) };
-    struct flow_told told;
+    struct turn_message message = { .kind = event ? TURN_EVENT : TURN_MAIL,
+                                    .flow = x->part,
+                                    .name = slice_from(body_text(x, "name")) };
+    struct flow_tell_result result;
     struct pr_error error;
     pr_id id;
-    if (!body_bytes(x, "data", &news.data) || !body_message_id(x, &id))
+    if (!body_bytes(x, "data", &message.data) || !body_message_id(x, &id))
         return;
-    int rc = flow_tell(&t, &news, id, &told, &error);
+    int rc = flow_tell(&t, &message, id, &result, &error);
     if (rc != PR_OK) {
         fault(x, rc, &error);
         return;
     }
     x->status = 202;
-    told.flow = x->part;
-    told_json(x, &told);
+    result.flow = x->part;
+    tell_result_json(x, &result);
     json_end_object(&x->w);
 }
 

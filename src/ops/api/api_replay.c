@@ -37,16 +37,16 @@ static int take_options(struct api *x, struct replay *r, struct pr_error *reterr
 
 void api_replay_start(struct api *x, const struct admin *admin)
 {
-    struct replay wish = { .order = *admin, .canary_wait_us = REPLAY_CANARY_WAIT_US };
+    struct replay replay = { .order = *admin, .canary_wait_us = REPLAY_CANARY_WAIT_US };
     struct pr_error error;
     pr_id id;
-    int rc = take_options(x, &wish, &error);
+    int rc = take_options(x, &replay, &error);
     if (rc == PR_OK && admin->filter.id_count > 0)
         rc = error_set(&error, PR_EINVAL, "rate and canary need a filter, not ids");
     if (rc == PR_OK && admin->filter.limit > 0)
         rc = error_set(&error, PR_EINVAL, "limit cannot be combined with rate or canary");
     if (rc == PR_OK)
-        rc = replays_start(x->replays, &wish, x->in.store, &id, &error);
+        rc = replays_start(x->replays, &replay, x->in.store, &id, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);

@@ -67,7 +67,7 @@ void api_request(struct api *x)
 
 /* ---- Sending ----------------------------------------------------------------------------------- */
 
-struct sending {
+struct request_sending {
     struct asking asking;
     pr_slice box;
     struct pr_message m;
@@ -75,7 +75,7 @@ struct sending {
 };
 
 /* The message without what is not its own.  False: answered. */
-static bool take_message(struct api *x, struct buf *headers, struct sending *s)
+static bool take_message(struct api *x, struct buf *headers, struct request_sending *s)
 {
     struct pr_error error;
     struct pr_message plain;
@@ -95,7 +95,7 @@ static bool take_message(struct api *x, struct buf *headers, struct sending *s)
     return false;
 }
 
-static bool targets_are_known(struct api *x, const struct sending *s)
+static bool targets_are_known(struct api *x, const struct request_sending *s)
 {
     if (config_find_box(x->in.config, s->box) == NULL) {
         api_error(x, 404, "unknown_box", "add it under boxes: in the configuration", "unknown box \"%.*s\"",
@@ -111,7 +111,7 @@ static bool targets_are_known(struct api *x, const struct sending *s)
 
 static bool send_once(struct api *x, void *arg)
 {
-    struct sending *s = arg;
+    struct request_sending *s = arg;
     struct pr_error error;
     struct buf headers;
     buf_init(&headers, PR_HEADERS_MAX);
@@ -134,7 +134,7 @@ static bool send_once(struct api *x, void *arg)
 
 void api_request_send(struct api *x)
 {
-    struct sending s = { .box = slice_from(body_text(x, "box")) };
+    struct request_sending s = { .box = slice_from(body_text(x, "box")) };
     int64_t wait_us = 0;
     s.box = s.box.size > 0 ? s.box : PR_STR("outbox");
     if (!api_span(x, "wait", json_object_get(x->json, "wait"), WAIT_MAX_US, &wait_us) ||

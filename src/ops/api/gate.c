@@ -369,7 +369,7 @@ int gate_start(const struct gate_options *options, struct gate **ret, struct pr_
 static void set_deadline(struct gate *g, int fd, int64_t deadline_us)
 {
     ASSERT(pthread_mutex_lock(&g->lock) == 0);
-    struct place *place = places_find(&g->places, fd);
+    struct gate_place *place = places_find(&g->places, fd);
     if (place != NULL)
         place->deadline_us = deadline_us;
     ASSERT(pthread_mutex_unlock(&g->lock) == 0);

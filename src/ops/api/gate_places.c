@@ -78,7 +78,7 @@ bool places_take(struct places *p, int fd, enum pool own, const struct client_ad
     for (size_t i = 0; i < GATE_PLACES_MAX; i++) {
         if (p->list[i].fd >= 0)
             continue;
-        p->list[i] = (struct place){ .fd = fd, .pool = pool, .peer = *peer, .deadline_us = deadline_us };
+        p->list[i] = (struct gate_place){ .fd = fd, .pool = pool, .peer = *peer, .deadline_us = deadline_us };
         p->used[pool]++;
         return true;
     }
@@ -86,7 +86,7 @@ bool places_take(struct places *p, int fd, enum pool own, const struct client_ad
     return false;
 }
 
-struct place *places_find(struct places *p, int fd)
+struct gate_place *places_find(struct places *p, int fd)
 {
     for (size_t i = 0; i < GATE_PLACES_MAX; i++)
         if (fd >= 0 && p->list[i].fd == fd)
@@ -96,7 +96,7 @@ struct place *places_find(struct places *p, int fd)
 
 enum wait_room places_wait(struct places *p, int fd)
 {
-    struct place *place = places_find(p, fd);
+    struct gate_place *place = places_find(p, fd);
     size_t all = 0, same = 0;
     if (place == NULL)
         return WAIT_GRANTED;
@@ -113,14 +113,14 @@ enum wait_room places_wait(struct places *p, int fd)
 
 void places_wait_end(struct places *p, int fd)
 {
-    struct place *place = places_find(p, fd);
+    struct gate_place *place = places_find(p, fd);
     if (place != NULL)
         place->waits = false;
 }
 
 void places_leave(struct places *p, int fd)
 {
-    struct place *place = places_find(p, fd);
+    struct gate_place *place = places_find(p, fd);
     if (place == NULL)
         return;
     ASSERT(p->used[place->pool] > 0);

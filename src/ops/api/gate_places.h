@@ -22,7 +22,7 @@ bool peer_same(const struct client_address *a, const struct client_address *b);
 
 enum pool { POOL_ALL, POOL_LIVE, POOL_READY, POOL_METRICS, POOL_COUNT };
 
-struct place {
+struct gate_place {
     int fd; /* -1: free */
     enum pool pool;
     struct client_address peer;
@@ -30,7 +30,7 @@ struct place {
     bool waits;
 };
 struct places {
-    struct place list[GATE_PLACES_MAX];
+    struct gate_place list[GATE_PLACES_MAX];
     size_t used[POOL_COUNT];
 };
 
@@ -39,8 +39,8 @@ void places_init(struct places *p);
 enum pool pool_of(pr_slice method, pr_slice path, bool has_body);
 /* False: there is none now. */
 bool places_take(struct places *p, int fd, enum pool own, const struct client_address *peer, int64_t deadline_us);
-struct place *places_find(struct places *p, int fd); /* NULL: has none */
-void places_leave(struct places *p, int fd);         /* fine when it has none */
+struct gate_place *places_find(struct places *p, int fd); /* NULL: has none */
+void places_leave(struct places *p, int fd);              /* fine when it has none */
 
 /* May the request on this connection wait?  One without a place may. */
 enum wait_room places_wait(struct places *p, int fd);

@@ -22,7 +22,7 @@
 #include "runtime/threads/thread.h"
 
 #define BACKLOG 256
-#define LISTENERS_MAX 16             /* of events: so that they cannot take all connections */
+#define EVENT_CLIENTS_MAX 16         /* of events: so that they cannot take all connections */
 #define SILENCE_SECONDS 10           /* between two pieces of a body or of an answer; the gate limits the whole */
 #define CONNECTION_BYTES (64u << 10) /* of memory: HEAD_BYTES_MAX, and what the library makes of it */
 #define BODY_EXTRA (1u << 20)        /* beside the payload: what escapes make of it, headers, a batch of small ones */
@@ -53,7 +53,7 @@ struct server {
     struct secrets secrets;
     size_t body_max;
     atomic_bool stopping;
-    atomic_int listeners;
+    atomic_int event_clients;
 };
 
 struct request {
@@ -351,7 +351,7 @@ static void answer(struct request *r)
 
 /* ---- Events ------------------------------------------------------------------------------------------ */
 
-struct listener {
+struct event_client {
     struct server *server;
     struct events *events;
 };
@@ -359,38 +359,38 @@ struct listener {
 static ssize_t read_events(void *arg, uint64_t at, char *ret, size_t max)
 {
     (void)at;
-    ssize_t count = events_read(((struct listener *)arg)->events, ret, max);
+    ssize_t count = events_read(((struct event_client *)arg)->events, ret, max);
     return count == EVENTS_END ? (ssize_t)MHD_CONTENT_READER_END_OF_STREAM : count;
 }
 
-static void end_listener(void *arg)
+static void end_event_client(void *arg)
 {
-    struct listener *l = arg;
+    struct event_client *l = arg;
     events_free(l->events);
-    atomic_fetch_sub(&l->server->listeners, 1);
+    atomic_fetch_sub(&l->server->event_clients, 1);
     free(l);
 }
 
 static void shrink_send_buffer(struct MHD_Connection *connection)
 {
     int size = EVENTS_SEND_BUFFER;
-    (void)setsockopt(fd_of(connection), SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
+    (void)setsockopt(fd_of(connection), SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* if it fails, more is buffered */
 }
 
 static enum MHD_Result send_events(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
-    struct listener *l = calloc(1, sizeof *l);
+    struct event_client *l = calloc(1, sizeof *l);
     struct pr_error error = { 0 };
-    bool room = atomic_fetch_add(&s->listeners, 1) < LISTENERS_MAX;
+    bool room = atomic_fetch_add(&s->event_clients, 1) < EVENT_CLIENTS_MAX;
     int rc = l == NULL ? error_set(&error, PR_ENOMEM, "out of memory for a client") : PR_OK;
     if (rc == PR_OK && room)
         rc = events_new(runtime_feed(s->rt), &r->x.params, &s->stopping, &l->events, &error);
     if (rc < 0 || !room) {
-        atomic_fetch_sub(&s->listeners, 1);
+        atomic_fetch_sub(&s->event_clients, 1);
         free(l);
         if (!room)
             api_error(&r->x, 503, "too_many", "try again later", "%d event clients are connected already",
-                      LISTENERS_MAX);
+                      EVENT_CLIENTS_MAX);
         else
             api_fault(&r->x, &error);
         return send_answer(connection, r);
@@ -399,9 +399,9 @@ static enum MHD_Result send_events(struct server *s, struct request *r, struct M
     gate_is_endless(s->gate, fd_of(connection));
     shrink_send_buffer(connection);
     struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, read_events, l, end_listener);
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, read_events, l, end_event_client);
     if (response == NULL)
-        end_listener(l);
+        end_event_client(l);
     return send_response(connection, r, response, "text/event-stream");
 }
 

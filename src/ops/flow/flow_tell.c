@@ -50,28 +50,28 @@ static int check_text(const char *what, pr_slice text, struct pr_error *reterr)
     return PR_OK;
 }
 
-static int check(const struct turn_message *news, struct pr_error *reterr)
+static int check(const struct turn_message *message, struct pr_error *reterr)
 {
-    int rc = check_text("the flow id", news->flow, reterr);
-    if (rc == PR_OK && news->kind != TURN_CANCEL)
-        rc = check_text(news->kind == TURN_START   ? "the name of the flow"
-                        : news->kind == TURN_EVENT ? "the name of the event"
-                                                   : "the name of the mailbox",
-                        news->name, reterr);
+    int rc = check_text("the flow id", message->flow, reterr);
+    if (rc == PR_OK && message->kind != TURN_CANCEL)
+        rc = check_text(message->kind == TURN_START   ? "the name of the flow"
+                        : message->kind == TURN_EVENT ? "the name of the event"
+                                                      : "the name of the mailbox",
+                        message->name, reterr);
     return rc;
 }
 
-static int store_news(const struct flow_teller *t, const struct turn_message *news, pr_id id, struct flow_told *ret,
-                      struct pr_error *reterr)
+static int store_message(const struct flow_teller *t, const struct turn_message *message, pr_id id,
+                         struct flow_tell_result *ret, struct pr_error *reterr)
 {
     struct pr_message m;
     int answer = PR_OK;
-    int rc = check(news, reterr);
+    int rc = check(message, reterr);
     if (rc != PR_OK)
         return rc;
-    if (turn_message_make(news, id, t->arena, &m) != PR_OK)
+    if (turn_message_make(message, id, t->arena, &m) != PR_OK)
         return error_set(reterr, PR_ENOMEM, "out of memory for a message to a flow");
-    m.due_us = news->due_us;
+    m.due_us = message->due_us;
     rc = store_enqueue(t->store, flow_box(t->config, BOX_TURNS), &m, 1, (size_t)t->config->payload_max, &ret->message,
                        &answer, reterr);
     ret->duplicate = answer == PR_DUPLICATE;
@@ -88,15 +88,15 @@ static int start_is_needless(const struct flow_teller *t, const struct turn_mess
     return rc;
 }
 
-int flow_tell(const struct flow_teller *t, const struct turn_message *news, pr_id id, struct flow_told *ret,
+int flow_tell(const struct flow_teller *t, const struct turn_message *message, pr_id id, struct flow_tell_result *ret,
               struct pr_error *reterr)
 {
-    struct turn_message m = *news;
+    struct turn_message m = *message;
     bool starts = m.kind == TURN_START, needless = false;
     char made[PR_ID_TEXT_SIZE];
     int rc = PR_OK;
 
-    *ret = (struct flow_told){ 0 };
+    *ret = (struct flow_tell_result){ 0 };
     if (pr_id_is_zero(id))
         pr_id_new(&id);
     if (starts && m.flow.size == 0) {
@@ -111,7 +111,7 @@ int flow_tell(const struct flow_teller *t, const struct turn_message *news, pr_i
         id = flow_start_id(m.flow);
     ret->flow = m.flow;
     ret->duplicate = needless;
-    return rc != PR_OK || needless ? rc : store_news(t, &m, id, ret, reterr);
+    return rc != PR_OK || needless ? rc : store_message(t, &m, id, ret, reterr);
 }
 
 /* What was done to one flow, past the store's own orders. */
@@ -143,7 +143,7 @@ int flow_cancel(const struct flow_teller *t, pr_slice flow, struct pr_error *ret
 {
     const struct turn_message cancel = { .kind = TURN_CANCEL, .flow = flow, .data = t->why };
     const struct flow_row *row;
-    struct flow_told told;
+    struct flow_tell_result result;
     bool expected = false;
     int rc = flow_read_row(t->store, flow, t->arena, &row, reterr);
     if (rc == PR_OK && row == NULL)
@@ -155,7 +155,7 @@ int flow_cancel(const struct flow_teller *t, pr_slice flow, struct pr_error *ret
     if (row != NULL && flow_has_ended(row))
         return PR_STALE;
     rc = record(t, ADMIN_FLOW_CANCEL, flow, reterr); /* first: nothing is done that nobody knows of */
-    return rc == PR_OK ? flow_tell(t, &cancel, (pr_id){ { 0 } }, &told, reterr) : rc;
+    return rc == PR_OK ? flow_tell(t, &cancel, (pr_id){ { 0 } }, &result, reterr) : rc;
 }
 
 /* One that has ended goes on, from the beginning or from before its failure. */
@@ -170,10 +170,10 @@ static int begin_again(const struct flow_teller *t, const struct flow_row *row, 
                                         .data = row->input,
                                         .restart = !resumes,
                                         .resume = resumes };
-    struct flow_told told;
+    struct flow_tell_result result;
     int rc = record(t, kind, row->id, reterr);
     return rc == PR_OK
-               ? flow_tell(t, &start, resumes ? flow_resume_id(row->execution) : (pr_id){ { 0 } }, &told, reterr)
+               ? flow_tell(t, &start, resumes ? flow_resume_id(row->execution) : (pr_id){ { 0 } }, &result, reterr)
                : rc;
 }
 

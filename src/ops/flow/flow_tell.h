@@ -24,18 +24,18 @@ pr_slice flow_box(const struct config *config, enum box_kind kind);
 /* "running", ...; 0: there is no such state. */
 int flow_state_parse(pr_slice name);
 
-struct flow_told {
+struct flow_tell_result {
     pr_slice flow;  /* in the arena, or the caller's */
     pr_id message;  /* zero: nothing was stored */
     bool duplicate; /* of a start: there is such a flow; else the message is there already */
 };
 
 /* kind START: flow may be empty, then it gets an id.  EVENT, MAIL: id may be zero.  Fault PR_EINVAL: a name is missing or too long. */
-PR_MUST_CHECK int flow_tell(const struct flow_teller *t, const struct turn_message *news, pr_id id,
-                            struct flow_told *ret, struct pr_error *reterr);
+PR_MUST_CHECK int flow_tell(const struct flow_teller *t, const struct turn_message *message, pr_id id,
+                            struct flow_tell_result *ret, struct pr_error *reterr);
 /* PR_OK; PR_UNKNOWN: no such flow, and none that is about to begin; PR_STALE: it has ended. */
 PR_MUST_CHECK int flow_cancel(const struct flow_teller *t, pr_slice flow, struct pr_error *reterr);
-/* One that has ended begins anew with its name and input; version empty: its own.  PR_OK; PR_UNKNOWN; PR_STALE: it is running. */
+/* Restarts one that has ended with its name and input; version empty: its own.  PR_OK; PR_UNKNOWN; PR_STALE: it is running. */
 PR_MUST_CHECK int flow_restart(const struct flow_teller *t, pr_slice flow, pr_slice version, struct pr_error *reterr);
 
 struct flow_retried {

@@ -112,10 +112,10 @@ static int canary_lose(struct replay *r, pr_id canary, struct pr_error *reterr)
     return PR_OK;
 }
 
-enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
+enum canary_fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
 
 /* What died since `row` died again. */
-static int canary_look(struct store *store, pr_id id, uint64_t row, enum fate *ret, struct pr_error *reterr)
+static int canary_look(struct store *store, pr_id id, uint64_t row, enum canary_fate *ret, struct pr_error *reterr)
 {
     struct arena arena;
     struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
@@ -140,7 +140,7 @@ static int canary_look(struct store *store, pr_id id, uint64_t row, enum fate *r
 static int finish(struct replay *r, struct store *store, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE];
-    enum fate fate = FATE_PASSED;
+    enum canary_fate fate = FATE_PASSED;
     size_t i;
     for (i = 0; i < r->lost_count; i++) {
         int rc = canary_look(store, r->lost[i], r->order.filter.newest_row, &fate, reterr);
@@ -204,7 +204,7 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
 static int canary_watch(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE], span[DURATION_TEXT_SIZE];
-    for (enum fate fate = FATE_PASSED; fate == FATE_PASSED && r->canary_passed < r->canary_count;) {
+    for (enum canary_fate fate = FATE_PASSED; fate == FATE_PASSED && r->canary_passed < r->canary_count;) {
         pr_id canary = r->canaries[r->canary_passed];
         int rc = canary_look(store, canary, r->canary_row, &fate, reterr);
         if (rc < 0)

@@ -200,7 +200,7 @@ static int order_copy(struct replay_job *job, struct pr_error *reterr)
     return job->target.data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for a replay");
 }
 
-static int job_new(const struct replay *wish, struct store *store, struct replay_job **ret, struct pr_error *reterr)
+static int job_new(const struct replay *replay, struct store *store, struct replay_job **ret, struct pr_error *reterr)
 {
     struct replay_job *job = calloc(1, sizeof *job);
     if (job == NULL)
@@ -208,7 +208,7 @@ static int job_new(const struct replay *wish, struct store *store, struct replay
     arena_init(&job->arena, 1024);
     pr_id_new(&job->id);
     job->replay = (struct replay){
-        .order = wish->order, .rate = wish->rate, .canary = wish->canary, .canary_wait_us = wish->canary_wait_us
+        .order = replay->order, .rate = replay->rate, .canary = replay->canary, .canary_wait_us = replay->canary_wait_us
     };
     job->begun_us = store_time(store);
     replay_begin(&job->replay);
@@ -241,11 +241,11 @@ static bool make_room(struct replays *all)
     return all->count < REPLAYS_MAX;
 }
 
-int replays_start(struct replays *all, const struct replay *wish, struct store *store, pr_id *ret_id,
+int replays_start(struct replays *all, const struct replay *replay, struct store *store, pr_id *ret_id,
                   struct pr_error *reterr)
 {
     struct replay_job *job = NULL;
-    int rc = job_new(wish, store, &job, reterr);
+    int rc = job_new(replay, store, &job, reterr);
     if (rc < 0)
         return rc;
     monitor_lock(&all->monitor);

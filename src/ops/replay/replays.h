@@ -18,8 +18,8 @@ struct replays;
 struct replays *replays_new(struct runtime *rt); /* NULL: no memory */
 void replays_free(struct replays *all);          /* they end where they are; NULL is fine */
 
-/* wish: order, rate, canary, canary_wait_us; all of it is copied.  Fault PR_EBUSY: REPLAYS_MAX are under way. */
-PR_MUST_CHECK int replays_start(struct replays *all, const struct replay *wish, struct store *store, pr_id *ret_id,
+/* replay: order, rate, canary, canary_wait_us; all of it is copied.  Fault PR_EBUSY: REPLAYS_MAX are under way. */
+PR_MUST_CHECK int replays_start(struct replays *all, const struct replay *replay, struct store *store, pr_id *ret_id,
                                 struct pr_error *reterr);
 
 /* now_us: store time.  Outcome PR_UNKNOWN: there is none of this id; PR_STALE: it has ended (stop), or is under way (resume). */

@@ -420,7 +420,7 @@ static void write_endpoints(struct buf *b, const struct metrics *m, const struct
         for (size_t k = 0; k < m->endpoints.endpoint_count; k++)
             if (slice_eq(m->endpoints.endpoints[k].name, e.name))
                 e = m->endpoints.endpoints[k];
-        const char *state = endpoint_standing(&m->endpoints, &e).state;
+        const char *state = endpoint_condition(&m->endpoints, &e).state;
         for (size_t k = 0; k < ARRAY_LENGTH(states); k++)
             sample(b, "postrider_endpoint_state", "endpoint", e.name, "state", slice_from(states[k]),
                    strcmp(states[k], state) == 0);

@@ -103,7 +103,7 @@ static bool endpoint_is_free(const struct status *s, pr_slice name)
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
         if (slice_eq(e->name, name))
-            return s->in_flight[i] == 0 && strcmp(endpoint_standing(&s->endpoints, e).state, "ok") == 0;
+            return s->in_flight[i] == 0 && strcmp(endpoint_condition(&s->endpoints, e).state, "ok") == 0;
     }
     return true;
 }

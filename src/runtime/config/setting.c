@@ -122,11 +122,11 @@ static int isolate(const struct config_endpoint *c, const struct program *progra
     if (t->handler == NULL || c->mode)
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: isolation: process needs a url handler:NAME, and mode durable", c->name);
-    if (program->nursery == NULL)
+    if (program->launcher == NULL)
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: isolation: process needs a restart, since no endpoint had it at the start",
                          c->name);
-    t->nursery = program->nursery;
+    t->launcher = program->launcher;
     t->concurrency = t->concurrency > 0 ? t->concurrency : 1;
     return PR_OK;
 }

@@ -45,24 +45,24 @@ void crash_thread_end(void)
 
 /* ---- In the handler: nothing that takes a lock or memory ------------------------------------------ */
 
-struct line {
+struct crash_line {
     char text[LINE_SIZE];
     size_t size;
 };
 
-static void add_char(struct line *l, char c)
+static void add_char(struct crash_line *l, char c)
 {
     if (l->size < LINE_SIZE)
         l->text[l->size++] = c;
 }
 
-static void add(struct line *l, const char *text)
+static void add(struct crash_line *l, const char *text)
 {
     while (*text != '\0')
         add_char(l, *text++);
 }
 
-static void add_number(struct line *l, int64_t number, int digits)
+static void add_number(struct crash_line *l, int64_t number, int digits)
 {
     char text[20];
     int count = 0;
@@ -73,7 +73,7 @@ static void add_number(struct line *l, int64_t number, int digits)
 }
 
 /* RFC 3339, UTC; the calendar counts from 1 March 0000, so that a leap day ends a year. */
-static void add_time(struct line *l)
+static void add_time(struct crash_line *l)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);
@@ -100,7 +100,7 @@ static void add_time(struct line *l)
 }
 
 /* Quoted in both formats; names hold no control characters, and what is worse is left out. */
-static void add_field(struct line *l, const char *key, const char *value)
+static void add_field(struct crash_line *l, const char *key, const char *value)
 {
     add(l, report_format == LOG_JSON ? ",\"" : " ");
     add(l, key);
@@ -121,7 +121,7 @@ static const char *name_of(int number)
 
 static void write_line(int number)
 {
-    struct line l;
+    struct crash_line l;
     char thread[NAME_SIZE] = "";
     l.size = 0;
     (void)prctl(PR_GET_NAME, thread, 0, 0, 0);

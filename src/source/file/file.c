@@ -38,7 +38,7 @@
 #define POSITION_SIZE 128
 
 /* Where we are in which file. */
-struct place {
+struct file_place {
     uint64_t generation; /* 0: nowhere yet */
     uint64_t inode, offset;
     uint64_t head_size, head_hash;
@@ -49,7 +49,7 @@ struct file_source {
     const char *path;
     bool is_stdin, is_text;
     int fd; /* -1: none is open */
-    struct place stored, now;
+    struct file_place stored, now;
     char from[POSITION_SIZE], to[POSITION_SIZE];
     bool knows; /* the stored place is here */
     struct lines lines;
@@ -97,13 +97,13 @@ static pr_slice file_address(const struct broker_url *url)
 
 /* ---- Places ----------------------------------------------------------------------------------------------- */
 
-static void place_write(const struct place *p, char ret[POSITION_SIZE])
+static void place_write(const struct file_place *p, char ret[POSITION_SIZE])
 {
     snprintf(ret, POSITION_SIZE, "%" PRIu64 ".%" PRIu64 ".%" PRIu64 ".%" PRIu64 ".%" PRIx64, p->generation, p->inode,
              p->offset, p->head_size, p->head_hash);
 }
 
-static bool place_read(const char *text, struct place *ret)
+static bool place_read(const char *text, struct file_place *ret)
 {
     int size = 0;
     return sscanf(text, "%" SCNu64 ".%" SCNu64 ".%" SCNu64 ".%" SCNu64 ".%" SCNx64 "%n", &ret->generation, &ret->inode,
@@ -121,7 +121,7 @@ static bool head_hash(int fd, uint64_t size, uint64_t *ret)
 }
 
 /* Is it the file of the place, and has it all that was read of it? */
-static bool is_at(int fd, const struct place *p)
+static bool is_at(int fd, const struct file_place *p)
 {
     struct stat info;
     uint64_t hash;
@@ -135,7 +135,7 @@ static void begin_file(struct file_source *f, int fd)
     struct stat info = { .st_ino = 0 };
     (void)fstat(fd, &info);
     f->fd = fd;
-    f->now = (struct place){ .generation = f->now.generation + 1, .inode = (uint64_t)info.st_ino };
+    f->now = (struct file_place){ .generation = f->now.generation + 1, .inode = (uint64_t)info.st_ino };
     f->read_offset = 0;
     f->grown_us = clock_mono_us(clock_system());
     lines_reset(&f->lines);
@@ -192,7 +192,7 @@ static int read_stored(struct file_source *f, struct pr_error *reterr)
                        "its position in the store is malformed: delete it to read the file again from the start");
     if (rc == PR_OK) {
         snprintf(f->from, sizeof(f->from), "%.*s", SLICE_ARGS(text));
-        f->now = text.size > 0 ? f->stored : (struct place){ .generation = 0 };
+        f->now = text.size > 0 ? f->stored : (struct file_place){ .generation = 0 };
         f->knows = true;
     }
     arena_fini(&arena);

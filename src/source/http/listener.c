@@ -46,20 +46,20 @@ static int64_t now(void)
 
 /* ---- Connections ------------------------------------------------------------------------------------- */
 
-static void conn_watch(struct listener *l, struct conn *c, int how, uint32_t events)
+static void conn_watch(struct listener *l, struct http_conn *c, int how, uint32_t events)
 {
     struct epoll_event event = { .events = events, .data.ptr = c };
     ASSERT(epoll_ctl(l->epoll_fd, how, c->fd, &event) == 0);
 }
 
 /* What it does now, and how long it has for that. */
-static void conn_begin(struct conn *c, int64_t span_us)
+static void conn_begin(struct http_conn *c, int64_t span_us)
 {
     c->since_us = now();
     c->deadline_us = c->since_us + span_us;
 }
 
-static void conn_free(struct listener *l, struct conn *c)
+static void conn_free(struct listener *l, struct http_conn *c)
 {
     l->held_bytes -= c->body.size;
     close(c->fd); /* which ends its polling, too */
@@ -75,9 +75,9 @@ static void conn_free(struct listener *l, struct conn *c)
 /* A head or body that is slow, or nothing at all: the one that has taken longest makes room. */
 static bool make_room(struct listener *l)
 {
-    struct conn *oldest = NULL;
+    struct http_conn *oldest = NULL;
     list_foreach(node, &l->conns) {
-        struct conn *c = LIST_ENTRY(node, struct conn, node);
+        struct http_conn *c = LIST_ENTRY(node, struct http_conn, node);
         bool is_read = c->state == CONN_HEAD || c->state == CONN_BODY;
         if (is_read && (oldest == NULL || c->since_us < oldest->since_us))
             oldest = c;
@@ -94,7 +94,7 @@ static void take_connection(struct listener *l)
         (void)poll(NULL, 0, DEAF_MS); /* it would be told of the same connection at once */
     if (fd < 0)
         return;
-    struct conn *c = l->conn_count < CONNS_MAX || make_room(l) ? calloc(1, sizeof(*c)) : NULL;
+    struct http_conn *c = l->conn_count < CONNS_MAX || make_room(l) ? calloc(1, sizeof(*c)) : NULL;
     if (c == NULL) {
         close(fd);
         return;
@@ -111,7 +111,7 @@ static void take_connection(struct listener *l)
 
 /* ---- Requests ------------------------------------------------------------------------------------------ */
 
-static void enqueue(struct listener *l, struct conn *c)
+static void enqueue(struct listener *l, struct http_conn *c)
 {
     lock(&l->lock);
     struct door *d = c->door;
@@ -129,7 +129,7 @@ static void enqueue(struct listener *l, struct conn *c)
 }
 
 /* False: it is gone. */
-static bool flush(struct conn *c)
+static bool flush(struct http_conn *c)
 {
     while (c->written < c->out.size) {
         ssize_t sent = send(c->fd, c->out.data + c->written, c->out.size - c->written, MSG_NOSIGNAL);
@@ -141,7 +141,7 @@ static bool flush(struct conn *c)
 }
 
 /* What it has sent so far, as far as that goes; false: the connection is over. */
-static bool advance(struct listener *l, struct conn *c)
+static bool advance(struct listener *l, struct http_conn *c)
 {
     while (c->state == CONN_HEAD || c->state == CONN_BODY) {
         size_t before = c->body.size;
@@ -184,7 +184,7 @@ static bool advance(struct listener *l, struct conn *c)
 }
 
 /* The rest of an answer; false: the connection is over. */
-static bool write_on(struct listener *l, struct conn *c)
+static bool write_on(struct listener *l, struct http_conn *c)
 {
     if (!flush(c))
         return false;
@@ -199,7 +199,7 @@ static bool write_on(struct listener *l, struct conn *c)
     return advance(l, c);
 }
 
-static bool read_on(struct listener *l, struct conn *c)
+static bool read_on(struct listener *l, struct http_conn *c)
 {
     char bytes[READ_SIZE];
     ssize_t got = recv(c->fd, bytes, sizeof(bytes), 0);
@@ -213,7 +213,7 @@ static bool read_on(struct listener *l, struct conn *c)
     return buf_failed(&c->in) == 0 && advance(l, c);
 }
 
-static void serve(struct listener *l, struct conn *c)
+static void serve(struct listener *l, struct http_conn *c)
 {
     bool goes_on = c->state == CONN_ANSWER ? write_on(l, c) : read_on(l, c);
     if (!goes_on)
@@ -229,7 +229,7 @@ static void send_answers(struct listener *l)
         unlock(&l->lock);
         if (node == NULL)
             return;
-        struct conn *c = LIST_ENTRY(node, struct conn, queued);
+        struct http_conn *c = LIST_ENTRY(node, struct http_conn, queued);
         c->state = CONN_ANSWER;
         conn_begin(c, ANSWER_US);
         conn_watch(l, c, EPOLL_CTL_ADD, EPOLLOUT);
@@ -241,7 +241,7 @@ static void send_answers(struct listener *l)
 static void part_from(struct listener *l, const struct door *d)
 {
     list_foreach(node, &l->conns) {
-        struct conn *c = LIST_ENTRY(node, struct conn, node);
+        struct http_conn *c = LIST_ENTRY(node, struct http_conn, node);
         if (c->door != d || c->state == CONN_WAITS)
             continue;
         if (c->state == CONN_BODY)
@@ -264,7 +264,7 @@ static void expire(struct listener *l)
 {
     int64_t at_us = now();
     list_foreach(node, &l->conns) {
-        struct conn *c = LIST_ENTRY(node, struct conn, node);
+        struct http_conn *c = LIST_ENTRY(node, struct http_conn, node);
         if (c->state != CONN_WAITS && c->deadline_us <= at_us)
             conn_free(l, c);
     }
@@ -306,7 +306,7 @@ static void *listener_run(void *arg)
 static void listener_free(struct listener *l)
 {
     list_foreach(node, &l->conns)
-        conn_free(l, LIST_ENTRY(node, struct conn, node));
+        conn_free(l, LIST_ENTRY(node, struct http_conn, node));
     if (l->listen_fd >= 0)
         close(l->listen_fd);
     if (l->epoll_fd >= 0)
@@ -454,17 +454,17 @@ struct door_request *door_take(struct door *d)
     if (d->queued > 0)
         wake_send(d->ready_fd);
     unlock(&d->listener->lock);
-    return node != NULL ? &LIST_ENTRY(node, struct conn, queued)->request : NULL;
+    return node != NULL ? &LIST_ENTRY(node, struct http_conn, queued)->request : NULL;
 }
 
 /* Its `out` is set; the lock is held. */
-static void hand_back(struct listener *l, struct conn *c)
+static void hand_back(struct listener *l, struct http_conn *c)
 {
     list_push_back(&l->answered, &c->queued);
     wake_send(l->wake_fd);
 }
 
-static void answered(struct door *d, struct conn *c)
+static void answered(struct door *d, struct http_conn *c)
 {
     lock(&d->listener->lock);
     hand_back(d->listener, c);
@@ -473,14 +473,14 @@ static void answered(struct door *d, struct conn *c)
 
 void door_accepted(struct door *d, struct door_request *request, size_t count)
 {
-    struct conn *c = CONTAINER_OF(request, struct conn, request);
+    struct http_conn *c = CONTAINER_OF(request, struct http_conn, request);
     conn_accept(c, count);
     answered(d, c);
 }
 
 void door_refused(struct door *d, struct door_request *request, unsigned status, const char *why)
 {
-    struct conn *c = CONTAINER_OF(request, struct conn, request);
+    struct http_conn *c = CONTAINER_OF(request, struct http_conn, request);
     conn_answer(c, status, status == 429 || status == 503 ? 2 : 0, "refused", why);
     answered(d, c);
 }
@@ -491,7 +491,7 @@ void door_tell(struct door *d, enum door_state state)
     lock(&l->lock);
     d->state = state;
     while (state != DOOR_OPEN && d->queued > 0) {
-        struct conn *c = LIST_ENTRY(list_pop_front(&d->queue), struct conn, queued);
+        struct http_conn *c = LIST_ENTRY(list_pop_front(&d->queue), struct http_conn, queued);
         d->queued--;
         conn_answer(c, state == DOOR_FULL ? 429 : 503, 2, state == DOOR_FULL ? "full" : "unavailable",
                     "it could not be stored; send it again later");

@@ -27,7 +27,7 @@ enum conn_state {
 
 enum chunk_state { CHUNK_SIZE_LINE, CHUNK_DATA, CHUNK_DATA_END, CHUNK_TRAILER };
 
-struct conn {
+struct http_conn {
     struct list_node node; /* in the listener's list */
     int fd;
     enum conn_state state;
@@ -83,10 +83,10 @@ enum read_result {
     READ_ANSWER, /* out is set: refused, or nothing for a source */
 };
 /* What is in `in`.  Takes the lock of the listener for the doors. */
-enum read_result conn_read(struct listener *l, struct conn *c);
+enum read_result conn_read(struct listener *l, struct http_conn *c);
 /* The answer to the request; status in words a client can act on.  retry_s 0: none. */
-void conn_answer(struct conn *c, unsigned status, int retry_s, const char *code, const char *text);
-void conn_accept(struct conn *c, size_t count);
-void conn_next(struct conn *c); /* ready for another request */
+void conn_answer(struct http_conn *c, unsigned status, int retry_s, const char *code, const char *text);
+void conn_accept(struct http_conn *c, size_t count);
+void conn_next(struct http_conn *c); /* ready for another request */
 
 #endif

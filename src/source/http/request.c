@@ -36,7 +36,7 @@ static const char *phrase(unsigned status)
     return "Bad Request";
 }
 
-static void write_answer(struct conn *c, unsigned status, const char *more, pr_slice body)
+static void write_answer(struct http_conn *c, unsigned status, const char *more, pr_slice body)
 {
     buf_reset(&c->out);
     c->written = 0;
@@ -46,7 +46,7 @@ static void write_answer(struct conn *c, unsigned status, const char *more, pr_s
     buf_add_slice(&c->out, body);
 }
 
-void conn_answer(struct conn *c, unsigned status, int retry_s, const char *code, const char *text)
+void conn_answer(struct http_conn *c, unsigned status, int retry_s, const char *code, const char *text)
 {
     char more[64] = "";
     struct buf body;
@@ -73,14 +73,14 @@ void conn_answer(struct conn *c, unsigned status, int retry_s, const char *code,
     buf_fini(&body);
 }
 
-void conn_accept(struct conn *c, size_t count)
+void conn_accept(struct http_conn *c, size_t count)
 {
     char body[40];
     int size = snprintf(body, sizeof(body), "{\"accepted\":%zu}\n", count);
     write_answer(c, 202, "", (pr_slice){ body, (size_t)size });
 }
 
-void conn_next(struct conn *c)
+void conn_next(struct http_conn *c)
 {
     buf_reset(&c->head);
     buf_fini(&c->body); /* it may be large */
@@ -92,7 +92,7 @@ void conn_next(struct conn *c)
 }
 
 /* The rest of what it sends is not read: the connection ends with the answer. */
-static enum read_result refuse(struct conn *c, unsigned status, int retry_s, const char *code, const char *text)
+static enum read_result refuse(struct http_conn *c, unsigned status, int retry_s, const char *code, const char *text)
 {
     c->keeps = false;
     conn_answer(c, status, retry_s, code, text);
@@ -101,7 +101,7 @@ static enum read_result refuse(struct conn *c, unsigned status, int retry_s, con
 
 /* ---- The head ----------------------------------------------------------------------------------------- */
 
-static pr_slice field(const struct conn *c, const char *wanted)
+static pr_slice field(const struct http_conn *c, const char *wanted)
 {
     const char *at = NULL;
     pr_slice name, value;
@@ -133,7 +133,7 @@ static bool is_said_once(pr_slice name)
 }
 
 /* The name of one that is there twice all the same; empty: there is none. */
-static pr_slice said_twice(const struct conn *c)
+static pr_slice said_twice(const struct http_conn *c)
 {
     const char *at = NULL;
     pr_slice name, value;
@@ -147,7 +147,7 @@ static pr_slice said_twice(const struct conn *c)
     return PR_STR("");
 }
 
-static enum read_result refuse_twice(struct conn *c, pr_slice name)
+static enum read_result refuse_twice(struct http_conn *c, pr_slice name)
 {
     char text[128];
     snprintf(text, sizeof(text), "duplicate header %.*s: send it once", (int)min_size(name.size, 60), name.data);
@@ -155,7 +155,7 @@ static enum read_result refuse_twice(struct conn *c, pr_slice name)
 }
 
 /* Whoever may not, or cannot be served now, is told before the body is read. */
-static enum read_result judge_head(struct listener *l, struct conn *c)
+static enum read_result judge_head(struct listener *l, struct http_conn *c)
 {
     const pr_slice bearer = PR_STR("Bearer "), given = field(c, "Authorization"), twice = said_twice(c);
     ASSERT(pthread_mutex_lock(&l->lock) == 0);
@@ -185,7 +185,7 @@ static enum read_result judge_head(struct listener *l, struct conn *c)
     return READ_MORE;
 }
 
-static enum read_result read_head(struct listener *l, struct conn *c)
+static enum read_result read_head(struct listener *l, struct http_conn *c)
 {
     pr_slice bytes = buf_slice(&c->in);
     enum head_found found = bytes.size > 0 ? http_head_read(bytes, &c->parsed) : HEAD_MORE;
@@ -216,14 +216,14 @@ static enum read_result read_head(struct listener *l, struct conn *c)
 
 /* ---- The body -------------------------------------------------------------------------------------------- */
 
-static void take(struct conn *c, size_t size)
+static void take(struct http_conn *c, size_t size)
 {
     memmove(c->in.data, c->in.data + size, c->in.size - size);
     buf_truncate(&c->in, c->in.size - size);
 }
 
 /* A line without its CR LF; false: it is not there yet, or (*ret_bad) none: with a NUL in it, it would look shorter than it is. */
-static bool take_line(struct conn *c, char ret[CHUNK_LINE_MAX], bool *ret_bad)
+static bool take_line(struct http_conn *c, char ret[CHUNK_LINE_MAX], bool *ret_bad)
 {
     const char *end = c->in.size > 0 ? memmem(c->in.data, c->in.size, "\r\n", 2) : NULL;
     *ret_bad = end == NULL && c->in.size > CHUNK_LINE_MAX; /* the last byte may be the CR */
@@ -250,7 +250,7 @@ static bool read_hex(const char *text, uint64_t *ret)
 }
 
 /* True: the body is whole, or *ret_bad. */
-static bool read_chunks(struct conn *c, bool *ret_bad)
+static bool read_chunks(struct http_conn *c, bool *ret_bad)
 {
     char line[CHUNK_LINE_MAX];
     *ret_bad = false;
@@ -291,7 +291,7 @@ static bool read_chunks(struct conn *c, bool *ret_bad)
     }
 }
 
-static bool read_sized(struct conn *c)
+static bool read_sized(struct http_conn *c)
 {
     size_t part = min_size(c->in.size, (size_t)(c->parsed.body_bytes - c->body.size));
     buf_add(&c->body, c->in.data, part);
@@ -312,7 +312,7 @@ static bool is_kept(pr_slice name)
             !(name.size > 12 && strncasecmp(name.data, "x-forwarded-", 12) == 0));
 }
 
-static void fill_request(struct conn *c)
+static void fill_request(struct http_conn *c)
 {
     const char *at = NULL;
     pr_slice name, value;
@@ -344,7 +344,7 @@ static const char *find_wrong_type(const struct door_request *r)
 }
 
 /* A list that is signed says by whom it should be: without a signature nobody is let in. */
-static enum read_result judge_whole(struct conn *c)
+static enum read_result judge_whole(struct http_conn *c)
 {
     const struct door *d = c->door;
     const char *wrong_type = find_wrong_type(&c->request);
@@ -367,7 +367,7 @@ static enum read_result judge_whole(struct conn *c)
     return READ_ANSWER;
 }
 
-static enum read_result answer_options(struct conn *c)
+static enum read_result answer_options(struct http_conn *c)
 {
     char more[512] = "Allow: POST, OPTIONS\r\n";
     pr_slice origin = field(c, "WebHook-Request-Origin");
@@ -379,7 +379,7 @@ static enum read_result answer_options(struct conn *c)
     return READ_ANSWER;
 }
 
-enum read_result conn_read(struct listener *l, struct conn *c)
+enum read_result conn_read(struct listener *l, struct http_conn *c)
 {
     bool is_bad = false;
     if (c->state == CONN_HEAD) {

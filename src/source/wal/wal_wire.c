@@ -11,12 +11,12 @@
 /* ---- Reading ------------------------------------------------------------------------------------ */
 
 /* After the first piece that is not there everything else is 0, and `bad` says what it was. */
-struct reader {
+struct wire_reader {
     const uint8_t *at, *end;
     const char *bad;
 };
 
-static const uint8_t *take(struct reader *r, size_t size, const char *what)
+static const uint8_t *take(struct wire_reader *r, size_t size, const char *what)
 {
     if (r->bad == NULL && (size_t)(r->end - r->at) < size)
         r->bad = what;
@@ -26,7 +26,7 @@ static const uint8_t *take(struct reader *r, size_t size, const char *what)
     return r->at - size;
 }
 
-static uint64_t take_number(struct reader *r, size_t size, const char *what)
+static uint64_t take_number(struct wire_reader *r, size_t size, const char *what)
 {
     const uint8_t *bytes = take(r, size, what);
     uint64_t value = 0;
@@ -35,19 +35,19 @@ static uint64_t take_number(struct reader *r, size_t size, const char *what)
     return value;
 }
 
-static uint8_t take_byte(struct reader *r, const char *what)
+static uint8_t take_byte(struct wire_reader *r, const char *what)
 {
     return (uint8_t)take_number(r, 1, what);
 }
 
-static int64_t take_time(struct reader *r, const char *what)
+static int64_t take_time(struct wire_reader *r, const char *what)
 {
     int64_t us = (int64_t)take_number(r, 8, what);
     return us > INT64_MAX - EPOCH_2000_US ? INT64_MAX : us + EPOCH_2000_US;
 }
 
 /* Up to its NUL. */
-static pr_slice take_text(struct reader *r, const char *what)
+static pr_slice take_text(struct wire_reader *r, const char *what)
 {
     const uint8_t *from = r->at;
     const uint8_t *nul = r->bad == NULL && r->at < r->end ? memchr(r->at, 0, (size_t)(r->end - r->at)) : NULL;
@@ -60,14 +60,14 @@ static pr_slice take_text(struct reader *r, const char *what)
 }
 
 /* A length of 32 bits, and that number of bytes. */
-static pr_slice take_counted(struct reader *r, const char *what)
+static pr_slice take_counted(struct wire_reader *r, const char *what)
 {
     uint32_t size = (uint32_t)take_number(r, 4, what);
     const uint8_t *bytes = take(r, size, what);
     return bytes != NULL ? (pr_slice){ (const char *)bytes, size } : (pr_slice){ "", 0 };
 }
 
-static int finish(const struct reader *r, const char *about, struct pr_error *reterr)
+static int finish(const struct wire_reader *r, const char *about, struct pr_error *reterr)
 {
     if (r->bad != NULL)
         return error_set(reterr, PR_ECORRUPT, "the server's log: a %s is cut off at its %s", about, r->bad);
@@ -77,10 +77,10 @@ static int finish(const struct reader *r, const char *about, struct pr_error *re
     return PR_OK;
 }
 
-static struct reader reader_of(pr_slice bytes)
+static struct wire_reader reader_of(pr_slice bytes)
 {
     const uint8_t *at = (const uint8_t *)(bytes.data != NULL ? bytes.data : "");
-    return (struct reader){ .at = at, .end = at + bytes.size };
+    return (struct wire_reader){ .at = at, .end = at + bytes.size };
 }
 
 static int unknown(uint8_t kind, const char *what, struct pr_error *reterr)
@@ -95,7 +95,7 @@ static int unknown(uint8_t kind, const char *what, struct pr_error *reterr)
 
 int wal_frame_parse(pr_slice bytes, struct wal_frame *ret, struct pr_error *reterr)
 {
-    struct reader r = reader_of(bytes);
+    struct wire_reader r = reader_of(bytes);
     struct wal_frame f = { .kind = WAL_FRAME_DATA };
     uint8_t kind = take_byte(&r, "kind");
     if (r.bad == NULL && kind != 'w' && kind != 'k')
@@ -119,7 +119,7 @@ int wal_frame_parse(pr_slice bytes, struct wal_frame *ret, struct pr_error *rete
 
 /* ---- Events ----------------------------------------------------------------------------------------- */
 
-static void skip_tuple(struct reader *r)
+static void skip_tuple(struct wire_reader *r)
 {
     size_t columns = take_number(r, 2, "number of columns");
     if (columns > WAL_COLUMNS_MAX)
@@ -135,14 +135,14 @@ static void skip_tuple(struct reader *r)
     }
 }
 
-static void read_begin(struct reader *r, struct wal_event *e)
+static void read_begin(struct wire_reader *r, struct wal_event *e)
 {
     e->place = take_number(r, 8, "place");
     e->at_us = take_time(r, "time");
     (void)take_number(r, 4, "transaction");
 }
 
-static void read_commit(struct reader *r, struct wal_event *e)
+static void read_commit(struct wire_reader *r, struct wal_event *e)
 {
     (void)take_byte(r, "flags");
     (void)take_number(r, 8, "place");
@@ -150,13 +150,13 @@ static void read_commit(struct reader *r, struct wal_event *e)
     e->at_us = take_time(r, "time");
 }
 
-static void read_origin(struct reader *r, struct wal_event *e)
+static void read_origin(struct wire_reader *r, struct wal_event *e)
 {
     (void)take_number(r, 8, "place");
     e->name = take_text(r, "name");
 }
 
-static void read_relation(struct reader *r, struct wal_event *e)
+static void read_relation(struct wire_reader *r, struct wal_event *e)
 {
     e->relation = (uint32_t)take_number(r, 4, "number");
     e->schema = take_text(r, "schema");
@@ -172,14 +172,14 @@ static void read_relation(struct reader *r, struct wal_event *e)
     }
 }
 
-static void read_type(struct reader *r, struct wal_event *e)
+static void read_type(struct wire_reader *r, struct wal_event *e)
 {
     (void)take_number(r, 4, "number");
     e->schema = take_text(r, "schema");
     e->name = take_text(r, "name");
 }
 
-static void read_insert(struct reader *r, struct wal_event *e)
+static void read_insert(struct wire_reader *r, struct wal_event *e)
 {
     e->relation = (uint32_t)take_number(r, 4, "relation");
     if (take_byte(r, "row") != 'N' && r->bad == NULL)
@@ -188,7 +188,7 @@ static void read_insert(struct reader *r, struct wal_event *e)
 }
 
 /* An old row or key may stand before the new row; a delete has no new one. */
-static void read_change(struct reader *r, struct wal_event *e)
+static void read_change(struct wire_reader *r, struct wal_event *e)
 {
     e->relation = (uint32_t)take_number(r, 4, "relation");
     for (bool more = true; more && r->bad == NULL;) {
@@ -200,7 +200,7 @@ static void read_change(struct reader *r, struct wal_event *e)
     }
 }
 
-static void read_truncate(struct reader *r, struct wal_event *e)
+static void read_truncate(struct wire_reader *r, struct wal_event *e)
 {
     size_t count = take_number(r, 4, "number of relations");
     (void)e;
@@ -211,7 +211,7 @@ static void read_truncate(struct reader *r, struct wal_event *e)
         (void)take(r, 4 * count, "relations");
 }
 
-static void read_message(struct reader *r, struct wal_event *e)
+static void read_message(struct wire_reader *r, struct wal_event *e)
 {
     e->with_transaction = (take_byte(r, "flags") & 1) != 0;
     e->place = take_number(r, 8, "place");
@@ -223,7 +223,7 @@ static const struct {
     uint8_t kind;
     enum wal_event_kind event;
     const char *name;
-    void (*read)(struct reader *r, struct wal_event *e);
+    void (*read)(struct wire_reader *r, struct wal_event *e);
 } events[] = {
     { 'B', WAL_BEGIN, "begin", read_begin },
     { 'C', WAL_COMMIT, "commit", read_commit },
@@ -239,7 +239,7 @@ static const struct {
 
 int wal_event_parse(pr_slice body, struct wal_event *ret, struct pr_error *reterr)
 {
-    struct reader r = reader_of(body);
+    struct wire_reader r = reader_of(body);
     uint8_t kind = take_byte(&r, "kind");
     if (r.bad != NULL)
         return finish(&r, "event", reterr);

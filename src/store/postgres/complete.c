@@ -57,7 +57,7 @@ static int end_row(PGconn *pg, pr_slice schema, const struct completion *c, stru
 /* ---- Effects ------------------------------------------------------------------------------------ */
 
 /* A completion on its way. */
-struct ending {
+struct completion_run {
     PGconn *pg;
     pr_slice schema;
     struct effect *effects;
@@ -68,7 +68,7 @@ struct ending {
 
 /* Does its stream have as many events as it expects, and not this one?  Of several events of one stream the first one's number
  * counts, as in a cycle. */
-static int expectation_check(struct ending *e, size_t i)
+static int expectation_check(struct completion_run *e, size_t i)
 {
     const struct effect *effect = &e->effects[i];
     bool compares = effect->kind == EFFECT_MESSAGE || effect->expected != EFFECT_ANY;
@@ -82,7 +82,7 @@ static int expectation_check(struct ending *e, size_t i)
     return rc == PR_DUPLICATE ? PR_OK : rc;
 }
 
-static int send_message(struct ending *e, const struct effect *effect)
+static int send_message(struct completion_run *e, const struct effect *effect)
 {
     char box[2 * BOX_NAME_MAX + 2];
     struct pr_message m = *effect->message;
@@ -91,7 +91,7 @@ static int send_message(struct ending *e, const struct effect *effect)
     return pg_send_many(e->pg, slice_from(box), &m, 1, NULL, e->reterr);
 }
 
-static int append_event(struct ending *e, const struct effect *effect)
+static int append_event(struct completion_run *e, const struct effect *effect)
 {
     const struct pr_message *m = effect->message;
     char sql[BOX_NAME_MAX + 64];
@@ -107,7 +107,7 @@ static int append_event(struct ending *e, const struct effect *effect)
     return rc == PR_STALE ? PR_OK : rc; /* the stream has it */
 }
 
-static int set_value(struct ending *e, const struct effect *effect)
+static int set_value(struct completion_run *e, const struct effect *effect)
 {
     char sql[BOX_NAME_MAX + 64];
     struct args args = { .count = 0 };
@@ -118,7 +118,7 @@ static int set_value(struct ending *e, const struct effect *effect)
     return ask_truth(e->pg, sql, &args, e->reterr);
 }
 
-static int store_effect(struct ending *e, const struct effect *effect)
+static int store_effect(struct completion_run *e, const struct effect *effect)
 {
     switch (effect->kind) {
     case EFFECT_MESSAGE: return send_message(e, effect);
@@ -129,7 +129,7 @@ static int store_effect(struct ending *e, const struct effect *effect)
 }
 
 /* In the order of a cycle: messages, events, values. */
-static int effects_store(struct ending *e)
+static int effects_store(struct completion_run *e)
 {
     static const enum effect_kind kinds[] = { EFFECT_MESSAGE, EFFECT_EVENT, EFFECT_STATE };
     int rc = PR_OK;
@@ -140,7 +140,7 @@ static int effects_store(struct ending *e)
     return rc;
 }
 
-static int complete_inside(struct ending *e, const struct completion *c, struct arena *arena)
+static int complete_inside(struct completion_run *e, const struct completion *c, struct arena *arena)
 {
     int rc = completion_effects(c, arena, &e->effects, &e->count);
     if (rc == PR_OK)
@@ -156,7 +156,7 @@ static int complete_inside(struct ending *e, const struct completion *c, struct 
 
 int pg_complete(struct pg_conn *pg, pr_slice schema, const struct completion *c, struct pr_error *reterr)
 {
-    struct ending e = { .pg = pg, .schema = schema, .reterr = reterr };
+    struct completion_run e = { .pg = pg, .schema = schema, .reterr = reterr };
     struct arena arena;
     int rc = transaction_check(pg, "BEGIN, write what belongs to the message, complete it, COMMIT", reterr);
     if (rc != PR_OK)

@@ -104,27 +104,27 @@ static bool cycle_was_answered(const struct sqlite_cycle *run)
 }
 
 /* Our own row, as the fence: whoever took our lanes has deleted it. */
-static int cycle_fence(struct sqlite_cycle *run, struct instance_row *standing)
+static int cycle_fence(struct sqlite_cycle *run, struct instance_row *stored)
 {
     const struct cycle *c = run->cycle;
-    int rc = lease_read(run, standing);
+    int rc = lease_read(run, stored);
     if (rc != PR_OK)
         return rc;
-    if (c->epoch != 0 && (!standing->known || standing->epoch != c->epoch)) {
+    if (c->epoch != 0 && (!stored->known || stored->epoch != c->epoch)) {
         log_emit(run->session->store->log, LOG_WARN, "lease_lost", LOG_SLICE("box", run->session->box));
         return error_set(
             run->reterr, PR_ELEASE,
             "this instance of box %s lost its lease: it did not respond for longer than lease:, or it has left",
             run->session->box_name);
     }
-    run->owner = standing->owner;
+    run->owner = stored->owner;
     return PR_OK;
 }
 
 /* A pure read turned out to need the write lock. */
-static int cycle_must_write(struct sqlite_cycle *run, const struct instance_row *standing, bool *ret)
+static int cycle_must_write(struct sqlite_cycle *run, const struct instance_row *stored, bool *ret)
 {
-    *ret = standing->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2 ||
+    *ret = stored->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2 ||
            (run->owner && run->session->purge_more && purge_is_due(run));
     if (*ret || run->owner)
         return PR_OK;
@@ -161,14 +161,14 @@ static int cycle_change(struct sqlite_cycle *run)
     return rc;
 }
 
-static int cycle_write(struct sqlite_cycle *run, struct instance_row *standing)
+static int cycle_write(struct sqlite_cycle *run, struct instance_row *stored)
 {
     const struct cycle *c = run->cycle;
     bool take = false;
     int rc = PR_OK;
 
-    if (!standing->known)
-        rc = lease_join(run, standing);
+    if (!stored->known)
+        rc = lease_join(run, stored);
     if (rc == PR_OK && !run->owner)
         rc = lease_can_take(run, &take);
     if (rc == PR_OK && take)
@@ -194,27 +194,27 @@ static int cycle_data_version(struct sqlite_cycle *run, int64_t *ret)
 static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
 {
     struct sqlite_session *session = run->session;
-    struct instance_row standing;
+    struct instance_row stored;
     bool joined = run->cycle->epoch == 0, must_write = false;
-    int rc = cycle_fence(run, &standing);
+    int rc = cycle_fence(run, &stored);
     if (rc == PR_OK)
         rc = cycle_data_version(run, ret_data_version);
     if (rc != PR_OK)
         return rc;
 
-    run->replayed = cycle_was_answered(run) || (standing.known && run->cycle->number <= standing.cycle);
+    run->replayed = cycle_was_answered(run) || (stored.known && run->cycle->number <= stored.cycle);
     if (cycle_was_answered(run)) /* that answer was lost, and with it what it had read */
         memcpy(run->position, session->position_before, sizeof(run->position));
     if (!run->write)
-        rc = cycle_must_write(run, &standing, &must_write);
+        rc = cycle_must_write(run, &stored, &must_write);
     if (rc == PR_OK && must_write)
         return PR_STALE;
     if (rc == PR_OK && run->write)
-        rc = cycle_write(run, &standing);
+        rc = cycle_write(run, &stored);
 
     session->reply.now_us = run->now_us;
-    session->reply.epoch = standing.epoch;
-    session->reply.lease_left_us = run->write ? run->cycle->lease_us : standing.lease_end_us - run->mono_us;
+    session->reply.epoch = stored.epoch;
+    session->reply.lease_left_us = run->write ? run->cycle->lease_us : stored.lease_end_us - run->mono_us;
     session->reply.replayed = run->replayed;
     session->reply.lanes_owned = run->owner ? LANES_ALL : 0;
     if (rc == PR_OK && run->replayed && run->cycle->effect_count > 0)

@@ -32,14 +32,14 @@ static void buf_add_number(struct buf *b, uint64_t number)
 
 /* Most verdicts delete their row.  One statement for all of them opens the table and its indexes
  * once, and not once for each. */
-struct ending {
+struct row_end {
     uint64_t row;
     size_t verdict; /* index */
 };
 
-static int ending_compare(const void *a, const void *b)
+static int row_end_compare(const void *a, const void *b)
 {
-    const struct ending *x = a, *y = b;
+    const struct row_end *x = a, *y = b;
     if (x->row != y->row)
         return x->row < y->row ? -1 : 1;
     return x->verdict < y->verdict ? -1 : x->verdict > y->verdict;
@@ -51,20 +51,20 @@ static bool is_ending(const struct change *c)
 }
 
 /* Those that end a row which has no other verdict in this cycle, by row; joined to others, or not. */
-static int endings_collect(struct sqlite_cycle *run, bool joined, struct ending **ret, size_t *ret_count)
+static int endings_collect(struct sqlite_cycle *run, bool joined, struct row_end **ret, size_t *ret_count)
 {
     const struct cycle *c = run->cycle;
-    struct ending *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
+    struct row_end *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
     size_t count = 0;
     if (all == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     bool sorted = true; /* most endpoints answer in order */
     for (size_t i = 0; i < c->verdict_count; i++) {
-        all[i] = (struct ending){ .row = c->verdicts[i].row, .verdict = i };
+        all[i] = (struct row_end){ .row = c->verdicts[i].row, .verdict = i };
         sorted = sorted && (i == 0 || all[i - 1].row <= all[i].row);
     }
     if (!sorted)
-        qsort(all, c->verdict_count, sizeof(*all), ending_compare);
+        qsort(all, c->verdict_count, sizeof(*all), row_end_compare);
     for (size_t i = 0, next; i < c->verdict_count; i = next) {
         for (next = i + 1; next < c->verdict_count && all[next].row == all[i].row;)
             next++;
@@ -79,7 +79,7 @@ static int endings_collect(struct sqlite_cycle *run, bool joined, struct ending 
 }
 
 /* [12,13,...] */
-static void endings_rows(struct buf *b, const struct ending *endings, size_t count)
+static void endings_rows(struct buf *b, const struct row_end *endings, size_t count)
 {
     buf_reset(b);
     buf_add_char(b, '[');
@@ -92,7 +92,7 @@ static void endings_rows(struct buf *b, const struct ending *endings, size_t cou
 }
 
 /* Behind the last of those that follow on each other without a gap. */
-static size_t endings_run_end(const struct ending *endings, size_t from, size_t count)
+static size_t endings_run_end(const struct row_end *endings, size_t from, size_t count)
 {
     size_t end = from + 1;
     while (end < count && endings[end].row == endings[end - 1].row + 1)
@@ -102,7 +102,7 @@ static size_t endings_run_end(const struct ending *endings, size_t from, size_t 
 
 /* Are there few such runs?  Then each has a statement of its own, which walks along the table: a list goes through a
  * temporary table, and each of its rows is looked for from the root. */
-static bool endings_are_runs(const struct ending *endings, size_t count)
+static bool endings_are_runs(const struct row_end *endings, size_t count)
 {
     size_t runs = 0;
     for (size_t at = 0; at < count; at = endings_run_end(endings, at, count))
@@ -111,7 +111,7 @@ static bool endings_are_runs(const struct ending *endings, size_t count)
 }
 
 /* Is it there with the right id?  Those that are come first, *ret_count of them. */
-static void ending_found(struct sqlite_cycle *run, struct ending *endings, size_t at, pr_slice stored,
+static void ending_found(struct sqlite_cycle *run, struct row_end *endings, size_t at, pr_slice stored,
                          size_t *ret_count)
 {
     pr_id id = { { 0 } };
@@ -123,7 +123,7 @@ static void ending_found(struct sqlite_cycle *run, struct ending *endings, size_
     endings[(*ret_count)++] = endings[at]; /* never behind `at` */
 }
 
-static int endings_find_run(struct sqlite_cycle *run, struct ending *endings, size_t from, size_t end,
+static int endings_find_run(struct sqlite_cycle *run, struct row_end *endings, size_t from, size_t end,
                             size_t *ret_count)
 {
     const uint64_t first = endings[from].row, last = endings[end - 1].row;
@@ -136,7 +136,7 @@ static int endings_find_run(struct sqlite_cycle *run, struct ending *endings, si
     return rc;
 }
 
-static int endings_find_list(struct sqlite_cycle *run, struct ending *endings, struct buf *rows, size_t count,
+static int endings_find_list(struct sqlite_cycle *run, struct row_end *endings, struct buf *rows, size_t count,
                              size_t *ret_count)
 {
     sqlite3_stmt *statement;
@@ -151,7 +151,7 @@ static int endings_find_list(struct sqlite_cycle *run, struct ending *endings, s
     return rc;
 }
 
-static int endings_find(struct sqlite_cycle *run, struct ending *endings, struct buf *rows, size_t count,
+static int endings_find(struct sqlite_cycle *run, struct row_end *endings, struct buf *rows, size_t count,
                         size_t *ret_count)
 {
     int rc = PR_OK;
@@ -165,7 +165,7 @@ static int endings_find(struct sqlite_cycle *run, struct ending *endings, struct
     return rc;
 }
 
-static int endings_delete_list(struct sqlite_cycle *run, struct buf *rows, const struct ending *endings, size_t count)
+static int endings_delete_list(struct sqlite_cycle *run, struct buf *rows, const struct row_end *endings, size_t count)
 {
     endings_rows(rows, endings, count);
     int rc = buf_failed(rows);
@@ -175,7 +175,7 @@ static int endings_delete_list(struct sqlite_cycle *run, struct buf *rows, const
                    run->session->box, VALUES(V_TEXT(buf_slice(rows))), NULL, run->reterr);
 }
 
-static int endings_delete(struct sqlite_cycle *run, struct buf *rows, const struct ending *endings, size_t count)
+static int endings_delete(struct sqlite_cycle *run, struct buf *rows, const struct row_end *endings, size_t count)
 {
     int rc = PR_OK;
     if (!endings_are_runs(endings, count))
@@ -199,7 +199,7 @@ static size_t endings_edge(const struct sqlite_session *session)
     return (EDGE_BYTES + row_bytes / 2) / row_bytes;
 }
 
-static int endings_apply(struct sqlite_cycle *run, struct ending *endings, size_t count)
+static int endings_apply(struct sqlite_cycle *run, struct row_end *endings, size_t count)
 {
     struct buf rows;
     size_t there = 0;
@@ -218,7 +218,7 @@ static int endings_apply(struct sqlite_cycle *run, struct ending *endings, size_
 static int endings_run(struct sqlite_cycle *run, bool joined)
 {
     int *answers = run->session->reply.answers;
-    struct ending *endings = NULL;
+    struct row_end *endings = NULL;
     size_t count = 0;
     int rc = endings_collect(run, joined, &endings, &count);
     for (size_t i = 0; rc == PR_OK && i < count; i++)

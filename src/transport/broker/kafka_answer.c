@@ -111,12 +111,12 @@ const char *kafka_question_name(const struct kafka_question *q)
 
 /* ---- Answers -------------------------------------------------------------------------------------------- */
 
-struct cursor {
+struct answer_cursor {
     unsigned char *at, *end;
     const char *bad; /* what is wrong; NULL: nothing */
 };
 
-static unsigned char *take(struct cursor *c, uint64_t size)
+static unsigned char *take(struct answer_cursor *c, uint64_t size)
 {
     unsigned char *taken = c->at;
     if (c->bad == NULL && size > (uint64_t)(c->end - c->at))
@@ -127,14 +127,14 @@ static unsigned char *take(struct cursor *c, uint64_t size)
     return taken;
 }
 
-static int32_t take_number(struct cursor *c, unsigned size)
+static int32_t take_number(struct answer_cursor *c, unsigned size)
 {
     const unsigned char *bytes = take(c, size);
     return bytes != NULL ? number_at(bytes, size) : 0;
 }
 
 /* A number of seven bits a byte, of up to 32. */
-static uint32_t take_varint(struct cursor *c)
+static uint32_t take_varint(struct answer_cursor *c)
 {
     uint64_t number = 0;
     for (unsigned shift = 0; shift < 35 && c->bad == NULL; shift += 7) {
@@ -150,7 +150,7 @@ static uint32_t take_varint(struct cursor *c)
     return (uint32_t)number;
 }
 
-static void take_sized(struct cursor *c, int32_t size, bool may_be_null)
+static void take_sized(struct answer_cursor *c, int32_t size, bool may_be_null)
 {
     if (size < (may_be_null ? -1 : 0))
         c->bad = c->bad != NULL ? c->bad : "invalid length";
@@ -158,7 +158,7 @@ static void take_sized(struct cursor *c, int32_t size, bool may_be_null)
         (void)take(c, (uint64_t)size);
 }
 
-static void take_tags(struct cursor *c)
+static void take_tags(struct answer_cursor *c)
 {
     for (uint32_t count = take_varint(c); count > 0 && c->bad == NULL; count--) {
         (void)take_varint(c);
@@ -178,9 +178,9 @@ static const char *skip_list(const char *fields)
     return fields;
 }
 
-static void take_fields(struct cursor *c, const char *fields);
+static void take_fields(struct answer_cursor *c, const char *fields);
 
-static int64_t take_count(struct cursor *c, char bracket)
+static int64_t take_count(struct answer_cursor *c, char bracket)
 {
     if (bracket == '<')
         return (int64_t)take_varint(c) - 1;
@@ -189,7 +189,7 @@ static int64_t take_count(struct cursor *c, char bracket)
 }
 
 /* Up to the end, or to the bracket that closes a list. */
-static void take_fields(struct cursor *c, const char *fields)
+static void take_fields(struct answer_cursor *c, const char *fields)
 {
     while (c->bad == NULL && *fields != '\0' && strchr("]}>", *fields) == NULL) {
         if (strchr("[{<", *fields) != NULL) {
@@ -223,7 +223,7 @@ static void put_version(unsigned char *at, int16_t version)
 
 /* The library asks in the newest version that both know: these are made those whose answers we can check.  What is no API to us is
  * none to the broker. */
-static void lower_versions(struct cursor c, bool is_compact)
+static void lower_versions(struct answer_cursor c, bool is_compact)
 {
     (void)take(&c, 2);
     for (int64_t count = take_count(&c, is_compact ? '<' : '['); count > 0 && c.bad == NULL; count--) {
@@ -248,11 +248,11 @@ const char *kafka_answer_check(const struct kafka_question *q, unsigned char *by
     /* Who does not know the version of the question says so in one of its own.  The library asks again, in the first. */
     if (is_compact && size >= 2 && size <= REFUSAL_MAX && number_at(bytes, 2) == UNSUPPORTED_VERSION)
         return NULL;
-    struct cursor c = { bytes, bytes + size, NULL };
+    struct answer_cursor c = { bytes, bytes + size, NULL };
     take_fields(&c, shape->fields);
     if (c.bad == NULL && c.at != c.end)
         c.bad = "trailing bytes";
     if (c.bad == NULL && is_versions)
-        lower_versions((struct cursor){ bytes, bytes + size, NULL }, is_compact);
+        lower_versions((struct answer_cursor){ bytes, bytes + size, NULL }, is_compact);
     return c.bad;
 }

@@ -84,7 +84,7 @@ static int end_process(struct helper *p)
 {
     int status = -1;
     if (p->process.pid > 0)
-        status = nursery_end(p->config->nursery, p->process);
+        status = launcher_end(p->config->launcher, p->process);
     if (p->fd >= 0)
         close(p->fd);
     p->process.pid = 0;
@@ -115,8 +115,8 @@ static int start_process(struct helper *p, struct pr_error *reterr)
     const struct timeval patience = { .tv_sec = WRITE_SECONDS };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return error_set(reterr, PR_EIO, "socketpair: %s", strerror(errno));
-    int rc = nursery_fork(p->config->nursery, p->config->handler, p->config->handler_user, ends[1], p->memory_fd,
-                          &p->process, reterr);
+    int rc = launcher_fork(p->config->launcher, p->config->handler, p->config->handler_user, ends[1], p->memory_fd,
+                           &p->process, reterr);
     close(ends[1]);
     if (rc != PR_OK) {
         close(ends[0]);

@@ -12,12 +12,12 @@
 
 #include "base/buf.h"
 #include "transport/handler_context.h"
-#include "transport/process/nursery.h"
+#include "transport/process/launcher.h"
 
 struct helper {
     const struct endpoint_config *config;
     const struct clock *clock;
-    struct nursery_child process; /* pid 0: none runs */
+    struct launcher_child process; /* pid 0: none runs */
     int fd, memory_fd;
     struct handler_stop *stop; /* in memory that both have */
     struct buf parcel;
@@ -34,7 +34,7 @@ int64_t helper_pause(const struct helper *p, int64_t now_us);
 void helper_run(struct helper *p, const struct delivery *d, const struct pr_message *message, int64_t deadline_us,
                 int64_t grace_us, const atomic_bool *cancelled, struct delivery_result *ret);
 
-/* In the helper itself (nursery.c). */
+/* In the helper itself (launcher.c). */
 _Noreturn void helper_main(int fd, int memory_fd, pr_handler handler, void *user);
 
 #endif

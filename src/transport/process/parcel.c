@@ -83,12 +83,12 @@ void parcel_write_result(struct buf *out, const struct delivery_result *result)
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
-struct cursor {
+struct parcel_cursor {
     const char *at, *end;
     bool bad;
 };
 
-static const char *take(struct cursor *c, size_t size)
+static const char *take(struct parcel_cursor *c, size_t size)
 {
     if (c->bad || (size_t)(c->end - c->at) < size) {
         c->bad = true;
@@ -98,14 +98,14 @@ static const char *take(struct cursor *c, size_t size)
     return c->at - size;
 }
 
-static void take_struct(struct cursor *c, void *ret, size_t size)
+static void take_struct(struct parcel_cursor *c, void *ret, size_t size)
 {
     const char *from = take(c, size);
     if (from != NULL)
         memcpy(ret, from, size);
 }
 
-static pr_slice take_slice(struct cursor *c)
+static pr_slice take_slice(struct parcel_cursor *c)
 {
     uint64_t size = 0;
     take_struct(c, &size, sizeof(size));
@@ -114,14 +114,14 @@ static pr_slice take_slice(struct cursor *c)
 }
 
 /* A bool that is neither is not even to be looked at. */
-static void check_bool(struct cursor *c, const bool *flag)
+static void check_bool(struct parcel_cursor *c, const bool *flag)
 {
     unsigned char byte;
     memcpy(&byte, flag, sizeof(byte));
     c->bad |= byte > 1;
 }
 
-static void take_message(struct cursor *c, struct pr_message *ret)
+static void take_message(struct parcel_cursor *c, struct pr_message *ret)
 {
     take_struct(c, ret, sizeof(*ret));
     if (c->bad)
@@ -137,7 +137,7 @@ static void take_message(struct cursor *c, struct pr_message *ret)
 
 bool parcel_read_job(struct buf *in, struct parcel_job *ret)
 {
-    struct cursor c = { in->data, in->data + in->size, false };
+    struct parcel_cursor c = { in->data, in->data + in->size, false };
     take_struct(&c, ret, sizeof(*ret));
     take_message(&c, &ret->message);
     ret->name = take_slice(&c);
@@ -174,7 +174,7 @@ static bool is_possible(const struct send_effect *e)
 }
 
 /* One block, as effect_of() and pr_effect_set() make it. */
-static struct send_effect *take_effect(struct cursor *c)
+static struct send_effect *take_effect(struct parcel_cursor *c)
 {
     struct send_effect raw;
     struct pr_message m;
@@ -203,7 +203,7 @@ static struct send_effect *take_effect(struct cursor *c)
     return e;
 }
 
-static void check_result(struct cursor *c, struct delivery_result *r)
+static void check_result(struct parcel_cursor *c, struct delivery_result *r)
 {
     check_bool(c, &r->release_followers);
     check_bool(c, &r->disable);
@@ -216,7 +216,7 @@ static void check_result(struct cursor *c, struct delivery_result *r)
 
 bool parcel_read_result(const struct buf *in, struct delivery_result *ret)
 {
-    struct cursor c = { in->data, in->data + in->size, false };
+    struct parcel_cursor c = { in->data, in->data + in->size, false };
     *ret = (struct delivery_result){ .token = 0 };
     take_struct(&c, ret, sizeof(*ret));
     bool has_output = ret->output != NULL; /* which may be empty */

@@ -500,9 +500,9 @@ static void in_transaction(struct crowd *c, const char *id, bool commit)
     char box[128];
     snprintf(box, sizeof box, "%s.turns", c->stand.schema);
     const struct pr_flow_start start = { .name = "wait", .id = id };
-    const struct pr_flow_tell tells[] = { { .id = id, .news = PR_FLOW_EVENT, .name = "go", .data = PR_STR("1") },
-                                          { .id = id, .news = PR_FLOW_EVENT, .name = "go", .data = PR_STR("2") },
-                                          { .id = id, .news = PR_FLOW_MAIL, .name = "post", .data = PR_STR("3") } };
+    const struct pr_flow_tell tells[] = { { .id = id, .kind = PR_FLOW_EVENT, .name = "go", .data = PR_STR("1") },
+                                          { .id = id, .kind = PR_FLOW_EVENT, .name = "go", .data = PR_STR("2") },
+                                          { .id = id, .kind = PR_FLOW_MAIL, .name = "post", .data = PR_STR("3") } };
     if (c->stand.pg != NULL) {
         PGconn *pg = stand_pg(&c->stand);
         PQclear(PQexec(pg, "BEGIN"));

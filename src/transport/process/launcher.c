@@ -1,4 +1,4 @@
-#include "transport/process/nursery.h"
+#include "transport/process/launcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,20 +21,20 @@
 #define DESCRIPTORS_MAX 1048576 /* looked at, at the start */
 
 /* One of the two processes.  Helpers are made by the first; the other one makes a new first when that has died. */
-struct twin {
+struct launcher_process {
     int fd; /* -1: there is none */
     pid_t pid, parent;
 };
 
-struct nursery {
+struct launcher {
     pthread_mutex_t lock; /* one question at a time */
-    struct twin twins[2];
+    struct launcher_process processes[2];
     unsigned generation; /* how often the first has died */
 };
 
 /* What is asked; function and user are the same in every process that was forked. */
-struct order {
-    enum { ORDER_HELPER, ORDER_TWIN, ORDER_WAIT } kind;
+struct launch_request {
+    enum { LAUNCH_HELPER, LAUNCH_SPARE, LAUNCH_WAIT } kind;
     pid_t pid; /* WAIT: for whom */
     pr_handler handler;
     void *user;
@@ -45,10 +45,10 @@ struct answer {
     int status;
 };
 
-/* ---- In the nursery ------------------------------------------------------------------------------------ */
+/* ---- In the launcher ------------------------------------------------------------------------------------ */
 
 /* False: the other side is gone. */
-static bool take_order(int fd, struct order *ret, int fds[2])
+static bool take_request(int fd, struct launch_request *ret, int fds[2])
 {
     char room[CMSG_SPACE(2 * sizeof(int))];
     struct iovec bytes = { ret, sizeof(*ret) };
@@ -64,34 +64,34 @@ static bool take_order(int fd, struct order *ret, int fds[2])
     return got == (ssize_t)sizeof(*ret);
 }
 
-static pid_t make_helper(int fd, const struct order *order, const int fds[2])
+static pid_t make_helper(int fd, const struct launch_request *request, const int fds[2])
 {
-    pid_t nursery = getpid(), pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid != 0)
         return pid >= 0 ? pid : -errno;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != nursery)
+    if (getppid() != parent)
         _exit(0);
     close(fd);
-    helper_main(fds[0], fds[1], order->handler, order->user);
+    helper_main(fds[0], fds[1], request->handler, request->user);
 }
 
-_Noreturn static void nursery_main(int fd);
+_Noreturn static void launcher_main(int fd);
 
 /* It may outlive us: that is what it is for. */
-static pid_t make_twin(int fd, const int fds[2])
+static pid_t make_spare(int fd, const int fds[2])
 {
     pid_t pid = fork();
     if (pid != 0)
         return pid >= 0 ? pid : -errno;
     close(fd);
     close(fds[1]);
-    nursery_main(fds[0]);
+    launcher_main(fds[0]);
 }
 
-_Noreturn static void nursery_main(int fd)
+_Noreturn static void launcher_main(int fd)
 {
-    struct order order;
+    struct launch_request request;
     int fds[2];
     /* They are for the program: it ends us when it has come to its end. */
     static const int not_ours[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
@@ -101,13 +101,13 @@ _Noreturn static void nursery_main(int fd)
     static const int deaths[] = { SIGCHLD, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
     for (size_t i = 0; i < ARRAY_LENGTH(deaths); i++)
         signal(deaths[i], SIG_DFL);
-    while (take_order(fd, &order, fds)) {
+    while (take_request(fd, &request, fds)) {
         struct answer answer = { .status = 0 };
-        switch (order.kind) {
-        case ORDER_HELPER: answer.pid = make_helper(fd, &order, fds); break;
-        case ORDER_TWIN: answer.pid = make_twin(fd, fds); break;
-        case ORDER_WAIT:
-            while ((answer.pid = waitpid(order.pid, &answer.status, 0)) < 0 && errno == EINTR)
+        switch (request.kind) {
+        case LAUNCH_HELPER: answer.pid = make_helper(fd, &request, fds); break;
+        case LAUNCH_SPARE: answer.pid = make_spare(fd, fds); break;
+        case LAUNCH_WAIT:
+            while ((answer.pid = waitpid(request.pid, &answer.status, 0)) < 0 && errno == EINTR)
                 ;
         }
         for (size_t i = 0; i < 2; i++)
@@ -134,7 +134,7 @@ static void close_others(int ours)
 
 /* ---- In the program --------------------------------------------------------------------------------------- */
 
-static int twin_start(struct twin *t, struct pr_error *reterr)
+static int process_start(struct launcher_process *t, struct pr_error *reterr)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -143,7 +143,7 @@ static int twin_start(struct twin *t, struct pr_error *reterr)
     pid_t pid = fork();
     if (pid == 0) {
         close_others(ends[1]);
-        nursery_main(ends[1]);
+        launcher_main(ends[1]);
     }
     int error = errno;
     close(ends[1]);
@@ -151,28 +151,28 @@ static int twin_start(struct twin *t, struct pr_error *reterr)
         close(ends[0]);
         return error_set(reterr, PR_EIO, "isolation: process: fork: %s; check the limit of processes", strerror(error));
     }
-    *t = (struct twin){ .fd = ends[0], .pid = pid, .parent = getpid() };
+    *t = (struct launcher_process){ .fd = ends[0], .pid = pid, .parent = getpid() };
     return PR_OK;
 }
 
-int nursery_start(struct nursery **ret, struct pr_error *reterr)
+int launcher_start(struct launcher **ret, struct pr_error *reterr)
 {
-    struct nursery *n = calloc(1, sizeof(*n));
+    struct launcher *n = calloc(1, sizeof(*n));
     if (n == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for processes of handlers");
     ASSERT(pthread_mutex_init(&n->lock, NULL) == 0);
-    n->twins[0].fd = n->twins[1].fd = -1;
-    int rc = twin_start(&n->twins[0], reterr);
+    n->processes[0].fd = n->processes[1].fd = -1;
+    int rc = process_start(&n->processes[0], reterr);
     if (rc == PR_OK)
-        rc = twin_start(&n->twins[1], reterr);
+        rc = process_start(&n->processes[1], reterr);
     if (rc == PR_OK)
         *ret = n;
     else
-        nursery_free(n);
+        launcher_free(n);
     return rc;
 }
 
-static bool send_order(int fd, const struct msghdr *m, size_t size)
+static bool send_request(int fd, const struct msghdr *m, size_t size)
 {
     ssize_t sent;
     do
@@ -192,13 +192,13 @@ static bool take_answer(int fd, struct answer *ret)
 }
 
 /* fds may be NULL.  False: it is gone. */
-static bool ask(const struct twin *t, struct order *order, const int *fds, struct answer *ret)
+static bool ask(const struct launcher_process *t, struct launch_request *request, const int *fds, struct answer *ret)
 {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(2 * sizeof(int))];
     } control = { .room = { 0 } };
-    struct iovec bytes = { order, sizeof(*order) };
+    struct iovec bytes = { request, sizeof(*request) };
     struct msghdr m = { .msg_iov = &bytes, .msg_iovlen = 1 };
     if (fds != NULL) {
         m.msg_control = control.room;
@@ -209,22 +209,22 @@ static bool ask(const struct twin *t, struct order *order, const int *fds, struc
                                .cmsg_len = CMSG_LEN(2 * sizeof(int)) };
         memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
     }
-    return t->fd >= 0 && send_order(t->fd, &m, sizeof(*order)) && take_answer(t->fd, ret);
+    return t->fd >= 0 && send_request(t->fd, &m, sizeof(*request)) && take_answer(t->fd, ret);
 }
 
 /* ---- One that dies is replaced by the other ---------------------------------------------------------------- */
 
 /* It says nothing unasked: what can be read is its end. */
-static bool is_gone(const struct twin *t)
+static bool is_gone(const struct launcher_process *t)
 {
     struct pollfd says = { .fd = t->fd, .events = POLLIN };
     return t->fd < 0 || poll(&says, 1, 0) > 0;
 }
 
 /* Ends one, and leaves nothing of it; other: who may be its parent. */
-static void twin_end(struct twin *t, const struct twin *other)
+static void process_end(struct launcher_process *t, const struct launcher_process *other)
 {
-    struct order order = { .kind = ORDER_WAIT, .pid = t->pid };
+    struct launch_request request = { .kind = LAUNCH_WAIT, .pid = t->pid };
     struct answer answer;
     if (t->fd < 0)
         return;
@@ -235,83 +235,83 @@ static void twin_end(struct twin *t, const struct twin *other)
         while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     else if (t->parent == other->pid && other->fd >= 0)
-        (void)ask(other, &order, NULL, &answer);
+        (void)ask(other, &request, NULL, &answer);
     else
         (void)waitpid(t->pid, NULL, WNOHANG); /* an orphan is ours where we are the first process of a container */
 }
 
-static void replace_spare(struct nursery *n)
+static void replace_spare(struct launcher *n)
 {
     int ends[2];
-    struct order order = { .kind = ORDER_TWIN };
+    struct launch_request request = { .kind = LAUNCH_SPARE };
     struct answer answer;
-    if (!is_gone(&n->twins[1]))
+    if (!is_gone(&n->processes[1]))
         return;
-    twin_end(&n->twins[1], &n->twins[0]);
+    process_end(&n->processes[1], &n->processes[0]);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return; /* with the next helper */
     const int fds[2] = { ends[1], ends[1] };
-    bool made = ask(&n->twins[0], &order, fds, &answer) && answer.pid > 0;
+    bool made = ask(&n->processes[0], &request, fds, &answer) && answer.pid > 0;
     close(ends[1]);
     if (made)
-        n->twins[1] = (struct twin){ .fd = ends[0], .pid = answer.pid, .parent = n->twins[0].pid };
+        n->processes[1] = (struct launcher_process){ .fd = ends[0], .pid = answer.pid, .parent = n->processes[0].pid };
     else
         close(ends[0]);
 }
 
 /* False: both are gone. */
-static bool look_after(struct nursery *n)
+static bool look_after(struct launcher *n)
 {
-    if (is_gone(&n->twins[0])) {
-        twin_end(&n->twins[0], &n->twins[1]);
-        n->twins[0] = n->twins[1];
-        n->twins[1].fd = -1;
+    if (is_gone(&n->processes[0])) {
+        process_end(&n->processes[0], &n->processes[1]);
+        n->processes[0] = n->processes[1];
+        n->processes[1].fd = -1;
         n->generation++; /* its helpers died with it */
     }
-    if (!is_gone(&n->twins[0]))
+    if (!is_gone(&n->processes[0]))
         replace_spare(n);
-    return n->twins[0].fd >= 0;
+    return n->processes[0].fd >= 0;
 }
 
-void nursery_free(struct nursery *n)
+void launcher_free(struct launcher *n)
 {
     if (n == NULL)
         return;
     /* The child before its parent: somebody has to wait for it. */
-    size_t first = n->twins[0].parent == n->twins[1].pid ? 0 : 1;
-    twin_end(&n->twins[first], &n->twins[1 - first]);
-    twin_end(&n->twins[1 - first], &n->twins[first]);
+    size_t first = n->processes[0].parent == n->processes[1].pid ? 0 : 1;
+    process_end(&n->processes[first], &n->processes[1 - first]);
+    process_end(&n->processes[1 - first], &n->processes[first]);
     pthread_mutex_destroy(&n->lock);
     free(n);
 }
 
-int nursery_fork(struct nursery *n, pr_handler handler, void *user, int socket_fd, int memory_fd,
-                 struct nursery_child *ret, struct pr_error *reterr)
+int launcher_fork(struct launcher *n, pr_handler handler, void *user, int socket_fd, int memory_fd,
+                  struct launcher_child *ret, struct pr_error *reterr)
 {
-    struct order order = { .kind = ORDER_HELPER, .handler = handler, .user = user };
+    struct launch_request request = { .kind = LAUNCH_HELPER, .handler = handler, .user = user };
     struct answer answer;
     const int fds[2] = { socket_fd, memory_fd };
     ASSERT(pthread_mutex_lock(&n->lock) == 0);
-    bool good = look_after(n) &&
-                (ask(&n->twins[0], &order, fds, &answer) || (look_after(n) && ask(&n->twins[0], &order, fds, &answer)));
+    bool good = look_after(n) && (ask(&n->processes[0], &request, fds, &answer) ||
+                                  (look_after(n) && ask(&n->processes[0], &request, fds, &answer)));
     unsigned generation = n->generation;
     ASSERT(pthread_mutex_unlock(&n->lock) == 0);
     if (!good)
         return error_set(reterr, PR_EIO, "the handler launcher exited: restart the program");
     if (answer.pid < 0)
         return error_set(reterr, PR_EIO, "fork: %s; check the limit of processes", strerror(-answer.pid));
-    *ret = (struct nursery_child){ .pid = answer.pid, .generation = generation };
+    *ret = (struct launcher_child){ .pid = answer.pid, .generation = generation };
     return PR_OK;
 }
 
-int nursery_end(struct nursery *n, struct nursery_child child)
+int launcher_end(struct launcher *n, struct launcher_child child)
 {
-    struct order order = { .kind = ORDER_WAIT, .pid = child.pid };
+    struct launch_request request = { .kind = LAUNCH_WAIT, .pid = child.pid };
     struct answer answer = { .pid = 0 };
     ASSERT(pthread_mutex_lock(&n->lock) == 0);
     if (look_after(n) && child.generation == n->generation) {
         (void)kill(child.pid, SIGKILL); /* nobody has waited for it yet: the number is still its own */
-        if (!ask(&n->twins[0], &order, NULL, &answer))
+        if (!ask(&n->processes[0], &request, NULL, &answer))
             answer.pid = 0;
     }
     ASSERT(pthread_mutex_unlock(&n->lock) == 0);

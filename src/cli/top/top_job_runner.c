@@ -1,22 +1,22 @@
-/* The thread that runs errands. */
+/* The thread that runs jobs. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/error.h"
-#include "cli/top/errand.h"
+#include "cli/top/top_job.h"
 #include "cli/top/terminal.h"
 #include "runtime/threads/thread.h"
 
 #define LAST_WAIT_SECONDS 1 /* a person who quits does not wait longer for a store that does not answer */
 
-enum errand_state { ERRAND_EMPTY, ERRAND_BEGUN, ERRAND_DONE };
+enum top_job_state { TOP_JOB_EMPTY, TOP_JOB_BEGUN, TOP_JOB_DONE };
 
 struct runner {
     struct monitor monitor;
     pthread_t thread;
     int fd;
-    enum errand_state place; /* these three under the monitor's lock */
-    struct errand *errand;
+    enum top_job_state place; /* these three under the monitor's lock */
+    struct top_job *job;
     bool stop;
 };
 
@@ -27,14 +27,14 @@ static void *run(void *arg)
     terminal_watch_thread();
     monitor_lock(&r->monitor);
     while (!r->stop) {
-        if (r->place != ERRAND_BEGUN) {
+        if (r->place != TOP_JOB_BEGUN) {
             monitor_wait(&r->monitor, PR_SECONDS(60));
             continue;
         }
         monitor_unlock(&r->monitor);
-        errand_run(r->errand);
+        top_job_run(r->job);
         monitor_lock(&r->monitor);
-        r->place = ERRAND_DONE;
+        r->place = TOP_JOB_DONE;
         wake_send(r->fd);
     }
     monitor_unlock(&r->monitor);
@@ -95,29 +95,29 @@ int runner_fd(const struct runner *r)
 
 bool runner_is_busy(const struct runner *r)
 {
-    return r->errand != NULL; /* written by the caller's thread only */
+    return r->job != NULL; /* written by the caller's thread only */
 }
 
-void runner_begin(struct runner *r, struct errand *e)
+void runner_begin(struct runner *r, struct top_job *e)
 {
     ASSERT(!runner_is_busy(r));
     monitor_lock(&r->monitor);
-    r->errand = e;
-    r->place = ERRAND_BEGUN;
+    r->job = e;
+    r->place = TOP_JOB_BEGUN;
     monitor_notify(&r->monitor);
     monitor_unlock(&r->monitor);
 }
 
-struct errand *runner_done(struct runner *r)
+struct top_job *runner_done(struct runner *r)
 {
-    struct errand *e = NULL;
+    struct top_job *e = NULL;
 
     monitor_lock(&r->monitor);
-    if (r->place == ERRAND_DONE) {
+    if (r->place == TOP_JOB_DONE) {
         wake_clear(r->fd);
-        e = r->errand;
-        r->errand = NULL;
-        r->place = ERRAND_EMPTY;
+        e = r->job;
+        r->job = NULL;
+        r->place = TOP_JOB_EMPTY;
     }
     monitor_unlock(&r->monitor);
     return e;

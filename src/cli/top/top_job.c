@@ -1,4 +1,4 @@
-#include "cli/top/errand.h"
+#include "cli/top/top_job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* ---- Orders ---- */
 
-static struct admin admin_for(const struct errand *e)
+static struct admin admin_for(const struct top_job *e)
 {
     const struct order *o = &e->order;
     struct admin admin = { .filter.state = -1, .by = e->by };
@@ -38,7 +38,7 @@ static struct admin admin_for(const struct errand *e)
 }
 
 /* In steps.  What dies again meanwhile is not meant: it would go round for ever. */
-static int replay_group(struct errand *e, struct admin *admin, struct admin_reply *sum)
+static int replay_group(struct top_job *e, struct admin *admin, struct admin_reply *sum)
 {
     struct admin_reply step;
     int rc;
@@ -58,7 +58,7 @@ static int replay_group(struct errand *e, struct admin *admin, struct admin_repl
     return rc;
 }
 
-static void report(struct errand *e, const struct admin_reply *r)
+static void report(struct top_job *e, const struct admin_reply *r)
 {
     const struct order *o = &e->order;
     const char *done = o->kind == ORDER_RETRY ? "retried" : "replayed";
@@ -78,7 +78,7 @@ static void report(struct errand *e, const struct admin_reply *r)
         (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s", r->changed, done);
 }
 
-static void run_order(struct errand *e)
+static void run_order(struct top_job *e)
 {
     struct admin admin = admin_for(e);
     struct admin_reply reply = { 0 };
@@ -91,7 +91,7 @@ static void run_order(struct errand *e)
 
 /* ---- Open ---- */
 
-static void say_group(struct errand *e, struct arena *arena, FILE *out)
+static void say_group(struct top_job *e, struct arena *arena, FILE *out)
 {
     for (size_t i = 0; e->before != NULL && e->pane == PANE_GROUPS && i < e->before->group_count; i++) {
         const struct dead_group *g = &e->before->groups[i];
@@ -104,7 +104,7 @@ static void say_group(struct errand *e, struct arena *arena, FILE *out)
     }
 }
 
-static void say_message(struct errand *e, struct cli *cli, FILE *out)
+static void say_message(struct top_job *e, struct cli *cli, FILE *out)
 {
     struct query query = { .kind = QUERY_ID, .ended = true, .filter = { .state = -1, .ids = &e->id, .id_count = 1 } };
     struct query_reply reply;
@@ -121,7 +121,7 @@ static void say_message(struct errand *e, struct cli *cli, FILE *out)
         fprintf(out, "It no longer exists: it ended longer ago than `ended` (default 24h) keeps.\n");
 }
 
-static const struct view_endpoint *find_endpoint(const struct errand *e)
+static const struct view_endpoint *find_endpoint(const struct top_job *e)
 {
     for (size_t i = 0; e->before != NULL && i < e->before->endpoint_count; i++)
         if (slice_eq_cstr(e->before->endpoints[i].name, e->name))
@@ -164,7 +164,7 @@ static void say_last_failure(const struct view_endpoint *n, struct arena *arena,
             pr_reason_name(n->last_reason), n->last_error.size > 0 ? ": " : "", SLICE_ARGS(n->last_error));
 }
 
-static void say_endpoint(struct errand *e, struct cli *cli, FILE *out)
+static void say_endpoint(struct top_job *e, struct cli *cli, FILE *out)
 {
     const struct view_endpoint *n = find_endpoint(e);
     struct arena *arena = &cli->arena;
@@ -187,7 +187,7 @@ static void say_endpoint(struct errand *e, struct cli *cli, FILE *out)
             shell_argument(arena, slice_from(e->name)));
 }
 
-static void run_open(struct errand *e)
+static void run_open(struct top_job *e)
 {
     struct cli own = *e->cli; /* with an arena that ends here */
     size_t size = 0;
@@ -208,14 +208,14 @@ static void run_open(struct errand *e)
         e->rc = error_set(&e->error, PR_ENOMEM, "out of memory for the text");
 }
 
-void errand_run(struct errand *e)
+void top_job_run(struct top_job *e)
 {
     e->rc = PR_OK;
     switch (e->kind) {
-    case ERRAND_LOOK:
+    case TOP_JOB_LOOK:
         e->rc = view_ask(e->view, &e->cli->store, e->config, e->before, clock_mono_us(clock_system()), &e->error);
         break;
-    case ERRAND_ORDER: run_order(e); break;
+    case TOP_JOB_ORDER: run_order(e); break;
     default: run_open(e);
     }
 }
