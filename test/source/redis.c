@@ -9,6 +9,8 @@
 #include "../transport/server.h"
 #include "base/slice.h"
 #include "check.h"
+#include "source/broker/redis_value.h"
+#include "transport/broker/inbox.h"
 #include "world.h"
 
 static struct server server;
@@ -215,6 +217,25 @@ TEST(redis_answer_that_is_too_large_is_asked_for_again_in_parts)
     world_stop(&w);
     CHECK_EQ(redis_left(&w), 0);
     world_fini(&w);
+}
+
+/* How much of it one read brought makes no difference. */
+TEST(redis_line_that_is_too_long_is_refused_in_one_piece_as_in_several)
+{
+    static char line[INBOX_SIZE + 2];
+    struct redis_value value;
+    struct pr_error error = { 0 };
+    struct arena arena;
+    arena_init(&arena, 1024);
+    memset(line, '1', sizeof(line));
+    line[0] = '+';
+    memcpy(line + INBOX_SIZE, "\r\n", 2);
+    CHECK_EQ(redis_value_read(PR_BYTES(line, INBOX_SIZE), &arena, &value, &error), PR_EINVAL);
+    CHECK_EQ(redis_value_read(PR_BYTES(line, sizeof(line)), &arena, &value, &error), PR_EINVAL);
+    memcpy(line + INBOX_SIZE - 2, "\r\n", 2);
+    CHECK_EQ(redis_value_read(PR_BYTES(line, sizeof(line)), &arena, &value, &error), INBOX_SIZE);
+    CHECK_EQ(value.text.size, INBOX_SIZE - 3);
+    arena_fini(&arena);
 }
 
 /* More than an answer may have, in one field, and in a field whose entry has others behind it. */

@@ -27,7 +27,8 @@ static ssize_t read_head(pr_slice bytes, struct value_head *ret, struct pr_error
     if (kind == NULL)
         return error_set(reterr, PR_EINVAL, "it does not answer as Redis does: the first byte is %d",
                          (unsigned char)bytes.data[0]);
-    size_t size = inbox_line(bytes, &line);
+    /* Never further than a line may be: megabytes of entries can follow it. */
+    size_t size = inbox_line((pr_slice){ bytes.data, min_size(bytes.size, INBOX_SIZE) }, &line);
     if (size == 0)
         return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of more than %d bytes", INBOX_SIZE);
     *ret = (struct value_head){ .shape = shapes[kind - kinds], .line = { line.data + 1, line.size - 1 } };
