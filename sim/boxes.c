@@ -15,6 +15,7 @@ static void draw_outbox(struct scenario *s, const struct life *life)
     struct random r;
     die_init(&r, life->seed, "local endpoint");
     scenario_draw(s, life->seed, life->sqlite, life->messages, life->safety_us);
+    s->other.drawn = false;
     s->copied = 0;      /* one that the inbox has split is stored there again: see may_come_again() */
     s->inlined = 0;     /* nothing can be sent into a box directly */
     s->faults.lost = 0; /* who has what then, the boxes tell in other words */
@@ -32,6 +33,7 @@ static void draw_inbox(struct scenario *s, const struct scenario *outbox, const 
     struct random r;
     die_init(&r, life->seed, "inbox");
     scenario_draw(s, hash_u64(life->seed + 1), life->sqlite, life->messages, outbox->safety_us);
+    s->other.drawn = false;
     scenario_move_into(s, PR_STR("inbox"), BOX_INBOX);
     s->faults.drift = outbox->faults.drift;
     s->faults.lost = s->faults.undecodable = 0;

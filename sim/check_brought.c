@@ -31,10 +31,10 @@ static bool is_born(struct checker *c, uint32_t message, unsigned endpoint)
 
 void check_split(struct checker *c, const struct event *e)
 {
-    const struct shadow_message *m = &c->messages[e->message];
-    for (size_t i = 0; i < m->target_count; i++)
-        if (!is_born(c, e->message, m->targets[i]))
-            breach_set(c, "I21", "m%u was split, and its part for e%u is missing", e->message, m->targets[i]);
+    const struct shadow_targets *t = &c->messages[e->message].targets[c->configs[e->instance].now];
+    for (size_t i = 0; i < t->count; i++)
+        if (!is_born(c, e->message, t->list[i]))
+            breach_set(c, "I21", "m%u was split, and its part for e%u is missing", e->message, t->list[i]);
 }
 
 void check_handled(struct checker *c, const struct event *e)

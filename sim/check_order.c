@@ -16,7 +16,8 @@
  *                     - past its time (it will not be sent at all), or not decodable;
  *                     - known to be handled, by another row of its message: it ends as a duplicate.
  *   Exceptions      a B that its sender delayed has left the order; a released B overtakes; a
- *                   released A is overtaken; an A whose sender committed after B's comes when it
+ *                   released A is overtaken; an A that was held for an endpoint and goes to another one by other
+ *                   routes is new there; an A whose sender committed after B's comes when it
  *                   comes; and so does an A that an operator touched (retry, park, replay, dead
  *                   by hand), until a hand-out of it is counted.  A B that was touched so and
  *                   handed out has overtaken; if that died before it was sent, it does so again. */
@@ -74,7 +75,7 @@ void check_start_order(struct checker *c, const struct event *e, struct shadow_m
     if (ordering == ORDERING_NONE || slice_is_empty(b->parcel->m.stream))
         return;
     for (struct shadow_message *a = first_of_stream(c, b->parcel->m.stream); a != NULL; a = a->next_in_stream) {
-        struct shadow_row *leg = a == b ? NULL : shadow_leg(a, endpoint);
+        struct shadow_row *leg = a == b ? NULL : shadow_leg(c, e->instance, a, endpoint);
         if (a == b)
             before_b = false;
         if (leg == NULL)

@@ -72,9 +72,11 @@ static int64_t latest_guess_us(const struct checker *c, const struct event *e)
     return max64(e->wall_us, s->last_wall_us + passed_us) + passed_us / 50;
 }
 
-static void check_pause(struct checker *c, const struct event *e, const struct shadow_message *m)
+static void check_pause(struct checker *c, const struct event *e, const struct shadow_row *row)
 {
-    unsigned endpoint = e->destination != DESTINATION_NONE && m->split ? e->destination - 1u : m->targets[0];
+    int endpoint = shadow_endpoint(c, row, shadow_config(c, e, row));
+    if (endpoint < 0)
+        return;
     const struct shadow_endpoint *p = &c->endpoints[endpoint];
     const struct shadow_session *s = &c->sessions[e->session];
     /* It had a cycle since the pause began: so it knows. */
@@ -96,7 +98,7 @@ void check_may_go(struct checker *c, const struct event *e, const struct shadow_
                   const struct shadow_row *row)
 {
     check_times(c, e, m, row);
-    check_pause(c, e, m);
+    check_pause(c, e, row);
 }
 
 void check_handout(struct checker *c, const struct event *e)
@@ -114,6 +116,7 @@ void check_handout(struct checker *c, const struct event *e)
         /* Carried over; or, after an answer that was no yes, handed out again: a cycle that was asked
          * before the answer and one that was planned after it look the same from here. */
         row->receipt = e->value;
+        row->config = e->flag != 0 ? row->config : c->configs[e->instance].now;
         row->forgotten = false;
         row->again = row->started && row->result != RESULT_NONE && row->result != SEND_OK;
         return;
@@ -122,12 +125,13 @@ void check_handout(struct checker *c, const struct event *e)
     /* (An operator may have changed the counters since the instance had its last cycle.) */
     if (e->number != row->attempts + 1 && row->reset_at <= c->sessions[e->session].last_cycle)
         breach_set(c, "I4", "hand-out %d of m%u, which was handed out %d times", e->number, e->message, row->attempts);
-    if (m->target_count == 0)
+    row->config = c->configs[e->instance].now;
+    if (shadow_endpoint(c, row, row->config) < 0)
         breach_set(c, "I5", "m%u has nowhere to go and was handed out", e->message);
     check_times(c, e, m, row);
     /* One that is still on an open receipt may be carried over by a cycle that was planned before its failure. */
     if (!(row->open && row->session == e->session && row->number == e->number))
-        check_pause(c, e, m);
+        check_pause(c, e, row);
     row->open = true;
     if (!row->in_open_rows) {
         row->in_open_rows = true;
@@ -179,10 +183,9 @@ void check_close(struct checker *c, const struct event *e)
 /* The endpoint of a row; its settings say what must become of failures. */
 static const struct endpoint_setting *setting_of(struct checker *c, const struct event *e)
 {
-    const struct shadow_message *m = &c->messages[e->message];
-    if (m->target_count == 0)
-        return NULL;
-    return &c->s->endpoints[m->split ? e->destination - 1u : m->targets[0]];
+    const struct shadow_row *row = shadow_find(c, e->message, e->destination);
+    int endpoint = shadow_endpoint(c, row, shadow_config(c, e, row));
+    return endpoint < 0 ? NULL : &c->s->endpoints[endpoint];
 }
 
 /* What must follow the n-th failure of this row. */
@@ -327,6 +330,7 @@ static void on_park(struct checker *c, const struct event *e, struct shadow_row 
     struct sim_expectation x = { .step = STEP_PARK };
     if (s != NULL)
         x = expect(c, e, s, row->failures + 1);
+    row->unrouted = s == NULL;
     if (x.step != STEP_PARK)
         breach_set(c, "I5", "m%u was parked and has somewhere to go", e->message);
     check_ruled(c, e, &x, false);
@@ -352,11 +356,17 @@ static void on_expire(struct checker *c, const struct event *e, struct shadow_ro
 
 static void on_abandon(struct checker *c, const struct event *e, struct shadow_row *row)
 {
-    bool stays = row->parked; /* by hand, while it was out */
+    bool returns = !row->open && e->number == 0 && row->state == STATE_PARKED;
+    bool stays = row->parked && !returns; /* by hand, while it was out */
     if (e->number > 0) {
         row->attempts = e->number;
         row->excused = false;
     }
+    if (returns && (!row->unrouted || setting_of(c, e) == NULL))
+        breach_set(c, "I5", "m%u is not parked any more, and %s", e->message,
+                   row->unrouted ? "still has nowhere to go" : "nobody said so");
+    row->excused = row->excused || returns; /* its followers may be ahead already */
+    row->unrouted = false;
     if (row->open && row->result != SEND_ABANDONED && !c->sessions[e->session].gave_up)
         breach_set(c, "I4", "m%u was abandoned, and nobody gave up on it", e->message);
     row->due_us = row->wait_until_us = e->wall_us + e->value;
@@ -395,6 +405,7 @@ static void on_hold(struct checker *c, const struct event *e, struct shadow_row 
         close_row(c, row);
     if (row->state != STATE_HELD) /* twice is no harm */
         shadow_move(c, row, STATE_HELD);
+    row->held = c->configs[e->instance].now;
 }
 
 static void apply_verdict(struct checker *c, const struct event *e, struct shadow_row *row)
@@ -486,6 +497,8 @@ void check_born(struct checker *c, const struct event *e)
     }
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->delayed = parent->delayed;
+    row->lost = parent->lost; /* its story is theirs */
+    row->lost_perhaps = parent->lost_perhaps;
     row->released = parent->released;
     row->set_aside = parent->set_aside; /* its Failed bit is theirs */
     row->excused = parent->excused;
@@ -512,13 +525,10 @@ void check_start(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
     struct shadow_row *row = row_of(c, e);
-    bool wanted = false;
     if (row == NULL)
         return;
     row->start_knows = c->sessions[e->session].absorbed;
-    for (size_t i = 0; i < m->target_count; i++)
-        wanted = wanted || m->targets[i] == e->what;
-    if (!wanted || (m->split && e->destination != e->what + 1))
+    if (shadow_endpoint(c, row, row->config) != e->what)
         breach_set(c, "I5", "m%u was sent to e%u, where it does not belong", e->message, e->what);
     if (m->parcel->undecodable)
         breach_set(c, "I5", "m%u cannot be decoded and was sent", e->message);

@@ -8,12 +8,14 @@
 #include "checkers.h"
 
 /* Where a verdict is counted: 0 is nowhere, endpoint e is e + 1. */
-static size_t counted_at(const struct checker *c, const struct event *e)
+static size_t counted_at(struct checker *c, const struct event *e)
 {
     const struct shadow_message *m = &c->messages[e->message];
-    if (m->split)
-        return e->destination;
-    return m->parcel->undecodable || m->target_count != 1 ? 0 : m->targets[0] + 1;
+    const struct shadow_row *row = shadow_find(c, e->message, e->destination);
+    unsigned config = shadow_config(c, e, row);
+    if (row == NULL || m->parcel->undecodable || !shadow_is_whole(c, row, config))
+        return 0;
+    return (size_t)shadow_endpoint(c, row, config) + 1;
 }
 
 static void count(const struct event *e, struct shadow_total *t)

@@ -81,14 +81,15 @@ static int64_t endpoint_time(const struct checker *c, const struct shadow_instan
 }
 
 /* The last that happened to those of its stream at this endpoint; *ret_alone: none of them is left. */
-static int64_t stream_time(struct checker *c, const struct shadow_message *m, unsigned endpoint, bool *ret_alone)
+static int64_t stream_time(struct checker *c, uint8_t instance, const struct shadow_message *m, unsigned endpoint,
+                           bool *ret_alone)
 {
     int64_t at_us = 0;
     *ret_alone = true;
     if (slice_is_empty(m->parcel->m.stream) || c->s->endpoints[endpoint].ordering == ORDERING_NONE)
         return 0;
     for (const struct shadow_message *a = first_of_stream(c, m->parcel->m.stream); a != NULL; a = a->next_in_stream) {
-        const struct shadow_row *leg = a == m ? NULL : shadow_leg(a, endpoint);
+        const struct shadow_row *leg = a == m ? NULL : shadow_leg(c, instance, a, endpoint);
         if (leg == NULL)
             continue;
         at_us = max64(at_us, leg->touched_us);
@@ -133,7 +134,7 @@ static void check_wait(struct checker *c, struct shadow_row *row, unsigned endpo
     since_us = max64(since_us, endpoint_time(c, &in, endpoint));
     if (at_us - since_us <= limit_us)
         return;
-    since_us = max64(since_us, stream_time(c, m, endpoint, &alone));
+    since_us = max64(since_us, stream_time(c, instance, m, endpoint, &alone));
     if (at_us - since_us <= limit_us || (!leaves && !alone))
         return;
     if (somebody_is_suspect(c))
@@ -162,19 +163,22 @@ void wait_local(struct checker *c, const struct event *e, struct shadow_row *row
 void wait_result(struct checker *c, const struct event *e)
 {
     struct shadow_instance *in = &c->instances[e->instance];
-    const struct shadow_message *m = &c->messages[e->message];
-    unsigned endpoint = m->split && e->destination != DESTINATION_NONE ? e->destination - 1u : m->targets[0];
+    size_t endpoint = e->extra;
     in->ended_us = in->busy_us[endpoint] = e->at_us;
     in->out[endpoint] -= e->what != SEND_RETURNED && in->out[endpoint] > 0;
     if (e->what == SEND_FAILED || e->what == SEND_UNKNOWN)
         in->failed_us[endpoint] = e->at_us;
 }
 
-static bool can_go(const struct checker *c, const struct shadow_message *m, const struct shadow_row *row)
+/* Whose it is, if it can go; NULL: it cannot. */
+static const struct shadow_session *can_go(const struct checker *c, const struct shadow_message *m,
+                                           const struct shadow_row *row)
 {
-    return !m->lost && !m->parcel->undecodable && m->target_count > 0 && !row->parked && row->state != STATE_PARKED &&
-           !shadow_is_over(row) && (m->split ? row->destination != DESTINATION_NONE : m->target_count == 1) &&
-           c->owners[shadow_lane(m)] != 0;
+    if (m->lost || m->parcel->undecodable || row->parked || row->state == STATE_PARKED || shadow_is_over(row) ||
+        c->owners[shadow_lane(m)] == 0)
+        return NULL;
+    const struct shadow_session *s = &c->sessions[c->owners[shadow_lane(m)]];
+    return shadow_is_whole(c, row, c->configs[s->instance].now) ? s : NULL;
 }
 
 /* All that wait for engines that are alive. */
@@ -183,10 +187,10 @@ void wait_all(struct checker *c, const struct event *e)
     for (uint32_t i = 0; i < c->message_count; i++) {
         struct shadow_message *m = &c->messages[i];
         for (struct shadow_row *row = m->rows; row != NULL; row = row->next) {
-            if (!can_go(c, m, row) || (row->open && row->started))
+            const struct shadow_session *s = can_go(c, m, row);
+            if (s == NULL || (row->open && row->started))
                 continue;
-            const struct shadow_session *s = &c->sessions[c->owners[shadow_lane(m)]];
-            unsigned endpoint = m->split ? row->destination - 1u : m->targets[0];
+            unsigned endpoint = (unsigned)shadow_endpoint(c, row, c->configs[s->instance].now);
             if (!s->ended && !s->buried && e->at_us < s->lease_end_us &&
                 what_keeps_back(c, s->instance).out[endpoint] == 0)
                 check_wait(c, row, endpoint, s->instance, e->at_us, false);

@@ -50,21 +50,45 @@ unsigned shadow_lane(const struct shadow_message *m)
     return lane_of(m->parcel->m.stream, m->parcel->m.id);
 }
 
-struct shadow_row *shadow_leg(const struct shadow_message *m, unsigned endpoint)
+unsigned shadow_config(const struct checker *c, const struct event *e, const struct shadow_row *row)
 {
-    bool wanted = false;
-    for (size_t i = 0; i < m->target_count; i++)
-        wanted = wanted || m->targets[i] == endpoint;
-    if (!wanted)
-        return NULL;
-    struct shadow_row *whole = NULL;
+    return row != NULL && row->open && row->session == e->session ? row->config : c->configs[e->instance].now;
+}
+
+int shadow_endpoint(const struct checker *c, const struct shadow_row *row, unsigned config)
+{
+    const struct shadow_message *m = &c->messages[row->message];
+    if (m->split)
+        return config_has(c->s, config, row->destination - 1u) ? row->destination - 1 : -1;
+    return m->targets[config].count > 0 ? (int)m->targets[config].list[0] : -1;
+}
+
+bool shadow_is_whole(const struct checker *c, const struct shadow_row *row, unsigned config)
+{
+    const struct shadow_message *m = &c->messages[row->message];
+    return m->split ? row->destination != DESTINATION_NONE && config_has(c->s, config, row->destination - 1u)
+                    : m->targets[config].count == 1;
+}
+
+static bool is_target(const struct shadow_targets *t, unsigned endpoint)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->list[i] == endpoint)
+            return true;
+    return false;
+}
+
+/* What is not split has one row, for '' or as its sender said; while it is out it goes where it was handed out to. */
+struct shadow_row *shadow_leg(const struct checker *c, uint8_t instance, const struct shadow_message *m,
+                              unsigned endpoint)
+{
     for (struct shadow_row *row = m->rows; row != NULL; row = row->next) {
-        if (m->split && row->destination == endpoint + 1)
+        unsigned config = row->open ? row->config : c->configs[instance].now;
+        bool waits = row->state != STATE_HELD || is_target(&m->targets[row->held], endpoint);
+        if (m->split ? row->destination == endpoint + 1 : waits && is_target(&m->targets[config], endpoint))
             return row;
-        if (!m->split)
-            whole = row; /* its only row: '' or as its sender said */
     }
-    return whole;
+    return NULL;
 }
 
 bool shadow_is_over(const struct shadow_row *row)
@@ -143,7 +167,8 @@ static void on_commit(struct checker *c, const struct event *e)
     m->committed = c->at + 1;
     m->place = e->number;
     m->admin = -1;
-    m->target_count = scenario_targets(c->s, &m->parcel->m, m->targets);
+    for (unsigned i = 0; i < (c->s->other.drawn ? SIM_CONFIGS : 1); i++)
+        m->targets[i].count = scenario_targets_in(c->s, i, &m->parcel->m, m->targets[i].list);
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->state = e->what ? STATE_DELAYED : STATE_READY;
     row->delayed = e->what;
@@ -240,6 +265,7 @@ static void on_seen(struct checker *c, const struct event *e)
     row->set_aside = row->set_aside || dead || e->what == STATE_PARKED || (e->flag & SEEN_PARKED) != 0;
     row->released = (e->flag & SEEN_RELEASED) != 0;
     row->parked = (e->flag & SEEN_PARKED) != 0;
+    row->unrouted = row->unrouted && row->parked && m->admin != ADMIN_PARK;
     row->corrected = (e->flag & SEEN_CORRECTED) != 0;
     if (e->number != row->attempts)
         row->reset_at = c->at;
@@ -305,13 +331,24 @@ static size_t rows_that_may_be_heads(const struct checker *c)
     return count;
 }
 
+/* Those that come back when their endpoint does are judged at once, as many as there are. */
+static size_t rows_unrouted(const struct checker *c)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; c->s->other.drawn && i < c->message_count; i++)
+        for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
+            count += row->unrouted;
+    return count;
+}
+
 /* A cycle can bring a batch of splits, each with a child for every endpoint, and a row's bytes
  * are known when it is there: so much more may be in the window.  A window that is too small
  * for anything to flow is made larger (see engine_new()). */
 static void on_window(struct checker *c, const struct event *e)
 {
     const struct engine_setting *s = &c->s->engine;
-    size_t count_max = max_size(s->window_count, 64 + 4 * s->endpoint_count) + s->batch * (s->endpoint_count + 1);
+    size_t count_max =
+        max_size(s->window_count, 64 + 4 * s->endpoint_count) + s->batch * (s->endpoint_count + 1) + rows_unrouted(c);
     size_t bytes_max = max_size(s->window_bytes, 4 * s->payload_max) + count_max * (1024 + c->s->payload_max);
     if ((size_t)e->number > count_max || (size_t)e->value > bytes_max)
         breach_set(c, "I14", "an engine holds %d messages and %lld bytes; %zu and %zu are allowed", e->number,
@@ -335,6 +372,12 @@ static void on_end(struct checker *c)
         }
 }
 
+static void on_config(struct checker *c, const struct event *e)
+{
+    struct shadow_config *config = &c->configs[e->instance];
+    *config = (struct shadow_config){ .now = e->what, .before = e->kind == EVENT_UP ? e->what : config->now };
+}
+
 static void read_event(struct checker *c, const struct event *e)
 {
     switch ((enum event_kind)e->kind) {
@@ -343,6 +386,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_REFUSED: check_duplicate_end(c, e, false); break;
     case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
     case EVENT_UP:
+        on_config(c, e);
         check_rate_up(c, e);
         wait_up(c, e);
         break;
@@ -352,9 +396,12 @@ static void read_event(struct checker *c, const struct event *e)
         break;
     case EVENT_FAULT:
     case EVENT_HEARD:
-    case EVENT_RETUNE:
     case EVENT_FREEZE:
     case EVENT_THAW: wait_instance(c, e); break;
+    case EVENT_RETUNE:
+        on_config(c, e);
+        wait_instance(c, e);
+        break;
     case EVENT_HEAL: wait_all(c, e); break;
     case EVENT_CYCLE:
         check_cycle(c, e);

@@ -87,6 +87,7 @@ struct shadow_row {
     bool corrected;  /* a dead letter: another message took its place, and nobody waits for this one */
     bool parked;     /* by hand, while it was out: that is what it comes back to */
     bool set_aside;  /* dead or parked by hand, at least once */
+    bool unrouted;   /* parked, since it had nowhere to go: it comes back when it has */
     bool handled;    /* a mark says so: it will end as a duplicate, and is sent no more */
     bool refused;    /* by its effects: its handler will be asked again */
     bool settled;    /* its handler completed it in a transaction of its own ... */
@@ -101,6 +102,8 @@ struct shadow_row {
     bool in_open_rows;
     uint16_t session;
     int number;
+    unsigned config; /* by which it was handed out, and so where it goes */
+    unsigned held;   /* ... was held: it waits for that endpoint, and is new to another one */
     int unexplained; /* hand-outs without a verdict, this one included */
     int64_t receipt; /* the cycle */
     bool started;
@@ -134,6 +137,12 @@ struct shadow_end {
     bool reported;
 };
 
+/* Where a message goes by one configuration. */
+struct shadow_targets {
+    unsigned list[SIM_ENDPOINTS_MAX];
+    size_t count;
+};
+
 struct shadow_message {
     struct shadow_end *ends;
     bool event_stored, marked;                 /* by an effect */
@@ -149,8 +158,7 @@ struct shadow_message {
     int64_t seq;
     bool rolled_back, lost, split;
     int admin; /* enum admin_kind while it is being shown, -1 else */
-    unsigned targets[SIM_ENDPOINTS_MAX];
-    size_t target_count;
+    struct shadow_targets targets[SIM_CONFIGS];
 };
 
 struct shadow_stream {
@@ -183,6 +191,11 @@ struct shadow_instance {
     int64_t failed_us[SIM_ENDPOINTS_MAX]; /* ... failed */
     int64_t ended_us;                     /* a send ended, anywhere */
     unsigned out[SIM_ENDPOINTS_MAX];
+};
+
+/* By which configuration an instance works.  A verdict on what was not handed out may be older than its latest change. */
+struct shadow_config {
+    unsigned now, before;
 };
 
 /* The latest sends of an engine to an endpoint; older ones are older than its rate can tell. */
@@ -230,6 +243,7 @@ struct checker {
     int64_t jumped_us, jumped_wall_us;
     int64_t lane_since_us[LANE_COUNT]; /* when it changed hands */
     struct shadow_instance instances[SIM_INSTANCES_MAX];
+    struct shadow_config configs[SIM_INSTANCES_MAX];
     uint16_t owners[LANE_COUNT];  /* session; 0: nobody */
     struct shadow_row *open_rows; /* all that are open; some that are not any more */
     int64_t wall_max_us;
@@ -241,8 +255,15 @@ void breach_set(struct checker *c, const char *invariant, const char *format, ..
 struct shadow_row *shadow_find(struct checker *c, uint32_t message, uint16_t destination); /* NULL: none */
 struct shadow_row *shadow_make(struct checker *c, uint32_t message, uint16_t destination);
 unsigned shadow_lane(const struct shadow_message *m);
-/* The row on which the delivery of a message to an endpoint depends now; NULL: none. */
-struct shadow_row *shadow_leg(const struct shadow_message *m, unsigned endpoint);
+/* The row on which the delivery of a message to an endpoint depends now, as this instance sees it; NULL: none. */
+struct shadow_row *shadow_leg(const struct checker *c, uint8_t instance, const struct shadow_message *m,
+                              unsigned endpoint);
+/* The configuration by which the session of this event acts on a row. */
+unsigned shadow_config(const struct checker *c, const struct event *e, const struct shadow_row *row);
+/* Where a row goes by a configuration: the only endpoint, or the first; < 0: nowhere. */
+int shadow_endpoint(const struct checker *c, const struct shadow_row *row, unsigned config);
+/* ... which is the only one. */
+bool shadow_is_whole(const struct checker *c, const struct shadow_row *row, unsigned config);
 /* Its instance was buried: the hand-out counts. */
 void shadow_bury(struct shadow_row *row);
 /* It was handed back: what it is now. */

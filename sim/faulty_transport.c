@@ -174,7 +174,8 @@ static void faulty_send_answer(struct world *w, void *arg)
                                  .what = (uint16_t)f->fate.outcome,
                                  .flag = f->fate.unsent ||
                                          (f->fate.code != NULL && f->fate.reason == PR_REASON_UNAUTHORIZED),
-                                 .value = f->fate.reason };
+                                 .value = f->fate.reason,
+                                 .extra = f->endpoint };
     world_note(w, event);
     if (w->scenario->worker)
         worker_judge(w, f->in, &result, f->fate.outcome == SEND_OK ? f->parcel->effect : NULL, event);

@@ -21,7 +21,7 @@
     X(REFUSED, "a sender was told that it is a duplicate")  /*                         */                              \
     X(ROLLBACK, "a sender's transaction took it back")      /*                         */                              \
     X(UNSTORED, "the store lost the commit of it")          /*                         */                              \
-    X(UP, "an engine starts")                               /*                         */                              \
+    X(UP, "an engine starts")                               /* config                  */                              \
     X(JOIN, "an instance joins the store")                  /* -       -         lease */                              \
     X(CYCLE, "a cycle landed")                              /* forced, cycle,   lease left; extra: lanes */            \
     X(LEAVE, "an instance left the store")                  /*                         */                              \
@@ -29,38 +29,38 @@
     X(HEARD, "a cycle was answered late")                   /*                         */                              \
     X(FAULT, "the store said no, or nothing")               /* rc,     -         -     */                              \
     X(READ, "a row was read with counters")                 /* from,   attempts, failures */                           \
-    X(HANDOUT, "it is on a receipt")                        /* -,      number,   cycle; extra: chosen not before */    \
-    X(CLOSE, "a receipt was closed")                        /* -,      -,        cycle */                              \
-    X(VERDICT, "a verdict came to the store")               /* kind,   number,   delay; answer */                      \
-    X(BORN, "a row was made by a split")                    /*                         */                              \
-    X(START, "a send was started")                          /* endpoint, number, digest */                             \
-    X(ARRIVE, "the receiver got it")                        /* endpoint, number, digest */                             \
-    X(RESULT, "the transport answered")                     /* outcome, number,  reason */                             \
-    X(CRASH, "an instance died")                            /*                         */                              \
-    X(FREEZE, "an instance was stopped by SIGSTOP")         /*                         */                              \
-    X(THAW, "an instance goes on")                          /*                         */                              \
-    X(RETUNE, "an instance goes on by another setting")     /*                         */                              \
-    X(STOP, "an instance is asked to stop")                 /*                         */                              \
-    X(GIVE_UP, "a stop could not wait")                     /*                         */                              \
-    X(ADMIN, "an operator acted on it")                     /* kind,   -,        -     */                              \
-    X(SEEN, "a row as people see it")                       /* state,  attempts, failures */                           \
-    X(ADMIN_END, "all rows of it have been seen")           /*                         */                              \
-    X(CLOCK, "the wall clock jumped")                       /* -,      -,        before */                             \
-    X(OUTAGE, "an endpoint went down or came up")           /* up,     -,        -     */                              \
-    X(HEAL, "from here on no faults")                       /*                         */                              \
-    X(WINDOW, "an engine holds more than ever before")      /* -,      count,    bytes, extra: streams + heads */      \
-    X(UNREPORTED, "the stored breakers are not its own")    /* -,      stored,   its own */                            \
-    X(UNDRAINED, "it should be gone by now")                /* state                   */                              \
-    X(INTO, "it went into another box")                     /* -,      -,        -; answer; extra: digest */           \
-    X(SETTLED, "its handler completed it itself")           /* endpoint, number; answer */                             \
-    X(ANSWERED, "a worker is told of its verdict")          /* kind,   number;   answer */                             \
-    X(BROUGHT, "a source brought it again")                 /* -,      times;    answer */                             \
-    X(EFFECT, "an effect came to the store")                /* kind, expected, count; destination: key */              \
-    X(KEPT, "what effects have left in the store")          /* kind, -, how many; destination: key */                  \
-    X(ENDED, "the ledger tells its end")                    /* ended as, attempt; without a message: that was all */   \
-    X(PURGED, "what is not kept is gone by now")            /* -,      -,        still there, extra: that long ago */  \
-    X(TOTAL, "a stored total of an endpoint")               /* which,  -,        how many; destination */              \
-    X(END, "the run is over")                               /*                         */
+    X(HANDOUT, "it is on a receipt")                     /* -,      number,   cycle; flag: on an earlier one, too */   \
+    X(CLOSE, "a receipt was closed")                     /* -,      -,        cycle */                                 \
+    X(VERDICT, "a verdict came to the store")            /* kind,   number,   delay; answer */                         \
+    X(BORN, "a row was made by a split")                 /*                         */                                 \
+    X(START, "a send was started")                       /* endpoint, number, digest */                                \
+    X(ARRIVE, "the receiver got it")                     /* endpoint, number, digest */                                \
+    X(RESULT, "the transport answered")                  /* outcome, number,  reason; extra: endpoint */               \
+    X(CRASH, "an instance died")                         /*                         */                                 \
+    X(FREEZE, "an instance was stopped by SIGSTOP")      /*                         */                                 \
+    X(THAW, "an instance goes on")                       /*                         */                                 \
+    X(RETUNE, "an instance goes on by another setting")  /* config                  */                                 \
+    X(STOP, "an instance is asked to stop")              /*                         */                                 \
+    X(GIVE_UP, "a stop could not wait")                  /*                         */                                 \
+    X(ADMIN, "an operator acted on it")                  /* kind,   -,        -     */                                 \
+    X(SEEN, "a row as people see it")                    /* state,  attempts, failures */                              \
+    X(ADMIN_END, "all rows of it have been seen")        /*                         */                                 \
+    X(CLOCK, "the wall clock jumped")                    /* -,      -,        before */                                \
+    X(OUTAGE, "an endpoint went down or came up")        /* up,     -,        -     */                                 \
+    X(HEAL, "from here on no faults")                    /*                         */                                 \
+    X(WINDOW, "an engine holds more than ever before")   /* -,      count,    bytes, extra: streams + heads */         \
+    X(UNREPORTED, "the stored breakers are not its own") /* -,      stored,   its own */                               \
+    X(UNDRAINED, "it should be gone by now")             /* state                   */                                 \
+    X(INTO, "it went into another box")                  /* -,      -,        -; answer; extra: digest */              \
+    X(SETTLED, "its handler completed it itself")        /* endpoint, number; answer */                                \
+    X(ANSWERED, "a worker is told of its verdict")       /* kind,   number;   answer */                                \
+    X(BROUGHT, "a source brought it again")              /* -,      times;    answer */                                \
+    X(EFFECT, "an effect came to the store")             /* kind, expected, count; destination: key */                 \
+    X(KEPT, "what effects have left in the store")       /* kind, -, how many; destination: key */                     \
+    X(ENDED, "the ledger tells its end")                 /* ended as, attempt; without a message: that was all */      \
+    X(PURGED, "what is not kept is gone by now")         /* -,      -,        still there, extra: that long ago */     \
+    X(TOTAL, "a stored total of an endpoint")            /* which,  -,        how many; destination */                 \
+    X(END, "the run is over")                            /*                         */
 
 /* Flags of a SEEN. */
 #define SEEN_RELEASED 1

@@ -252,9 +252,7 @@ static void take_corrected(struct world *w, const struct parcel *letter, struct 
 /* What goes to several endpoints has a letter for each of them: those are left alone. */
 static bool can_be_corrected(const struct world *w, const struct parcel *p, const struct listed *letter)
 {
-    unsigned targets[SIM_ENDPOINTS_MAX];
-    return p != NULL && !p->undecodable && pr_id_is_zero(letter->edited_as) &&
-           scenario_targets(w->scenario, &p->m, targets) == 1;
+    return p != NULL && !p->undecodable && pr_id_is_zero(letter->edited_as) && scenario_is_whole(w->scenario, &p->m);
 }
 
 void operator_edit(struct world *w, struct random *r)

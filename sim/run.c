@@ -61,7 +61,15 @@ static void stop_some(struct world *w, struct random *r)
 
 static void retune_some(struct world *w, struct random *r)
 {
-    instance_retune(w, some_instance(w, r));
+    struct instance *in = some_instance(w, r);
+    unsigned config = w->scenario->other.drawn ? (unsigned)random_below(r, SIM_CONFIGS) : 0;
+    bool all = w->scenario->other.drawn && random_chance(r, 0.3);
+    for (unsigned i = 0; i < w->scenario->instances; i++)
+        if (all || &w->instances[i] == in)
+            w->instances[i].wanted = config;
+    instance_retune(w, in);
+    for (unsigned i = 0; all && i < w->scenario->instances; i++)
+        instance_wake(&w->instances[i], w->mono_us);
 }
 
 static void step_clock(struct world *w, struct random *r)
@@ -170,8 +178,12 @@ static void heal(struct world *w)
         w->receivers[i].down = false;
         world_resume(w, i);
     }
-    for (unsigned i = 0; i < w->scenario->instances; i++)
+    for (unsigned i = 0; i < w->scenario->instances; i++) {
+        w->instances[i].wanted = 0;
         start_again(w, &w->instances[i]);
+        if (w->instances[i].config != 0)
+            instance_wake(&w->instances[i], w->mono_us);
+    }
 }
 
 struct leftovers {
@@ -191,12 +203,22 @@ static void leftovers_init(struct world *w, struct leftovers *l)
     ASSERT(rc == PR_OK);
 }
 
+/* It waits in the stream of this endpoint, where it was to go when it was held; routes may have changed since. */
+static bool is_held_at(const struct endpoint_setting *s, pr_slice held_by)
+{
+    return held_by.size > s->name.size && held_by.data[s->name.size] == '/' && slice_starts_with(held_by, s->name);
+}
+
 static bool is_strict(const struct world *w, const struct listed *row)
 {
     unsigned targets[SIM_ENDPOINTS_MAX];
     size_t count = scenario_targets(w->scenario, &row->m, targets);
     for (size_t i = 0; i < count; i++)
         if (w->scenario->endpoints[targets[i]].ordering == ORDERING_STRICT)
+            return true;
+    for (size_t i = 0; i < w->scenario->engine.endpoint_count; i++)
+        if (w->scenario->endpoints[i].ordering == ORDERING_STRICT &&
+            is_held_at(&w->scenario->endpoints[i], row->m.held_by))
             return true;
     return false;
 }
@@ -265,6 +287,14 @@ static void decide_by_hand(struct world *w, bool replay)
     arena_fini(&l.arena);
 }
 
+static bool all_follow(const struct world *w)
+{
+    for (unsigned i = 0; i < w->scenario->instances; i++)
+        if (w->instances[i].state == INSTANCE_UP && w->instances[i].config != w->instances[i].wanted)
+            return false;
+    return true;
+}
+
 /* The same of all worlds: what leaves one of them may go on in another. */
 static int look_at_all(struct world *w, uint64_t *ret_state)
 {
@@ -273,8 +303,9 @@ static int look_at_all(struct world *w, uint64_t *ret_state)
     *ret_state = 0;
     world_foreach(x, w)
     {
-        int here = x->open_transactions == 0 ? look_at_leftovers(x, false, &state) : ROWS_LEFT;
-        *ret_state += x->open_transactions == 0 ? state : 0;
+        bool settled = x->open_transactions == 0 && all_follow(x);
+        int here = settled ? look_at_leftovers(x, false, &state) : ROWS_LEFT;
+        *ret_state += settled ? state : 0;
         left = max64(left, here);
     }
     return left;

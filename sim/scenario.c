@@ -478,6 +478,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     draw_dedupe(s);
     draw_late(s);
     rules_draw(s);
+    configs_draw(s);
 }
 
 void scenario_move_into(struct scenario *s, pr_slice box, enum box_kind kind)
@@ -520,24 +521,38 @@ static bool route_matches(const struct route *route, const struct pr_message *m)
            (slice_is_empty(route->stream) || slice_glob(route->stream, m->stream));
 }
 
-size_t scenario_targets(const struct scenario *s, const struct pr_message *m, unsigned ret[SIM_ENDPOINTS_MAX])
+size_t scenario_targets_in(const struct scenario *s, unsigned config, const struct pr_message *m,
+                           unsigned ret[SIM_ENDPOINTS_MAX])
 {
+    struct engine_setting engine = s->engine;
     bool wanted[SIM_ENDPOINTS_MAX] = { false };
     bool overridden = false;
-    for (size_t i = 0; i < s->engine.override_count && !overridden; i++)
-        if ((overridden = route_matches(&s->engine.overrides[i], m)))
-            wanted[s->engine.overrides[i].to[0]] = true;
-    for (unsigned i = 0; i < s->engine.endpoint_count && !overridden && !slice_is_empty(m->destination); i++)
-        wanted[i] = slice_eq(s->endpoints[i].name, m->destination);
-    for (size_t i = 0; i < s->engine.route_count && !overridden && slice_is_empty(m->destination); i++)
-        if (route_matches(&s->engine.routes[i], m))
-            for (size_t k = 0; k < s->engine.routes[i].to_count; k++)
-                wanted[s->engine.routes[i].to[k]] = true;
+    config_routes(s, config, &engine);
+    for (size_t i = 0; i < engine.override_count && !overridden; i++)
+        if ((overridden = route_matches(&engine.overrides[i], m)))
+            wanted[engine.overrides[i].to[0]] = true;
+    for (unsigned i = 0; i < engine.endpoint_count && !overridden && !slice_is_empty(m->destination); i++)
+        wanted[i] = config_has(s, config, i) && slice_eq(s->endpoints[i].name, m->destination);
+    for (size_t i = 0; i < engine.route_count && !overridden && slice_is_empty(m->destination); i++)
+        if (route_matches(&engine.routes[i], m))
+            for (size_t k = 0; k < engine.routes[i].to_count; k++)
+                wanted[engine.routes[i].to[k]] = true;
     size_t count = 0;
     for (unsigned i = 0; i < s->engine.endpoint_count; i++)
         if (wanted[i])
             ret[count++] = i;
     return count;
+}
+
+size_t scenario_targets(const struct scenario *s, const struct pr_message *m, unsigned ret[SIM_ENDPOINTS_MAX])
+{
+    return scenario_targets_in(s, 0, m, ret);
+}
+
+bool scenario_is_whole(const struct scenario *s, const struct pr_message *m)
+{
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    return scenario_targets(s, m, targets) == 1 && (!s->other.drawn || scenario_targets_in(s, 1, m, targets) <= 1);
 }
 
 pr_slice scenario_handler(const struct scenario *s, const struct pr_message *m)

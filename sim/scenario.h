@@ -53,6 +53,17 @@ struct faults {
     bool slow;                 /* sends, cycles and their answers take their time */
 };
 
+/* Configurations, by number: the scenario's own is 0 and the one that is left in the end.  The other one comes with a deploy,
+ * which reaches one instance before the other, and goes again. */
+#define SIM_CONFIGS 2
+struct sim_config {
+    bool drawn;     /* else there is none */
+    unsigned lacks; /* 1 + the endpoint that it does not have; 0: it has all */
+    size_t route_count;
+    struct route routes[SIM_ROUTES_MAX];
+    unsigned route_to[SIM_ROUTES_MAX][SIM_ENDPOINTS_MAX];
+};
+
 struct scenario {
     uint64_t seed;
     bool sqlite; /* in memory; or the memory store */
@@ -67,6 +78,7 @@ struct scenario {
     struct endpoint_setting endpoints[SIM_ENDPOINTS_MAX];
     int64_t delays[SIM_ENDPOINTS_MAX][4];
     struct route routes[SIM_ROUTES_MAX], overrides[1];
+    struct sim_config other;
     struct route_header route_headers[SIM_ROUTES_MAX + 1];
     unsigned room[SIM_ENDPOINTS_MAX]; /* what its transport takes at once; 0: all that there is */
     struct sim_rule rules[SIM_RULES_MAX];
@@ -103,8 +115,19 @@ pr_slice scenario_endpoint(unsigned index); /* "e0" ... */
 /* Another box of its store, with endpoints "f0" ...; before a world is made of it. */
 void scenario_move_into(struct scenario *s, pr_slice box, enum box_kind kind);
 
-/* Where the configuration sends a message: endpoints in ascending order; none: nowhere. */
+/* configs.c: the other configuration, or none. */
+void configs_draw(struct scenario *s);
+bool config_has(const struct scenario *s, unsigned config, unsigned endpoint);
+/* The routes of a configuration; its endpoints are the caller's. */
+void config_routes(const struct scenario *s, unsigned config, struct engine_setting *setting);
+
+/* Where a configuration sends a message: endpoints in ascending order; none: nowhere. */
+size_t scenario_targets_in(const struct scenario *s, unsigned config, const struct pr_message *message,
+                           unsigned ret[SIM_ENDPOINTS_MAX]);
+/* ... and the scenario's own. */
 size_t scenario_targets(const struct scenario *s, const struct pr_message *message, unsigned ret[SIM_ENDPOINTS_MAX]);
+/* It goes to one endpoint, and no configuration splits it. */
+bool scenario_is_whole(const struct scenario *s, const struct pr_message *message);
 /* Who handles it, as marks name it (core/mark.h); empty: nobody, or several. */
 pr_slice scenario_handler(const struct scenario *s, const struct pr_message *m);
 /* The longest that a message can wait between two attempts when nothing is wrong. */

@@ -232,9 +232,7 @@ struct parcel *world_draw_parcel(struct world *w)
 /* What its handler sends when it has handled it: stored with the verdict, or not at all. */
 static void draw_effect(struct world *w, struct parcel *p)
 {
-    unsigned targets[SIM_ENDPOINTS_MAX];
-    if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) ||
-        scenario_targets(w->scenario, &p->m, targets) != 1)
+    if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) || !scenario_is_whole(w->scenario, &p->m))
         return;
     p->typed = random_chance(&w->dice[DIE_EFFECTS], 0.5)
                    ? 1 + (unsigned)random_below(&w->dice[DIE_EFFECTS], SIM_EFFECT_KEYS)

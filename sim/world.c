@@ -116,7 +116,9 @@ int64_t instance_now(const struct instance *in)
 
 static void instance_note(struct instance *in, enum event_kind kind)
 {
+    bool tuned = kind == EVENT_UP || kind == EVENT_RETUNE;
     world_note(in->world, (struct event){ .kind = (uint8_t)kind,
+                                          .what = tuned ? (uint16_t)in->config : 0,
                                           .instance = (uint8_t)in->index,
                                           .session = in->session_number,
                                           .message = MESSAGE_NONE });
@@ -147,12 +149,40 @@ static void made_room(void *arg)
     instance_wake(in, in->world->mono_us);
 }
 
+/* The endpoints of a configuration in new memory, and room for one more.  What it lacks keeps its number, as after a reload. */
+static struct endpoint_setting *copy_endpoints(struct world *w, unsigned config)
+{
+    const struct scenario *s = w->scenario;
+    size_t count = s->engine.endpoint_count;
+    struct endpoint_setting *endpoints = arena_alloc(&w->arena, (count + 1) * sizeof(*endpoints));
+    ASSERT(endpoints != NULL);
+    for (unsigned i = 0; i < count; i++) {
+        endpoints[i] = s->endpoints[i];
+        endpoints[i].gone = !config_has(s, config, i);
+    }
+    return endpoints;
+}
+
+/* An engine that starts has never heard of what is lacking.  (Where limits are shared all engines count alike.) */
+static void read_config(struct world *w, struct instance *in)
+{
+    const struct scenario *s = w->scenario;
+    in->config = in->wanted;
+    in->setting = s->engine;
+    if (in->config == 0)
+        return;
+    config_routes(s, in->config, &in->setting);
+    in->setting.endpoints = copy_endpoints(w, in->config);
+    if (s->other.lacks == s->engine.endpoint_count && s->engine.endpoint_count > 1 && !s->limits_shared)
+        in->setting.endpoint_count--;
+}
+
 void instance_start(struct world *w, struct instance *in)
 {
     ASSERT(in->state == INSTANCE_DOWN);
     struct pr_error error;
     in->life++;
-    in->setting = w->scenario->engine;
+    read_config(w, in);
     in->setting.seed = random_u64(&w->dice[DIE_STARTS]);
     for (size_t i = 0; i < sizeof(in->setting.instance.bytes); i++)
         in->setting.instance.bytes[i] = (uint8_t)random_u64(&w->dice[DIE_STARTS]);
@@ -244,21 +274,38 @@ void instance_stop(struct world *w, struct instance *in, int64_t limit_us)
     instance_wake(in, w->mono_us);
 }
 
+/* With the pauses of endpoints that are new to it. */
+static void engine_follow(struct world *w, struct instance *in, const struct engine_setting *setting, bool reread)
+{
+    const struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query_reply states = { 0 };
+    struct arena arena;
+    arena_init(&arena, 1 << 12);
+    int rc = setting->endpoint_count > in->setting.endpoint_count
+                 ? store_query(&w->store, &query, &arena, &states, NULL)
+                 : PR_OK;
+    if (rc == PR_OK)
+        rc = engine_retune(in->engine, setting, states.endpoints, states.endpoint_count, reread);
+    ASSERT(rc == PR_OK);
+    arena_fini(&arena);
+}
+
 /* Its options are others, and it reads them from other memory; once there is an endpoint more, which nothing goes to. */
-void instance_retune(struct world *w, struct instance *in)
+bool instance_retune(struct world *w, struct instance *in)
 {
     const struct scenario *s = w->scenario;
     struct random *r = &w->dice[DIE_RETUNES];
     size_t count = s->engine.endpoint_count;
 
     if (in->state == INSTANCE_DOWN || instance_is_frozen(in) || in->asking || in->unanswered || in->stopping)
-        return;
-    struct endpoint_setting *endpoints = arena_alloc(&w->arena, (count + 1) * sizeof(*endpoints));
+        return false;
+    struct endpoint_setting *endpoints = copy_endpoints(w, in->wanted);
     struct engine_setting *setting = arena_dup(&w->arena, &in->setting, sizeof(in->setting));
-    struct route *routes = arena_dup(&w->arena, s->routes, sizeof(s->routes));
-    ASSERT(endpoints != NULL && setting != NULL && routes != NULL);
+    ASSERT(setting != NULL);
+    config_routes(s, in->wanted, setting);
+    setting->routes = arena_dup(&w->arena, setting->routes, sizeof(s->routes));
+    ASSERT(setting->routes != NULL);
     for (size_t i = 0; i < count; i++) {
-        endpoints[i] = s->endpoints[i];
         endpoints[i].concurrency = random_chance(r, 0.5) ? 0 : (unsigned)random_between(r, 1, 8);
         endpoints[i].timeout_us = random_between(r, PR_SECONDS(1), PR_MINUTES(5));
     }
@@ -266,12 +313,12 @@ void instance_retune(struct world *w, struct instance *in)
     endpoints[count].name = PR_STR("spare");
     setting->endpoints = endpoints;
     setting->endpoint_count = max_size(in->setting.endpoint_count, count + random_below(r, 2));
-    setting->routes = routes;
-    int rc = engine_retune(in->engine, setting, NULL, 0, random_chance(r, 0.5));
-    ASSERT(rc == PR_OK);
+    engine_follow(w, in, setting, random_chance(r, 0.5) || in->wanted != in->config);
     in->setting = *setting;
+    in->config = in->wanted;
     instance_note(in, EVENT_RETUNE);
     instance_wake(in, w->mono_us);
+    return true;
 }
 
 /* ---- The loop of an engine's owner --------------------------------------------------------------- */
@@ -286,7 +333,7 @@ static size_t room_at(const struct instance *in, unsigned endpoint, size_t max)
 static void instance_send(struct world *w, struct instance *in)
 {
     const struct delivery *list[16];
-    for (unsigned e = 0; e < w->scenario->engine.endpoint_count; e++) {
+    for (unsigned e = 0; e < min_size(w->scenario->engine.endpoint_count, in->setting.endpoint_count); e++) {
         size_t count;
         in->recalls[e] += engine_wants_back(in->engine, instance_now(in), e);
         while ((count = engine_take(in->engine, instance_now(in), e, list, room_at(in, e, ARRAY_LENGTH(list)))) > 0)
@@ -399,6 +446,8 @@ void instance_pump(struct world *w, struct instance *in)
     }
     if (in->asking)
         return; /* its answer is the next wake-up */
+    if (in->config != in->wanted && instance_retune(w, in))
+        return;
     int64_t next_us = engine_next_us(in->engine, instance_now(in));
     if (next_us != PR_NEVER)
         instance_wake(in, max64(next_us - in->offset_us, w->mono_us + 1));

@@ -59,6 +59,7 @@ struct instance {
     unsigned index;
     enum instance_state state;
     struct engine_setting setting;
+    unsigned config, wanted; /* by which it works; by which it is to, as soon as it can */
     struct engine *engine;
     struct store_session session;
     uint64_t life;     /* which start this is; 0: never started */
@@ -205,7 +206,8 @@ void instance_start(struct world *w, struct instance *in);
 void instance_crash(struct world *w, struct instance *in);
 void instance_freeze(struct world *w, struct instance *in, int64_t us);
 void instance_stop(struct world *w, struct instance *in, int64_t limit_us); /* in good order */
-void instance_retune(struct world *w, struct instance *in);                 /* other options, and an endpoint more */
+/* Other options, an endpoint more, and the configuration that is wanted.  false: not now. */
+bool instance_retune(struct world *w, struct instance *in);
 void instance_wake(struct instance *in, int64_t at_us);
 void instance_pump(struct world *w, struct instance *in);
 bool instance_is_frozen(const struct instance *in);

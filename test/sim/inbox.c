@@ -185,6 +185,50 @@ TEST(a_message_that_is_put_into_another_box_changed_or_out_of_order_is_found) /*
     story_ends(&s, "I3", "was sent before");
 }
 
+/* ---- I32: marks ------------------------------------------------------------------------------------- */
+
+TEST(an_id_that_is_completed_twice_is_found) /* I32, B90 */
+{
+    struct story s;
+    local_begins(&s);
+    uint32_t again = sent_again(&s, s.first);
+    goes_into(&s, s.first, 2, PR_OK, s.w.parcels[s.first]->digest);
+    goes_into(&s, again, 3, PR_DUPLICATE, 0);
+    story_ends(&s, "I32", "of the same id was ended before");
+
+    inbox_begins(&s); /* discarded by a person is an end, too */
+    again = sent_again(&s, s.first);
+    tell(&s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = s.first, .what = ADMIN_DISCARD });
+    tell(&s, (struct event){ .kind = EVENT_ADMIN_END, NOBODY, .message = s.first });
+    delivered(&s, 1, again, 2);
+    story_ends(&s, "I32", "of the same id was ended before");
+}
+
+/* The first one is over or not; what came again ends as a duplicate. */
+static void ends_as_duplicate(struct story *s, bool handled)
+{
+    inbox_begins(s);
+    uint32_t again = sent_again(s, s->first);
+    if (handled)
+        delivered(s, 1, s->first, 2);
+    judged(s, 1, again, 0, VERDICT_DUPLICATE, 0);
+    cycle(s, 1, 4, LANES_ALL);
+}
+
+TEST(a_duplicate_of_nothing_is_found) /* I32 */
+{
+    struct story s;
+    ends_as_duplicate(&s, true);
+    story_ends(&s, NULL, NULL);
+
+    ends_as_duplicate(&s, false);
+    story_ends(&s, "I32", "nobody has handled another one");
+
+    inbox_begins(&s); /* its sender was told so */
+    tell(&s, (struct event){ .kind = EVENT_REFUSED, NOBODY, .message = s.first });
+    story_ends(&s, "I32", "nobody has handled another one");
+}
+
 /* ---- I34: sources ----------------------------------------------------------------------------------- */
 
 static void brought(struct story *s, uint32_t message, int answer)
