@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/slice.h"
+#include "turn_extras.h"
 
 #define INSTANCES 2
 #define FLOWS_MAX 6
@@ -268,7 +269,22 @@ static struct send_effect *turn_effects(struct turns *t, const struct out_run *r
     history->effect.key = (pr_slice){ at, sizeof(execution) - 1 };
     history->effect.value = (pr_slice){ at + sizeof(execution), size };
     flow->next = history;
+    history->next = turn_extras_make(run->d);
     return flow;
+}
+
+/* The first of this kind, if any. */
+static void lose_effect(struct send_effect *list, enum effect_kind kind)
+{
+    for (struct send_effect **link = &list; *link != NULL; link = &(*link)->next) {
+        struct send_effect *lost = *link;
+        if (lost->effect.kind != kind)
+            continue;
+        *link = lost->next;
+        lost->next = NULL;
+        effects_free(lost);
+        return;
+    }
 }
 
 static void worker_answer(struct turns *t, struct turn_worker *w)
@@ -283,6 +299,8 @@ static void worker_answer(struct turns *t, struct turn_worker *w)
         result.outcome = otherwise[random_below(&t->random, 4)];
     if (result.outcome == SEND_OK)
         result.effects = turn_effects(t, run);
+    if (t->bug == TURNS_MAIL_IS_LOST || t->bug == TURNS_EXECUTION_IS_LOST) /* (the first one is the flow's row) */
+        lose_effect(result.effects, t->bug == TURNS_MAIL_IS_LOST ? EFFECT_MAIL : EFFECT_EXECUTION);
     result.reason = result.outcome == SEND_FAILED ? PR_REASON_HANDLER_EXCEPTION : PR_REASON_NONE;
     note(t, "answer %.*s %d", SLICE_ARGS(run->d->message->stream), (int)result.outcome);
     engine_result(w->engine, t->now_us, &result);
@@ -297,26 +315,29 @@ static void worker_answer(struct turns *t, struct turn_worker *w)
 
 /* ---- The end -------------------------------------------------------------------------------------------- */
 
+static void read_flow(struct turns *t, unsigned flow, struct query_reply *ret)
+{
+    const struct query query = { .kind = QUERY_FLOW, .flow.id = pr_str(flow_name(flow)) };
+    struct pr_error error;
+    arena_reset(&t->arena);
+    int rc = store_query(&t->store, &query, &t->arena, ret, &error);
+    ASSERT(rc == PR_OK);
+}
+
 /* I37 */
 static void check_flow(struct turns *t, unsigned flow, unsigned *seen)
 {
-    const struct query query = { .kind = QUERY_FLOW, .flow.id = pr_str(flow_name(flow)) };
     struct query_reply reply;
-    struct pr_error error;
     int64_t next = 0;
-    arena_reset(&t->arena);
-    int rc = store_query(&t->store, &query, &t->arena, &reply, &error);
-    ASSERT(rc == PR_OK);
+    read_flow(t, flow, &reply);
     for (size_t i = 0; i < reply.turn_count; i++) {
         const struct flow_turn_row *turn = &reply.turns[i];
         if (turn->first != next)
             broken(t, "I37", "the history of %s goes on at %" PRId64 " and not at %" PRId64, flow_name(flow),
                    turn->first, next);
         next = turn->first + turn->count;
-        for (size_t at = 0; at < turn->events.size; at++) {
-            unsigned number = 0;
-            for (; turn->events.data[at] != '\n'; at++)
-                number = number * 10 + (unsigned)(turn->events.data[at] - '0');
+        for (size_t at = 0; at < turn->events.size;) {
+            unsigned number = turn_read_number(turn->events, &at);
             if (number >= t->sent || t->flow_of[number] != flow)
                 broken(t, "I37", "message %u is in the history of %s", number, flow_name(flow));
             else
@@ -327,6 +348,16 @@ static void check_flow(struct turns *t, unsigned flow, unsigned *seen)
         broken(t, "I37", "the row of %s does not say how long its history is", flow_name(flow));
 }
 
+/* I21 */
+static void check_extras(struct turns *t, unsigned flow)
+{
+    struct query_reply reply;
+    read_flow(t, flow, &reply);
+    const char *wrong = turn_extras_check(&t->store, pr_str(flow_name(flow)), reply.turns, reply.turn_count, &t->arena);
+    if (wrong != NULL)
+        broken(t, "I21", "%s: %s", flow_name(flow), wrong);
+}
+
 static void check_all(struct turns *t)
 {
     unsigned seen[MESSAGES_MAX] = { 0 };
@@ -335,6 +366,8 @@ static void check_all(struct turns *t)
     for (unsigned i = 0; i < t->sent; i++)
         if (seen[i] != 1)
             broken(t, "I37", "message %u is in the history of its flow %u times", i, seen[i]);
+    for (unsigned i = 0; i < t->flows && t->breach->invariant == NULL; i++)
+        check_extras(t, i);
 }
 
 static bool is_done(struct turns *t)

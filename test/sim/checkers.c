@@ -1117,6 +1117,12 @@ TEST(a_turn_that_was_made_from_an_old_row_is_missed_in_the_history)
     CHECK_STR(turns_break(TURNS_GUARD_IS_IGNORED), "I37");
 }
 
+TEST(mail_and_executions_that_a_turn_loses_are_missed) /* I21 */
+{
+    CHECK_STR(turns_break(TURNS_MAIL_IS_LOST), "I21");
+    CHECK_STR(turns_break(TURNS_EXECUTION_IS_LOST), "I21");
+}
+
 TEST(two_runs_of_a_flow_that_are_out_are_seen)
 {
     CHECK_STR(turns_break(TURNS_OUT_TWICE), "I38");
