@@ -278,9 +278,9 @@ static int fault_before(struct world *w, struct instance *in, const struct cycle
         return PR_EUNCERTAIN;
     if (random_chance(&w->dice[DIE_CYCLE_CRASHES], w->faults.crash_in_cycle / 2))
         return INSTANCE_DIED;
-    /* (Of what only reads nobody keeps a number.) */
+    /* (Of what only reads nobody keeps a number; and what was lost is told by the session that was there, not by another.) */
     if (cycle->verdict_count + cycle->receipt_count > 0 &&
-        random_chance(&w->dice[DIE_LATE_CYCLES], w->faults.commit_late)) {
+        random_chance(&w->dice[DIE_LATE_CYCLES], w->faults.commit_late) && !in->loss_unheard) {
         in->late_number = cycle->number;
         return PR_EUNCERTAIN;
     }
@@ -347,6 +347,7 @@ int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle
     if (late && !behind)
         land_late(w, in, cycle, false);
     rc = store_cycle(&in->session, &asked, ret, &error);
+    in->loss_unheard = in->loss_unheard && rc != PR_OK;
     if (rc == PR_ELEASE) {
         world_note(w, about(in, EVENT_LOST));
         return rc;

@@ -351,8 +351,10 @@ static void message_lost(void *arg, const struct pr_message *m)
 /* Connections end with the server that lost them: what was still on its way over one does not arrive any more. */
 void world_lose(struct world *w)
 {
-    for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
+    for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++) {
         w->instances[i].late_number = 0;
+        w->instances[i].loss_unheard = true;
+    }
     (void)memory_lose(&w->store, false, message_lost, w);
 }
 

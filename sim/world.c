@@ -197,6 +197,7 @@ void instance_start(struct world *w, struct instance *in)
     in->wake_us = PR_NEVER;
     in->asking = in->stopping = in->unanswered = false;
     in->late_number = 0;
+    in->loss_unheard = false;
     in->changed = true;
     in->frozen_until_us = 0;
     memset(in->taken, 0, sizeof(in->taken));

@@ -71,6 +71,7 @@ struct instance {
     bool changed;          /* somebody said that there are new messages */
     bool stopping;
     bool unanswered;                     /* its cycle is to be asked again */
+    bool loss_unheard;                   /* the store lost commits, and its session has not told so yet */
     uint64_t late_number;                /* of the cycle that is still on its way to the store; 0: none */
     unsigned taken[SIM_ENDPOINTS_MAX];   /* by its transports, and not answered */
     unsigned recalls[SIM_ENDPOINTS_MAX]; /* how often the engine wanted back what has not started */

@@ -78,15 +78,23 @@ static bool gap_awaits_scan(const struct engine *e, const struct gap *g)
            !scan_has_passed(e, g->await_lane, g->await_seq);
 }
 
-/* Would a read bring something that can come in? */
+/* Can nothing of this endpoint go before more is read?  What is here waits behind held rows of its streams, and those are
+ * hidden by a gap: see endpoint_hides(). */
+static bool is_stuck(const struct endpoint *ep)
+{
+    return ep->out == 0 && ep->pledged == 0 && list_is_empty(&ep->ready) && list_is_empty(&ep->ready_streams) &&
+           list_is_empty(&ep->loose) && !list_is_empty(&ep->waking);
+}
+
+/* Would a read bring something that can come in?  Not for a few rows each time, as long as others are here that go. */
 static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
     const struct gap *fresh = &ep->gaps[GAP_NO_ROOM][GAP_FRESH], *held = &ep->gaps[GAP_NO_ROOM][GAP_HELD];
     bool held_can = held->active && !gap_awaits_scan(e, held);
     bool fresh_can = fresh->active && (!held->active || held_can || fresh->from_seq < held->from_seq);
 
-    return (held_can || fresh_can) && ep->count - ep->held_types.count <= window_limit(e) / 8 &&
-           endpoint_room(e, ep, now_us) > 0;
+    return (held_can || fresh_can) && endpoint_room(e, ep, now_us) > 0 &&
+           (ep->count - ep->held_types.count <= window_limit(e) / 8 || is_stuck(ep));
 }
 
 static struct endpoint *candidate(const struct engine *e, int64_t now_us)
