@@ -275,10 +275,17 @@ static void hand_back_counted(struct engine *e, struct item *item, enum verdict_
 /* Its receiver cannot do it now, for a reason that is not the message's. */
 static void judge_postponed(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
+    const struct verdict postponed = {
+        .kind = VERDICT_POSTPONE,
+        .reason = PR_REASON_DEPENDENCY_FAILURE,
+        .code = pr_str(result->code),
+        .error = pr_str(result->error),
+        .rule = PR_STR("receiver"),
+        .delay_us = result->retry_after_us > 0 ? result->retry_after_us : POSTPONED_US,
+    };
+
     breakers_returned(e, item->endpoint, item);
-    judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_DEPENDENCY_FAILURE, PR_STR("receiver"), pr_str(result->error),
-                 now_us);
-    item->verdict.delay_us = result->retry_after_us > 0 ? result->retry_after_us : POSTPONED_US;
+    judge(e, item, &postponed, verdict_traits(VERDICT_POSTPONE)->name, 0, now_us);
 }
 
 /* It failed, and whoever did it has a policy of its own: when it comes again is settled. */

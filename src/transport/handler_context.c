@@ -229,6 +229,7 @@ static bool is_about_transaction(const struct pr_context *context, int returned,
                             : returned == PR_ECONFLICT ? "a stream has another version than the handler expected"
                                                        : "the handler's database was busy or out of reach");
         ret->retry_after_us = context->retry_after_us; /* error NULL: it goes without words */
+        memcpy(ret->code, context->code, sizeof(ret->code));
     }
     return true;
 }

@@ -41,6 +41,7 @@ struct pr_context {
     size_t output_size;
     int category;
     bool final;
+    char code[RESULT_CODE_SIZE]; /* beside the words of flow_postpone() */
 
     /* For a function that a rule calls. */
     bool decided;

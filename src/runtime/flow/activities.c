@@ -107,9 +107,9 @@ static int call(struct flows *f, const struct activity_entry *entry, struct pr_c
 }
 
 /* It waits for somebody who can do it, as long as that takes. */
-static int64_t unknown_delay_us(struct flows *f, const struct activity_message *a)
+static int64_t unknown_delay_us(struct flows *f, struct pr_context *context)
 {
-    return flow_unknown_delay_us(flows_unknown_us(f, a->name, a->tag), PR_NEVER);
+    return flow_unknown_delay_us(flow_unknown_us(f, context), PR_NEVER);
 }
 
 int flow_run_activity(struct pr_context *context, const struct pr_message *message, void *user)
@@ -126,10 +126,10 @@ int flow_run_activity(struct pr_context *context, const struct pr_message *messa
     } else {
         const struct activity_entry *entry = program_find_activity(f->options.program, a.name);
         if (entry == NULL)
-            rc = flow_postpone(context, unknown_delay_us(f, &a), "this instance does not know activity %.*s",
+            rc = flow_postpone(context, unknown_delay_us(f, context), "this instance does not know activity %.*s",
                                SLICE_ARGS(a.name));
         else if (!program_offers(f->options.program, a.tag))
-            rc = flow_postpone(context, unknown_delay_us(f, &a),
+            rc = flow_postpone(context, unknown_delay_us(f, context),
                                "activity %.*s needs %.*s, which this instance does not offer", SLICE_ARGS(a.name),
                                SLICE_ARGS(a.tag));
         else

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "runtime/flow/internal.h"
 #include "runtime/flow/watch.h"
+
+/* The code of a message that was put back; the time follows. */
+#define UNKNOWN_SINCE "unknown since "
 
 static pr_slice box_of_kind(const struct config *config, enum box_kind kind)
 {
@@ -79,18 +82,29 @@ int flow_postpone(struct pr_context *context, int64_t after_us, const char *form
     return PR_EBUSY;
 }
 
-int64_t flows_unknown_us(struct flows *f, pr_slice name, pr_slice version)
+/* When the first instance that lacks what this message needs put it back; now_us: none did since a person or another failure had it in
+ * hand. */
+static int64_t unknown_since_us(const struct pr_message *m, int64_t now_us)
 {
-    uint64_t hash = hash_bytes(hash_bytes(0, name.data, name.size), version.data, version.size);
-    int64_t now_us = clock_mono_us(clock_system()), since_us = -1;
+    const pr_slice words = PR_STR(UNKNOWN_SINCE);
+    int64_t since_us;
 
-    ASSERT(pthread_mutex_lock(&f->lock) == 0);
-    for (size_t i = 0; i < min_size(f->unknown_count, UNKNOWN_MAX) && since_us < 0; i++)
-        if (f->unknown[i].hash == hash)
-            since_us = f->unknown[i].since_us;
-    if (since_us < 0)
-        f->unknown[f->unknown_count++ % UNKNOWN_MAX] = (struct unknown_flow){ hash, since_us = now_us };
-    ASSERT(pthread_mutex_unlock(&f->lock) == 0);
+    if (!slice_starts_with(m->code, words) || !story_was_postponed(m->story) ||
+        time_parse_rfc3339((pr_slice){ m->code.data + words.size, m->code.size - words.size }, &since_us) != PR_OK)
+        return now_us;
+    return min64(since_us, now_us);
+}
+
+int64_t flow_unknown_us(struct flows *f, struct pr_context *context)
+{
+    const int64_t now_us = flows_now_us(f);
+    char since[TIME_TEXT_SIZE];
+    int64_t since_us = now_us;
+
+    for (const struct delivery *d = context->delivery; d != NULL; d = d->run_next)
+        since_us = min64(since_us, unknown_since_us(d->message, now_us));
+    time_format_rfc3339(since_us, since);
+    snprintf(context->code, sizeof(context->code), UNKNOWN_SINCE "%s", since);
     return now_us - since_us;
 }
 

@@ -9,13 +9,6 @@
 #include "runtime/flow/hot.h"
 #include "transport/handler_context.h"
 
-/* What this instance lacks.  When it lacks more than that, the oldest are forgotten, and their time begins anew. */
-#define UNKNOWN_MAX 256
-struct unknown_flow {
-    uint64_t hash; /* of name and version */
-    int64_t since_us;
-};
-
 struct flows {
     struct flows_options options;
     const struct config_flows *setting;
@@ -26,16 +19,15 @@ struct flows {
     pthread_mutex_t lock; /* guards: */
     struct list running;  /* struct running_activity */
     struct flow_counts counts;
-    struct unknown_flow unknown[UNKNOWN_MAX];
-    size_t unknown_count; /* ever; the latest UNKNOWN_MAX of them are kept */
 };
 
 int64_t flows_now_us(const struct flows *f); /* the store's */
 
 /* For handlers: it comes again after this time, uncounted.  error is copied. */
 PR_MUST_CHECK int flow_postpone(struct pr_context *context, int64_t after_us, const char *format, ...) PR_PRINTF(3, 4);
-/* For how long has this instance met flows of this name and version, and not known them? */
-int64_t flows_unknown_us(struct flows *f, pr_slice name, pr_slice version);
+/* This instance lacks what the message (or its run) needs: for how long has it waited for one that has it?  The first who puts it back
+ * says so in its row, whoever meets it later. */
+int64_t flow_unknown_us(struct flows *f, struct pr_context *context);
 /* An effect of the verdict; its slices are copied.  False: no memory. */
 PR_MUST_CHECK bool flow_add_effect(struct pr_context *context, const struct effect *effect);
 

@@ -276,15 +276,15 @@ static int unknown(struct turn_job *job, struct pr_context *context, const struc
 
     int rc = flow_turn_code(in->row, job->messages, job->count, &job->arena, &name, &version);
     if (rc == PR_OK)
-        after_us = flow_unknown_delay_us(flows_unknown_us(f, name, version), f->setting->unknown_us);
+        after_us = flow_unknown_delay_us(flow_unknown_us(f, context), f->setting->unknown_us);
     if (rc != PR_OK)
         rc = flow_postpone(context, after_us, "out of memory for a turn");
     else if (after_us < 0)
-        rc = pr_fail(context, PR_REASON_POISON_MESSAGE, "no instance knows flow %.*s version %.*s", SLICE_ARGS(name),
-                     SLICE_ARGS(version));
+        rc = pr_fail(context, PR_REASON_POISON_MESSAGE, "no instance knows flow %.*s%s%.*s", SLICE_ARGS(name),
+                     version.size > 0 ? " version " : "", SLICE_ARGS(version));
     else
-        rc = flow_postpone(context, after_us, "this instance does not know flow %.*s version %.*s", SLICE_ARGS(name),
-                           SLICE_ARGS(version));
+        rc = flow_postpone(context, after_us, "this instance does not know flow %.*s%s%.*s", SLICE_ARGS(name),
+                           version.size > 0 ? " version " : "", SLICE_ARGS(version));
     job_drop(job);
     return rc;
 }

@@ -290,8 +290,29 @@ TEST(a_flow_that_nobody_knows_waits_uncounted_and_fails_in_the_end) /* B110 */
     crowd_begin(&c, "stranger", "x-1", "");
     stand_wait(&c.stand, "SELECT count(*) FROM turns WHERE attempts = 0 AND error LIKE 'this instance does not know%'",
                1);
-    CHECK_STR(crowd_end(&c, "x-1", PR_FLOW_FAILED), "no instance knows flow stranger version ");
+    CHECK_STR(crowd_end(&c, "x-1", PR_FLOW_FAILED), "no instance knows flow stranger");
     CHECK_EQ(stand_int(&c.stand, "SELECT count(*) FROM {dead} WHERE box = 'turns' AND stream = 'x-1'"), 1);
+    crowd_begin(&c, "stranger", "x-2", ""); /* each waits for itself */
+    stand_wait(&c.stand, "SELECT count(*) FROM turns WHERE stream = 'x-2' AND code LIKE 'unknown since %'", 1);
+    CHECK_STR(crowd_end(&c, "x-2", PR_FLOW_FAILED), "no instance knows flow stranger");
+    crowd_fini(&c);
+}
+
+TEST(the_time_of_an_unknown_flow_goes_on_over_restarts) /* B110 */
+{
+    struct crowd c;
+    crowd_init(&c);
+    crowd_engine(&c, "flows: {unknown: 1h}\n");
+    crowd_flow(&c, "waits", waits);
+    crowd_start(&c);
+    crowd_begin(&c, "stranger", "x-1", "");
+    stand_wait(&c.stand, "SELECT count(*) FROM turns WHERE code LIKE 'unknown since %'", 1);
+    crowd_stop(&c);
+    stand_do(&c.stand, "UPDATE turns SET code = 'unknown since 2020-01-01T00:00:00Z'");
+    crowd_engine(&c, "flows: {unknown: 1h}\n");
+    crowd_flow(&c, "waits", waits);
+    crowd_start(&c);
+    CHECK_STR(crowd_end(&c, "x-1", PR_FLOW_FAILED), "no instance knows flow stranger");
     crowd_fini(&c);
 }
 
