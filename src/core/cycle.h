@@ -181,10 +181,15 @@ struct cycle {
     int64_t epoch;
     uint64_t number;
     int64_t lease_us;
-    pr_slice name;       /* for people */
-    bool leave;          /* apply, then hand back all lanes and be gone */
-    uint64_t lanes_give; /* lanes handed back: nothing of them is in flight */
-    bool force_write;    /* renew the lease in this cycle whatever time is left */
+    pr_slice name;           /* for people */
+    bool leave;              /* apply, then hand back all lanes and be gone */
+    uint64_t lanes_give;     /* lanes handed back: nothing of them is in flight */
+    const int64_t *lanes_to; /* LANE_COUNT epochs: of lanes_give, whom a lane is passed to (0: anybody's): while that
+                                * instance lives nobody else takes it, and it does so whatever its share is; NULL: nobody */
+    uint64_t lanes_keep;     /* lanes that are not to be asked for, however many others have */
+    pr_slice offer;          /* on join: what this instance can do (core/offer.h); the others are told */
+    bool peers;              /* who else works this box? */
+    bool force_write;        /* renew the lease in this cycle whatever time is left */
 
     /* Changes. */
     const struct verdict *verdicts;
@@ -295,6 +300,12 @@ static inline bool cycle_has_joined(const struct cycle *c)
     return false;
 }
 
+/* Another instance of the box. */
+struct peer_offer {
+    int64_t epoch;
+    pr_slice offer; /* as it was told on join: it stays the same as long as the epoch does */
+};
+
 struct cycle_reply {
     int64_t now_us; /* the store's clock */
     int64_t epoch;
@@ -307,7 +318,10 @@ struct cycle_reply {
                              * from another server or file, or places are drawn again.  What was read before counts only when it
                              * is read again, by its id.  Of the receipt only what was carried over is written */
     uint64_t lanes_owned;
-    uint64_t lanes_asked; /* owned lanes that somebody else should have: give them when idle */
+    uint64_t lanes_asked;           /* owned lanes that somebody else should have: give them when idle */
+    bool lanes_together;            /* they change hands all at once, or not at all */
+    const struct peer_offer *peers; /* others who live, by epoch; NULL: not asked */
+    size_t peer_count;
 
     int *answers; /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE, ANSWER_BUSY, ANSWER_REFUSED, ANSWER_HANDLED */
     int *

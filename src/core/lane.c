@@ -88,3 +88,22 @@ unsigned lane_of(pr_slice stream, pr_id id)
     uint32_t hash = stream.size > 0 ? lane_hash(stream.data, stream.size) : lane_hash(id.bytes, sizeof(id.bytes));
     return hash % LANE_COUNT;
 }
+
+unsigned lanes_share(size_t count, size_t older)
+{
+    return (unsigned)(LANE_COUNT / count + (older < LANE_COUNT % count));
+}
+
+unsigned lanes_count(uint64_t lanes)
+{
+    return (unsigned)__builtin_popcountll(lanes);
+}
+
+uint64_t lanes_above(uint64_t owned, uint64_t kept, unsigned share)
+{
+    uint64_t mine = owned & kept;
+
+    for (unsigned i = 0; i < LANE_COUNT && lanes_count(mine) < share; i++)
+        mine |= owned & lane_bit(i);
+    return owned & ~mine;
+}

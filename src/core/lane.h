@@ -15,4 +15,12 @@ static inline uint64_t lane_bit(unsigned lane)
     return UINT64_C(1) << lane;
 }
 
+/* The share of an instance among `count` of them (itself, too), `older` of which joined before it: shares differ by one at most, and
+ * the older instances have the larger ones, so that a newcomer moves as few lanes as possible. */
+unsigned lanes_share(size_t count, size_t older);
+unsigned lanes_count(uint64_t lanes);
+/* Of the lanes of an instance, those above its share that others should have: never one that it keeps, else the highest, so that they
+ * are the same ones until they are given. */
+uint64_t lanes_above(uint64_t owned, uint64_t kept, unsigned share);
+
 #endif

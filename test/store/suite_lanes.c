@@ -18,9 +18,9 @@ static uint64_t lanes_owned_together(struct suite *s)
     return all;
 }
 
-static int lanes_count(const struct worker *w)
+static int lanes_of(const struct worker *w)
 {
-    return __builtin_popcountll(w->lanes);
+    return (int)lanes_count(w->lanes);
 }
 
 static void check_even_shares(struct suite *s, size_t living)
@@ -29,7 +29,7 @@ static void check_even_shares(struct suite *s, size_t living)
     int share = LANE_COUNT / (int)living;
     for (size_t i = 0; i < s->worker_count; i++)
         if (s->workers[i].open)
-            CHECK(lanes_count(&s->workers[i]) >= share - 1 && lanes_count(&s->workers[i]) <= share + 1);
+            CHECK(lanes_of(&s->workers[i]) >= share - 1 && lanes_of(&s->workers[i]) <= share + 1);
 }
 
 STORE_TEST(one_instance_owns_all_lanes) /* B20 */

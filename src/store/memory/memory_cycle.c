@@ -366,10 +366,10 @@ static struct stored_instance *cycle_lanes(struct box *box, struct stored_instan
         instance_bury(box, instance);
         return NULL;
     }
-    lanes_give(box, instance, reply->replayed ? 0 : cycle->lanes_give);
+    lanes_give(box, instance, reply->replayed ? 0 : cycle->lanes_give, cycle->lanes_to);
     lanes_take(box, instance, cycle->lanes_give);
     reply->lanes_owned = instance->lanes;
-    reply->lanes_asked = lanes_asked(box, instance);
+    reply->lanes_asked = lanes_asked(box, instance, cycle->lanes_keep);
     return instance;
 }
 
@@ -441,6 +441,8 @@ static int cycle_run(struct memory_session *session, const struct cycle *cycle, 
     rc = reply_read(session, cycle, instance != NULL ? instance->lanes : 0, now_us);
     if (rc == PR_OK)
         rc = reply_notices(session, cycle);
+    if (rc == PR_OK && cycle->peers && instance != NULL)
+        rc = reply_peers(session, instance);
     return rc < 0 ? PR_EUNCERTAIN : PR_OK; /* the changes are made; asked again, it only reads */
 }
 

@@ -18,15 +18,18 @@ struct stored_instance *instance_find(const struct box *box, pr_id id)
 
 struct stored_instance *instance_new(const struct cycle *cycle, int64_t now_us)
 {
-    struct stored_instance *instance = malloc(sizeof(*instance) + cycle->name.size);
+    struct stored_instance *instance = malloc(sizeof(*instance) + cycle->name.size + cycle->offer.size);
     if (instance == NULL)
         return NULL;
     memset(instance, 0, sizeof(*instance));
     instance->id = cycle->instance;
     instance->started_us = now_us;
     instance->name = (pr_slice){ instance->text, cycle->name.size };
+    instance->offer = (pr_slice){ instance->text + cycle->name.size, cycle->offer.size };
     if (cycle->name.size > 0)
         memcpy(instance->text, cycle->name.data, cycle->name.size);
+    if (cycle->offer.size > 0)
+        memcpy(instance->text + cycle->name.size, cycle->offer.data, cycle->offer.size);
     list_init(&instance->receipts);
     list_init(&instance->breakers);
     return instance;
@@ -87,7 +90,7 @@ void instance_bury(struct box *box, struct stored_instance *instance)
         free(LIST_ENTRY(node, struct stored_receipt, node));
     }
     instance_forget_breakers(instance);
-    lanes_give(box, instance, LANES_ALL);
+    lanes_give(box, instance, LANES_ALL, NULL);
     list_remove(&instance->node);
     free(instance->answers);
     free(instance);
@@ -114,9 +117,7 @@ void instance_renew(struct box *box, struct stored_instance *instance, const str
 
 /* ---- Lanes -------------------------------------------------------------------------------- */
 
-/* Shares differ by one at most; the older instances have the larger ones, so that a newcomer
- * moves as few lanes as possible. */
-static unsigned lanes_share(const struct box *box, const struct stored_instance *instance)
+static unsigned share_of(const struct box *box, const struct stored_instance *instance)
 {
     unsigned count = 0, older = 0;
     list_foreach(node, &box->instances) {
@@ -124,49 +125,75 @@ static unsigned lanes_share(const struct box *box, const struct stored_instance 
         older += LIST_ENTRY(node, struct stored_instance, node)->epoch < instance->epoch;
     }
     ASSERT(count > 0); /* it is one of them */
-    return LANE_COUNT / count + (older < LANE_COUNT % count);
+    return lanes_share(count, older);
 }
 
-static unsigned lanes_count(uint64_t lanes)
+static bool epoch_lives(const struct box *box, int64_t epoch)
 {
-    return (unsigned)__builtin_popcountll(lanes);
+    list_foreach(node, &box->instances)
+        if (LIST_ENTRY(node, struct stored_instance, node)->epoch == epoch)
+            return true;
+    return false;
 }
 
-void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lanes)
+void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lanes, const int64_t *to)
 {
     lanes &= instance->lanes;
     if (lanes == 0)
         return;
     for (unsigned i = 0; i < LANE_COUNT; i++)
-        if (lanes & lane_bit(i))
+        if (lanes & lane_bit(i)) {
             box->lanes[i].owner = NULL;
+            box->lanes[i].passed_to = to != NULL ? to[i] : 0;
+        }
     instance->lanes &= ~lanes;
     box_touch(box);
 }
 
-/* Free lanes, up to the fair share; nothing is taken from anybody (T4). */
+/* Free lanes that were passed to it; and, up to the fair share, those that are anybody's.  Nothing is taken from anybody (T4). */
 void lanes_take(struct box *box, struct stored_instance *instance, uint64_t but)
 {
-    unsigned share = lanes_share(box, instance), have = lanes_count(instance->lanes);
-    for (unsigned i = 0; i < LANE_COUNT && have < share; i++) {
-        if (box->lanes[i].owner != NULL || (but & lane_bit(i)))
+    unsigned share = share_of(box, instance), have = lanes_count(instance->lanes);
+    for (unsigned i = 0; i < LANE_COUNT; i++) {
+        struct lane *lane = &box->lanes[i];
+        if (lane->owner != NULL || (but & lane_bit(i)))
             continue;
-        box->lanes[i].owner = instance;
+        if (lane->passed_to != 0 && !epoch_lives(box, lane->passed_to))
+            lane->passed_to = 0;
+        if (lane->passed_to != 0 ? lane->passed_to != instance->epoch : have >= share)
+            continue;
+        lane->owner = instance;
+        lane->passed_to = 0;
         instance->lanes |= lane_bit(i);
         have++;
     }
 }
 
-/* The highest ones of those above the share: the same ones until they are given. */
-uint64_t lanes_asked(const struct box *box, const struct stored_instance *instance)
+uint64_t lanes_asked(const struct box *box, const struct stored_instance *instance, uint64_t kept)
 {
-    unsigned share = lanes_share(box, instance);
-    uint64_t kept = 0;
-    for (unsigned i = 0; i < LANE_COUNT && share > 0; i++) {
-        if (instance->lanes & lane_bit(i)) {
-            kept |= lane_bit(i);
-            share--;
-        }
+    return lanes_above(instance->lanes, kept, share_of(box, instance));
+}
+
+int reply_peers(struct memory_session *session, const struct stored_instance *instance)
+{
+    const struct list *instances = &session->box->instances;
+    struct cycle_reply *reply = &session->reply;
+    size_t count = 0, at = 0;
+
+    list_foreach(node, instances)
+        count++;
+    struct peer_offer *peers = arena_alloc_array(&session->arena, count, sizeof(*peers));
+    if (peers == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, instances) {
+        const struct stored_instance *other = LIST_ENTRY(node, struct stored_instance, node);
+        if (other == instance)
+            continue;
+        peers[at] = (struct peer_offer){ other->epoch, slice_dup(&session->arena, other->offer) };
+        if (peers[at++].offer.data == NULL)
+            return PR_ENOMEM;
     }
-    return instance->lanes & ~kept;
+    reply->peers = peers;
+    reply->peer_count = at;
+    return PR_OK;
 }

@@ -97,12 +97,13 @@ struct stored_instance {
     struct list receipts;
     int *answers;         /* to the verdicts of its latest cycle, where guards could refuse them; malloc'ed, or NULL */
     struct list breakers; /* those that are not closed */
-    pr_slice name;
+    pr_slice name, offer; /* in text */
     char text[];
 };
 
 struct lane {
     struct stored_instance *owner;
+    int64_t passed_to; /* nobody's, and this instance (its epoch) is to have it if it lives; 0: anybody */
     struct tree fresh; /* (seq, row): no due time, not held */
     struct tree due;   /* (due, seq, row): not held */
     struct tree heads; /* (row) */
@@ -326,9 +327,11 @@ void instance_join(struct box *box, struct stored_instance *instance);
 void instance_bury(struct box *box, struct stored_instance *instance); /* T6; frees it */
 void instance_bury_expired(struct box *box, const struct stored_instance *but);
 void instance_renew(struct box *box, struct stored_instance *instance, const struct cycle *cycle, bool joined);
-void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lanes);
+void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lanes, const int64_t *to);
 void lanes_take(struct box *box, struct stored_instance *instance, uint64_t but);
-uint64_t lanes_asked(const struct box *box, const struct stored_instance *instance);
+uint64_t lanes_asked(const struct box *box, const struct stored_instance *instance, uint64_t kept);
+/* The others, into the reply.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int reply_peers(struct memory_session *session, const struct stored_instance *instance);
 
 /* memory_breaker.c */
 struct stored_breaker *breaker_new(const struct breaker_change *change, int64_t now_us); /* NULL: no memory */

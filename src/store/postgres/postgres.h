@@ -160,11 +160,13 @@ struct pg_session {
     /* Others of the same box, as long as their rows stay the same (lease.c). */
     struct watched {
         pr_id id;
-        int64_t lease_end_us;
+        int64_t epoch, lease_end_us;
         int64_t since_us; /* by our own monotonic clock */
+        char *offer;      /* owned; NULL: nobody asked */
     } * watched;
     size_t watched_count;
-    uint64_t pulse; /* the connection that holds the lock which says that we are connected */
+    int64_t offers_until; /* what those up to this epoch offer is known */
+    uint64_t pulse;       /* the connection that holds the lock which says that we are connected */
 };
 
 /* An instance of the same box, by the table. */
@@ -200,7 +202,9 @@ struct cycle_run {
     int64_t lease_left_us;
     struct peer *peers; /* without ourselves; in the arena */
     size_t peer_count;
-    bool comes_back; /* effects go into this box: the snapshot is taken after them, to see them */
+    bool any_passed;
+    int64_t passed[LANE_COUNT]; /* whom lanes were passed to, by epoch; 0: nobody */
+    bool comes_back;            /* effects go into this box: the snapshot is taken after them, to see them */
     bool has_snapshot;
     bool one_batch;      /* all of it in one batch */
     bool uses_prefetch;  /* ... and its new rows were asked for in advance */
@@ -217,7 +221,8 @@ pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome CYCLE_AN
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_work(struct cycle_run *run); /* bury, leave, give, take, renew: as far as needed */
 bool pg_lease_is_calm(const struct cycle_run *run);     /* nothing is needed */
-void pg_lease_tell(struct cycle_run *run);              /* in the reply */
+PR_MUST_CHECK int pg_lease_tell(struct cycle_run *run); /* in the reply */
+void pg_watched_free(struct pg_session *session);
 
 /* verdict.c, effect.c */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome CYCLE_ANEW */

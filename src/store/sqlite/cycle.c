@@ -179,8 +179,12 @@ static int cycle_write(struct sqlite_cycle *run, struct instance_row *stored)
         rc = cycle_change(run);
     if (rc != PR_OK)
         return rc;
-    if (c->lanes_give == LANES_ALL && !run->replayed) /* all or nothing: lanes cannot be shared here */
+    if (c->lanes_give == LANES_ALL && !run->replayed) { /* all or nothing: lanes cannot be shared here */
+        rc = run->owner && c->lanes_to != NULL ? lease_pass(run, c->lanes_to[0]) : PR_OK;
         run->owner = false;
+    }
+    if (rc != PR_OK)
+        return rc;
     return c->leave ? lease_leave(run) : lease_renew(run);
 }
 
@@ -217,6 +221,7 @@ static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
     session->reply.lease_left_us = run->write ? run->cycle->lease_us : stored.lease_end_us - run->mono_us;
     session->reply.replayed = run->replayed;
     session->reply.lanes_owned = run->owner ? LANES_ALL : 0;
+    session->reply.lanes_together = true;
     if (rc == PR_OK && run->replayed && run->cycle->effect_count > 0)
         rc = answers_read(run);
     if (rc == PR_OK)
@@ -231,6 +236,8 @@ static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
         rc = loads_read(run);
     if (rc == PR_OK)
         rc = marks_ask_time(run);
+    if (rc == PR_OK && run->cycle->peers)
+        rc = peers_read(run);
     if (rc == PR_OK)
         rc = notices_read(run, joined);
     return rc;

@@ -2,7 +2,7 @@
  *
  * At most one instance of a box has lanes: all of them.  Others stand by and look, in each of
  * their cycles, whether they may take over:
- *   - nobody works the box; or
+ *   - nobody works the box, and it was not passed to another one that lives; or
  *   - the owner's lease is over, or was given before the machine was started anew (unless somebody's long transaction kept
  *     it from renewing: then it has a moment to do so); or
  *   - the owner held the lock file, and we can have it now: its process is gone.
@@ -30,6 +30,7 @@
 #define KEPT_OUT_DIVISOR 8            /* a wait for the write lock of this part of the lease is a long one */
 #define OWNER_CHANCE_US PR_SECONDS(2) /* longer than an engine waits before it asks a busy store again */
 #define LOST_ARENA_BYTES 4096
+#define PEERS_MAX 64 /* more do not stand by */
 
 static pr_slice boot_id(const struct sqlite_cycle *run)
 {
@@ -169,6 +170,27 @@ void lease_note_wait(struct sqlite_cycle *run)
         run->session->kept_out_us = now_us;
 }
 
+/* Is the box, which nobody works, to be another one's who lives? */
+static int is_passed_on(struct sqlite_cycle *run, bool *ret)
+{
+    int64_t found;
+    int rc = conn_int(
+        run->conn,
+        "SELECT 1 FROM postrider_box b JOIN postrider_instance i ON i.box = b.name AND i.epoch = b.passed_to"
+        " WHERE b.name = ?1 AND i.id <> ?2 AND i.lease_end > ?3 AND i.boot_id = ?4",
+        run->session->box,
+        VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us), V_TEXT(boot_id(run))),
+        &found, run->reterr);
+    *ret = rc == PR_OK;
+    return rc == PR_UNKNOWN ? PR_OK : rc;
+}
+
+int lease_pass(struct sqlite_cycle *run, int64_t epoch)
+{
+    return conn_do(run->conn, "UPDATE postrider_box SET passed_to = ?2 WHERE name = ?1 AND passed_to <> ?2",
+                   run->session->box, VALUES(V_TEXT(run->session->box), V_INT(epoch)), NULL, run->reterr);
+}
+
 /* Somebody's long transaction keeps everybody from writing, also an owner that lives and would renew.  When it ends, who
  * stands by must not be quicker than the owner: one that holds the lock file has a moment more, from when the lease was seen
  * to be over by somebody who could write. */
@@ -188,11 +210,15 @@ int lease_can_take(struct sqlite_cycle *run, bool *ret)
 {
     struct sqlite_session *session = run->session;
     struct owner owner;
+    bool passed_on = false;
     int rc = owner_read(run, &owner);
+    if (rc == PR_OK && !owner.there)
+        rc = is_passed_on(run, &passed_on);
     if (rc != PR_OK)
         return rc;
     session->probe_lock = owner.there && owner.locked;
-    *ret = !owner.there || (owner.locked && lease_try_lock(session)) || (owner.over && has_had_its_chance(run, &owner));
+    *ret = (!owner.there && !passed_on) || (owner.locked && lease_try_lock(session)) ||
+           (owner.over && has_had_its_chance(run, &owner));
     if (!owner.there || !owner.over)
         session->over_since_us = 0;
     if (!*ret)
@@ -316,13 +342,14 @@ int lease_join(struct sqlite_cycle *run, struct instance_row *ret)
     if (rc == PR_OK)
         rc = conn_do(run->conn,
                      "INSERT INTO postrider_instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, "
-                     "boot_id, started_at, lease_wall)"
-                     " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8, ?9)",
+                     "boot_id, started_at, lease_wall, offer)"
+                     " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8, ?9, ?10)",
                      run->session->box,
                      VALUES(V_ID(cycle->instance), V_TEXT(run->session->box), V_TEXT(cycle->name),
                             V_TEXT(slice_from(POSTRIDER_VERSION)), V_INT(epoch),
                             V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)), V_INT(run->now_us),
-                            V_INT(time_add(run->now_us, cycle->lease_us))),
+                            V_INT(time_add(run->now_us, cycle->lease_us)),
+                            V_TEXT(cycle->offer.data != NULL ? cycle->offer : PR_STR(""))),
                      NULL, run->reterr);
     if (rc == PR_OK)
         rc = marks_tell_time(run);
@@ -337,6 +364,8 @@ int lease_take(struct sqlite_cycle *run)
     int rc = owner_read(run, &owner);
     if (rc == PR_OK && owner.there)
         rc = bury(run, owner.id);
+    if (rc == PR_OK)
+        rc = lease_pass(run, 0);
     if (rc != PR_OK)
         return rc;
     run->owner = run->took = true;
@@ -369,4 +398,31 @@ int lease_leave(struct sqlite_cycle *run)
 {
     run->owner = false;
     return bury(run, run->cycle->instance);
+}
+
+/* ---- Those who stand by ---------------------------------------------------------------------- */
+
+int peers_read(struct sqlite_cycle *run)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    struct arena *arena = &run->session->arena;
+    struct peer_offer *peers = arena_alloc_array(arena, PEERS_MAX, sizeof(*peers));
+    sqlite3_stmt *statement;
+    int rc = peers != NULL ? conn_bind(run->conn,
+                                       "SELECT epoch, offer FROM postrider_instance WHERE box = ?1 AND id <> ?2 AND"
+                                       " lease_end > ?3 AND boot_id = ?4 ORDER BY epoch LIMIT ?5",
+                                       run->session->box,
+                                       VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance),
+                                              V_INT(run->mono_us), V_TEXT(boot_id(run)), V_INT(PEERS_MAX)),
+                                       &statement, run->reterr)
+                           : error_set(run->reterr, PR_ENOMEM, "out of memory for %d instances", PEERS_MAX);
+    if (rc != PR_OK)
+        return rc;
+    reply->peers = peers;
+    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
+        pr_slice offer = slice_dup(arena, column_slice(statement, 1));
+        if (offer.data != NULL)
+            peers[reply->peer_count++] = (struct peer_offer){ sqlite3_column_int64(statement, 0), offer };
+    }
+    return rc;
 }

@@ -133,7 +133,9 @@ struct instance_row {
 PR_MUST_CHECK int lease_read(struct sqlite_cycle *run, struct instance_row *ret);
 PR_MUST_CHECK int lease_can_take(struct sqlite_cycle *run, bool *ret); /* may we work the box? */
 PR_MUST_CHECK int lease_join(struct sqlite_cycle *run, struct instance_row *ret);
-PR_MUST_CHECK int lease_take(struct sqlite_cycle *run); /* when lease_can_take() says so */
+PR_MUST_CHECK int lease_take(struct sqlite_cycle *run);                /* when lease_can_take() says so */
+PR_MUST_CHECK int lease_pass(struct sqlite_cycle *run, int64_t epoch); /* whose the box is to be next; 0: anybody's */
+PR_MUST_CHECK int peers_read(struct sqlite_cycle *run);                /* the others, into the reply */
 PR_MUST_CHECK int lease_renew(struct sqlite_cycle *run);
 PR_MUST_CHECK int lease_leave(struct sqlite_cycle *run);
 PR_MUST_CHECK int lease_bury_dead(struct sqlite_cycle *run);

@@ -181,7 +181,7 @@ int pg_cycle_take_one_batch(struct cycle_run *run)
     if (rc == PR_OK && reply->endpoints_known)
         rc = pg_endpoints_take(endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
     if (rc == PR_OK)
-        pg_lease_tell(run);
+        rc = pg_lease_tell(run);
     if (rc == PR_OK && !pg_lease_is_calm(run))
         run->session->one_batch_left = 0;
     return rc;
@@ -360,7 +360,7 @@ void pg_session_close(void *self)
         array_fini(&session->arrays[i]);
     batch_fini(&session->batch);
     free(session->running);
-    free(session->watched);
+    pg_watched_free(session);
     pg_ctid_cache_forget(&session->ctid_cache);
     cycle_reply_free_loaded(&session->reply);
     arena_fini(&session->arena);

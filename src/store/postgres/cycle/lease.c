@@ -8,9 +8,13 @@
  * Lanes move only under a lock of the box's row.  A cycle that changes something holds a shared
  * lock of its own instance row; whoever buries an instance needs that row for itself, so either
  * the cycle is through or it finds that it is buried.  A row that is locked is of somebody
- * alive, so it is skipped and nobody waits. */
+ * alive, so it is skipped and nobody waits.  Lanes that are passed to somebody stand in the box's row until he has
+ * taken them. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -27,9 +31,12 @@ static void add_others(struct cycle_run *run)
     struct args args = { .count = 0 };
     arg_text(&args, run->session->box);
     arg_id(&args, run->cycle->instance);
+    arg_i64(&args, run->cycle->peers ? run->session->offers_until : INT64_MAX);
     link_add(run->link,
-             "SELECT id, epoch, lanes, lease_end, lease_us FROM {schema}.instance WHERE box = $1 AND id <> $2", NO_BOX,
-             &args, &run->others);
+             "SELECT id, epoch, lanes, lease_end, lease_us, CASE WHEN epoch > $3 THEN offer END,"
+             " (SELECT passed FROM {schema}.box WHERE name = $1) FROM {schema}.instance WHERE box = $1 AND id <> $2"
+             " ORDER BY epoch",
+             NO_BOX, &args, &run->others);
 }
 
 static void add_box_lock(struct cycle_run *run)
@@ -71,26 +78,90 @@ static void take_pulse(struct cycle_run *run)
         run->session->pulse = field_bool(run->pulse, 0, 0) ? run->link->generation : 0;
 }
 
+void pg_watched_free(struct pg_session *session)
+{
+    for (size_t i = 0; i < session->watched_count; i++)
+        free(session->watched[i].offer);
+    free(session->watched);
+    session->watched = NULL;
+    session->watched_count = 0;
+}
+
+/* What is known of it from cycles before this one: since when its row is the same, and what it offers. */
+static void watch_on(struct pg_session *session, const struct peer *peer, struct watched *now)
+{
+    for (size_t k = 0; k < session->watched_count; k++) {
+        struct watched *before = &session->watched[k];
+        if (!pr_id_equal(before->id, peer->id) || before->epoch != peer->epoch)
+            continue;
+        if (before->lease_end_us == peer->lease_end_us)
+            now->since_us = before->since_us;
+        now->offer = before->offer;
+        before->offer = NULL;
+    }
+}
+
+/* Epochs of a box are committed in their order, under its lock: what is known up to one is known of all before it.
+ * false: it is not known now. */
+static bool watch_offer(struct cycle_run *run, int row, struct watched *now)
+{
+    if (now->offer != NULL || !run->cycle->peers)
+        return true;
+    if (field_is_null(run->others, row, 5))
+        return false; /* another server, maybe: what is known is not of these */
+    pr_slice offer = field_slice(run->others, row, 5);
+    now->offer = strndup(offer.size > 0 ? offer.data : "", offer.size);
+    if (now->offer != NULL && now->epoch > run->session->offers_until)
+        run->session->offers_until = now->epoch;
+    return now->offer != NULL;
+}
+
 /* For how long has each of them been the same?  Those that are gone are forgotten. */
 static int watch_others(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
     int64_t now_us = clock_mono_us(clock_system());
     struct watched *now = calloc(run->peer_count + 1, sizeof(now[0]));
-    if (now == NULL)
-        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu instances", run->peer_count);
-    for (size_t i = 0; i < run->peer_count; i++) {
+    bool all = true;
+    for (size_t i = 0; now != NULL && i < run->peer_count; i++) {
         struct peer *peer = &run->peers[i];
-        now[i] = (struct watched){ .id = peer->id, .lease_end_us = peer->lease_end_us, .since_us = now_us };
-        for (size_t k = 0; k < session->watched_count; k++)
-            if (pr_id_equal(session->watched[k].id, peer->id) && session->watched[k].lease_end_us == peer->lease_end_us)
-                now[i].since_us = session->watched[k].since_us;
+        now[i] = (struct watched){
+            .id = peer->id, .epoch = peer->epoch, .lease_end_us = peer->lease_end_us, .since_us = now_us
+        };
+        watch_on(session, peer, &now[i]);
+        all &= watch_offer(run, (int)i, &now[i]);
         peer->silent_us = now_us - now[i].since_us;
     }
-    free(session->watched);
+    pg_watched_free(session);
     session->watched = now;
-    session->watched_count = run->peer_count;
-    return PR_OK;
+    session->watched_count = now != NULL ? run->peer_count : 0;
+    if (!all)
+        session->offers_until = 0; /* the next cycle is told again */
+    return now != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "out of memory for %zu instances", run->peer_count);
+}
+
+/* "LANE:EPOCH,...": whom lanes were passed to. */
+static void take_passed(struct cycle_run *run)
+{
+    memset(run->passed, 0, sizeof(run->passed));
+    run->any_passed = false;
+    if (PQntuples(run->others) == 0 || field_is_null(run->others, 0, 6))
+        return;
+    for (pr_slice rest = field_slice(run->others, 0, 6), one; rest.size > 0;) {
+        const char *comma = memchr(rest.data, ',', rest.size);
+        one = (pr_slice){ rest.data, comma != NULL ? (size_t)(comma - rest.data) : rest.size };
+        rest = (pr_slice){ one.data + one.size, rest.size - one.size };
+        if (comma != NULL)
+            rest = (pr_slice){ rest.data + 1, rest.size - 1 };
+        char text[48];
+        unsigned lane;
+        long long epoch;
+        snprintf(text, sizeof(text), "%.*s", SLICE_ARGS(one));
+        if (sscanf(text, "%u:%lld", &lane, &epoch) == 2 && lane < LANE_COUNT && epoch > 0) {
+            run->passed[lane] = epoch;
+            run->any_passed = true;
+        }
+    }
 }
 
 static int take_others(struct cycle_run *run)
@@ -109,6 +180,7 @@ static int take_others(struct cycle_run *run)
             .lease_us = field_i64(run->others, i, 4),
             .lease_left_us = field_time(run->others, i, 3) - run->mono_us,
         };
+    take_passed(run);
     return watch_others(run);
 }
 
@@ -279,10 +351,11 @@ static int instance_insert(struct cycle_run *run)
     arg_time(&args, run->now_us);
     arg_i64(&args, run->cycle->lease_us);
     arg_i32(&args, pg_schema_wanted());
+    arg_text(&args, run->cycle->offer.data != NULL ? run->cycle->offer : PR_STR(""));
     int rc =
         link_do(run->link,
                 "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us,"
-                " schema_version) SELECT $1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7, $8"
+                " schema_version, offer) SELECT $1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7, $8, $9"
                 " FROM {schema}.meta WHERE key = 'schema_version' AND value = $8::text RETURNING epoch",
                 NO_BOX, &args, &result, run->reterr);
     if (rc == PR_OK && PQntuples(result) == 0)
@@ -323,64 +396,94 @@ int pg_lease_join(struct cycle_run *run)
 
 /* ---- Lanes ---------------------------------------------------------------------------------- */
 
-/* Shares differ by one at most; the older instances have the larger ones, so that a newcomer
- * moves as few lanes as possible. */
-static unsigned lanes_share(const struct cycle_run *run)
+static unsigned share_of(const struct cycle_run *run)
 {
-    unsigned count = (unsigned)run->peer_count + 1, older = 0;
+    size_t older = 0;
     for (size_t i = 0; i < run->peer_count; i++)
         older += run->peers[i].epoch < run->epoch;
-    return LANE_COUNT / count + (older < LANE_COUNT % count);
+    return lanes_share(run->peer_count + 1, older);
 }
 
-static unsigned lanes_count(uint64_t lanes)
+static bool peer_lives(const struct cycle_run *run, int64_t epoch)
 {
-    return (unsigned)__builtin_popcountll(lanes);
+    for (size_t i = 0; i < run->peer_count; i++)
+        if (run->peers[i].epoch == epoch)
+            return true;
+    return false;
 }
 
-static uint64_t lanes_free(const struct cycle_run *run)
+/* Nobody's lanes that we may have: passed to us, or anybody's. */
+static void lanes_free(const struct cycle_run *run, uint64_t *ret_ours, uint64_t *ret_anybodys)
 {
+    uint64_t owned = run->lanes, ours = 0, others = 0;
+    for (size_t i = 0; i < run->peer_count; i++)
+        owned |= run->peers[i].lanes;
+    for (unsigned i = 0; run->any_passed && i < LANE_COUNT; i++) {
+        ours |= run->passed[i] == run->epoch ? lane_bit(i) : 0;
+        others |= run->passed[i] != 0 && peer_lives(run, run->passed[i]) ? lane_bit(i) : 0;
+    }
+    owned |= run->cycle->lanes_give;
+    *ret_ours = ours & ~owned;
+    *ret_anybodys = ~(owned | ours | others);
+}
+
+/* What was passed to us, and of the rest up to the fair share; nothing is taken from anybody (T4). */
+static void lanes_take(struct cycle_run *run)
+{
+    unsigned share = share_of(run);
+    uint64_t ours, anybodys;
+    lanes_free(run, &ours, &anybodys);
+    run->lanes |= ours;
+    for (unsigned i = 0; i < LANE_COUNT && lanes_count(run->lanes) < share; i++)
+        run->lanes |= anybodys & lane_bit(i);
+}
+
+/* What was given and is passed to somebody who lives, and what was and nobody has taken yet. */
+static void passed_renew(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool gives = cycle->lanes_to != NULL && !run->replayed;
     uint64_t owned = run->lanes;
     for (size_t i = 0; i < run->peer_count; i++)
         owned |= run->peers[i].lanes;
-    return ~owned;
-}
-
-/* Up to the fair share; nothing is taken from anybody (T4). */
-static void lanes_take(struct cycle_run *run)
-{
-    unsigned share = lanes_share(run), have = lanes_count(run->lanes);
-    uint64_t free_ones = lanes_free(run) & ~run->cycle->lanes_give;
-    for (unsigned i = 0; i < LANE_COUNT && have < share; i++) {
-        if (!(free_ones & lane_bit(i)))
-            continue;
-        run->lanes |= lane_bit(i);
-        have++;
+    for (unsigned i = 0; i < LANE_COUNT; i++) {
+        if (gives && (run->before & cycle->lanes_give & lane_bit(i)) != 0)
+            run->passed[i] = cycle->lanes_to[i];
+        if ((owned & lane_bit(i)) != 0 || !peer_lives(run, run->passed[i]))
+            run->passed[i] = 0;
     }
 }
 
-/* The highest ones of those above the share: the same ones until they are given. */
-static uint64_t lanes_asked(const struct cycle_run *run)
+/* The box is locked. */
+static int passed_write(struct cycle_run *run)
 {
-    unsigned share = lanes_share(run);
-    uint64_t kept = 0;
-    for (unsigned i = 0; i < LANE_COUNT && share > 0; i++) {
-        if (run->lanes & lane_bit(i)) {
-            kept |= lane_bit(i);
-            share--;
-        }
-    }
-    return run->lanes & ~kept;
+    struct args args = { .count = 0 };
+    struct buf text;
+    passed_renew(run);
+    buf_init(&text, LANE_COUNT * 32);
+    for (unsigned i = 0; i < LANE_COUNT; i++)
+        if (run->passed[i] != 0)
+            buf_addf(&text, "%s%u:%lld", buf_slice(&text).size > 0 ? "," : "", i, (long long)run->passed[i]);
+    int rc = buf_failed(&text);
+    arg_text(&args, run->session->box);
+    arg_text(&args, buf_slice(&text).data != NULL ? buf_slice(&text) : PR_STR(""));
+    rc = rc == PR_OK ? link_do(run->link, "UPDATE {schema}.box SET passed = $2 WHERE name = $1 AND passed <> $2",
+                               NO_BOX, &args, NULL, run->reterr)
+                     : error_set(run->reterr, rc, "out of memory for lanes");
+    buf_fini(&text);
+    return rc;
 }
 
 static bool lanes_need_lock(const struct cycle_run *run)
 {
-    if (run->joins || run->cycle->leave)
+    uint64_t ours, anybodys;
+    if (run->joins || run->cycle->leave || (run->cycle->lanes_to != NULL && !run->replayed))
         return true;
     for (size_t i = 0; i < run->peer_count; i++)
         if (is_expired(run, &run->peers[i]))
             return true;
-    return lanes_count(run->lanes) < lanes_share(run) && (lanes_free(run) & ~run->cycle->lanes_give) != 0;
+    lanes_free(run, &ours, &anybodys);
+    return ours != 0 || (anybodys != 0 && lanes_count(run->lanes) < share_of(run));
 }
 
 /* The box is ours, and the others are as they are now. */
@@ -424,14 +527,28 @@ bool pg_lease_is_calm(const struct cycle_run *run)
     return !lease_renews(run) && !lanes_need_lock(run);
 }
 
-void pg_lease_tell(struct cycle_run *run)
+static int tell_peers(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    struct peer_offer *peers = arena_alloc_array(&session->arena, session->watched_count, sizeof(*peers));
+    if (peers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu instances", session->watched_count);
+    for (size_t i = 0; i < session->watched_count; i++)
+        peers[i] = (struct peer_offer){ session->watched[i].epoch, slice_from(session->watched[i].offer) };
+    session->reply.peers = peers;
+    session->reply.peer_count = session->watched_count;
+    return PR_OK;
+}
+
+int pg_lease_tell(struct cycle_run *run)
 {
     struct cycle_reply *reply = &run->session->reply;
     reply->epoch = run->epoch;
     reply->replayed = run->replayed;
     reply->lease_left_us = run->lease_left_us;
     reply->lanes_owned = run->lanes;
-    reply->lanes_asked = lanes_asked(run);
+    reply->lanes_asked = lanes_above(run->lanes, run->cycle->lanes_keep, share_of(run));
+    return run->cycle->peers ? tell_peers(run) : PR_OK;
 }
 
 int pg_lease_work(struct cycle_run *run)
@@ -448,11 +565,14 @@ int pg_lease_work(struct cycle_run *run)
             rc = bury_expired(run);
         if (rc == PR_OK && !cycle->leave)
             lanes_take(run);
+        if (rc == PR_OK && (run->lanes != run->before || cycle->lanes_to != NULL))
+            rc = passed_write(run);
     }
     if (cycle->leave)
         run->lanes = 0;
     if (rc == PR_OK && !cycle->leave && (renews || run->lanes != run->before))
         add_own_row(run, renews);
-    pg_lease_tell(run);
+    if (rc == PR_OK)
+        rc = pg_lease_tell(run);
     return rc == PR_OK && cycle->leave ? instance_bury(run, cycle->instance) : rc;
 }
