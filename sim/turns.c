@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/slice.h"
+#include "core/offer.h"
 #include "turn_extras.h"
 
 #define INSTANCES 2
@@ -34,6 +35,8 @@ struct turn_worker {
     struct store_session session;
     struct out_run out[OUT_MAX];
     size_t out_count;
+    unsigned lacks; /* flows, by bit, that its program does not have; another's has them */
+    char offer[256];
 };
 
 struct turns {
@@ -100,8 +103,34 @@ static const char *flow_name(unsigned flow)
 
 /* ---- Instances ---------------------------------------------------------------------------------- */
 
+/* In half of the worlds they have different programs, and each flow is in one of them at least. */
+static void draw_programs(struct turns *t)
+{
+    unsigned all = (1u << t->flows) - 1, taken = 0;
+    if (random_chance(&t->random, 0.5))
+        return;
+    for (size_t i = 0; i < INSTANCES; i++) {
+        t->workers[i].lacks = (unsigned)random_below(&t->random, all + 1) & ~taken;
+        taken |= t->workers[i].lacks;
+    }
+}
+
+static void write_offer(const struct turns *t, struct turn_worker *w)
+{
+    struct buf offer;
+    buf_init(&offer, sizeof(w->offer));
+    for (unsigned i = 0; i < t->flows; i++)
+        if ((w->lacks & 1u << i) == 0)
+            offer_add_flow(&offer, pr_str(flow_name(i)), PR_STR("1"));
+    memcpy(w->offer, buf_slice(&offer).data != NULL ? buf_slice(&offer).data : "", buf_slice(&offer).size);
+    w->offer[buf_slice(&offer).size] = '\0';
+    buf_fini(&offer);
+}
+
 static void worker_start(struct turns *t, struct turn_worker *w)
 {
+    write_offer(t, w);
+    t->setting.offer = pr_str(w->offer);
     t->setting.instance = (pr_id){ { 1, ++t->instances } };
     t->setting.seed = random_u64(&t->random); /* or two would take the same name when they join anew */
     int rc = store_session_open(&t->store, t->setting.box, &w->session, NULL);
@@ -297,6 +326,11 @@ static void worker_answer(struct turns *t, struct turn_worker *w)
     struct delivery_result result = { .token = run->d->token, .outcome = SEND_OK };
     if (chance(t, 0.1))
         result.outcome = otherwise[random_below(&t->random, 4)];
+    bool lacks = (w->lacks & 1u << (unsigned)(run->stream[1] - '0')) != 0;
+    if (lacks)
+        result.outcome = SEND_POSTPONED;
+    if (t->bug != TURNS_NEED_IS_FORGOTTEN && (lacks || result.outcome == SEND_OK))
+        result.need = need_of_flow(run->d->message->stream, PR_STR("1"));
     if (result.outcome == SEND_OK)
         result.effects = turn_effects(t, run);
     if (t->bug == TURNS_MAIL_IS_LOST || t->bug == TURNS_EXECUTION_IS_LOST) /* (the first one is the flow's row) */
@@ -305,6 +339,7 @@ static void worker_answer(struct turns *t, struct turn_worker *w)
     note(t, "answer %.*s %d", SLICE_ARGS(run->d->message->stream), (int)result.outcome);
     engine_result(w->engine, t->now_us, &result);
     effects_free(result.effects);
+    free(result.need);
     if (t->bug != TURNS_OUT_TWICE)
         *run = w->out[--w->out_count];
     else
@@ -460,6 +495,7 @@ bool turns_life_with(const struct life *life, enum turns_bug bug, struct life_co
     t.flows = 1 + (unsigned)random_below(&t.random, FLOWS_MAX);
     t.messages = life->messages != 0 ? life->messages : 20 + (unsigned)random_below(&t.random, 180);
     t.messages = t.messages < MESSAGES_MAX ? t.messages : MESSAGES_MAX;
+    draw_programs(&t);
     turns_open(&t);
     while (t.sent < t.messages && ret->invariant == NULL)
         step(&t);

@@ -83,6 +83,8 @@ struct delivery_result {
     size_t output_size;
     int category; /* FAILED: enum pr_category; 0: not said */
     bool final;   /* FAILED: another try is of no use */
+    char *need;   /* what it takes to do it (core/offer.h), where others may lack it; POSTPONED: this instance lacks it.
+                     * Malloc'ed, may be NULL; the receiver frees it */
     /* For whoever said how it ended: told once whether that is committed (PR_OK) or came too late (PR_STALE,
      * PR_UNKNOWN).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
     void (*settled)(void *arg, int answer);

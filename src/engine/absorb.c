@@ -329,8 +329,9 @@ void engine_forget(struct engine *e)
     e->plan.asked = false;
     e->membership.epoch = 0;
     e->membership.number = 0;
-    e->membership.lanes = e->membership.giving = e->membership.open = e->membership.opening_lanes =
-        e->reading.restart_lanes = 0;
+    e->membership.lanes = e->membership.asked = e->membership.giving = e->membership.open =
+        e->membership.opening_lanes = e->reading.restart_lanes = 0;
+    peers_forget(e);
     e->membership.opening = OPEN_DONE;
     e->reading.notice_after = 0;
 }
@@ -375,7 +376,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
         return;
     }
     absorb_receipt(e, r, now_us);
-    absorb_lanes(e, r);
+    absorb_lanes(e, r, now_us);
     absorb_reads(e, r, now_us);
 }
 

@@ -119,6 +119,7 @@ void engine_free(struct engine *e)
     pauses_drop(e);
     effects_free(e->plan.effects);
     effects_free(e->plan.planned_effects);
+    peers_forget(e);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL && e->limits != NULL; i++) {
         breakers_fini(&e->endpoints[i]);
         evidence_fini(&e->endpoints[i]);
@@ -275,7 +276,7 @@ static void hand_back_counted(struct engine *e, struct item *item, enum verdict_
 /* Its receiver cannot do it now, for a reason that is not the message's. */
 static void judge_postponed(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
-    const struct verdict postponed = {
+    struct verdict postponed = {
         .kind = VERDICT_POSTPONE,
         .reason = PR_REASON_DEPENDENCY_FAILURE,
         .code = pr_str(result->code),
@@ -284,6 +285,10 @@ static void judge_postponed(struct engine *e, struct item *item, const struct de
         .delay_us = result->retry_after_us > 0 ? result->retry_after_us : POSTPONED_US,
     };
 
+    int64_t passed_us = peers_pass(e, item, pr_str(result->need), now_us);
+
+    if (passed_us >= 0)
+        postponed.delay_us = passed_us;
     breakers_returned(e, item->endpoint, item);
     judge(e, item, &postponed, verdict_traits(VERDICT_POSTPONE)->name, 0, now_us);
 }
@@ -367,6 +372,8 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         choose_ended(e, item->endpoint, took_us, now_us);
         histogram_add(&item->endpoint->durations, took_us);
     }
+    if (result->outcome != SEND_POSTPONED)
+        peers_did(e, item, pr_str(result->need), now_us);
     if (result->outcome == SEND_FAILED && result->blamed != 0)
         run_blame(e, item, result);
     else if (result->outcome == SEND_OK)
@@ -615,6 +622,7 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
         next_us = min64(next_us, e->member.look_us);
     if (e->membership.stopping)
         return next_us;
+    next_us = min64(next_us, peers_next_us(e));
     if (e->membership.lanes != 0 && window_has_room(e))
         next_us = min64(next_us, due_next_us(e));
     for (size_t i = 0; i < e->endpoint_count; i++) {

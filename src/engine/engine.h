@@ -107,6 +107,7 @@ struct engine_setting { /* everything is borrowed until engine_free */
      * waits for it is told.  Malloc'ed, as in a result; NULL: nothing.  on_dead may be NULL. */
     struct send_effect *(*on_dead)(void *arg, const struct pr_message *message, const struct verdict *why);
     void *on_dead_arg;
+    pr_slice offer;          /* boxes of flows: what this instance can do (core/offer.h) */
     struct limits *limits;   /* shared by the engines of a process; NULL: alone in it */
     void (*wake)(void *arg); /* another engine made room: call engine_plan() soon.  From any thread, may be NULL */
     void *wake_arg;
@@ -182,6 +183,12 @@ void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct 
 /* Deliveries that are out whose rows others have deleted (a cancelled activity): their tokens, each told once; returns how many,
  * writes at most max.  In boxes of activities; learnt when the lease is renewed, of what is out for more than a second. */
 size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max);
+
+/* Boxes of flows: what the other instances that live offer (core/offer.h); returns how many, writes at most max; borrowed until the next
+ * engine_absorb.  The serial is another one whenever they have changed; mixed: some offer something else than this one. */
+size_t engine_peers(const struct engine *e, pr_slice *ret, size_t max);
+uint64_t engine_peers_serial(const struct engine *e);
+bool engine_is_mixed(const struct engine *e);
 
 /* When to call engine_plan or engine_take again, with nothing else happening. */
 int64_t engine_next_us(struct engine *e, int64_t now_us);

@@ -25,6 +25,7 @@
  *   plan.c            the next cycle
  *   absorb.c          the store's reply: notices, verdicts, receipts
  *   lanes.c           ... lanes, and what is read when they are opened
+ *   peers.c           ... and who else should have them
  *   reads.c           ... rows
  *   orphan.c          ... rows that are held for endpoints that are gone
  *   admit.c           how a row comes in
@@ -306,7 +307,8 @@ struct membership {
     int64_t store_offset_us; /* store time - our time */
     int64_t dedupe_us;       /* of the box: as set, or as the join was told; 0: it has no marks */
     uint64_t lanes;          /* owned */
-    uint64_t giving;         /* owned, but somebody else should have them */
+    uint64_t asked;          /* owned, but others have too few ... */
+    uint64_t giving;         /* ... or somebody else can do what is in them: they are to go */
     uint64_t open;           /* owned, and heads and held keys are known */
     size_t lane_busy[LANE_COUNT];
     enum opening opening;
@@ -400,6 +402,28 @@ struct plan {
     struct proof **planned_proofs;             /* as in cycle.evidence; in the arena */
 };
 
+struct known_peer {
+    int64_t epoch;
+    char *offer; /* owned */
+};
+
+/* A lane of ours, as far as others should have it; see peers.c. */
+struct lane_move {
+    int64_t to;            /* who can do what waits in it: an epoch; 0: it is not to go */
+    int64_t stay_until_us; /* not before then */
+    int64_t until_us;      /* it is going: nothing new is begun in it until then; 0: it is not */
+    int64_t keep_until_us; /* something was done in it that not all can do */
+};
+
+struct peers {
+    struct known_peer *list; /* by epoch; owned */
+    size_t count;
+    uint64_t serial; /* raised whenever they change */
+    bool mixed;      /* some offer something else than we do */
+    bool together;   /* lanes change hands all at once */
+    struct lane_move moves[LANE_COUNT];
+};
+
 struct engine {
     struct engine_setting setting;
     struct random random;
@@ -414,6 +438,7 @@ struct engine {
     struct window window;
     struct reading reading;
     struct plan plan;
+    struct peers peers;
     struct engine_counts counts;
 };
 
@@ -700,7 +725,23 @@ void due_look_again(struct engine *e, int64_t now_us);
 
 /* lanes.c */
 void open_lanes(struct engine *e, uint64_t lanes);
-void absorb_lanes(struct engine *e, const struct cycle_reply *r);
+void absorb_lanes(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+void lanes_give_up(struct engine *e, int64_t now_us); /* which of them are to go by now? */
+
+/* peers.c */
+void peers_absorb(struct engine *e, const struct cycle_reply *r);
+void peers_forget(struct engine *e); /* also the lanes that were to go */
+void peers_gained(struct engine *e, uint64_t lanes, int64_t now_us);
+/* Something was done here that needed this (empty: nothing in particular). */
+void peers_did(struct engine *e, const struct item *item, pr_slice need, int64_t now_us);
+/* It cannot be done here.  When another instance can, its lane is to go there: after which time it may be handed out again, by
+ * whoever has it then; -1: nobody can. */
+int64_t peers_pass(struct engine *e, const struct item *item, pr_slice need, int64_t now_us);
+uint64_t peers_passing(struct engine *e, int64_t now_us);    /* lanes that are to go to somebody */
+uint64_t peers_kept(struct engine *e, int64_t now_us);       /* lanes that are not given for the sake of even shares */
+uint64_t peers_ready(const struct engine *e, uint64_t idle); /* of lanes that are to go and idle: those that can */
+int64_t peers_next_us(const struct engine *e);
+void peers_plan(struct engine *e, int64_t now_us); /* in the cycle being made, which says what it gives */
 void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 bool held_key_is_orphan(struct engine *e, pr_slice key); /* neither a stream in order here nor an endpoint */
 

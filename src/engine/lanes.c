@@ -62,7 +62,14 @@ static void absorb_asked(struct engine *e, uint64_t asked)
     open_lanes(e, kept);
 }
 
-void absorb_lanes(struct engine *e, const struct cycle_reply *r)
+void lanes_give_up(struct engine *e, int64_t now_us)
+{
+    uint64_t asked =
+        e->membership.asked & ~peers_kept(e, now_us); /* it may have come with the cycle that asks for it */
+    absorb_asked(e, (asked | peers_passing(e, now_us)) & e->membership.lanes);
+}
+
+void absorb_lanes(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     uint64_t lost = e->membership.lanes & ~r->lanes_owned;
     uint64_t gained = r->lanes_owned & ~e->membership.lanes;
@@ -73,8 +80,11 @@ void absorb_lanes(struct engine *e, const struct cycle_reply *r)
     e->membership.open &= e->membership.lanes;
     e->membership.opening_lanes &= e->membership.lanes;
     e->reading.restart_lanes &= e->membership.lanes;
+    peers_absorb(e, r);
+    peers_gained(e, gained, now_us);
     open_lanes(e, gained);
-    absorb_asked(e, r->lanes_asked & e->membership.lanes);
+    e->membership.asked = r->lanes_asked;
+    lanes_give_up(e, now_us);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */

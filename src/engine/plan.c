@@ -100,7 +100,7 @@ static uint64_t lanes_to_give(const struct engine *e)
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((e->membership.giving & lane_bit(lane)) != 0 && e->membership.lane_busy[lane] == 0)
             lanes |= lane_bit(lane);
-    return lanes;
+    return peers_ready(e, lanes);
 }
 
 /* One on which nothing is left means nothing any more, and is closed by the next cycle.  In a box of turns every verdict leaves
@@ -509,6 +509,7 @@ static void begin_cycle(struct engine *e)
         .retention = e->setting.retention,
         .notice_after = e->reading.notice_after,
         .payload_max = min_size(e->setting.payload_max, late_bytes(e)),
+        .offer = e->setting.offer,
     };
 }
 
@@ -531,6 +532,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     reports_plan(e, now_us);
     evidence_plan(e, now_us);
     e->plan.cycle.lanes_give = lanes_to_give(e);
+    peers_plan(e, now_us);
     e->plan.cycle.force_write = now_us >= renew_at_us(e);
     e->plan.cycle.leave = e->membership.stopping && e->window.out_count == 0;
     gone_plan(e, now_us);
@@ -566,6 +568,7 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
         return false;
     look_unasked(e, now_us);
     if (!e->plan.asked) {
+        lanes_give_up(e, now_us);
         if (!wants_cycle(e, now_us))
             return false;
         begin_cycle(e);

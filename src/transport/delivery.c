@@ -74,11 +74,13 @@ void delivery_result_fini(struct delivery_result *result)
 {
     free(result->error);
     free(result->output);
+    free(result->need);
     effects_free(result->effects);
     if (result->settled != NULL)
         result->settled(result->settled_arg, PR_STALE);
     result->error = NULL;
     result->output = NULL;
+    result->need = NULL;
     result->effects = NULL;
     result->settled = NULL;
 }

@@ -277,6 +277,7 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
     ret->release_followers = context->release_followers;
     ret->settled = context->settled;
     ret->settled_arg = context->settled_arg;
+    ret->need = context->need;
 
     struct delivery_result rest = { .error = context->error, .effects = context->effects, .output = context->output };
     delivery_result_fini(&rest);

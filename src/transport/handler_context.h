@@ -42,6 +42,7 @@ struct pr_context {
     int category;
     bool final;
     char code[RESULT_CODE_SIZE]; /* beside the words of flow_postpone() */
+    char *need;                  /* owned */
 
     /* For a function that a rule calls. */
     bool decided;

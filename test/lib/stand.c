@@ -55,15 +55,21 @@ void stand_fini(struct stand *s)
     PQfinish(s->pg);
 }
 
-/* With the name of the table of dead letters. */
+/* With the name of a table of ours. */
 static const char *complete(const struct stand *s, const char *sql, char ret[SQL_MAX])
 {
-    const char *mark = strstr(sql, "{dead}");
-    if (mark == NULL)
-        return sql;
-    snprintf(ret, SQL_MAX, "%.*s%s%s", (int)(mark - sql), sql, s->pg != NULL ? "dead_letter" : "postrider_dead_letter",
-             mark + strlen("{dead}"));
-    return ret;
+    static const struct {
+        const char *mark, *table;
+    } tables[] = { { "{dead}", "dead_letter" }, { "{instance}", "instance" } };
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        const char *mark = strstr(sql, tables[i].mark);
+        if (mark == NULL)
+            continue;
+        snprintf(ret, SQL_MAX, "%.*s%s%s%s", (int)(mark - sql), sql, s->pg != NULL ? "" : "postrider_", tables[i].table,
+                 mark + strlen(tables[i].mark));
+        return ret;
+    }
+    return sql;
 }
 
 const char *stand_text(struct stand *s, const char *written)

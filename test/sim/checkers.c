@@ -1123,6 +1123,11 @@ TEST(mail_and_executions_that_a_turn_loses_are_missed) /* I21 */
     CHECK_STR(turns_break(TURNS_EXECUTION_IS_LOST), "I21");
 }
 
+TEST(a_turn_that_stays_with_who_cannot_do_it_is_missed) /* B110 */
+{
+    CHECK_STR(turns_break(TURNS_NEED_IS_FORGOTTEN), "I15");
+}
+
 TEST(two_runs_of_a_flow_that_are_out_are_seen)
 {
     CHECK_STR(turns_break(TURNS_OUT_TWICE), "I38");

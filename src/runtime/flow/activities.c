@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "base/util.h"
 #include "core/message.h"
+#include "core/offer.h"
 #include "flow/registry.h"
 #include "runtime/flow/internal.h"
 
@@ -107,8 +108,9 @@ static int call(struct flows *f, const struct activity_entry *entry, struct pr_c
 }
 
 /* It waits for somebody who can do it, as long as that takes. */
-static int64_t unknown_delay_us(struct flows *f, struct pr_context *context)
+static int64_t unknown_delay_us(struct flows *f, struct pr_context *context, const struct activity_message *a)
 {
+    context->need = need_of_activity(a->name, a->tag);
     return flow_unknown_delay_us(flow_unknown_us(f, context), PR_NEVER);
 }
 
@@ -126,14 +128,16 @@ int flow_run_activity(struct pr_context *context, const struct pr_message *messa
     } else {
         const struct activity_entry *entry = program_find_activity(f->options.program, a.name);
         if (entry == NULL)
-            rc = flow_postpone(context, unknown_delay_us(f, context), "this instance does not know activity %.*s",
+            rc = flow_postpone(context, unknown_delay_us(f, context, &a), "this instance does not know activity %.*s",
                                SLICE_ARGS(a.name));
         else if (!program_offers(f->options.program, a.tag))
-            rc = flow_postpone(context, unknown_delay_us(f, context),
+            rc = flow_postpone(context, unknown_delay_us(f, context, &a),
                                "activity %.*s needs %.*s, which this instance does not offer", SLICE_ARGS(a.name),
                                SLICE_ARGS(a.tag));
         else
             rc = call(f, entry, context, &a, &arena);
+        if (context->need == NULL && atomic_load(&f->activities_mixed))
+            context->need = need_of_activity(a.name, a.tag);
     }
     arena_fini(&arena);
     return rc;

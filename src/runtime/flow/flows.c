@@ -3,11 +3,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/offer.h"
 #include "core/story.h"
 #include "runtime/flow/internal.h"
 #include "runtime/flow/watch.h"
@@ -23,6 +25,67 @@ static pr_slice box_of_kind(const struct config *config, enum box_kind kind)
     return (pr_slice){ "", 0 };
 }
 
+/* ---- What we offer, and what others do ------------------------------------------------------------- */
+
+static int make_offers(struct flows *f, struct pr_error *reterr)
+{
+    const struct program *p = f->options.program;
+
+    buf_init(&f->turns_offer, OFFER_BYTES_MAX);
+    buf_init(&f->activities_offer, OFFER_BYTES_MAX);
+    for (size_t i = 0; i < p->flows.count; i++)
+        offer_add_flow(&f->turns_offer, p->flows.codes[i].name, p->flows.codes[i].version);
+    for (size_t i = 0; i < p->tag_count; i++)
+        offer_add_tag(&f->activities_offer, p->tags[i]);
+    for (size_t i = 0; i < p->activity_count; i++)
+        offer_add_activity(&f->activities_offer, p->activities[i].name);
+    return buf_failed(&f->turns_offer) == PR_OK && buf_failed(&f->activities_offer) == PR_OK
+               ? PR_OK
+               : error_set(reterr, PR_ENOMEM, "out of memory for flows");
+}
+
+pr_slice flows_offer(const struct flows *f, enum box_kind kind)
+{
+    return buf_slice(kind == BOX_TURNS ? &f->turns_offer : &f->activities_offer);
+}
+
+static void forget_peers(struct flows *f)
+{
+    for (size_t i = 0; i < f->peer_count; i++)
+        free(f->peers[i]);
+    free(f->peers);
+    f->peers = NULL;
+    f->peer_count = 0;
+}
+
+/* Without memory they offer nothing. */
+void flows_peers(struct flows *f, enum box_kind kind, const pr_slice *offers, size_t count, bool mixed)
+{
+    atomic_store(kind == BOX_TURNS ? &f->turns_mixed : &f->activities_mixed, mixed);
+    if (kind != BOX_TURNS)
+        return;
+    ASSERT(pthread_mutex_lock(&f->lock) == 0);
+    forget_peers(f);
+    f->peers = calloc(count + 1, sizeof(f->peers[0]));
+    for (size_t i = 0; f->peers != NULL && i < count; i++)
+        if ((f->peers[f->peer_count] = strndup(offers[i].data, offers[i].size)) != NULL)
+            f->peer_count++;
+    ASSERT(pthread_mutex_unlock(&f->lock) == 0);
+}
+
+bool flows_others_have(struct flows *f, const char *need)
+{
+    bool have = false;
+
+    ASSERT(pthread_mutex_lock(&f->lock) == 0);
+    for (size_t i = 0; need != NULL && i < f->peer_count; i++)
+        have |= offer_has(slice_from(f->peers[i]), slice_from(need));
+    ASSERT(pthread_mutex_unlock(&f->lock) == 0);
+    return have;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------------ */
+
 int flows_open(const struct flows_options *options, struct flows **ret, struct pr_error *reterr)
 {
     struct flows *f = calloc(1, sizeof *f);
@@ -37,8 +100,12 @@ int flows_open(const struct flows_options *options, struct flows **ret, struct p
     ASSERT(pthread_mutex_init(&f->lock, NULL) == 0);
     atomic_store(&f->clock_offset_us, clock_wall_us(clock_system()) - clock_mono_us(clock_system()));
     flow_watch_teller(options->program->flows.count > 0);
-    *ret = f;
-    return PR_OK;
+    int rc = make_offers(f, reterr);
+    if (rc == PR_OK)
+        *ret = f;
+    else
+        flows_close(f);
+    return rc;
 }
 
 void flows_close(struct flows *f)
@@ -47,6 +114,9 @@ void flows_close(struct flows *f)
         return;
     flow_watch_teller(-(int)(f->options.program->flows.count > 0));
     hot_fini(&f->hot);
+    buf_fini(&f->turns_offer);
+    buf_fini(&f->activities_offer);
+    forget_peers(f);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }

@@ -50,6 +50,11 @@ struct send_effect *flow_on_dead(void *arg, const struct pr_message *message, co
 void flows_clock(struct flows *f, int64_t store_now_us);
 void flows_lost_lanes(struct flows *f, uint64_t lanes);
 void flows_gone(struct flows *f, const uint64_t *tokens, size_t count);
+/* ... and what other instances of its box offer; mixed: some offer something else than this one. */
+void flows_peers(struct flows *f, enum box_kind kind, const pr_slice *offers, size_t count, bool mixed);
+
+/* For engine_setting.offer: what this program can do in boxes of this kind.  Borrowed until close. */
+pr_slice flows_offer(const struct flows *f, enum box_kind kind);
 
 /* Since the start. */
 struct flow_counts {

@@ -15,10 +15,14 @@ struct flows {
     pr_slice turns_box, activities_box;
     struct hot hot;
     atomic_int_fast64_t clock_offset_us; /* the store's clock less the monotonic one */
+    struct buf turns_offer, activities_offer;
+    atomic_bool turns_mixed, activities_mixed; /* other instances offer something else */
 
     pthread_mutex_t lock; /* guards: */
     struct list running;  /* struct running_activity */
     struct flow_counts counts;
+    char **peers; /* offers of others who turn flows, owned */
+    size_t peer_count;
 };
 
 int64_t flows_now_us(const struct flows *f); /* the store's */
@@ -28,6 +32,8 @@ PR_MUST_CHECK int flow_postpone(struct pr_context *context, int64_t after_us, co
 /* This instance lacks what the message (or its run) needs: for how long has it waited for one that has it?  The first who puts it back
  * says so in its row, whoever meets it later. */
 int64_t flow_unknown_us(struct flows *f, struct pr_context *context);
+/* Has another instance that lives what this turn needs? */
+bool flows_others_have(struct flows *f, const char *need);
 /* An effect of the verdict; its slices are copied.  False: no memory. */
 PR_MUST_CHECK bool flow_add_effect(struct pr_context *context, const struct effect *effect);
 

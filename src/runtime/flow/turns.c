@@ -8,6 +8,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/message.h"
+#include "core/offer.h"
 #include "flow/machine.h"
 #include "flow/turn_message.h"
 #include "runtime/flow/internal.h"
@@ -275,8 +276,11 @@ static int unknown(struct turn_job *job, struct pr_context *context, const struc
     int64_t after_us = AGAIN_US;
 
     int rc = flow_turn_code(in->row, job->messages, job->count, &job->arena, &name, &version);
-    if (rc == PR_OK)
-        after_us = flow_unknown_delay_us(flow_unknown_us(f, context), f->setting->unknown_us);
+    if (rc == PR_OK) {
+        context->need = need_of_flow(name, version);
+        after_us = flow_unknown_delay_us(flow_unknown_us(f, context),
+                                         flows_others_have(f, context->need) ? PR_NEVER : f->setting->unknown_us);
+    }
     if (rc != PR_OK)
         rc = flow_postpone(context, after_us, "out of memory for a turn");
     else if (after_us < 0)
@@ -336,6 +340,8 @@ static int take_turn(struct turn_job *job, struct pr_context *context)
         return unknown(job, context, &in);
     if (rc == PR_OK)
         rc = add_effects(context, &job->out);
+    if (rc == PR_OK && in.code != NULL && atomic_load(&f->turns_mixed))
+        context->need = need_of_flow(in.code->name, in.code->version);
     if (rc != PR_OK) {
         rc = flow_postpone(context, AGAIN_US, "the turn could not be run: %s",
                            error.text[0] != '\0' ? error.text : "out of memory");

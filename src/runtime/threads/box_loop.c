@@ -62,6 +62,7 @@ struct box_loop {
     bool again;               /* the last cycle failed: the next may be the same one, without a new look */
     bool joined;
     uint64_t lanes;        /* as of the latest cycle */
+    uint64_t peers_serial; /* of the peers that flows were told of */
     int64_t idle_since_us; /* no lanes since then; 0: some, or not joined */
     struct pr_error trouble;
     int64_t trouble_delay_us, trouble_until_us;
@@ -283,6 +284,17 @@ static void box_loop_tell_stored(const struct box_loop *d, const struct cycle *c
     }
 }
 
+#define PEERS_TOLD_MAX 64 /* more do not change what a few of them offer */
+
+static void box_loop_tell_peers(struct box_loop *d)
+{
+    pr_slice offers[PEERS_TOLD_MAX];
+    size_t count = min_size(engine_peers(d->engine, offers, PEERS_TOLD_MAX), PEERS_TOLD_MAX);
+
+    d->peers_serial = engine_peers_serial(d->engine);
+    flows_peers(d->options.flows, d->engine_setting.kind, offers, count, engine_is_mixed(d->engine));
+}
+
 /* What is kept of flows holds only while their lanes are ours; and activities may have been cancelled. */
 static void box_loop_tell_flows(struct box_loop *d)
 {
@@ -299,6 +311,8 @@ static void box_loop_tell_flows(struct box_loop *d)
         if (d->options.pull != NULL)
             pull_gone(d->options.pull, slice_from(box_loop_name(d)), tokens, count);
     }
+    if (engine_peers_serial(d->engine) != d->peers_serial)
+        box_loop_tell_peers(d);
 }
 
 /* A store that is damaged, or not ours any more, is nothing to go on with. */
@@ -813,6 +827,8 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
         .call = program_call,
         .call_arg = d->options.caller,
     };
+    if (box_is_of_flows(d->options.box->kind) && d->options.flows != NULL)
+        engine->offer = flows_offer(d->options.flows, d->options.box->kind);
     if (d->options.box->kind == BOX_ACTIVITIES && d->options.flows != NULL) {
         engine->on_dead = flow_on_dead;
         engine->on_dead_arg = d->options.flows;
