@@ -231,6 +231,10 @@ struct pr_activity_info {
     int64_t number; /* of the task; with the execution it names this activity in the whole store */
     pr_slice name, tag, session;
     int attempt; /* 1 is the first */
+    /* Another program did the session's activities so far (it ended, was lost, or its lane moved): what that one kept in memory is not
+     * here.  Told to the first activity that is begun here.  session_from: the name of its instance. */
+    bool session_moved;
+    pr_slice session_from;
 };
 PR_API const struct pr_activity_info *pr_activity_info(const struct pr_activity_context *context);
 /* Has its flow ended, or cancelled it?  Finish soon: the result is dropped. */

@@ -372,7 +372,7 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         choose_ended(e, item->endpoint, took_us, now_us);
         histogram_add(&item->endpoint->durations, took_us);
     }
-    if (result->outcome != SEND_POSTPONED)
+    if (result->outcome != SEND_POSTPONED && result->outcome != SEND_RETURNED)
         peers_did(e, item, pr_str(result->need), now_us);
     if (result->outcome == SEND_FAILED && result->blamed != 0)
         run_blame(e, item, result);
@@ -622,7 +622,7 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
         next_us = min64(next_us, e->member.look_us);
     if (e->membership.stopping)
         return next_us;
-    next_us = min64(next_us, peers_next_us(e));
+    next_us = min64(next_us, peers_next_us(e, now_us));
     if (e->membership.lanes != 0 && window_has_room(e))
         next_us = min64(next_us, due_next_us(e));
     for (size_t i = 0; i < e->endpoint_count; i++) {

@@ -159,6 +159,7 @@ struct stream {
     int64_t held_from;          /* no row below this seq is held and not in memory */
     bool held_stop;             /* while absorbing: the rest of it must wait */
     bool shelved;               /* `ready` is on the shelf of a message type, see breakers.c */
+    bool begun;                 /* a session: something of it was done here, see peers.c */
     bool dozing;                /* its first held row is of a held type: not to be read */
     struct list_node ready;     /* endpoint->ready_streams */
     struct list_node waking;    /* endpoint->waking: held, not blocked, few in memory */
@@ -409,10 +410,12 @@ struct known_peer {
 
 /* A lane of ours, as far as others should have it; see peers.c. */
 struct lane_move {
-    int64_t to;            /* who can do what waits in it: an epoch; 0: it is not to go */
-    int64_t stay_until_us; /* not before then */
-    int64_t until_us;      /* it is going: nothing new is begun in it until then; 0: it is not */
-    int64_t keep_until_us; /* something was done in it that not all can do */
+    int64_t to;               /* who can do what waits in it: an epoch; 0: it is not to go */
+    int64_t since_us;         /* ... and since when */
+    int64_t stay_until_us;    /* not before then */
+    int64_t until_us;         /* it is going: nothing new is begun in it until then; 0: it is not */
+    int64_t keep_until_us;    /* something was done in it that not all can do, or of a session */
+    int64_t session_until_us; /* ... of which the next activity may come until then */
 };
 
 struct peers {
@@ -422,6 +425,7 @@ struct peers {
     bool mixed;      /* some offer something else than we do */
     bool together;   /* lanes change hands all at once */
     struct lane_move moves[LANE_COUNT];
+    size_t sessions[LANE_COUNT]; /* streams that were begun here */
 };
 
 struct engine {
@@ -740,7 +744,8 @@ int64_t peers_pass(struct engine *e, const struct item *item, pr_slice need, int
 uint64_t peers_passing(struct engine *e, int64_t now_us);    /* lanes that are to go to somebody */
 uint64_t peers_kept(struct engine *e, int64_t now_us);       /* lanes that are not given for the sake of even shares */
 uint64_t peers_ready(const struct engine *e, uint64_t idle); /* of lanes that are to go and idle: those that can */
-int64_t peers_next_us(const struct engine *e);
+int64_t peers_next_us(const struct engine *e, int64_t now_us);
+void peers_stream_ends(struct engine *e, const struct stream *s);
 void peers_plan(struct engine *e, int64_t now_us); /* in the cycle being made, which says what it gives */
 void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 bool held_key_is_orphan(struct engine *e, pr_slice key); /* neither a stream in order here nor an endpoint */

@@ -4,7 +4,8 @@
  * and when nothing of it is out it is passed to that one.  So that two programs which each do a part of what is in a lane do not pass it
  * to and fro without doing anything, it stays for a while with each of them; and one that is not empty in time (something in it
  * takes long) stays for longer before it is tried again.  Lanes in which something was done lately that not all others can do are not given
- * away for the sake of even shares.
+ * away for the sake of even shares; nor are those of sessions (streams of activities) that were begun here and are live: one of their
+ * activities is out or waits, or ended a moment ago.  One that has to go to who can do what is in it waits for them, too, but not for ever.
  *
  * Where lanes change hands all at once (lanes_together) they are as one lane: the first of `moves` is that of all of them. */
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #define DRAIN_US PR_SECONDS(1)             /* nothing new is begun in one that is to go for so long at most ... */
 #define DRAIN_AGAIN_US PR_SECONDS(5)       /* ... and then it is worked on for so long */
 #define KEEP_US PR_SECONDS(30)             /* how long `lately` is */
+#define SESSION_GAP_US PR_SECONDS(2)       /* between two activities of a session that is live */
+#define SESSION_WAIT_US PR_SECONDS(10)     /* what waits for another instance waits for sessions so long at most */
 #define PASSED_DELAY_US PR_MILLISECONDS(1) /* what waits for its lane to go is not handed out here again meanwhile */
 
 static struct lane_move *move_of(struct engine *e, unsigned lane)
@@ -36,7 +39,11 @@ void peers_forget(struct engine *e)
     for (size_t i = 0; i < e->peers.count; i++)
         free(e->peers.list[i].offer);
     free(e->peers.list);
-    e->peers = (struct peers){ .together = e->peers.together, .serial = e->peers.serial + 1 };
+    e->peers.list = NULL;
+    e->peers.count = 0;
+    e->peers.mixed = false;
+    e->peers.serial++;
+    memset(e->peers.moves, 0, sizeof(e->peers.moves)); /* sessions end with their streams */
 }
 
 static bool are_known(const struct engine *e, const struct cycle_reply *r)
@@ -108,21 +115,59 @@ static bool all_have(const struct engine *e, pr_slice need)
     return true;
 }
 
+/* A session that others could go on with is here now.  (One that they could not go on with comes back.) */
+static void session_did(struct engine *e, const struct item *item, pr_slice need, int64_t now_us)
+{
+    bool only_here = e->peers.count > 0 && need.size > 0 && peer_for(e, need, 0) == NULL;
+
+    if (e->setting.kind != BOX_ACTIVITIES || item->stream == NULL || only_here)
+        return;
+    e->peers.sessions[item->lane] += !item->stream->begun;
+    item->stream->begun = true;
+    move_of(e, item->lane)->session_until_us = now_us + SESSION_GAP_US;
+    move_of(e, item->lane)->keep_until_us = now_us + KEEP_US;
+}
+
 void peers_did(struct engine *e, const struct item *item, pr_slice need, int64_t now_us)
 {
+    session_did(e, item, need, now_us); /* another may join soon */
     if (need.size > 0 && e->peers.mixed && !all_have(e, need))
         move_of(e, item->lane)->keep_until_us = now_us + KEEP_US;
 }
 
+void peers_stream_ends(struct engine *e, const struct stream *s)
+{
+    e->peers.sessions[s->lane] -= s->begun;
+}
+
+static bool has_session(const struct engine *e, uint64_t lanes)
+{
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((lanes & lane_bit(lane)) != 0 && e->peers.sessions[lane] > 0)
+            return true;
+    return false;
+}
+
+/* When it may go. */
+static int64_t move_from_us(const struct engine *e, const struct lane_move *m, uint64_t lanes, int64_t now_us)
+{
+    bool has = m->session_until_us > now_us || has_session(e, lanes);
+
+    return has ? max64(m->stay_until_us, m->since_us + SESSION_WAIT_US) : m->stay_until_us;
+}
+
 int64_t peers_pass(struct engine *e, const struct item *item, pr_slice need, int64_t now_us)
 {
-    const struct known_peer *peer = need.size > 0 ? peer_for(e, need, item->lane) : NULL;
+    const struct known_peer *peer = need.size > 0 && e->peers.count > 0 ? peer_for(e, need, item->lane) : NULL;
     struct lane_move *move = move_of(e, item->lane);
 
     if (peer == NULL)
         return -1;
+    if (move->to == 0)
+        move->since_us = now_us;
     move->to = peer->epoch;
-    return max64(move->stay_until_us - now_us, PASSED_DELAY_US);
+    uint64_t lanes = e->peers.together ? e->membership.lanes : lane_bit(item->lane);
+    return max64(min64(move_from_us(e, move, lanes, now_us) - now_us, STAY_US), PASSED_DELAY_US);
 }
 
 /* ---- What goes ------------------------------------------------------------------------------------ */
@@ -152,7 +197,7 @@ static bool move_goes(struct engine *e, struct lane_move *m, uint64_t lanes, int
         m->to = m->until_us = 0;
         return false;
     }
-    if (m->until_us == 0 && now_us >= m->stay_until_us)
+    if (m->until_us == 0 && now_us >= move_from_us(e, m, lanes, now_us))
         m->until_us = now_us + DRAIN_US;
     if (m->until_us != 0 && now_us >= m->until_us && is_busy_in(e, lanes)) {
         m->until_us = 0;
@@ -171,14 +216,15 @@ uint64_t peers_passing(struct engine *e, int64_t now_us)
     return lanes;
 }
 
-int64_t peers_next_us(const struct engine *e)
+int64_t peers_next_us(const struct engine *e, int64_t now_us)
 {
     int64_t next_us = PR_NEVER;
 
     for (unsigned slot = 0; e->peers.count > 0 && slot < LANE_COUNT; slot++) {
         const struct lane_move *m = &e->peers.moves[slot];
         if (m->to != 0 && lanes_of_move(e, slot) != 0)
-            next_us = min64(next_us, m->until_us != 0 ? m->until_us : m->stay_until_us);
+            next_us =
+                min64(next_us, m->until_us != 0 ? m->until_us : move_from_us(e, m, lanes_of_move(e, slot), now_us));
     }
     return next_us;
 }
@@ -195,7 +241,7 @@ uint64_t peers_kept(struct engine *e, int64_t now_us)
 
     for (unsigned lane = 0; e->peers.count > 0 && lane < LANE_COUNT; lane++) {
         const struct lane_move *m = move_of(e, lane);
-        if (max64(m->keep_until_us, m->stay_until_us) > now_us)
+        if (max64(m->keep_until_us, m->stay_until_us) > now_us || e->peers.sessions[lane] > 0)
             lanes |= lane_bit(lane);
     }
     return lanes & e->membership.lanes;

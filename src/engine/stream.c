@@ -323,6 +323,7 @@ void stream_free(struct engine *e, struct stream *s)
     link_if(NULL, &s->ready, false);
     e->reading.waking_count += (size_t)link_if(NULL, &s->waking, false);
     link_if(NULL, &s->unscanned, false);
+    peers_stream_ends(e, s);
     map_remove(&e->window.streams, &s->node);
     e->window.head_count -= s->head_count;
     free(s->head_block);

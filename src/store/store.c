@@ -436,6 +436,20 @@ int store_snapshot_load(struct store *store, pr_slice stream, struct arena *aren
     return rc == PR_OK ? people_snapshot_load(store, stream, arena, ret_version, ret_data, reterr) : rc;
 }
 
+int store_session_hold(struct store *store, pr_slice session, pr_slice holder, pr_slice instance, struct arena *arena,
+                       pr_slice *ret_from, struct pr_error *reterr)
+{
+    return store->ops->sql != NULL ? people_session_hold(store, session, holder, instance, arena, ret_from, reterr)
+                                   : error_set(reterr, PR_EUNSUPPORTED, "this store does not keep sessions");
+}
+
+int store_session_look(struct store *store, pr_slice session, struct arena *arena, struct session_info *ret,
+                       struct pr_error *reterr)
+{
+    return store->ops->sql != NULL ? people_session_look(store, session, arena, ret, reterr)
+                                   : error_set(reterr, PR_EUNSUPPORTED, "this store does not keep sessions");
+}
+
 bool box_counts_exact(const struct box_counts *c)
 {
     const uint64_t counts[] = { c->ready,  c->in_flight, c->delayed, c->retrying, c->held,

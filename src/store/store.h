@@ -606,6 +606,20 @@ PR_MUST_CHECK int store_snapshot_save(struct store *store, pr_slice stream, int6
 /* PR_UNKNOWN: there is none. */
 PR_MUST_CHECK int store_snapshot_load(struct store *store, pr_slice stream, struct arena *arena, int64_t *ret_version,
                                       pr_slice *ret_data, struct pr_error *reterr);
+/* Of a session of activities. */
+struct session_info {
+    pr_slice holder,
+        instance; /* who does its activities: a name of its own for each start of a program, and its instance */
+    int64_t since_us;
+    pr_slice moved_from; /* the instance before it; empty: there was none */
+};
+/* The holder does activities of this session from now on.  *ret_from, in the arena: the instance that did the one before; data NULL:
+ * there was none, or it was the same holder.  PR_EUNSUPPORTED where the store is no database. */
+PR_MUST_CHECK int store_session_hold(struct store *store, pr_slice session, pr_slice holder, pr_slice instance,
+                                     struct arena *arena, pr_slice *ret_from, struct pr_error *reterr);
+/* PR_UNKNOWN: none of its activities was ever begun, or not for a week. */
+PR_MUST_CHECK int store_session_look(struct store *store, pr_slice session, struct arena *arena,
+                                     struct session_info *ret, struct pr_error *reterr);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
 /* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told for

@@ -30,7 +30,8 @@ struct pair {
     struct route route;
     struct actor actors[2];
     uint8_t sent;
-    bool slow; /* what has the type "slow" is not answered */
+    bool slow;    /* what has the type "slow" is not answered */
+    bool failing; /* all fail, and are to come again in ten minutes */
 };
 
 static int64_t pair_now(void *arg)
@@ -77,7 +78,8 @@ static void pair_open(struct pair *p, const char *url, const char *first, const 
     CHECK_EQ(store_open(&options, &p->store, NULL), PR_OK);
     CHECK_EQ(store_migrate(&p->store, NULL, 0, NULL), PR_OK);
     actor_open(p, &p->actors[0], 1, first);
-    actor_open(p, &p->actors[1], 2, second);
+    if (second != NULL)
+        actor_open(p, &p->actors[1], 2, second);
     pair_run(p, PR_SECONDS(2));
 }
 
@@ -97,6 +99,10 @@ static void answer(struct pair *p, struct actor *a, const struct delivery *d)
     bool has = offer_has(pr_str(a->offer), pr_str(result.need));
     result.outcome = has ? SEND_OK : SEND_POSTPONED;
     result.retry_after_us = PR_SECONDS(1);
+    if (has && p->failing) {
+        result.outcome = SEND_AGAIN;
+        result.retry_after_us = PR_SECONDS(600);
+    }
     a->done += has;
     a->lacked += !has;
     engine_result(a->engine, p->now_us, &result);
@@ -127,7 +133,8 @@ static void pair_run(struct pair *p, int64_t us)
 {
     for (int64_t until_us = p->now_us + us; p->now_us < until_us; p->now_us += PR_MILLISECONDS(10))
         for (size_t i = 0; i < 2; i++)
-            actor_step(p, &p->actors[i]);
+            if (p->actors[i].engine != NULL)
+                actor_step(p, &p->actors[i]);
 }
 
 static void send(struct pair *p, const char *type, const char *stream, const char *needs)
@@ -265,5 +272,71 @@ TEST(a_lane_that_does_not_get_empty_is_worked_on_and_goes_later) /* B110 */
     CHECK_EQ(p.actors[0].done, 2);
     CHECK_EQ(p.actors[1].done, 1);
     CHECK(owns(&p, 1, lane));
+    pair_close(&p);
+}
+
+/* ---- Sessions ------------------------------------------------------------------------------------- */
+
+#define LAST_LANE (LANE_COUNT - 1) /* the first to be asked for when another joins */
+
+TEST(a_live_session_stays_when_another_instance_joins) /* B114 */
+{
+    struct pair p;
+    pair_open(&p, "memory:", F, NULL);
+    p.slow = true;
+    send(&p, "slow", stream_in(LAST_LANE, 0), "f");
+    send(&p, "x", stream_in(LAST_LANE, 0), "f");
+    pair_run(&p, PR_MILLISECONDS(100));
+    actor_open(&p, &p.actors[1], 2, F);
+    pair_run(&p, PR_SECONDS(5));
+    CHECK(owns(&p, 0, LAST_LANE)); /* one of its activities is out ... */
+    p.slow = false;
+    for (int i = 0; i < 3; i++) { /* ... waits, or comes soon */
+        pair_run(&p, PR_SECONDS(10));
+        CHECK(owns(&p, 0, LAST_LANE));
+        send(&p, "x", stream_in(LAST_LANE, 0), "f");
+    }
+    pair_run(&p, PR_MILLISECONDS(100));
+    CHECK_EQ(p.actors[0].done, 5);
+    CHECK_EQ(p.actors[1].done, 0);
+    CHECK_EQ(lanes_count(engine_lanes(p.actors[1].engine)), 32); /* others went instead */
+    pair_close(&p);
+}
+
+TEST(a_session_that_waits_for_its_next_try_stays_and_one_that_was_never_begun_does_not) /* B114 */
+{
+    struct pair p;
+    pair_open(&p, "memory:", F, NULL);
+    p.failing = true;
+    send(&p, "x", stream_in(LAST_LANE, 0), "f"); /* again in ten minutes */
+    send(&p, "x", stream_in(LAST_LANE - 1, 1), "h");
+    pair_run(&p, PR_MILLISECONDS(100));
+    p.failing = false;
+    actor_open(&p, &p.actors[1], 2, F);
+    pair_run(&p, PR_SECONDS(120));
+    CHECK(owns(&p, 0, LAST_LANE));
+    CHECK(owns(&p, 1, LAST_LANE - 1)); /* nothing of it was ever done */
+    pair_run(&p, PR_SECONDS(520));
+    CHECK_EQ(p.actors[0].done, 2);
+    pair_close(&p);
+}
+
+TEST(what_waits_for_another_instance_waits_for_sessions_but_not_for_ever) /* B113, B114 */
+{
+    struct pair p;
+    pair_open(&p, "memory:", F, F G);
+    unsigned lane = first_lane(&p);
+    send(&p, "x", stream_in(lane, 0), "f");
+    pair_run(&p, PR_MILLISECONDS(100));
+    send(&p, "x", stream_in(lane, 1), "g");
+    for (int i = 0; i < 9; i++) { /* it is live all the time */
+        pair_run(&p, PR_SECONDS(1));
+        CHECK_EQ(p.actors[1].done, 0);
+        send(&p, "x", stream_in(lane, 0), "f");
+    }
+    pair_run(&p, PR_SECONDS(2));
+    CHECK_EQ(p.actors[0].done, 10);
+    CHECK_EQ(p.actors[1].done, 1);
+    CHECK(p.actors[0].lacked < 50);
     pair_close(&p);
 }

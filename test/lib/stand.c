@@ -60,7 +60,7 @@ static const char *complete(const struct stand *s, const char *sql, char ret[SQL
 {
     static const struct {
         const char *mark, *table;
-    } tables[] = { { "{dead}", "dead_letter" }, { "{instance}", "instance" } };
+    } tables[] = { { "{dead}", "dead_letter" }, { "{instance}", "instance" }, { "{session}", "flow_session" } };
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         const char *mark = strstr(sql, tables[i].mark);
         if (mark == NULL)

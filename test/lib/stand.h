@@ -1,7 +1,7 @@
 /* stand.h - a store of a test's own, of either kind, and the test's own connection to it.
  *
  * An SQLite file, or where POSTRIDER_TEST_PG names a server (test/postgres/cluster.sh) a schema of its own there.  SQL is
- * written once: tables of boxes have no schema before them, and of our own tables one can be named: "{dead}", "{instance}". */
+ * written once: tables of boxes have no schema before them, and of our own tables one can be named: "{dead}", "{instance}", "{session}". */
 #ifndef TEST_STAND_H
 #define TEST_STAND_H
 

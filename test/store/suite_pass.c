@@ -133,3 +133,47 @@ STORE_TEST(lanes_that_are_kept_are_not_asked_for) /* B114 */
     CHECK_EQ(CYCLE(a, .lanes_keep = kept)->lanes_asked, ~kept);
     CHECK_EQ(CYCLE(a, .lanes_keep = LANES_ALL << 60)->lanes_asked, LANES_ALL << 28 & ~(LANES_ALL << 60));
 }
+
+STORE_TEST(a_session_tells_who_did_it_before) /* B114 */
+{
+    struct session_info info;
+    pr_slice from = { NULL, 0 };
+    suite_needs_database(s);
+    CHECK_EQ(store_session_look(&s->store, PR_STR("s"), &s->arena, &info, &s->error), PR_UNKNOWN);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(store_session_hold(&s->store, PR_STR("s"), PR_STR("1"), PR_STR("a"), &s->arena, &from, &s->error),
+                 &s->error);
+        CHECK(from.data == NULL); /* nobody, or the same one */
+    }
+    CHECK_OK(store_session_hold(&s->store, PR_STR("other"), PR_STR("2"), PR_STR("b"), &s->arena, &from, &s->error),
+             &s->error);
+    CHECK(from.data == NULL);
+    suite_advance(s, PR_SECONDS(5));
+    CHECK_OK(store_session_hold(&s->store, PR_STR("s"), PR_STR("2"), PR_STR("b"), &s->arena, &from, &s->error),
+             &s->error);
+    CHECK_SLICE(from, "a");
+    CHECK_OK(store_session_hold(&s->store, PR_STR("s"), PR_STR("2"), PR_STR("b"), &s->arena, &from, &s->error),
+             &s->error);
+    CHECK(from.data == NULL);
+    CHECK_OK(store_session_look(&s->store, PR_STR("s"), &s->arena, &info, &s->error), &s->error);
+    CHECK_SLICE(info.instance, "b");
+    CHECK_SLICE(info.holder, "2");
+    CHECK_SLICE(info.moved_from, "a");
+    CHECK_OK(store_session_hold(&s->store, PR_STR("s"), PR_STR("3"), PR_STR("b"), &s->arena, &from, &s->error),
+             &s->error);
+    CHECK_SLICE(from, "b"); /* the same instance after a restart: what it kept is gone */
+}
+
+STORE_TEST(a_session_that_nobody_uses_for_a_week_is_forgotten) /* B114 */
+{
+    struct session_info info;
+    pr_slice from;
+    suite_needs_database(s);
+    CHECK_OK(store_session_hold(&s->store, PR_STR("old"), PR_STR("1"), PR_STR("a"), &s->arena, &from, &s->error),
+             &s->error);
+    suite_advance(s, PR_SECONDS(86400) * 7 + PR_SECONDS(1));
+    CHECK_OK(store_session_hold(&s->store, PR_STR("new"), PR_STR("1"), PR_STR("a"), &s->arena, &from, &s->error),
+             &s->error);
+    CHECK_EQ(store_session_look(&s->store, PR_STR("old"), &s->arena, &info, &s->error), PR_UNKNOWN);
+    CHECK_EQ(store_session_look(&s->store, PR_STR("new"), &s->arena, &info, &s->error), PR_OK);
+}

@@ -662,6 +662,12 @@ static void say_flow(struct why_context *v)
     const char *words = flow_of_message(v->arena, v->o->config, v->l->box, &v->l->m);
     if (words != NULL)
         SAY(v, "It is %s.\n", words);
+    const struct config_box *box = config_find_box(v->o->config, v->l->box);
+    const char *session = box != NULL && box->kind == BOX_ACTIVITIES
+                              ? session_words(v->o->store, v->arena, v->l->m.stream, v->now_us)
+                              : NULL;
+    if (session != NULL)
+        SAY(v, "Its %s.\n", session);
 }
 
 /* ---- All of it -------------------------------------------------------------------------------- */

@@ -71,6 +71,21 @@ const char *flow_of_message(struct arena *arena, const struct config *config, pr
         .data;
 }
 
+const char *session_words(struct store *store, struct arena *arena, pr_slice session, int64_t now_us)
+{
+    struct session_info info;
+    struct pr_error ignored;
+    if (session.size == 0 || store_session_look(store, session, arena, &info, &ignored) != PR_OK)
+        return NULL; /* or none of its activities was begun */
+    const char *name = text_clean_copy(arena, session), *instance = text_clean_copy(arena, info.instance),
+               *since = span_words(arena, max64(now_us - info.since_us, 0));
+    if (info.moved_from.size == 0)
+        return arena_printf(arena, "session %s is at %s, for %s", name, instance, since).data;
+    return arena_printf(arena, "session %s is at %s, for %s; it moved there from %s", name, instance, since,
+                        text_clean_copy(arena, info.moved_from))
+        .data;
+}
+
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
 int flow_view_read(struct flow_view *v, struct pr_error *reterr)

@@ -60,6 +60,10 @@ void flow_view_fini(struct flow_view *v);
 /* The whole object. */
 void flow_view_json(struct json_writer *w, const struct flow_view *v);
 
+/* Which instance does the activities of a session, in words ("session file-7 is at web-1, for 5m; it moved there from web-2"); NULL: none has
+ * done any yet. */
+const char *session_words(struct store *store, struct arena *arena, pr_slice session, int64_t now_us);
+
 /* Which flow a message of a box of turns or activities belongs to, in words ("activity charge#1 of flow order-7"); NULL: to none. */
 const char *flow_of_message(struct arena *arena, const struct config *config, pr_slice box,
                             const struct pr_message *message);

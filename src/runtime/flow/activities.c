@@ -78,6 +78,22 @@ static void running_end(struct flows *f, struct running_activity *r)
 
 /* ---- Its function ----------------------------------------------------------------------------------------- */
 
+/* Fault: it is not known whether another program has what it needs of its session. */
+static int join_session(struct flows *f, const struct activity_message *a, struct arena *arena,
+                        struct pr_activity_info *info, struct pr_error *reterr)
+{
+    pr_slice from = { NULL, 0 };
+    int rc = a->session.size > 0 ? flows_hold_session(f, a->session, arena, &from, reterr) : PR_OK;
+
+    info->session_moved = rc == PR_OK && from.data != NULL;
+    info->session_from = from;
+    if (info->session_moved)
+        log_emit(f->options.log, LOG_WARN, "session_moved", LOG_SLICE("session", a->session), LOG_SLICE("from", from),
+                 LOG_SLICE("flow", a->flow), LOG_SLICE("activity", a->name),
+                 LOG_STR("next", "its activities go on here; what its instance kept in memory is lost"));
+    return rc;
+}
+
 /* What it returned is told as whoever does an activity tells it; flow_activity_ended() says what follows. */
 static int call(struct flows *f, const struct activity_entry *entry, struct pr_context *context,
                 const struct activity_message *a, struct arena *arena)
@@ -85,10 +101,13 @@ static int call(struct flows *f, const struct activity_entry *entry, struct pr_c
     struct running_activity running;
     struct pr_activity_context c;
     struct flow_error error;
+    struct pr_error why = { 0 };
     pr_slice output = { "", 0 };
 
-    running_begin(f, &running, context);
     activity_context_init(&c, a, context->delivery->attempt, arena);
+    if (join_session(f, a, arena, &c.info, &why) != PR_OK)
+        return flow_postpone(context, AGAIN_US, "its session could not be looked up: %s", why.text);
+    running_begin(f, &running, context);
     c.is_cancelled = is_cancelled;
     c.should_stop = should_stop;
     c.arg = &running;

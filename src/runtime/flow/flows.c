@@ -95,6 +95,9 @@ int flows_open(const struct flows_options *options, struct flows **ret, struct p
     f->setting = &options->config->flows;
     f->turns_box = box_of_kind(options->config, BOX_TURNS);
     f->activities_box = box_of_kind(options->config, BOX_ACTIVITIES);
+    pr_id holder;
+    pr_id_new(&holder);
+    pr_id_format(holder, f->holder);
     hot_init(&f->hot, (size_t)f->setting->cache_bytes);
     list_init(&f->running);
     ASSERT(pthread_mutex_init(&f->lock, NULL) == 0);

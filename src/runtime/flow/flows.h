@@ -6,6 +6,7 @@
  *   turns.c       one turn: the flow is found or read, its code runs, what follows goes with the verdict
  *   activities.c  one activity: its function, its retries, its cancellation; what became of those that are dead
  *   hot.c         flows that were run lately
+ *   sessions.c    sessions of activities that are here
  *   watch.c       who waits for a flow in this process
  *
  * Threads: any. */
@@ -48,7 +49,8 @@ struct send_effect *flow_on_dead(void *arg, const struct pr_message *message, co
 /* What a box loop tells: the store's clock by the latest cycle; lanes that somebody else may work now; activities
  * whose rows are gone. */
 void flows_clock(struct flows *f, int64_t store_now_us);
-void flows_lost_lanes(struct flows *f, uint64_t lanes);
+void flows_lost_lanes(struct flows *f, uint64_t lanes);    /* of turns */
+void flows_lost_sessions(struct flows *f, uint64_t lanes); /* of activities */
 void flows_gone(struct flows *f, const uint64_t *tokens, size_t count);
 /* ... and what other instances of its box offer; mixed: some offer something else than this one. */
 void flows_peers(struct flows *f, enum box_kind kind, const pr_slice *offers, size_t count, bool mixed);

@@ -9,10 +9,19 @@
 #include "runtime/flow/hot.h"
 #include "transport/handler_context.h"
 
+/* Sessions whose activities are done here, as the store knows: it need not be asked again. */
+#define SESSIONS_MAX 1024
+struct held_session {
+    uint64_t hash;
+    unsigned lane;
+    int64_t at_us; /* when the store was told; 0: none */
+};
+
 struct flows {
     struct flows_options options;
     const struct config_flows *setting;
     pr_slice turns_box, activities_box;
+    char holder[PR_ID_TEXT_SIZE]; /* this start of the program, for sessions */
     struct hot hot;
     atomic_int_fast64_t clock_offset_us; /* the store's clock less the monotonic one */
     struct buf turns_offer, activities_offer;
@@ -21,7 +30,8 @@ struct flows {
     pthread_mutex_t lock; /* guards: */
     struct list running;  /* struct running_activity */
     struct flow_counts counts;
-    char **peers; /* offers of others who turn flows, owned */
+    struct held_session sessions[SESSIONS_MAX]; /* by hash */
+    char **peers;                               /* offers of others who turn flows, owned */
     size_t peer_count;
 };
 
@@ -34,6 +44,10 @@ PR_MUST_CHECK int flow_postpone(struct pr_context *context, int64_t after_us, co
 int64_t flow_unknown_us(struct flows *f, struct pr_context *context);
 /* Has another instance that lives what this turn needs? */
 bool flows_others_have(struct flows *f, const char *need);
+/* This program does an activity of the session now.  *ret_from, in the arena: the instance that did the one before; data NULL: none, or we
+ * did.  Fault: the store's. */
+PR_MUST_CHECK int flows_hold_session(struct flows *f, pr_slice session, struct arena *arena, pr_slice *ret_from,
+                                     struct pr_error *reterr);
 /* An effect of the verdict; its slices are copied.  False: no memory. */
 PR_MUST_CHECK bool flow_add_effect(struct pr_context *context, const struct effect *effect);
 

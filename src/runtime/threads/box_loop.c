@@ -306,6 +306,8 @@ static void box_loop_tell_flows(struct box_loop *d)
         return;
     if (lost != 0 && d->engine_setting.kind == BOX_TURNS)
         flows_lost_lanes(d->options.flows, lost);
+    if (lost != 0 && d->engine_setting.kind == BOX_ACTIVITIES)
+        flows_lost_sessions(d->options.flows, lost);
     while ((count = engine_gone(d->engine, tokens, GONE_MAX)) > 0) {
         flows_gone(d->options.flows, tokens, count);
         if (d->options.pull != NULL)

@@ -7,6 +7,7 @@
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
  *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
  *   ended.c       what the ledger knows of an id     events.c          the event store
+ *   session.c       sessions of activities, and who does them
  *   subscription.c  readers of all events, and snapshots
  *   flows.c       flows                              flow_order.c      orders about them
  *
@@ -85,6 +86,12 @@ PR_MUST_CHECK int people_snapshot_save(const struct store *store, pr_slice strea
                                        struct pr_error *reterr);
 PR_MUST_CHECK int people_snapshot_load(const struct store *store, pr_slice stream, struct arena *arena,
                                        int64_t *ret_version, pr_slice *ret_data, struct pr_error *reterr);
+
+/* See store_session_hold(), store_session_look(). */
+PR_MUST_CHECK int people_session_hold(const struct store *store, pr_slice session, pr_slice holder, pr_slice instance,
+                                      struct arena *arena, pr_slice *ret_from, struct pr_error *reterr);
+PR_MUST_CHECK int people_session_look(const struct store *store, pr_slice session, struct arena *arena,
+                                      struct session_info *ret, struct pr_error *reterr);
 
 /* Before all events are asked for: those that were committed since get their places, in a transaction of its own. */
 PR_MUST_CHECK int events_place(const struct store *store, int64_t *ret_placed, struct pr_error *reterr);

@@ -100,6 +100,20 @@ STATEMENT(snapshot_save,
 STATEMENT(snapshot_load,
     BOTH("SELECT version, data FROM {prefix}snapshot WHERE stream = ?1"))
 
+/* ?1: the session. */
+STATEMENT(session_look,
+    BOTH("SELECT holder, instance, since, moved_from FROM {prefix}flow_session WHERE session = ?1"))
+/* ?1: the session; ?2: the holder; ?3: its instance; ?4: the time. */
+STATEMENT(session_hold,
+    BOTH("INSERT INTO {prefix}flow_session AS s (session, holder, instance, since, moved_from, used_at)"
+         " VALUES (?1, ?2, ?3, ?4, '', ?4) ON CONFLICT (session) DO UPDATE SET holder = excluded.holder,"
+         " instance = excluded.instance, used_at = excluded.used_at,"
+         " since = CASE WHEN s.holder = excluded.holder THEN s.since ELSE excluded.since END,"
+         " moved_from = CASE WHEN s.holder = excluded.holder THEN s.moved_from ELSE s.instance END"))
+/* ?1: the time before which nobody used them; ?2: no more of them. */
+STATEMENT(session_purge,
+    BOTH("DELETE FROM {prefix}flow_session WHERE session IN (SELECT session FROM {prefix}flow_session WHERE used_at < ?1 LIMIT ?2)"))
+
 /* Of a flow: id, or the kind of the row, and FLOW_COLUMNS; see flows.c. */
 #define FLOW_COLUMNS                                                                                                          \
     "name, version, execution, next, state, custom_status, status_number, input, output, error, parent, parent_execution,"  \

@@ -111,7 +111,8 @@ static int sleepy(pr_flow *f, pr_slice input, pr_slice *ret_output)
 static int stubborn(pr_flow *f, pr_slice input, pr_slice *ret_output)
 {
     const struct pr_activity_options options = {
-        .retry = { .tries = 100, .backoff = PR_BACKOFF_FIXED, .first_us = PR_SECONDS(3600) }
+        .retry = { .tries = 100, .backoff = PR_BACKOFF_FIXED, .first_us = PR_SECONDS(3600) },
+        .session = "till-1",
     };
     return pr_result(f, pr_activity_with(f, "flaky", input, &options), ret_output, NULL);
 }

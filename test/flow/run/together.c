@@ -166,3 +166,108 @@ TEST(two_programs_with_different_flows_both_go_on) /* B110 */
     other_stop(other);
     crowd_fini(&c);
 }
+
+/* ---- Sessions ------------------------------------------------------------------------------------- */
+
+#define SESSIONS 16
+
+static struct {
+    const void *by; /* the engine that did the latest activity */
+    int done, moved;
+    char from[64];
+} sessions[SESSIONS];
+
+static int in_session(struct pr_activity_context *context, pr_slice input, pr_slice *ret_output, void *user)
+{
+    const struct pr_activity_info *info = pr_activity_info(context);
+    int n = atoi(crowd_text(input));
+    sessions[n].by = user;
+    sessions[n].moved += info->session_moved;
+    if (info->session_moved)
+        snprintf(sessions[n].from, sizeof sessions[n].from, "%s", crowd_text(info->session_from));
+    sessions[n].done++;
+    *ret_output = input;
+    return PR_OK;
+}
+
+/* Two activities at once, again and again, whenever somebody says so. */
+static int keeps_session(pr_flow *f, pr_slice input, pr_slice *ret_output)
+{
+    const struct pr_activity_options options = { .session = pr_flow_printf(f, "s-%s", crowd_text(input)).data };
+    int rc = PR_OK;
+    for (int i = 0; i < 3 && rc == PR_OK; i++) {
+        pr_task tasks[] = { pr_activity_with(f, "in_session", input, &options),
+                            pr_activity_with(f, "in_session", input, &options) };
+        rc = pr_all(f, 2, tasks);
+        if (rc == PR_OK && i < 2)
+            rc = pr_result(f, pr_event(f, "go"), NULL, NULL);
+    }
+    *ret_output = input;
+    return rc;
+}
+
+static void session_engine(struct pr_engine *engine)
+{
+    CHECK_EQ(pr_engine_flow(engine, "keeps", NULL, keeps_session, NULL), PR_OK);
+    CHECK_EQ(pr_engine_activity(engine, "in_session", in_session, engine), PR_OK);
+}
+
+static void wait_sessions(int done)
+{
+    for (int64_t until_us = test_now_us() + PR_SECONDS(90); test_now_us() < until_us; test_pause()) {
+        int least = done;
+        for (int i = 0; i < SESSIONS; i++)
+            least = sessions[i].done < least ? sessions[i].done : least;
+        if (least == done)
+            return;
+    }
+    check_fail(__FILE__, __LINE__, "a session has not done %d activities", done);
+}
+
+static void all_go(struct crowd *c)
+{
+    char id[64];
+    struct pr_error error;
+    for (int i = 0; i < SESSIONS; i++) {
+        snprintf(id, sizeof id, "keeps--%d", i);
+        CHECK_OK(pr_flow_raise(c->client, id, "go", PR_STR(""), &error), &error);
+    }
+}
+
+TEST(a_session_stays_when_another_instance_joins_and_says_so_when_its_own_is_gone) /* B114 */
+{
+    struct crowd c;
+    memset(sessions, 0, sizeof sessions);
+    crowd_init(&c);
+    crowd_engine(&c, "instance: older\n");
+    session_engine(c.engine);
+    struct pr_engine *first = c.engine, *newer = stand_engine(&c.stand, "instance: newer\n");
+    session_engine(newer);
+    crowd_start(&c);
+    for (int i = 0; i < SESSIONS; i++)
+        begin(&c, "keeps", NULL, i);
+    wait_sessions(2);
+    stand_start(newer);
+    stand_wait(&c.stand, "SELECT count(*) FROM {instance} WHERE box = 'activities'", 2);
+    if (c.stand.pg != NULL) /* others than those of sessions move */
+        stand_wait(&c.stand, "SELECT count(*) FROM {instance} WHERE box = 'activities' AND lanes <> 0", 2);
+    all_go(&c);
+    wait_sessions(4);
+    for (int i = 0; i < SESSIONS; i++)
+        CHECK(sessions[i].by == first && sessions[i].moved == 0);
+    crowd_stop(&c);
+    all_go(&c);
+    wait_sessions(6);
+    for (int i = 0; i < SESSIONS; i++) {
+        CHECK(sessions[i].by == newer);
+        CHECK_EQ(sessions[i].moved, 1); /* the first of the two is told */
+        CHECK_STR(sessions[i].from, "older");
+        char output[16];
+        snprintf(output, sizeof output, "%d", i);
+        check_end(&c, "keeps", NULL, i, output);
+    }
+    CHECK_EQ(stand_int(&c.stand, "SELECT count(*) FROM {session} WHERE instance = 'newer' AND moved_from = 'older'"),
+             SESSIONS);
+    other_stop(newer);
+    crowd_fini(&c);
+}
