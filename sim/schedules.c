@@ -17,13 +17,14 @@
 #include "dice.h"
 #include "engine/engine.h"
 #include "life.h"
-#include "runtime/threads/schedule_keeper.h"
+#include "runtime/threads/schedule_follow.h"
 #include "store/schedules.h"
 
 #define RUNNERS 3
 #define LEASE_US PR_MINUTES(10)
 #define POLL_US PR_MINUTES(1)
-#define GRACE_US (PR_MINUTES(60) * 12)    /* longer than anybody's lanes stand still */
+#define FOLLOW_US PR_MINUTES(30)       /* at most, from an instance's look at the store until it stores its schedules */
+#define GRACE_US (PR_MINUTES(60) * 12) /* longer than anybody's lanes stand still */
 #define FAULTS_US (PR_MINUTES(60) * 50)   /* then everybody is up and nothing breaks any more ... */
 #define CALM_US (PR_MINUTES(60) * 24 * 4) /* ... so long, and the last day of it must be complete */
 #define YEAR_US (PR_MINUTES(60) * 24 * 365)
@@ -39,6 +40,10 @@ struct runner {
     struct engine *engine;
     struct store_session session;
     struct engine_setting setting;
+    unsigned version; /* of its configuration */
+    int64_t started_us;
+    struct schedule_follow follow;
+    int64_t follow_us; /* when it stores what its look has found; PR_NEVER: it has */
 };
 
 struct firing {
@@ -63,8 +68,9 @@ struct stage {
     bool faults, steps; /* something may break; the clock may jump */
     const struct zone *zone;
     struct config_schedule versions[2];
-    bool cancels; /* the second version has no schedule at all */
-    unsigned deployed;
+    bool cancels;        /* the second version has no schedule at all */
+    unsigned deployed;   /* the version of the latest start, of those that have stored theirs */
+    int64_t deployed_us; /* that start; 0: none yet */
     struct segment segments[SEGMENTS_MAX];
     size_t segment_count;
     struct firing *firings;
@@ -186,12 +192,60 @@ static int no_zone(pr_slice name, const struct zone **ret, struct pr_error *rete
     return PR_OK;
 }
 
+/* By the times of their starts alone, whoever was quicker.  After a clock went wrong only the instance itself knows. */
+static bool is_to_count(const struct stage *s, const struct runner *r)
+{
+    return s->jump_count == 0 ? r->started_us >= s->deployed_us : !r->follow.is_late;
+}
+
+static void note_deployed(struct stage *s, const struct runner *r)
+{
+    if (!is_to_count(s, r))
+        return;
+    if (r->version != s->deployed || s->deployed_us == 0) {
+        segment_end(s);
+        s->counts->deploys++;
+    }
+    s->deployed = r->version;
+    s->deployed_us = r->started_us;
+}
+
+static void runner_look(struct stage *s, struct runner *r)
+{
+    struct pr_error error;
+    if (schedule_follow_look(&r->follow, &error) != PR_OK)
+        broken(s, "the configuration could not be compared: %s", error.text);
+    if (s->bug == SCHEDULE_BUG_LATE && r->follow.is_late) { /* it takes itself for the latest */
+        r->follow.started_us = stage_wall(s);
+        ASSERT(schedule_follow_look(&r->follow, &error) == PR_OK);
+    }
+}
+
+/* What the look has found is stored, and others may have stored theirs since. */
+static void runner_follow(struct stage *s, struct runner *r)
+{
+    struct pr_error error;
+    size_t taken_back;
+    int rc = schedule_follow_store(&r->follow, &error);
+    if (rc == PR_STALE) {
+        s->counts->overtaken++;
+        runner_look(s, r);
+        rc = schedule_follow_store(&r->follow, &error);
+    }
+    if (rc == PR_OK)
+        rc = schedules_take_back(&s->store, &taken_back, &error);
+    if (rc != PR_OK)
+        broken(s, "the configuration could not be stored: %s", rc == PR_STALE ? "two looks were in vain" : error.text);
+    note_deployed(s, r);
+    r->follow_us = PR_NEVER;
+}
+
 static void runner_start(struct stage *s, struct runner *r, unsigned version)
 {
     struct pr_error error;
     uint8_t bytes[10];
     uint64_t random = random_u64(&s->ids);
-    size_t taken_back, count = version == 1 && s->cancels ? 0 : 1;
+    s->mono_us++; /* no two start at the same time */
     memcpy(bytes, &random, 8);
     memset(bytes + 8, 0, 2);
     r->setting = (struct engine_setting){ .box = PR_STR("outbox"),
@@ -210,21 +264,23 @@ static void runner_start(struct stage *s, struct runner *r, unsigned version)
     r->engine = engine_new(&r->setting, &error);
     ASSERT(r->engine != NULL && store_session_open(&s->store, r->setting.box, &r->session, &error) == PR_OK);
     r->up = true;
-    if (version != s->deployed || s->segment_count == 0) {
-        segment_end(s);
-        s->deployed = version;
-        s->counts->deploys++;
-    }
-    if (schedules_follow_config(&s->store, &s->versions[version], count, stage_wall(s), 1 << 20, NULL, &error) !=
-            PR_OK ||
-        schedules_take_back(&s->store, &taken_back, &error) != PR_OK)
-        broken(s, "the configuration could not be stored: %s", error.text);
+    r->version = version;
+    r->started_us = s->mono_us;
+    r->follow = (struct schedule_follow){ .store = &s->store,
+                                          .list = &s->versions[version],
+                                          .count = version == 1 && s->cancels ? 0 : 1,
+                                          .started_us = stage_wall(s),
+                                          .payload_max = 1 << 20 };
+    schedule_follow_init(&r->follow);
+    runner_look(s, r);
+    r->follow_us = s->mono_us + (random_chance(&s->dice, 0.5) ? random_between(&s->dice, 1, FOLLOW_US) : 0);
 }
 
 static void runner_drop(struct stage *s, struct runner *r)
 {
     engine_free(r->engine);
     store_session_close(&r->session);
+    schedule_follow_fini(&r->follow);
     r->up = false;
     s->counts->crashes++;
 }
@@ -296,6 +352,8 @@ static void run_all(struct stage *s)
 {
     for (unsigned i = 0; i < RUNNERS; i++) {
         unsigned spins = 0;
+        if (s->runners[i].up && s->runners[i].follow_us <= s->mono_us)
+            runner_follow(s, &s->runners[i]);
         while (s->runners[i].up && runner_cycle(s, &s->runners[i], spins == 0))
             if (++spins > SPINS_MAX) {
                 broken(s, "an instance makes cycles without end");
@@ -347,7 +405,7 @@ static int64_t next_event(const struct stage *s, int64_t until_us)
     int64_t next_us = until_us;
     for (unsigned i = 0; i < RUNNERS; i++)
         if (s->runners[i].up)
-            next_us = min64(next_us, engine_next_us(s->runners[i].engine, s->mono_us));
+            next_us = min64(next_us, min64(s->runners[i].follow_us, engine_next_us(s->runners[i].engine, s->mono_us)));
     return max64(next_us, s->mono_us + 1);
 }
 
@@ -364,14 +422,14 @@ static void run_until(struct stage *s, int64_t until_us)
     }
 }
 
-/* Everybody is up by one configuration, and has looked at the clock. */
+/* The end of a rolling deploy: all come up within a moment, and the first has the other configuration.  Who stores when is up to chance. */
 static void heal(struct stage *s)
 {
     s->faults = false;
     for (unsigned i = 0; i < RUNNERS; i++) {
         if (s->runners[i].up)
             runner_drop(s, &s->runners[i]);
-        runner_start(s, &s->runners[i], 0);
+        runner_start(s, &s->runners[i], i == 0 ? 1 : 0);
     }
 }
 

@@ -143,11 +143,6 @@ static int check_messages(const struct pr_message *messages, size_t count, size_
     return PR_OK;
 }
 
-static int keeps_no_positions(struct pr_error *reterr)
-{
-    return error_set(reterr, PR_EUNSUPPORTED, "this store does not keep positions of sources");
-}
-
 /* For the metric of what arrives twice. */
 static void count_duplicate(struct store *store, pr_slice box, int answer)
 {
@@ -158,12 +153,12 @@ static void count_duplicate(struct store *store, pr_slice box, int answer)
 int store_take(struct store *store, pr_slice box, const struct pr_message *messages, size_t count, size_t payload_max,
                const struct position_move *move, int *answers, struct pr_error *reterr)
 {
-    int rc =
-        store->ops->sql != NULL ? check_messages(messages, count, payload_max, reterr) : keeps_no_positions(reterr);
+    int rc = check_messages(messages, count, payload_max, reterr);
     for (size_t i = 0; i < count; i++)
         ASSERT(!pr_id_is_zero(messages[i].id));
     if (rc == PR_OK)
-        rc = people_take(store, box, messages, count, move, answers, reterr);
+        rc = store->ops->sql != NULL ? people_take(store, box, messages, count, move, answers, reterr)
+                                     : store->ops->take(store->self, box, messages, count, move, answers, reterr);
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         count_duplicate(store, box, answers[i]);
     return rc;
@@ -171,7 +166,8 @@ int store_take(struct store *store, pr_slice box, const struct pr_message *messa
 
 int store_position(struct store *store, pr_slice source, struct arena *arena, pr_slice *ret, struct pr_error *reterr)
 {
-    return store->ops->sql != NULL ? people_position(store, source, arena, ret, reterr) : keeps_no_positions(reterr);
+    return store->ops->sql != NULL ? people_position(store, source, arena, ret, reterr)
+                                   : store->ops->position(store->self, source, arena, ret, reterr);
 }
 
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,

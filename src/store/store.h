@@ -459,7 +459,8 @@ struct warnings {
     const struct pr_message *messages; /* one for each, with its id; NULL: none are wanted */
 };
 
-/* Where a source has read up to, in its own words, where that is ours to keep. */
+/* Where a source has read up to, in its own words, where that is ours to keep.  Others keep a text by it that moves with
+ * messages, too (runtime/threads/schedule_follow.h). */
 struct position_move {
     pr_slice source;
     pr_slice from; /* where it must stand; empty: it has none yet */
@@ -540,6 +541,9 @@ struct store_ops {
     int (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
     int (*subscription)(void *self, const struct subscription_call *call, struct arena *arena,
                         struct subscription_info *ret, struct pr_error *reterr);
+    int (*take)(void *self, pr_slice box, const struct pr_message *messages, size_t count,
+                const struct position_move *move, int *answers, struct pr_error *reterr);
+    int (*position)(void *self, pr_slice source, struct arena *arena, pr_slice *ret, struct pr_error *reterr);
     int64_t (*time)(void *self);
 
     const struct sql_ops
@@ -576,7 +580,7 @@ int store_enqueue_failed(struct store *store, pr_slice box, const struct pr_mess
                          size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
 /* Stores messages that have ids, and moves the position of their source, in one transaction.  No messages at all are fine.
  * answers: room for count.  PR_STALE: the position is another, and nothing was stored: somebody else has moved it, or we
- * have, and did not hear of it.  PR_EUNSUPPORTED where the store is no database. */
+ * have, and did not hear of it. */
 int store_take(struct store *store, pr_slice box, const struct pr_message *messages, size_t count, size_t payload_max,
                const struct position_move *move, int *answers, struct pr_error *reterr);
 /* *ret lives in the arena; empty: it has none. */

@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -72,14 +73,18 @@ class Place:
         with open(os.path.join(self.path, name + ".yaml"), "w", encoding="utf-8") as f:
             f.write(CONFIG % (self.store, more))
 
-    def start(self, name="c", **environment):
-        log = open(os.path.join(self.path, name + ".log"), "a", encoding="utf-8")
-        process = subprocess.Popen([PROGRAM, "run", "-c", name + ".yaml"], cwd=self.path, stdout=subprocess.PIPE, stderr=log,
-                                   env={**os.environ, **environment})
-        log.close()
-        daemon = {"process": process, "port": int(process.stdout.readline().split()[1])}
-        self.daemons.append(daemon)
-        return daemon
+    def start(self, *names, **environment):
+        """All of them at once; the one daemon, or a list of them."""
+        daemons = []
+        for name in names or ("c",):
+            with open(os.path.join(self.path, name + ".log"), "a", encoding="utf-8") as log:
+                process = subprocess.Popen([PROGRAM, "run", "-c", name + ".yaml"], cwd=self.path, stdout=subprocess.PIPE, stderr=log,
+                                           env={**os.environ, **environment})
+            daemons.append({"process": process})
+        self.daemons += daemons
+        for daemon in daemons:
+            daemon["port"] = int(daemon["process"].stdout.readline().split()[1])
+        return daemons[0] if len(daemons) == 1 else daemons
 
     def stop(self, daemon):
         daemon["process"].send_signal(signal.SIGTERM)
@@ -228,6 +233,28 @@ def of_two_configurations_the_later_start_counts_and_what_it_does_not_have_is_ca
     p.stop(new)
     p.start("old")  # a later start, whatever it has
     wait_for("the old ones again", lambda: set(p.schedules()) == {"a", "b", "byhand"} and p.schedules()["a"]["cron"] == "0 1 * * *")
+
+
+@test
+def of_two_that_start_at_once_one_configuration_counts_and_not_a_mixture(p):  # B212
+    sets = {"a": {"x": "0 1 * * *", "only-a": "0 3 * * *"}, "b": {"x": "0 2 * * *", "only-b": "0 3 * * *"}}
+    for name, crons in sets.items():
+        p.config(name, "schedules:\n" + "".join("  %s: {cron: '%s', type: t}\n" % item for item in crons.items()))
+    logs = {"a": 0, "b": 0}
+    for _ in range(5):
+        daemons = p.start("a", "b")
+        told = {name: wait_for("%s has looked" % name, lambda n=name: re.findall(r"schedules?_(?:added|changed|kept)", p.log(n)[logs[n]:]))
+                for name in sets}
+        wait_for("all wishes", lambda: all(s["state"] == "active" for s in p.schedules().values()))
+        crons = {s["name"]: s["cron"] for s in p.schedules().values()}
+        assert crons in sets.values(), (crons, told)
+        loser, winner = ("b", "a") if crons == sets["a"] else ("a", "b")
+        assert "schedules_kept" in p.log(loser)[logs[loser]:] or "schedule_cancelled" in p.log(winner)[logs[winner]:], p.log("a") + p.log("b")
+        for daemon in daemons:
+            p.stop(daemon)
+        for name in crons:
+            p.command("schedules", "cancel", name)
+        logs = {name: len(p.log(name)) for name in sets}
 
 
 @test

@@ -21,7 +21,8 @@ TEST(a_schedule_lives_through_changes_of_the_clock_crashes_and_deploys) /* B99 B
     for (uint64_t seed = 1; seed <= 6; seed++)
         if (!schedules_live(seed, seed == 6, SCHEDULE_BUG_NONE, &counts, &breach))
             check_fail(__FILE__, __LINE__, "seed %d: %s", (int)seed, breach.text);
-    CHECK(counts.fired > 100 && counts.crashes > 100 && counts.deploys > 10 && counts.steps > 0);
+    CHECK(counts.fired > 100 && counts.crashes > 100 && counts.deploys > 10 && counts.overtaken > 0 &&
+          counts.steps > 0);
 }
 
 TEST(the_same_seed_is_the_same_life_of_a_schedule)
@@ -44,6 +45,13 @@ TEST(a_message_of_a_schedule_that_is_lost_is_found) /* B99 */
 {
     struct breach breach;
     CHECK(found_within(SCHEDULE_BUG_LOST, 6, &breach));
+    CHECK_STR(breach.invariant, "I39");
+}
+
+TEST(a_configuration_of_an_earlier_start_that_is_stored_late_is_found) /* B212 */
+{
+    struct breach breach;
+    CHECK(found_within(SCHEDULE_BUG_LATE, 6, &breach));
     CHECK_STR(breach.invariant, "I39");
 }
 

@@ -229,7 +229,6 @@ static const char *position(struct suite *s)
 STORE_TEST(a_position_moves_with_its_messages_or_not_at_all) /* B91 */
 {
     int answer;
-    suite_needs_database(s);
     CHECK_STR(position(s), "");
     CHECK_OK(take(s, "", "1", suite_id(1), &answer), &s->error);
     CHECK_EQ(answer, PR_OK);

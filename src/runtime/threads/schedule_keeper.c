@@ -1,14 +1,11 @@
 #include "runtime/threads/schedule_keeper.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/slice.h"
 #include "base/util.h"
+#include "runtime/threads/schedule_follow.h"
 #include "runtime/threads/thread.h"
 #include "store/schedules.h"
 
@@ -17,9 +14,6 @@
 #define PLACE_MAX_US PR_SECONDS(16) /* ... and when nothing happens, for each costs four statements */
 #define AGAIN_US PR_SECONDS(1)      /* after the store said no */
 #define BACK_US PR_MINUTES(10)      /* that the clock goes back before somebody looks at the schedules */
-#define HASH_SIZE 17
-#define BY_CONFIG "config"
-#define ARENA_BLOCK 4096
 
 struct schedule_keeper {
     const struct config *config;
@@ -39,109 +33,17 @@ struct schedule_keeper {
 
 /* ---- The configuration ------------------------------------------------------------------------- */
 
-struct follower {
-    struct store *store;
-    const struct config_schedule *list;
-    size_t count;
-    int64_t started_us;
-    size_t payload_max;
-    struct log *log;
-    struct pr_error *reterr;
-};
-
-static int hash_meaning(const struct schedule *s, char ret[HASH_SIZE], struct pr_error *reterr)
+static int follow_config(struct schedule_keeper *k, struct pr_error *reterr)
 {
-    struct buf text;
-    buf_init(&text, PR_PAYLOAD_MAX);
-    schedule_encode_meaning(s, &text);
-    int rc = buf_failed(&text);
-    if (rc == PR_OK)
-        snprintf(ret, HASH_SIZE, "%016" PRIx64, hash_slice(1, buf_slice(&text)));
-    buf_fini(&text);
-    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "out of memory for a schedule");
-}
-
-/* Was it stored by a process that started after us?  A time that has not come is from a wrong clock. */
-static bool is_newer(const struct follower *f, const struct schedule_info *info)
-{
-    return info->s.started_us > f->started_us && info->s.started_us <= store_time(f->store);
-}
-
-static const struct schedule_info *info_of(const struct schedule_info *list, size_t count, pr_slice name)
-{
-    const struct schedule_info *found = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq(list[i].s.name, name) && list[i].state != SCHEDULE_DEAD && (found == NULL || list[i].wish))
-            found = &list[i]; /* the latest wish is what will be */
-    return found;
-}
-
-static void say(const struct follower *f, enum log_level level, const char *event, pr_slice name, const char *text)
-{
-    log_emit(f->log, level, event, LOG_SLICE("schedule", name), LOG_STR("next", text));
-}
-
-static int follow_one(const struct follower *f, const struct config_schedule *c, const struct schedule_info *there)
-{
-    struct schedule s = c->meaning;
-    char hash[HASH_SIZE];
-    int rc = hash_meaning(&s, hash, f->reterr);
-    if (rc != PR_OK || (there != NULL && slice_eq_cstr(there->s.config, hash)))
-        return rc;
-    if (there != NULL && is_newer(f, there)) {
-        say(f, LOG_INFO, "schedule_kept", s.name,
-            "an instance that started later has another configuration; its version is kept");
-        return PR_OK;
-    }
-    s.config = slice_from(hash);
-    s.started_us = f->started_us;
-    s.paused = there != NULL ? there->state == SCHEDULE_PAUSED : s.paused;
-    rc = schedule_put(f->store, PR_STR("outbox"), &s, there != NULL, f->payload_max, f->reterr);
-    if (rc == PR_OK)
-        say(f, LOG_INFO, there != NULL ? "schedule_changed" : "schedule_added", s.name,
-            there != NULL ? "replaced by the configuration of this instance, which started later"
-                          : "postrider schedules shows its next times");
-    return rc < 0 ? rc : PR_OK; /* a duplicate: another instance was quicker, and the next look tells whose it is */
-}
-
-static bool is_in_config(const struct follower *f, pr_slice name)
-{
-    for (size_t i = 0; i < f->count; i++)
-        if (slice_eq_cstr(name, f->list[i].name))
-            return true;
-    return false;
-}
-
-static int cancel_missing(const struct follower *f, const struct schedule_info *info)
-{
-    if (info->s.config.size == 0 || info->state == SCHEDULE_DEAD || is_in_config(f, info->s.name))
-        return PR_OK;
-    if (is_newer(f, info)) {
-        say(f, LOG_INFO, "schedule_kept", info->s.name,
-            "not in this configuration, but in that of an instance that started later");
-        return PR_OK;
-    }
-    int rc = schedule_order(f->store, info->s.name, SCHEDULE_CANCEL, 0, PR_STR(BY_CONFIG),
-                            PR_STR("it is no longer in the configuration"), f->reterr);
-    if (rc == PR_OK)
-        say(f, LOG_INFO, "schedule_cancelled", info->s.name, "it is no longer in the configuration");
-    return rc == PR_ENOTFOUND ? PR_OK : rc;
-}
-
-int schedules_follow_config(struct store *store, const struct config_schedule *list, size_t count, int64_t started_us,
-                            size_t payload_max, struct log *log, struct pr_error *reterr)
-{
-    const struct follower f = { store, list, count, started_us, payload_max, log, reterr };
-    struct schedule_info *there;
-    struct arena arena;
-    size_t there_count;
-    arena_init(&arena, ARENA_BLOCK);
-    int rc = schedules_find_known(store, &arena, &there, &there_count, reterr);
-    for (size_t i = 0; i < count && rc == PR_OK; i++)
-        rc = follow_one(&f, &list[i], info_of(there, there_count, slice_from(list[i].name)));
-    for (size_t i = 0; i < there_count && rc == PR_OK; i++)
-        rc = cancel_missing(&f, &there[i]);
-    arena_fini(&arena);
+    struct schedule_follow f = { .store = k->store,
+                                 .list = k->config->schedules,
+                                 .count = k->config->schedule_count,
+                                 .started_us = k->started_us,
+                                 .payload_max = (size_t)k->config->payload_max,
+                                 .log = k->log };
+    schedule_follow_init(&f);
+    int rc = schedule_follow(&f, reterr);
+    schedule_follow_fini(&f);
     return rc;
 }
 
@@ -163,8 +65,7 @@ static bool keep(struct schedule_keeper *k)
     int rc = PR_OK;
     look_at_clock(k);
     if (!k->followed)
-        rc = schedules_follow_config(k->store, k->config->schedules, k->config->schedule_count, k->started_us,
-                                     (size_t)k->config->payload_max, k->log, &error);
+        rc = follow_config(k, &error);
     k->followed = k->followed || rc == PR_OK;
     if (rc == PR_OK && !k->taken_back)
         rc = schedules_take_back(k->store, &count, &error);

@@ -1,8 +1,6 @@
 /* schedule_keeper.h - a thread that keeps the schedules of the store in step with the configuration, and with the clock.
  *
- * When it starts it stores those of the configuration, each with a hash of what it says and with the time of this start.  Of
- * two configurations the one of the later start counts: it replaces what another one says, and cancels what it does not have.
- * So a rolling deploy ends with the schedules of the last one that started.
+ * When it starts it stores those of the configuration: see schedule_follow.h.
  *
  * It also takes back next times that a wrong clock has put too far away: when it starts, and when it sees the clock of the
  * store go back.  And it gives events their places, for those who may only read them. */
@@ -21,11 +19,5 @@ PR_MUST_CHECK int schedule_keeper_start(struct schedule_keeper *k, struct pr_err
 void schedule_keeper_stop(struct schedule_keeper *k); /* and does not wait for it: a store may not answer */
 void schedule_keeper_join(struct schedule_keeper *k); /* fine when it does not run */
 void schedule_keeper_free(struct schedule_keeper *k); /* waits for its end; NULL is fine */
-
-/* The first of these alone, for tests and the simulator: store what the configuration says, by a process that started
- * then.  Schedules are in the box outbox. */
-PR_MUST_CHECK int schedules_follow_config(struct store *store, const struct config_schedule *list, size_t count,
-                                          int64_t started_us, size_t payload_max, struct log *log,
-                                          struct pr_error *reterr);
 
 #endif

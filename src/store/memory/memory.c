@@ -119,6 +119,7 @@ static void memory_free(struct memory *memory)
         free(LIST_ENTRY(node, struct audit, node));
     kept_free_all(memory);
     subscriptions_free(memory);
+    positions_free(memory);
     flows_free(memory);
     pthread_mutex_destroy(&memory->mutex);
     free(memory->name);
@@ -136,9 +137,9 @@ static struct memory *memory_new(const struct store_options *options, const char
     memory->next_xid = 1;
     memory->notice_last = 1; /* so that 0 can mean "none yet" */
     memory->users = 1;
-    struct list *const lists[] = { &memory->boxes,    &memory->open,    &memory->endpoints,
-                                   &memory->evidence, &memory->notices, &memory->audit,
-                                   &memory->ended,    &memory->events,  &memory->subscriptions };
+    struct list *const lists[] = { &memory->boxes,         &memory->open,     &memory->endpoints, &memory->evidence,
+                                   &memory->notices,       &memory->audit,    &memory->ended,     &memory->events,
+                                   &memory->subscriptions, &memory->positions };
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
         list_init(lists[i]);
     for (size_t i = 0; i < KEPT_LISTS; i++)
@@ -367,5 +368,7 @@ const struct store_ops store_memory = {
     .query = memory_query,
     .admin = memory_admin,
     .subscription = memory_subscription,
+    .take = memory_take,
+    .position = memory_position,
     .time = memory_time,
 };

@@ -214,6 +214,12 @@ struct stored_subscription {
     char text[];
 };
 
+struct stored_position {
+    struct list_node node;
+    pr_slice source, position; /* in text */
+    char text[];
+};
+
 /* A flow, or an execution of one before its current one. */
 struct stored_flow {
     struct list_node node;
@@ -252,6 +258,7 @@ struct memory {
     struct list events; /* all of them, in the order of their commits */
     uint64_t event_places;
     struct list subscriptions;
+    struct list positions;
     struct list flows[KEPT_LISTS]; /* by id */
     struct list executions;        /* before the current ones, in the order of their ends */
     struct list mail;
@@ -410,6 +417,12 @@ int events_copy(struct memory *memory, const struct query *query, size_t limit, 
 int memory_subscription(void *self, const struct subscription_call *call, struct arena *arena,
                         struct subscription_info *ret, struct pr_error *reterr);
 void subscriptions_free(struct memory *memory);
+
+/* memory_position.c */
+int memory_take(void *self, pr_slice box, const struct pr_message *messages, size_t count,
+                const struct position_move *move, int *answers, struct pr_error *reterr);
+int memory_position(void *self, pr_slice source, struct arena *arena, pr_slice *ret, struct pr_error *reterr);
+void positions_free(struct memory *memory);
 
 /* memory_mark.c */
 struct stored_mark *mark_new(const struct effect *effect, int64_t now_us); /* NULL: no memory */
