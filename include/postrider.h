@@ -714,7 +714,8 @@ PR_API void pr_worker_close(struct pr_worker *worker);
 /* One step: verdicts in, up to max claimed messages out.  answers (may be NULL) has room
  * for verdict_count, for each: PR_OK; PR_STALE: the claim has ended (it had its verdict before, the
  * lease was lost, or an operator was faster); PR_UNKNOWN: this worker never handed out such a claim,
- * or its message is gone from the store.  After the last two nothing has changed.  Call it at least twice per lease:
+ * or its message is gone from the store; PR_ECONFLICT: an event among its effects expects another version than its stream has, and
+ * the message comes again, uncounted.  After the last three nothing has changed.  Call it at least twice per lease:
  * with nothing to say and nothing to get it still renews.
  * Fault PR_ELEASE: what was claimed is no longer ours; drop it and call again.
  * Fault PR_EBUSY and others: nothing was claimed; call again with the same verdicts. */

@@ -613,8 +613,9 @@ export class Worker {
       // Stopped before it began: nothing is counted.
       const [verb, more] = this.#stopped ? ["release", {}] : await this.#outcome(claim, lost.signal);
       const answer = await this.#verdict(verb, { token: claim.token, ...more });
-      const result = answer?.results[0].result ?? "unknown";
-      if (result !== "ok") this.#log(`message ${claim.message.id}: ${verb} was not recorded (${result}); it may come again`);
+      const { result, error } = answer?.results[0] ?? { result: "unknown" };
+      if (result === "conflict") this.#log(`message ${claim.message.id}: ${error}; it comes again`);
+      else if (result !== "ok") this.#log(`message ${claim.message.id}: ${verb} was not recorded (${result}); it may come again`);
     } finally {
       clearInterval(renewal);
     }

@@ -813,9 +813,11 @@ class Worker:
             answer = self._persist("/v1/claims/fail", {"claims": [verdict]}, patient=True)
         finally:
             self._claims.remove([claim["token"]])
-        result = answer["results"][0]["result"] if answer is not None else "unknown"
-        if result != "ok":
-            log.warning("message %s: %s was not recorded (%s); it may come again", claim["message"]["id"], verb, result)
+        result = answer["results"][0] if answer is not None else {"result": "unknown"}
+        if result["result"] == "conflict":  # another one was quicker: the handler is asked again
+            log.info("message %s: %s; it comes again", claim["message"]["id"], result["error"])
+        elif result["result"] != "ok":
+            log.warning("message %s: %s was not recorded (%s); it may come again", claim["message"]["id"], verb, result["result"])
 
     def _call(self, claim: Mapping[str, Any], handler: Callable[..., Any]) -> Dict[str, Any]:
         returned = handler(_received(claim)) or ()

@@ -85,8 +85,8 @@ struct delivery_result {
     bool final;   /* FAILED: another try is of no use */
     char *need;   /* what it takes to do it (core/offer.h), where others may lack it; POSTPONED: this instance lacks it.
                      * Malloc'ed, may be NULL; the receiver frees it */
-    /* For whoever said how it ended: told once whether that is committed (PR_OK) or came too late (PR_STALE,
-     * PR_UNKNOWN).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
+    /* For whoever said how it ended: told once whether that is committed (PR_OK), came too late (PR_STALE,
+     * PR_UNKNOWN), or was not stored since its effects do not fit what is stored (PR_ECONFLICT) or the database refuses them (PR_FAILED).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
     void (*settled)(void *arg, int answer);
     void *settled_arg;
     int settled_as; /* what to answer instead of PR_OK: it became another outcome than was said; 0: nothing */

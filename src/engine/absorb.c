@@ -5,6 +5,8 @@
  * reads. */
 #include <stdlib.h>
 
+#include "base/error.h"
+#include "base/slice.h"
 #include "base/time.h"
 #include "core/verdict.h"
 #include "engine/internal.h"
@@ -180,6 +182,34 @@ static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, co
         e->reading.due_restart_us = now_us;
 }
 
+/* What did its effects expect?  The store does not tell which of them it was. */
+static void describe_refusal(const struct item *item, struct pr_error *ret)
+{
+    error_set(ret, 0, "its effects conflict with what is stored now");
+    for (const struct send_effect *s = item->effects; s != NULL; s = s->next) {
+        if (!s->message.expects_version)
+            continue;
+        error_set(ret, 0, "its effects conflict with what is stored now: stream \"%.*s\" is not at version %lld",
+                  SLICE_ARGS(s->message.stream), (long long)s->message.expected_version);
+        return;
+    }
+}
+
+/* Nothing was stored: whoever handled it is told so, and a handler is asked again. */
+static void judge_conflict(struct engine *e, struct item *item, int64_t now_us)
+{
+    struct pr_error text;
+    describe_refusal(item, &text);
+    if (item->answer != NULL)
+        *item->answer = PR_ECONFLICT;
+    item->answer = NULL;
+    item_tell(item, PR_ECONFLICT);
+    item->refusable = false;
+    item_drop_verdict(item);
+    judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"), pr_str(text.text), now_us);
+    item->verdict.delay_us = REFUSED_PAUSE_US;
+}
+
 /* Its verdict waits for the next cycle: it is tried again, or, when effects refused it, its handler is asked again.
  * goes_with: so does the verdict that it is joined to. */
 static void judge_again(struct engine *e, struct item *item, int answer, bool goes_with, int64_t now_us)
@@ -187,11 +217,7 @@ static void judge_again(struct engine *e, struct item *item, int answer, bool go
     verdict_tally(e, item, -1);
     e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
     if (answer == ANSWER_REFUSED) {
-        item->refusable = false;
-        item_drop_verdict(item);
-        judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"),
-                     PR_STR("its effects conflict with what is stored now"), now_us);
-        item->verdict.delay_us = REFUSED_PAUSE_US;
+        judge_conflict(e, item, now_us);
     } else {
         item->verdict.joined = item->verdict.joined && goes_with;
         choose_verdict_busy(e, item);

@@ -539,6 +539,17 @@ static void waiting_leave(struct waiting *w)
         free(w);
 }
 
+static enum pull_answer pull_answer_of(int answer)
+{
+    switch (answer) {
+    case PR_OK: return PULL_OK;
+    case PR_EINVAL:
+    case PR_FAILED: return PULL_FAILED;
+    case PR_ECONFLICT: return PULL_CONFLICT;
+    default: return PULL_STALE;
+    }
+}
+
 /* The engine tells what became of a verdict. */
 static void on_settled(void *arg, int answer)
 {
@@ -547,7 +558,7 @@ static void on_settled(void *arg, int answer)
     struct pull *p = w->pull;
     pull_lock(p);
     if (waiter->verdict != NULL)
-        waiter->verdict->answer = answer == PR_OK ? PULL_OK : answer == PR_EINVAL ? PULL_FAILED : PULL_STALE;
+        waiter->verdict->answer = pull_answer_of(answer);
     w->pending--;
     if (w->pending == 0)
         pthread_cond_broadcast(&p->moved);

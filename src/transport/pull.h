@@ -80,8 +80,9 @@ void pull_give_back(struct pull *p, const pr_slice *tokens, size_t count);
 
 enum pull_answer {
     PULL_OK,
-    PULL_FAILED,  /* its effects could not be stored: it has failed, and its endpoint's rules say what follows */
-    PULL_STALE,   /* the claim had ended already, or its time was over: nothing changed */
+    PULL_FAILED, /* its effects could not be stored: it has failed, and its endpoint's rules say what follows */
+    PULL_CONFLICT, /* an event expects another version than its stream has: nothing changed, and the message comes again */
+    PULL_STALE,    /* the claim had ended already, or its time was over: nothing changed */
     PULL_UNKNOWN, /* no token of this process */
     PULL_PENDING, /* it is not committed yet */
 };

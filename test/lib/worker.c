@@ -280,6 +280,27 @@ TEST(effects_are_stored_with_the_worker_s_verdict) /* B93 */
     end(&f);
 }
 
+TEST(an_event_of_a_worker_that_expects_another_version_is_a_conflict) /* B95 */
+{
+    struct fixture f;
+    const struct pr_message effect = {
+        .type = PR_STR("e"), .stream = PR_STR("s"), .event = true, .expects_version = true, .expected_version = 7
+    };
+    begin(&f, NULL);
+    place_send(&f.place, NULL, "t", NULL, 1);
+    claim(&f, 1);
+    struct pr_verdict v = complete(&f.claimed[0]);
+    v.effects = &effect;
+    v.effect_count = 1;
+    v.effect_box = "inbox";
+    cycle(&f, &v, 1);
+    CHECK_EQ(f.answers[0], PR_ECONFLICT);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM inbox"), 0);
+    claim(&f, 1); /* it comes again */
+    CHECK_EQ(f.claimed[0].attempt, 1);
+    end(&f);
+}
+
 /* Nobody announces our own commits to us. */
 TEST(what_a_worker_sends_into_its_own_box_comes_to_it)
 {

@@ -325,11 +325,10 @@ static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outco
 
 static const char *answer_word(enum pull_answer answer)
 {
-    static const char *const words[] = { [PULL_OK] = "ok",
-                                         [PULL_FAILED] = "failed",
-                                         [PULL_STALE] = "stale",
-                                         [PULL_UNKNOWN] = "unknown",
-                                         [PULL_PENDING] = "pending" };
+    static const char *const words[] = {
+        [PULL_OK] = "ok",       [PULL_FAILED] = "failed",   [PULL_CONFLICT] = "conflict",
+        [PULL_STALE] = "stale", [PULL_UNKNOWN] = "unknown", [PULL_PENDING] = "pending"
+    };
     return words[answer];
 }
 
@@ -351,6 +350,31 @@ static void result_json(struct api *x, pr_slice token, enum pull_answer answer)
     json_slice(&x->w, token);
     json_key(&x->w, "result");
     json_cstr(&x->w, answer_word(answer));
+}
+
+/* Which stream is it, and where does it stand by now? */
+static void conflict_json(struct api *x, const struct pull_verdict *v)
+{
+    struct runtime_inside in;
+    struct pr_error error = { .code = PR_OK };
+    int rc = runtime_enter(x->rt, &in, &error);
+    bool entered = rc == PR_OK;
+    for (size_t i = 0; i < v->effect_count && rc == PR_OK; i++) {
+        const struct pr_message *m = &v->effects[i].message;
+        const struct query query = { .kind = QUERY_EVENTS,
+                                     .brief = true,
+                                     .filter = { .stream = m->stream, .state = -1 } };
+        struct query_reply reply = { .total = 0 };
+        if (!m->expects_version)
+            continue;
+        rc = store_query(in.store, &query, &x->arena, &reply, &error);
+        if (rc == PR_OK)
+            rc = message_expectation(m, false, (int64_t)reply.total, &error);
+    }
+    if (entered)
+        runtime_leave(x->rt);
+    json_key(&x->w, "error");
+    json_cstr(&x->w, rc == PR_ECONFLICT ? error.text : "a stream was at another version than expected: read it again");
 }
 
 void api_claims_end(struct api *x)
@@ -384,6 +408,8 @@ void api_claims_end(struct api *x)
     json_begin_array(&x->w);
     for (size_t i = 0; i < count; i++) {
         result_json(x, verdicts[i].token, verdicts[i].answer);
+        if (verdicts[i].answer == PULL_CONFLICT)
+            conflict_json(x, &verdicts[i]);
         json_end_object(&x->w);
     }
     json_end_array(&x->w);

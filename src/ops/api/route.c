@@ -95,10 +95,12 @@ const struct api_route routes[] = {
         "in the "
         "box `activities`; `tags` says what this worker offers to those that need a tag.",
         "box endpoint max wait tags", "200 404"),
-    CLAIM_("/v1/claims/complete", api_claims_end,
-           "Completes claimed messages, and stores what they send with them. An activity has an `output` or "
-           "`output_base64`, which its flow gets.",
-           "claims*", "200"),
+    CLAIM_(
+        "/v1/claims/complete", api_claims_end,
+        "Completes claimed messages, and stores what they send with them. When an event expects another version than "
+        "its stream has, the result is `conflict`, nothing changes, and the message comes again. An activity has an "
+        "`output` or `output_base64`, which its flow gets.",
+        "claims*", "200"),
     CLAIM_("/v1/claims/fail", api_claims_end,
            "Reports that claimed messages failed; the endpoint's rules and retries apply. An activity is tried again "
            "by its "
