@@ -39,8 +39,8 @@ PR_MUST_CHECK int schedule_run_now(struct store *store, const struct schedule_in
                                    pr_id *ret_id, struct pr_error *reterr);
 
 enum schedule_order { SCHEDULE_PAUSE, SCHEDULE_RESUME, SCHEDULE_CANCEL, SCHEDULE_MOVE };
-/* to_us: MOVE: its next time.  Fault PR_EINVAL: it is further away than a period and a day, or there is no such schedule
- * (PR_ENOTFOUND). */
+/* to_us: MOVE: its next time.  Fault PR_EINVAL: it is further away than a period and a day, or longer ago than the grace time, or the
+ * schedule is paused; PR_ENOTFOUND. */
 PR_MUST_CHECK int schedule_order(struct store *store, pr_slice name, enum schedule_order order, int64_t to_us,
                                  pr_slice by, pr_slice why, struct pr_error *reterr);
 

@@ -73,7 +73,14 @@ STORE_TEST(a_schedule_is_paused_resumed_moved_and_cancelled) /* B213 */
     CHECK_EQ(find(s, 1)->next_us, next + 3 * DAY); /* what it missed stays out */
     order(s, SCHEDULE_MOVE, next + 3 * DAY + PR_SECONDS(5), PR_OK);
     CHECK_EQ(find(s, 1)->next_us, next + 3 * DAY + PR_SECONDS(5));
-    order(s, SCHEDULE_MOVE, next + 100 * DAY, PR_EINVAL); /* that is what a pause is for */
+    order(s, SCHEDULE_MOVE, next + 100 * DAY, PR_EINVAL);                   /* that is what a pause is for */
+    order(s, SCHEDULE_MOVE, s->wall_us - SCHEDULE_GRACE_US - 1, PR_EINVAL); /* it would be missed at once */
+    CHECK(strstr(s->error.text, "schedules run") != NULL);
+    order(s, SCHEDULE_MOVE, s->wall_us - SCHEDULE_GRACE_US, PR_OK);
+    order(s, SCHEDULE_PAUSE, 0, PR_OK);
+    order(s, SCHEDULE_MOVE, next + 3 * DAY, PR_EINVAL);
+    CHECK(strstr(s->error.text, "resume it first") != NULL);
+    CHECK_EQ(find(s, 1)->state, SCHEDULE_PAUSED);
     order(s, SCHEDULE_CANCEL, 0, PR_OK);
     (void)find(s, 0);
     put(s, &schedule, false, PR_OK);
