@@ -627,9 +627,40 @@ PR_API PR_MUST_CHECK int pr_engine_schedule(struct pr_engine *engine, const stru
 PR_API PR_MUST_CHECK int pr_engine_schedule_pause(struct pr_engine *engine, const char *name, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_schedule_resume(struct pr_engine *engine, const char *name, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_schedule_cancel(struct pr_engine *engine, const char *name, struct pr_error *reterr);
+/* Set its next time, due_us: at most a period and a day ahead, and no longer ago than its grace time.  Fault PR_EINVAL: it is not,
+ * or the schedule is paused. */
+PR_API PR_MUST_CHECK int pr_engine_schedule_move(struct pr_engine *engine, const char *name, int64_t due_us,
+                                                 struct pr_error *reterr);
 /* Send its message now; its times stay as they are. */
 PR_API PR_MUST_CHECK int pr_engine_schedule_run(struct pr_engine *engine, const char *name, pr_id *ret_id,
                                                 struct pr_error *reterr);
+
+enum pr_schedule_state {
+    PR_SCHEDULE_ACTIVE,
+    PR_SCHEDULE_PAUSED,
+    PR_SCHEDULE_NEW,     /* stored, and no running relay has taken it up yet */
+    PR_SCHEDULE_FAILING, /* its time zone is not known where it was to run: see error */
+    PR_SCHEDULE_DEAD,    /* it cannot be read, and is among the dead letters: see error */
+};
+struct pr_schedule_info {
+    pr_slice name, cron, zone; /* zone empty: UTC */
+    enum pr_missed missed;
+    int64_t grace_us;
+    enum pr_schedule_state state;
+    int64_t next_us; /* 0: none */
+    bool in_config;  /* it is from a configuration, and not made at run time */
+    pr_slice box;    /* of its messages */
+    struct pr_message message;
+    pr_slice error; /* empty: nothing is wrong */
+};
+struct pr_schedule_list {
+    const struct pr_schedule_info *entries;
+    size_t count;
+};
+/* All schedules of the store, or those of one name (name NULL: all): none is no fault.  Free the list. */
+PR_API PR_MUST_CHECK int pr_engine_schedules(struct pr_engine *engine, const char *name,
+                                             struct pr_schedule_list **ret_list, struct pr_error *reterr);
+PR_API void pr_schedule_list_free(struct pr_schedule_list *list); /* NULL is fine */
 
 /* How pr_engine_send() ended. */
 enum pr_sent {

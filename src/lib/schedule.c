@@ -8,6 +8,7 @@
 #include "store/schedules.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)PR_MISSED_ONCE == (int)MISSED_ONCE && (int)PR_MISSED_SKIP == (int)MISSED_SKIP &&
@@ -118,13 +119,16 @@ static int enter(struct pr_engine *engine, struct runtime_inside *ret, struct pr
     return engine != NULL ? runtime_enter(lib_runtime(engine), ret, reterr) : lib_missing("engine", reterr);
 }
 
-static int order(struct pr_engine *engine, const char *name, enum schedule_order kind, struct pr_error *reterr)
+static int order(struct pr_engine *engine, const char *name, enum schedule_order kind, int64_t to_us,
+                 struct pr_error *reterr)
 {
     struct runtime_inside in;
     int rc = enter(engine, &in, reterr);
     if (rc != PR_OK)
         return rc;
-    rc = schedule_order(in.store, slice_from(name), kind, 0, PR_STR("program"), (pr_slice){ NULL, 0 }, reterr);
+    rc = name != NULL && name[0] != '\0'
+             ? schedule_order(in.store, slice_from(name), kind, to_us, PR_STR("program"), (pr_slice){ NULL, 0 }, reterr)
+             : lib_missing("name", reterr);
     runtime_leave(lib_runtime(engine));
     return rc;
 }
@@ -135,7 +139,7 @@ PR_API int pr_engine_schedule(struct pr_engine *engine, const struct pr_schedule
     struct schedule s;
     int rc = lib_schedule(schedule, &s, reterr);
     if (rc == PR_OK && s.cancel)
-        return order(engine, schedule->name, SCHEDULE_CANCEL, reterr);
+        return order(engine, schedule->name, SCHEDULE_CANCEL, 0, reterr);
     if (rc == PR_OK)
         rc = enter(engine, &in, reterr);
     if (rc != PR_OK)
@@ -147,17 +151,22 @@ PR_API int pr_engine_schedule(struct pr_engine *engine, const struct pr_schedule
 
 PR_API int pr_engine_schedule_pause(struct pr_engine *engine, const char *name, struct pr_error *reterr)
 {
-    return order(engine, name, SCHEDULE_PAUSE, reterr);
+    return order(engine, name, SCHEDULE_PAUSE, 0, reterr);
 }
 
 PR_API int pr_engine_schedule_resume(struct pr_engine *engine, const char *name, struct pr_error *reterr)
 {
-    return order(engine, name, SCHEDULE_RESUME, reterr);
+    return order(engine, name, SCHEDULE_RESUME, 0, reterr);
 }
 
 PR_API int pr_engine_schedule_cancel(struct pr_engine *engine, const char *name, struct pr_error *reterr)
 {
-    return order(engine, name, SCHEDULE_CANCEL, reterr);
+    return order(engine, name, SCHEDULE_CANCEL, 0, reterr);
+}
+
+PR_API int pr_engine_schedule_move(struct pr_engine *engine, const char *name, int64_t due_us, struct pr_error *reterr)
+{
+    return order(engine, name, SCHEDULE_MOVE, due_us, reterr);
 }
 
 PR_API int pr_engine_schedule_run(struct pr_engine *engine, const char *name, pr_id *ret_id, struct pr_error *reterr)
@@ -178,4 +187,76 @@ PR_API int pr_engine_schedule_run(struct pr_engine *engine, const char *name, pr
     arena_fini(&arena);
     runtime_leave(lib_runtime(engine));
     return rc;
+}
+
+/* ---- Looking ------------------------------------------------------------------------------------- */
+
+_Static_assert((int)PR_SCHEDULE_ACTIVE == (int)SCHEDULE_ACTIVE && (int)PR_SCHEDULE_PAUSED == (int)SCHEDULE_PAUSED &&
+                   (int)PR_SCHEDULE_NEW == (int)SCHEDULE_NEW && (int)PR_SCHEDULE_FAILING == (int)SCHEDULE_FAILING &&
+                   (int)PR_SCHEDULE_DEAD == (int)SCHEDULE_DEAD,
+               "the same states");
+
+/* The list as its owner sees it, and what its texts are in. */
+struct kept_list {
+    struct pr_schedule_list list;
+    struct arena arena;
+};
+
+static struct pr_schedule_info info_of(const struct schedule_info *s)
+{
+    return (struct pr_schedule_info){ .name = s->s.name,
+                                      .cron = s->s.cron_text,
+                                      .zone = s->s.zone_name,
+                                      .missed = (enum pr_missed)s->s.missed,
+                                      .grace_us = s->s.grace_us,
+                                      .state = (enum pr_schedule_state)s->state,
+                                      .next_us = s->next_us,
+                                      .in_config = s->s.config.size > 0,
+                                      .box = s->s.box.size > 0 ? s->s.box : s->row->box,
+                                      .message = s->s.message,
+                                      .error = s->error };
+}
+
+static int list_fill(struct kept_list *kept, struct store *store, const char *name, struct pr_error *reterr)
+{
+    struct schedule_info *found;
+    size_t count;
+    int rc = schedules_find(store, slice_from(name), &kept->arena, &found, &count, reterr);
+    struct pr_schedule_info *entries =
+        rc == PR_OK ? arena_alloc_array(&kept->arena, count + 1, sizeof(entries[0])) : NULL;
+    if (rc != PR_OK || entries == NULL)
+        return rc != PR_OK ? rc : error_set(reterr, PR_ENOMEM, "out of memory for %zu schedules", count);
+    for (size_t i = 0; i < count; i++)
+        entries[i] = info_of(&found[i]);
+    kept->list = (struct pr_schedule_list){ entries, count };
+    return PR_OK;
+}
+
+PR_API int pr_engine_schedules(struct pr_engine *engine, const char *name, struct pr_schedule_list **ret_list,
+                               struct pr_error *reterr)
+{
+    struct runtime_inside in;
+    struct kept_list *kept = calloc(1, sizeof(*kept));
+    int rc = kept != NULL ? enter(engine, &in, reterr) : error_set(reterr, PR_ENOMEM, "out of memory for schedules");
+    if (rc != PR_OK) {
+        free(kept);
+        return rc;
+    }
+    arena_init(&kept->arena, ARENA_BLOCK_MIN);
+    rc = list_fill(kept, in.store, name, reterr);
+    runtime_leave(lib_runtime(engine));
+    if (rc == PR_OK)
+        *ret_list = &kept->list;
+    else
+        pr_schedule_list_free(&kept->list);
+    return rc;
+}
+
+PR_API void pr_schedule_list_free(struct pr_schedule_list *list)
+{
+    struct kept_list *kept = (struct kept_list *)list; /* it is the first member */
+    if (kept == NULL)
+        return;
+    arena_fini(&kept->arena);
+    free(kept);
 }

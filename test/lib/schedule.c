@@ -156,6 +156,9 @@ TEST(a_schedule_of_an_engine_is_run_paused_resumed_and_cancelled) /* B99 */
     CHECK_EQ(stand_int(&s, sql), 1);
     CHECK_STR(stand_text(&s, "SELECT due_at FROM outbox WHERE destination = 'schedule:'"), due); /* its times stay */
 
+    CHECK_EQ(pr_engine_schedule_cancel(engine, NULL, &error), PR_EINVAL); /* and not all of them */
+    CHECK_EQ(stand_int(&s, ROWS), 1);
+
     CHECK_OK(pr_engine_schedule_pause(engine, "nightly", &error), &error);
     stand_wait(&s, ROWS " AND parked_by > 0", 1);
     CHECK_OK(pr_engine_schedule_resume(engine, "nightly", &error), &error);
@@ -164,6 +167,55 @@ TEST(a_schedule_of_an_engine_is_run_paused_resumed_and_cancelled) /* B99 */
     stand_wait(&s, ROWS, 0);
     CHECK_EQ(pr_engine_schedule_cancel(engine, "nightly", &error), PR_ENOTFOUND);
     CHECK_EQ(pr_engine_schedule_run(engine, "nightly", &id, &error), PR_ENOTFOUND);
+    pr_engine_free(engine);
+    stand_fini(&s);
+}
+
+static struct pr_schedule_info the_one(struct pr_engine *engine, struct pr_schedule_list **list)
+{
+    struct pr_error error;
+    CHECK_OK(pr_engine_schedules(engine, "nightly", list, &error), &error);
+    CHECK_EQ((*list)->count, 1);
+    return (*list)->entries[0];
+}
+
+TEST(schedules_of_an_engine_are_listed_and_moved) /* B213 */
+{
+    struct stand s;
+    struct pr_error error;
+    struct pr_schedule_list *list;
+    stand_init(&s);
+    struct pr_engine *engine = engine_of(&s);
+    CHECK_OK(pr_engine_schedules(engine, NULL, &list, &error), &error);
+    CHECK_EQ(list->count, 0);
+    pr_schedule_list_free(list);
+    CHECK_EQ(pr_engine_schedule_move(engine, "nightly", PR_SECONDS(1), &error), PR_ENOTFOUND);
+    CHECK_OK(pr_engine_schedule(engine, &nightly, &error), &error);
+    stand_wait(&s, TAKEN_UP, 1);
+    struct pr_schedule_info i = the_one(engine, &list);
+    CHECK_SLICE(i.cron, "0 3 * * *");
+    CHECK_SLICE(i.zone, "Europe/Berlin");
+    CHECK_SLICE(i.box, "outbox");
+    CHECK_SLICE(i.message.type, "report");
+    CHECK_EQ(i.missed, PR_MISSED_SKIP);
+    CHECK_EQ(i.grace_us, PR_SECONDS(300));
+    CHECK(i.state == PR_SCHEDULE_ACTIVE && i.next_us > 0 && !i.in_config && i.error.size == 0);
+    int64_t to_us = i.next_us - PR_SECONDS(1);
+    pr_schedule_list_free(list);
+
+    CHECK_EQ(pr_engine_schedule_move(engine, "nightly", to_us - PR_SECONDS(200000), &error), PR_EINVAL);
+    CHECK(strstr(error.text, "in the past") != NULL);
+    CHECK_OK(pr_engine_schedule_move(engine, "nightly", to_us, &error), &error);
+    i = the_one(engine, &list);
+    CHECK_EQ(i.next_us, to_us);
+    pr_schedule_list_free(list);
+
+    CHECK_OK(pr_engine_schedule_pause(engine, "nightly", &error), &error);
+    i = the_one(engine, &list);
+    CHECK(i.state == PR_SCHEDULE_PAUSED && i.next_us == 0);
+    pr_schedule_list_free(list);
+    CHECK_EQ(pr_engine_schedule_move(engine, "nightly", to_us, &error), PR_EINVAL);
+    CHECK(strstr(error.text, "resume it first") != NULL);
     pr_engine_free(engine);
     stand_fini(&s);
 }
