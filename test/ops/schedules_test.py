@@ -263,10 +263,21 @@ def a_wrong_schedule_in_a_configuration_is_named_to_the_key(p):  # B203
                        ("{cron: '@daily', type: t, zone: Mars/Olympus}", "schedules.x.zone: unknown time zone"),
                        ("{cron: '@daily'}", "type is missing"),
                        ("{cron: '@daily', type: t, to: nobody}", "schedules.x.to: unknown endpoint"),
+                       ("{cron: '@daily', type: t, event: on}", "schedules.x.event: an event needs a stream"),
                        ("{cron: '@daily', type: t, crom: 5}", "unknown key; did you mean cron?")):
         p.config("bad", "schedules:\n  x: %s\n" % text)
         answer = p.run("config", "check", "-c", "bad.yaml", code=3)
         assert told in answer and "bad.yaml:" in answer, answer
+
+
+@test
+def a_schedule_of_a_configuration_sends_events(p):  # B95
+    p.config("c", "schedules:\n  daily: {cron: '@daily', type: t, event: on, stream: s}\n")
+    d = p.start()
+    wait_for("the schedule", lambda: p.schedules().get("daily", {}).get("state") == "active")
+    p.command("schedules", "run", "daily")
+    events = wait_for("its event", lambda: p.ask(d, "GET", "/v1/events?stream=s")[1]["events"])
+    assert events[0]["type"] == "t" and events[0]["version"] == 1, events
 
 
 # ---- People ----
@@ -285,8 +296,13 @@ def schedules_are_worked_with_over_http(p):  # B201 B213
     assert p.ask(d, "POST", "/v1/schedules/n/pause", {"why": "x"})[1]["state"] == "paused"
     assert p.ask(d, "POST", "/v1/schedules/n/resume", {})[1]["state"] == "active"
     assert p.ask(d, "POST", "/v1/schedules/n/reschedule", {"to": "1h"})[1]["next_at"] != s["next_at"]
-    status, answer = p.ask(d, "POST", "/v1/schedules/n/reschedule", {"to": "900d"})
-    assert status == 400 and "pause it" in answer["error"]["message"], answer
+    for to, told in (("900d", "pause it"), ("2020-01-01T00:00:00Z", "schedules run")):
+        status, answer = p.ask(d, "POST", "/v1/schedules/n/reschedule", {"to": to})
+        assert status == 400 and told in answer["error"]["message"], answer
+    p.ask(d, "POST", "/v1/schedules/n/pause", {})
+    status, answer = p.ask(d, "POST", "/v1/schedules/n/reschedule", {"to": "1h"})
+    assert status == 400 and "resume it first" in answer["error"]["message"], answer
+    assert p.ask(d, "POST", "/v1/schedules/n/resume", {})[1]["state"] == "active"
     status, answer = p.ask(d, "POST", "/v1/schedules", {"name": "n", "cron": "@hourly", "type": "t2", "event": True, "stream": "n"})
     assert status == 202 and answer["replaces"], answer
     wait_for("the change", lambda: p.ask(d, "GET", "/v1/schedules/n")[1]["cron"] == "@hourly")
@@ -310,6 +326,7 @@ def what_is_wrong_with_a_schedule_is_told_over_http_and_by_the_command(p):  # B2
     assert "cron is missing" in p.ask(d, "POST", "/v1/schedules", {"name": "n", "type": "t"})[1]["error"]["message"]
     assert p.ask(d, "POST", "/v1/schedules", {"name": "n", "cron": "@daily", "type": "t", "destination": "no"})[0] == 404
     assert "minute" in p.command("schedules", "add", "n", "--cron", "60 * * * *", "--type", "t", code=2)
+    assert "--event needs --stream" in p.command("schedules", "add", "n", "--cron", "@daily", "--type", "t", "--event", code=2)
     for wrong in "once:", "skip:x", "all:1ms", "never:5m", ":5m":
         assert "--missed" in p.command("schedules", "add", "n", "--cron", "@daily", "--type", "t", "--missed", wrong, code=2)
     assert "unknown time zone" in p.command("schedules", "add", "n", "--cron", "@daily", "--zone", "Mars/Olympus", "--type", "t", code=2)

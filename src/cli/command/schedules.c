@@ -176,6 +176,8 @@ static int take_schedule(struct cli *cli, struct buf *content, struct schedule *
                          SCHEDULE_NAME_MAX);
     if (cron_parse(s->cron_text, &s->cron, &err) != PR_OK)
         return cli_usage(cli, "--cron: %s", err.text);
+    if (s->message.event && s->message.stream.size == 0)
+        return cli_usage(cli, "--event needs --stream: an event belongs to what it is about, such as order-7");
     int code = take_missed(cli, s);
     if (code == EXIT_DONE)
         code = send_headers(cli, &s->message.headers);

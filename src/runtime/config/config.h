@@ -94,7 +94,7 @@ struct config_schedule {
     const char *cron, *zone;
     int missed; /* enum schedule_missed */
     int64_t grace_us;
-    bool paused;
+    bool paused, event;
     const char *box, *type, *stream, *to, *subject, *source, *content_type, *headers, *payload;
     struct schedule meaning; /* its texts are those above */
 };

@@ -548,6 +548,8 @@ static const struct option schedule_options[] = {
     { "box", OPTION_TEXT, "outbox", "Box that gets the message.", FIELD(config_schedule, box) },
     { "to", OPTION_TEXT, "", "Endpoint of the message. Default: the routes decide.", FIELD(config_schedule, to) },
     { "stream", OPTION_TEXT, "", "Stream of the message.", FIELD(config_schedule, stream) },
+    { "event", OPTION_CHOICE, "off", "`on`: the message is also an event of its stream, see doc/events.md.",
+      FIELD(config_schedule, event), .choices = switches },
     { "subject", OPTION_TEXT, "", "Subject of the message.", FIELD(config_schedule, subject) },
     { "source", OPTION_TEXT, "", "Source of the message. Default: as for all messages of the endpoint.",
       FIELD(config_schedule, source) },

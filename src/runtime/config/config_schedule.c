@@ -44,6 +44,7 @@ static int check_one(const struct config_reader *reader, struct config_schedule 
                                                  .source = slice_from(c->source),
                                                  .subject = slice_from(c->subject),
                                                  .content_type = slice_from(c->content_type),
+                                                 .event = c->event,
                                                  .headers = slice_from(c->headers),
                                                  .payload = slice_from(c->payload) } };
     if (cron_parse(c->meaning.cron_text, &c->meaning.cron, &why) != PR_OK)
@@ -52,6 +53,8 @@ static int check_one(const struct config_reader *reader, struct config_schedule 
         return fail(reader, c, &c->zone, "zone", why.text);
     if (c->headers[0] != '\0' && !slice_is_json_object(c->meaning.message.headers))
         return fail(reader, c, &c->headers, "headers", "must be a JSON object");
+    if (c->event && c->stream[0] == '\0')
+        return fail(reader, c, &c->event, "event", "an event needs a stream: set stream to what it is about");
     if (message_check(&c->meaning.message, (size_t)reader->config->payload_max, &why) < 0)
         return fail(reader, c, &c->type, "message", why.text);
     return check_targets(reader, c);
