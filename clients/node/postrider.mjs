@@ -230,7 +230,7 @@ function eventOf(e) {
   };
 }
 
-/** The event store of a daemon: append, read, follow, project. Requests reject when the daemon is away: try again. */
+/** The event store of a daemon: append, read, follow, project. Requests reject when the daemon is away: try again; tail() and project() do. */
 export class Events {
   #url; #headers; #wait; #page; #log;
 
@@ -272,13 +272,28 @@ export class Events {
     }
   }
 
-  /** All events behind a place, and those that come: it never ends. */
+  /** All events behind a place, and those that come: it never ends. While the daemon is away it tries again. */
   async *tail(after = 0) {
-    for (;;) {
-      const page = await this.#ask(`/v1/events?after=${after}&limit=${this.#page}&wait=${this.#wait}s`);
+    for (let pause = 200; ;) {
+      let page;
+      try {
+        page = await this.#ask(`/v1/events?after=${after}&limit=${this.#page}&wait=${this.#wait}s`);
+      } catch (trouble) {
+        pause = await this.#rest(trouble, pause);
+        continue;
+      }
+      pause = 200;
       yield* page.events.map(eventOf);
       after = page.next;
     }
+  }
+
+  /** The daemon is away: waits; how long the next time. */
+  async #rest(trouble, pause) {
+    if (trouble instanceof Refused) throw trouble;
+    this.#log(`${trouble.cause?.message ?? trouble.message}; trying again in ${pause} ms`);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    return Math.min(pause * 2, 30000);
   }
 
   /** The latest snapshot of a stream; go on with read(stream, version + 1). */
@@ -314,10 +329,7 @@ export class Events {
         done = 0;
         claim = await this.#ask(`${path}claim`, { ...wish, fence });
       } catch (trouble) {
-        if (trouble instanceof Refused) throw trouble;
-        this.#log(`${trouble.cause?.message ?? trouble.message}; trying again in ${pause} ms`);
-        await new Promise((resolve) => setTimeout(resolve, pause));
-        pause = Math.min(pause * 2, 30000);
+        pause = await this.#rest(trouble, pause);
         continue;
       }
       pause = 200;

@@ -394,7 +394,8 @@ def _event(e: Mapping[str, Any]) -> Event:
 class Events:
     """The event store of a daemon: append, read, follow, project.
 
-    Requests raise OSError or http.client.HTTPException when the daemon is away: try again, an append with the same message.id."""
+    Requests raise OSError or http.client.HTTPException when the daemon is away: try again, an append with the same message.id.
+    tail() and project() try again themselves."""
 
     def __init__(self, url: str, *, token: Optional[str] = None, wait: int = 20, page: int = 500):
         self._daemon, self._wait, self._page = _Daemon(url, token, wait + 40), wait, page
@@ -422,9 +423,17 @@ class Events:
             after, more = page["next"], page["more"]
 
     def tail(self, after: int = 0) -> Iterator[Event]:
-        """All events behind a place, and those that come: it never ends."""
+        """All events behind a place, and those that come: it never ends. While the daemon is away it tries again."""
+        pause = 0.2
         while True:
-            page = self._daemon.ask("/v1/events?after=%d&limit=%d&wait=%ds" % (after, self._page, self._wait))
+            try:
+                page = self._daemon.ask("/v1/events?after=%d&limit=%d&wait=%ds" % (after, self._page, self._wait))
+            except (OSError, http.client.HTTPException) as trouble:
+                log.warning("%s; trying again in %.1f s", trouble, pause)
+                time.sleep(pause)
+                pause = min(pause * 2, 30)
+                continue
+            pause = 0.2
             yield from (_event(e) for e in page["events"])
             after = page["next"]
 

@@ -1,5 +1,6 @@
 // events.mjs CLIENT URL: what clients_test.py expects of a client that reads and appends events, with Node.
 import assert from "node:assert/strict";
+import http from "node:http";
 
 const [client, url] = process.argv.slice(2);
 const { Events, VersionConflict } = await import(client);
@@ -38,3 +39,16 @@ await events.project("view", (batch) => {
 }, { batch: 3, signal: stop.signal });
 assert.deepEqual(seen, [1, 2, 3, 4]);
 await assert.rejects(events.project("broken", () => { throw new RangeError("no"); }), RangeError);
+
+// A daemon that goes away before its first answer.
+let asked = 0;
+const away = http.createServer((request, answer) => {
+  asked += 1;
+  if (asked === 1) request.socket.destroy();
+  else answer.end('{"events":[{"place":7,"stream":"s","version":1,"id":"x","type":"t","payload":"1"}],"next":7,"more":false}');
+});
+await new Promise((resolve) => { away.listen(0, "127.0.0.1", resolve); });
+const again = new Events(`http://127.0.0.1:${away.address().port}`, { log: () => {} });
+assert.deepEqual([(await collect(again.tail(6), 1))[0].place, asked], [7, 2]);
+away.closeAllConnections();
+away.close();

@@ -1,4 +1,5 @@
 """events.py URL: what clients_test.py expects of a client that reads and appends events, with Python."""
+import http.server
 import itertools
 import sys
 import threading
@@ -45,3 +46,26 @@ try:
     raise SystemExit("what the handler raises was to come out")
 except ZeroDivisionError:
     pass
+
+
+class Away(http.server.BaseHTTPRequestHandler):
+    """A daemon that goes away before its first answer."""
+    asked = 0
+
+    def do_GET(self):
+        Away.asked += 1
+        if Away.asked == 1:
+            return  # the connection ends without an answer
+        answer = b'{"events":[{"place":7,"stream":"s","version":1,"id":"x","type":"t","payload":"1","created_at":""}],"next":7,"more":false}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Away)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+assert next(postrider.Events("http://127.0.0.1:%d" % server.server_port).tail(after=6)).place == 7 and Away.asked == 2
