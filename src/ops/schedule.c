@@ -21,6 +21,14 @@ size_t schedule_next_times(const struct schedule_info *info, int64_t now_us, int
     return count;
 }
 
+bool schedules_have_config(const struct schedule_info *list, size_t count)
+{
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        found |= list[i].s.config.size > 0;
+    return found;
+}
+
 static void message_members(struct json_writer *w, const struct pr_message *m)
 {
     member_text(w, "type", m->type);

@@ -280,6 +280,20 @@ def a_schedule_of_a_configuration_sends_events(p):  # B95
     assert events[0]["type"] == "t" and events[0]["version"] == 1, events
 
 
+@test
+def who_cancels_a_schedule_of_the_configuration_hears_that_it_comes_back(p):  # B213
+    p.config("c", "schedules:\n  a: {cron: '@daily', type: t}\n  b: {cron: '@daily', type: t}\n")
+    d = p.start()
+    p.command("schedules", "add", "byhand", "--cron", "@daily", "--type", "t")
+    wait_for("the schedules", lambda: [s["state"] for s in p.schedules().values()] == ["active"] * 3)
+    assert "comes back at the next start" in p.command("schedules", "cancel", "a")
+    assert "comes back at the next start" in p.ask(d, "POST", "/v1/schedules/b/cancel", {})[1]["hint"]
+    assert "comes back" not in p.command("schedules", "cancel", "byhand")
+    p.stop(d)
+    p.start()
+    wait_for("what comes back", lambda: set(p.schedules()) == {"a", "b"})
+
+
 # ---- People ----
 
 @test

@@ -238,16 +238,15 @@ int run_schedules_change(struct cli *cli)
                    { "schedules resume", "resumed", SCHEDULE_RESUME },
                    { "schedules cancel", "cancelled", SCHEDULE_CANCEL },
                    { "schedules reschedule", "rescheduled", SCHEDULE_MOVE } };
+    struct schedule_info *list;
     struct pr_error err;
-    size_t i = 0;
+    size_t i = 0, count;
     int64_t to_us = 0;
     while (strcmp(orders[i].command, cli->command->name) != 0)
         i++;
     if (orders[i].order == SCHEDULE_MOVE && !flag_given(&cli->flags, FLAG_DUE))
         return cli_usage(cli, "schedules reschedule needs --due TIME");
-    int code = cli_load_config(cli);
-    if (code == EXIT_DONE)
-        code = cli_open_store(cli);
+    int code = find(cli, slice_from(cli->args[0]), &list, &count);
     if (code != EXIT_DONE)
         return code;
     if (orders[i].order == SCHEDULE_MOVE && !cli_time(cli, cli->flags.values[FLAG_DUE], 1, &to_us))
@@ -257,5 +256,7 @@ int run_schedules_change(struct cli *cli)
                        slice_from(cli->flags.values[FLAG_WHY]), &err) < 0)
         return cli_fault(&err);
     printf("%s %s\n", cli->args[0], orders[i].done);
+    if (orders[i].order == SCHEDULE_CANCEL && schedules_have_config(list, count))
+        cli_say(SCHEDULE_COMES_BACK);
     return EXIT_DONE;
 }

@@ -158,8 +158,9 @@ void api_schedule_change(struct api *x)
     struct pr_error error;
     size_t count;
     int64_t to_us = 0;
-    if (!api_take_due(x, &to_us))
+    if (!api_take_due(x, &to_us) || !find(x, x->part, &list, &count))
         return;
+    bool comes_back = order == SCHEDULE_CANCEL && schedules_have_config(list, count);
     int rc = schedule_order(x->in.store, x->part, order, to_us, x->who, slice_from(body_text(x, "why")), &error);
     if (answered_fault(x, rc, &error))
         return;
@@ -169,6 +170,10 @@ void api_schedule_change(struct api *x)
         json_slice(&x->w, x->part);
         json_key(&x->w, "cancelled");
         json_bool(&x->w, true);
+        if (comes_back) {
+            json_key(&x->w, "hint");
+            json_cstr(&x->w, SCHEDULE_COMES_BACK);
+        }
         json_end_object(&x->w);
     } else if (find(x, x->part, &list, &count)) {
         schedule_json(&x->w, &list[0], api_now(x));
