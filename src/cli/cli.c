@@ -252,10 +252,15 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         code = filter_reason(cli, &filter);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_LIMIT, 1000000, &limit);
-    if (code == EXIT_DONE && values[FLAG_AFTER] != NULL && !filter_set_after(&filter, slice_from(values[FLAG_AFTER])))
-        code = cli_usage(
-            cli, "--after: \"%s\" is not a page position; use a row or BOX:ROW, as the end of the last page shows it",
-            values[FLAG_AFTER]);
+    bool of_events = strncmp(cli->command->name, "events", 6) == 0;
+    if (code == EXIT_DONE && values[FLAG_AFTER] != NULL &&
+        (!filter_set_after(&filter, slice_from(values[FLAG_AFTER])) || (of_events && filter.after_box.size > 0)))
+        code = of_events
+                   ? cli_usage(cli, "--after: \"%s\" is not a place; with --stream it is a version", values[FLAG_AFTER])
+                   : cli_usage(cli,
+                               "--after: \"%s\" is not a page position; use a row or BOX:ROW, as the end of the "
+                               "last page shows it",
+                               values[FLAG_AFTER]);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_ROW, INT64_MAX, &filter.row);
     if (code != EXIT_DONE)
@@ -266,7 +271,7 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
         return cli_usage(cli, "--until: \"%s\" is not a time; use 1h or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
     bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0 ||
-                        strncmp(cli->command->name, "events", 6) == 0 || filter.state == STATE_DEAD;
+                        of_events || filter.state == STATE_DEAD;
     if (filter.after != 0 && filter.box.size + filter.after_box.size == 0 && !in_one_order)
         return cli_usage(cli, "--after needs BOX:ROW, or --box: each box numbers its own rows");
     if (filter.after_box.size > 0 && strcmp(cli->command->name, "list") != 0)

@@ -471,8 +471,8 @@ struct position_move {
 enum subscription_step {
     SUBSCRIPTION_CLAIM, /* for the holder, for lease_us: it goes on with its fence, or gets it when nobody has it.  Made, at
                            * position 0, when it is not there.  PR_STALE: another one has it */
-    SUBSCRIPTION_ADVANCE, /* to a place that exists, with the fence: forwards only, from `from` (or SUBSCRIPTION_ANYWHERE), and the
-                           * lease lasts lease_us from now.  PR_STALE: the fence is another one, or the position is */
+    SUBSCRIPTION_ADVANCE, /* to a place that exists, with the fence: forwards only, from `from` (or SUBSCRIPTION_ANYWHERE: then also to
+                           * where it stands, without messages), and the lease lasts lease_us from now.  PR_STALE: the fence is another one, or the position is */
     SUBSCRIPTION_RELEASE, /* with the fence: nobody has it.  PR_STALE */
 };
 #define SUBSCRIPTION_ANYWHERE UINT64_MAX

@@ -194,6 +194,8 @@ def no_events_are_said_in_words(p):
     p.ok("send", "--type", "order.placed", "--stream", "order-7", "--event")
     has(p.ok("events", "--stream", "order-8").err, 'stream "order-8" has no events')
     has(p.ok("events", "--after", "1").err, "no events after 1")
+    for wrong in "-1", "x", "outbox:1":
+        has(p.fails(2, "events", "list", "--after=" + wrong).err, "is not a place")
 
 
 @test

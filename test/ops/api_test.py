@@ -562,6 +562,8 @@ def who_waits_for_events_gets_them_when_they_are_stored(d):
     later.join()
     assert [(e["stream"], e["version"]) for e in page["events"]] == [("wait-1", 1)] and page["next"] == last + 1, page
     d.fails(400, "invalid", "GET", "/v1/events?wait=soon")
+    for wrong in "x", "-1", "outbox:1":
+        assert "a place" in d.ask("GET", "/v1/events?after=" + wrong)[1]["error"]["message"]
 
 
 @test
@@ -575,16 +577,17 @@ def a_subscription_is_pulled_by_one_worker_at_a_time_with_a_fence(d):
     one = d.ok("POST", path + "/claim", {"worker": "one", "max": 2})
     assert [e["place"] for e in one["events"]] == [1, 2] and one["held_by"] is None and one["position"] == 0, one
     two = d.ok("POST", path + "/claim", {"worker": "two"})
-    assert two["events"] == [] and two["held_by"] == "one", two
+    assert two["events"] == [] and two["held_by"] == "one" and two["fence"] is None, two  # the fence is for who has it
     moved = d.ok("POST", path + "/acknowledge", {"fence": one["fence"], "position": 2})
     assert (moved["result"], moved["position"]) == ("ok", 2), moved
+    assert d.ok("POST", path + "/acknowledge", {"fence": one["fence"], "position": 2}) == moved  # who had no answer says it again
     assert d.ok("POST", path + "/acknowledge", {"fence": one["fence"], "position": 1})["result"] == "stale"  # forwards only
     more = d.ok("POST", path + "/claim", {"worker": "one", "fence": one["fence"], "max": 1, "lease": "100ms"})
     assert [e["place"] for e in more["events"]] == [3] and more["fence"] == one["fence"], more
     two = d.ok("POST", path + "/claim", {"worker": "two", "wait": "20s", "max": 1})
     assert [e["place"] for e in two["events"]] == [3] and two["fence"] > one["fence"], two
     late = d.ok("POST", path + "/acknowledge", {"fence": one["fence"], "position": 3})
-    assert (late["result"], late["position"]) == ("stale", 2), late
+    assert (late["result"], late["position"], late["fence"]) == ("stale", 2, None), late
     d.fails(400, "invalid", "POST", path + "/acknowledge", {"fence": two["fence"], "position": end + 1})
     assert d.ok("POST", path + "/acknowledge", {"fence": two["fence"], "position": end})["result"] == "ok"
     listed = [s for s in d.ok("GET", "/v1/subscriptions")["subscriptions"] if s["name"] == "pulled"]

@@ -70,11 +70,23 @@ struct event_reading {
     bool found;
 };
 
+/* Events have places and versions, where other lists have rows.  False: answered. */
+static bool take_after(struct api *x, struct filter *f)
+{
+    pr_slice after = params_get(&x->params, "after");
+    struct pr_error error;
+    if (after.size == 0 || (filter_set(f, PR_STR("after"), after, 0, &error) == PR_OK && f->after_box.size == 0))
+        return true;
+    api_error(x, 400, "invalid", "",
+              "after: must be `next` of the previous page: a place, or with stream a version; 0: from the start");
+    return false;
+}
+
 static bool read_once(struct api *x, void *arg)
 {
     struct event_reading *r = arg;
     pr_slice from = params_get(&x->params, "from");
-    if (!api_filter(x, "from wait", &r->query.filter))
+    if (!api_filter(x, "after from wait", &r->query.filter) || !take_after(x, &r->query.filter))
         return false;
     struct filter *f = &r->query.filter;
     if (from.size > 0) {
@@ -177,14 +189,18 @@ static bool number_of(struct api *x, const char *name, json_int_t max, uint64_t 
     return true;
 }
 
-static void write_standing(struct api *x, const struct subscription_info *s)
+/* Its fence is only for who has it: with it the position can be moved. */
+static void write_standing(struct api *x, const struct subscription_info *s, bool has_it)
 {
     json_key(&x->w, "subscription");
     json_slice(&x->w, s->name);
     json_key(&x->w, "position");
     json_uint(&x->w, s->position);
     json_key(&x->w, "fence");
-    json_uint(&x->w, s->fence);
+    if (has_it)
+        json_uint(&x->w, s->fence);
+    else
+        json_cstr(&x->w, NULL);
 }
 
 /* POST /v1/subscriptions/{name}/claim */
@@ -209,7 +225,7 @@ void api_subscription_claim(struct api *x)
     if (!api_look_for(x, min64(wait_us, c.call.lease_us / 2), claim_once, &c, &c.found))
         return;
     json_begin_object(&x->w);
-    write_standing(x, &c.info);
+    write_standing(x, &c.info, c.has_it);
     if (!c.has_it)
         c.reply.event_count = 0;
     json_key(&x->w, "held_by"); /* somebody else has it */
@@ -236,7 +252,7 @@ void api_subscription_move(struct api *x)
         !step(x, &call, &info, &rc))
         return;
     json_begin_object(&x->w);
-    write_standing(x, &info);
+    write_standing(x, &info, info.fence == call.fence);
     json_key(&x->w, "result");
     json_cstr(&x->w, rc == PR_OK ? "ok" : "stale");
     json_end_object(&x->w);
