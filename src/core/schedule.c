@@ -66,6 +66,7 @@ struct decoder {
     struct arena *arena;
     struct pr_error *reterr;
     bool has_payload;
+    const char *order; /* one for a schedule that exists, which nobody completed; NULL: none */
 };
 
 static int wrong(const struct decoder *d, const char *member, const char *what)
@@ -124,6 +125,24 @@ static int take_bool(const struct decoder *d, const char *member, pr_slice value
     return *ret || slice_eq(value, PR_STR("false")) ? PR_OK : wrong(d, member, "must be true or false");
 }
 
+/* "pause", "resume" and "run": what is to be done with a schedule that exists. */
+static int take_order(struct decoder *d, const char *member, pr_slice value, bool *ret)
+{
+    int rc = take_bool(d, member, value, ret);
+    d->order = member;
+    return rc == PR_OK && !*ret ? wrong(d, member, "must be true") : rc;
+}
+
+static int take_move(struct decoder *d, pr_slice value)
+{
+    pr_slice text;
+    int rc = take_text(d, "due", value, &text);
+    d->order = "due";
+    if (rc == PR_OK && time_parse_rfc3339(text, &d->s->move_us) != PR_OK)
+        rc = wrong(d, "due", "must be a time such as 2024-01-31T12:00:00Z");
+    return rc;
+}
+
 static int take_base64(struct decoder *d, pr_slice text)
 {
     struct buf bytes;
@@ -156,7 +175,16 @@ static int take_payload(struct decoder *d, pr_slice key, pr_slice value)
 static int take_own(struct decoder *d, pr_slice key, pr_slice value, bool *ret_taken)
 {
     struct schedule *s = d->s;
+    bool ignored;
     *ret_taken = true;
+    if (slice_eq(key, PR_STR("run")))
+        return take_order(d, "run", value, &s->run);
+    if (slice_eq(key, PR_STR("pause")))
+        return take_order(d, "pause", value, &ignored);
+    if (slice_eq(key, PR_STR("resume")))
+        return take_order(d, "resume", value, &ignored);
+    if (slice_eq(key, PR_STR("due")))
+        return take_move(d, value);
     if (slice_eq(key, PR_STR("missed")))
         return take_missed(d, value);
     if (slice_eq(key, PR_STR("grace")))
@@ -236,6 +264,11 @@ static int check(const struct decoder *d)
             SCHEDULE_NAME_MAX);
     if (s->cancel)
         return PR_OK;
+    if (d->order != NULL && s->cron_text.size == 0)
+        return error_set(d->reterr, PR_EINVAL, "%s: there is no schedule \"%.*s\"; add it first", d->order,
+                         SLICE_ARGS(s->name));
+    if (d->order != NULL && !s->run && s->move_us == 0)
+        return wrong(d, d->order, "is an order for a schedule that exists; a new one can have paused");
     if (s->box.size > 0 && !name_is_valid(s->box))
         return wrong(d, "box", "is not the name of a box");
     if (s->zone_name.size > ZONE_NAME_MAX)
@@ -406,6 +439,24 @@ bool schedule_is_ahead(const struct schedule *s, const struct zone *zone, int64_
 {
     int64_t next_us = cron_next(&s->cron, zone, cron_next(&s->cron, zone, now_us));
     return due_us != PR_NEVER && due_us > time_add(next_us, SCHEDULE_AHEAD_US);
+}
+
+int schedule_move_check(const struct schedule *s, bool is_paused, const struct zone *zone, int64_t to_us,
+                        int64_t now_us, struct pr_error *reterr)
+{
+    if (is_paused)
+        return error_set(reterr, PR_EINVAL, "schedule %.*s is paused: resume it first", SLICE_ARGS(s->name));
+    if (to_us < time_sub(now_us, s->grace_us))
+        return error_set(reterr, PR_EINVAL,
+                         "the next time of schedule %.*s cannot be in the past; to send its message now, run it "
+                         "(schedules run)",
+                         SLICE_ARGS(s->name));
+    if (schedule_is_ahead(s, zone, to_us, now_us))
+        return error_set(reterr, PR_EINVAL,
+                         "the next time of schedule %.*s can be at most one period and one day away; to skip more, "
+                         "pause it",
+                         SLICE_ARGS(s->name));
+    return PR_OK;
 }
 
 /* ---- What is sent ----------------------------------------------------------------------------------- */

@@ -7,7 +7,8 @@
  * each time is used once, whoever crashes when.
  *
  * A row whose id is not the one of its name is a wish for such a schedule: who can only INSERT makes one by it.  The owner
- * puts the schedule itself in its place, instead of an earlier one of that name.  First it gets a due time, now: so it is read
+ * puts the schedule itself in its place, instead of an earlier one of that name.  An order for a schedule that exists is a wish, too: the
+ * database completes it to what the schedule says (045_schedule_box.sql, 051_scheduler_box.sql).  First it gets a due time, now: so it is read
  * behind all times of the earlier one that have come by then, and those after it belong to the new one. */
 #ifndef CORE_SCHEDULE_H
 #define CORE_SCHEDULE_H
@@ -43,6 +44,8 @@ struct schedule {
     int64_t grace_us;
     bool paused;               /* as it begins: parked */
     bool cancel;               /* of a wish: that there be none of this name; only the name counts */
+    bool run;                  /* of a wish: that its message be sent now; the schedule stays as it is */
+    int64_t move_us;           /* of a wish: its next time; 0: as the times say */
     pr_slice box;              /* where its messages go; empty: the box that it is in */
     struct pr_message message; /* of these: id, due time and Postrider's part are empty; stream and destination are the
                                 * message's own */
@@ -84,6 +87,10 @@ void schedule_plan(const struct schedule *s, const struct zone *zone, int64_t du
 /* Is its next time further away than it can be, because a clock was wrong when it was computed?  By more than a period
  * and a day. */
 bool schedule_is_ahead(const struct schedule *s, const struct zone *zone, int64_t due_us, int64_t now_us);
+
+/* Can its next time be set to to_us?  Fault PR_EINVAL: it is too far away, or longer ago than the grace time; or it is paused. */
+PR_MUST_CHECK int schedule_move_check(const struct schedule *s, bool is_paused, const struct zone *zone, int64_t to_us,
+                                      int64_t now_us, struct pr_error *reterr);
 
 /* The message for one of its times; box: of the schedule.  Its headers are written into the buf. */
 struct pr_message schedule_message(const struct schedule *s, pr_slice box, int64_t at_us, struct buf *headers);

@@ -90,16 +90,49 @@ static void judge_new_wish(struct engine *e, struct item *item, int64_t now_us)
 }
 
 /* A wish: the schedule itself takes its place, and that of an earlier one of the same name. */
+static int replace(struct engine *e, struct item *item, const struct schedule *s, pr_slice payload, int64_t due_us)
+{
+    struct send_effect made = { .box = e->setting.box, .message = schedule_row(s, payload, due_us) };
+    struct send_effect gone = { .box = e->setting.box, .effect = { .kind = EFFECT_DELETE, .id = made.message.id } };
+
+    int rc = add_effect(item, &gone);
+    return rc == PR_OK && !s->cancel ? add_effect(item, &made) : rc;
+}
+
+/* Another next time, and nothing of that in what it says. */
+static int replace_moved(struct engine *e, struct item *item, const struct schedule *s)
+{
+    struct buf json;
+    buf_init(&json, PR_PAYLOAD_MAX);
+    schedule_encode(s, &json);
+    int rc = buf_failed(&json);
+    if (rc == PR_OK)
+        rc = replace(e, item, s, buf_slice(&json), s->move_us);
+    buf_fini(&json);
+    e->reading.due_restart_us = 0; /* it may have come already */
+    return rc;
+}
+
 static int judge_wish(struct engine *e, struct item *item, const struct row *row, const struct schedule *s,
                       const struct zone *zone)
 {
-    int64_t due_us = s->paused || s->cancel ? PR_NEVER : cron_next(&s->cron, zone, row->m.due_us);
-    struct send_effect made = { .box = e->setting.box, .message = schedule_row(s, row->m.payload, due_us) };
-    struct send_effect gone = { .box = e->setting.box, .effect = { .kind = EFFECT_DELETE, .id = made.message.id } };
+    const struct schedule_plan now = { .times = { row->m.due_us }, .count = 1 };
 
     judge_complete(e, item, 0);
-    int rc = add_effect(item, &gone);
-    return rc == PR_OK && !s->cancel ? add_effect(item, &made) : rc;
+    if (s->run)
+        return add_messages(item, s, e->setting.box, &now);
+    if (s->move_us != 0)
+        return replace_moved(e, item, s);
+    return replace(e, item, s, row->m.payload,
+                   s->paused || s->cancel ? PR_NEVER : cron_next(&s->cron, zone, row->m.due_us));
+}
+
+static bool replaces(const struct item *item)
+{
+    for (const struct send_effect *s = item->effects; s != NULL; s = s->next)
+        if (s->effect.kind == EFFECT_DELETE)
+            return true;
+    return false;
 }
 
 /* Is one of its name about to take its place?  Then it has no more times. */
@@ -108,7 +141,7 @@ static bool is_replaced(const struct engine *e, const struct row *row, pr_id own
     list_foreach(node, &e->window.judged) {
         const struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->verdict.kind == VERDICT_COMPLETE && item->endpoint == NULL && schedule_is_row(&item->m) &&
-            slice_eq(item->m.stream, row->m.stream) && !pr_id_equal(item->m.id, own))
+            slice_eq(item->m.stream, row->m.stream) && !pr_id_equal(item->m.id, own) && replaces(item))
             return true;
     }
     return false;
@@ -175,6 +208,11 @@ static int judge_schedule(struct engine *e, struct item *item, const struct row 
     }
     if (!wish && is_replaced(e, row, own))
         return PR_STALE;
+    if (wish && s.move_us != 0 &&
+        schedule_move_check(&s, s.paused, zone, s.move_us, store_now(e, now_us), &error) != PR_OK) {
+        judge_wrong(e, item, error.text, now_us);
+        return PR_OK;
+    }
     rc = wish ? judge_wish(e, item, row, &s, zone) : judge_times(e, item, row, &s, zone, now_us);
     if (rc != PR_ETOOBIG)
         return rc;

@@ -219,20 +219,9 @@ static int check_move(const struct schedule_info *info, int64_t to_us, int64_t n
     if (info->wish)
         return error_set(reterr, PR_EINVAL, "schedule %.*s is new: no running instance has read it yet",
                          SLICE_ARGS(info->s.name));
-    if (info->state == SCHEDULE_PAUSED)
-        return error_set(reterr, PR_EINVAL, "schedule %.*s is paused: resume it first", SLICE_ARGS(info->s.name));
     int rc = zone_find(info->s.zone_name, &zone, reterr);
-    if (rc == PR_OK && to_us < time_sub(now_us, info->s.grace_us))
-        rc = error_set(reterr, PR_EINVAL,
-                       "the next time of schedule %.*s cannot be in the past; to send its message now, run it "
-                       "(schedules run)",
-                       SLICE_ARGS(info->s.name));
-    if (rc == PR_OK && schedule_is_ahead(&info->s, zone, to_us, now_us))
-        rc = error_set(reterr, PR_EINVAL,
-                       "the next time of schedule %.*s can be at most one period and one day away; to skip more, "
-                       "pause it",
-                       SLICE_ARGS(info->s.name));
-    return rc;
+    return rc == PR_OK ? schedule_move_check(&info->s, info->state == SCHEDULE_PAUSED, zone, to_us, now_us, reterr)
+                       : rc;
 }
 
 static int order_one(struct store *store, const struct schedule_info *info, enum schedule_order order, int64_t to_us,

@@ -429,6 +429,61 @@ def a_schedule_by_sql_is_there_when_its_transaction_commits_and_not_before(p):  
 
 
 @test
+def a_schedule_is_seen_run_paused_resumed_and_moved_by_sql(p):  # B213
+    def do(order):
+        with p.transaction() as execute:
+            if KIND == "postgres" and order in functions:
+                execute("SELECT " + functions[order])
+            else:
+                execute("INSERT INTO outbox (type, stream, destination, payload) VALUES ('x', 'n', 'schedule:', '%s')" % order)
+            execute("COMMIT")
+
+    def view():
+        sql = "SELECT name, cron, zone, missed, next_at IS NOT NULL, state FROM %s"
+        if KIND == "sqlite":
+            with contextlib.closing(sqlite3.connect(os.path.join(p.path, "t.db"))) as db:
+                return [tuple(map(str, row)) for row in db.execute(sql % "postrider_schedules").fetchall()]
+        out = subprocess.run(["psql", "-h", FOLDER, "-U", "postgres", "-d", "postgres", "-qAt", "-c", sql % (p.schema + ".schedules")],
+                             capture_output=True, text=True, check=True).stdout
+        return [tuple("1" if v == "t" else "0" if v == "f" else v for v in line.split("|")) for line in out.splitlines()]
+
+    later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+    functions = {'{"run":true}': "run_schedule('n')", '{"pause":true}': "pause_schedule('n')", '{"resume":true}': "resume_schedule('n')",
+                 '{"due":"%s"}' % later: "reschedule('n', '%s')" % later}
+    p.start()
+    with p.transaction() as execute:  # both in one transaction: the order is for what was just wished for
+        execute(p.schedule_sql("n", "0 3 * * *"))
+        execute("INSERT INTO outbox (type, stream, destination, payload) VALUES ('x', 'n', 'schedule:', '{\"pause\":true}')")
+        execute("COMMIT")
+    wait_for("it", lambda: view() == [("n", "0 3 * * *", "UTC", "once", "0", "paused")])
+    do('{"pause":true}')  # it is already
+    do('{"run":true}')
+    wait_for("its message", lambda: len(p.got("n")) == 1)
+    assert p.got("n")[0]["type"] == "by.sql" and p.got("n")[0]["data"] == {"n": None}, p.got()
+    assert view() == [("n", "0 3 * * *", "UTC", "once", "0", "paused")], view()
+    do('{"resume":true}')
+    wait_for("the end of the pause", lambda: view() == [("n", "0 3 * * *", "UTC", "once", "1", "active")])
+    regular = p.schedules()["n"]["next_at"]
+    do('{"due":"%s"}' % later)
+    wait_for("the other time", lambda: p.schedules()["n"]["next_at"] == later.replace("Z", ".000000Z"))
+    do('{"resume":true}')  # it is not paused: the time stays
+    do('{"run":true}')
+    wait_for("another message", lambda: len(p.got("n")) == 2)
+    assert p.schedules()["n"]["next_at"] == later.replace("Z", ".000000Z") != regular, p.schedules()
+    do('{"due":"%s"}' % time.strftime("%Y-%m-%dT%H:%M:%SZ"))  # at once
+    wait_for("its message", lambda: len(p.got("n")) == 3)
+    wait_for("the time after that", lambda: p.schedules()["n"]["next_at"] == regular)
+    for wrong, told in (('{"due":"2020-01-01T00:00:00Z"}', "cannot be in the past"), ('{"due":"2290-01-01T00:00:00Z"}', "at most one period"),
+                        ('{"run":1}', "run: must be true"), ('{"pause":false}', "pause: must be true"), ('{"due":"soon"}', "due: must be a time")):
+        do(wrong)
+        wait_for(told, lambda t=told: t in p.command("dead", "list", "--json"))
+    p.command("schedules", "cancel", "n")
+    do('{"pause":true}')
+    wait_for("what nobody can pause", lambda: "there is no schedule" in p.command("dead", "list", "--json"))
+    assert view() == [], view()
+
+
+@test
 def a_wrong_schedule_by_sql_is_a_dead_letter_that_says_why(p):  # B203
     p.start()
     with p.transaction() as execute:

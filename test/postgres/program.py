@@ -376,12 +376,17 @@ def test_who_can_send_cannot_make_replace_or_cancel_schedules(place):  # B206
                    " payload => '{\"cancel\":true}'::json)")
         place.psql(by_send, user=roles["app"], fails=REFUSED)  # although send() has its owner's rights
         place.psql('SET ROLE "%s"; ' % roles["app"] + by_send, fails=REFUSED)
-        for call in ("schedule('nightly', '@daily', 't')", "unschedule('nightly')"):
+        for call in ("schedule('nightly', '@daily', 't')", "unschedule('nightly')", "run_schedule('nightly')",
+                     "pause_schedule('nightly')", "resume_schedule('nightly')", "reschedule('nightly', now())"):
             place.psql("SELECT {s}.%s" % call, user=roles["app"], fails="permission denied")
+        place.psql(WISH.replace("cancel", "pause"), user=roles["app"], fails=REFUSED)
+        assert place.psql("SELECT name || ' ' || state FROM {s}.schedules", user=roles["reader"]) == "nightly active"
         assert place.psql("SELECT count(*) FROM {s}.outbox") == "1"
         place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=roles["app"])
         place.ok("schedules", "add", "weekly", "--cron", "@weekly", "--type", "t", user=roles["admin"])
         place.psql('GRANT EXECUTE ON FUNCTION {s}.schedule, {s}.unschedule TO "%s"' % roles["app"])
+        place.psql(WISH.replace("cancel", "pause"), user=roles["app"])  # without a right to read what is in the box
+        until("it is paused", lambda: place.psql("SELECT state FROM {s}.schedules WHERE name = 'nightly'") == "paused")
         place.psql("SELECT {s}.unschedule('nightly')", user=roles["app"])
         until("it is gone", lambda: "nightly" not in place.ok("schedules") and "weekly" in place.ok("schedules"))
         stop(relay)

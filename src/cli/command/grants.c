@@ -31,7 +31,8 @@ static void print_application(struct cli *cli, pr_slice s)
            SLICE_ARGS(s));
     printf("REVOKE EXECUTE ON FUNCTION \"%.*s\".complete, \"%.*s\".complete_append, \"%.*s\".complete_set,\n"
            "      \"%.*s\".advance_subscription, \"%.*s\".place_events,\n"
-           "      \"%.*s\".schedule, \"%.*s\".unschedule FROM \"%.*s_app\";\n"
+           "      \"%.*s\".schedule, \"%.*s\".unschedule, \"%.*s\".run_schedule, \"%.*s\".pause_schedule,\n"
+           "      \"%.*s\".resume_schedule, \"%.*s\".reschedule FROM \"%.*s_app\";\n"
            "-- Handlers that complete messages in their own transactions (pr_complete_pg) can end any message. Their "
            "login "
            "role needs:\n"
@@ -40,9 +41,12 @@ static void print_application(struct cli *cli, pr_slice s)
            "-- Projections that move their position in their own transactions (pr_subscription_advance_pg) need:\n"
            "-- GRANT EXECUTE ON FUNCTION \"%.*s\".advance_subscription TO NAME;\n"
            "-- Applications that make schedules can replace and cancel any schedule. Their login role needs:\n"
-           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".schedule, \"%.*s\".unschedule TO NAME;\n",
+           "-- GRANT EXECUTE ON FUNCTION \"%.*s\".schedule, \"%.*s\".unschedule, \"%.*s\".run_schedule,\n"
+           "--       \"%.*s\".pause_schedule, \"%.*s\".resume_schedule, \"%.*s\".reschedule TO NAME;\n",
            SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
-           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s));
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
+           SLICE_ARGS(s));
     for (size_t i = 0; i < cli->config->box_count; i++)
         printf("GRANT SELECT (id, destination),\n"
                "      INSERT (" SENDERS_COLUMNS ")\n"

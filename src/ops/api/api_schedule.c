@@ -81,6 +81,11 @@ static char *schedule_text(const struct api *x)
 
 static bool targets_are_known(struct api *x, const struct schedule *s)
 {
+    if (s->run || s->move_us != 0) {
+        api_error(x, 400, "invalid", "POST /v1/schedules/NAME/run and /reschedule are for one that exists",
+                  "%s: a new schedule cannot have it", s->run ? "run" : "due");
+        return false;
+    }
     if (s->box.size > 0 && config_find_box(x->in.config, s->box) == NULL) {
         api_error(x, 404, "unknown_box", "add it under boxes: in the configuration", "unknown box \"%.*s\"",
                   SLICE_ARGS(s->box));

@@ -193,7 +193,8 @@ static int rights_read(struct link *link, struct buf *ret, struct pr_error *rete
                      " (VALUES ('complete', 'complete'), ('complete_append', 'complete'),"
                      " ('complete_set', 'complete'), ('advance_subscription', 'advance_subscription'),"
                      " ('place_events', 'place_events'), ('schedule', 'schedule'),"
-                     " ('unschedule', 'unschedule')) o(other, goes_with)"
+                     " ('unschedule', 'unschedule'), ('run_schedule', 'schedule'), ('pause_schedule', 'schedule'),"
+                     " ('resume_schedule', 'schedule'), ('reschedule', 'schedule')) o(other, goes_with)"
                      " WHERE f.proname = 'send' AND pg_has_role(f.proowner, 'USAGE')"
                      " AND NOT EXISTS (SELECT FROM f c WHERE c.proname = goes_with AND c.grantee = f.grantee)"
                      " ORDER BY 1", /* grants first */

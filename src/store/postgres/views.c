@@ -6,7 +6,8 @@
 static const char DROP[] =
     "DROP VIEW IF EXISTS \"{schema}\".messages; DROP VIEW IF EXISTS \"{schema}\".blocked_streams;"
     "DROP VIEW IF EXISTS \"{schema}\".endpoint_overview; DROP VIEW IF EXISTS \"{schema}\".in_flight;"
-    "DROP VIEW IF EXISTS \"{schema}\".open_breaker; DROP VIEW IF EXISTS \"{schema}\".audit_log;";
+    "DROP VIEW IF EXISTS \"{schema}\".open_breaker; DROP VIEW IF EXISTS \"{schema}\".audit_log;"
+    "DROP VIEW IF EXISTS \"{schema}\".schedules;";
 
 static const char AUDIT[] =
     "CREATE VIEW \"{schema}\".audit_log AS SELECT number, at, who, action, target, why, matched, changed, refused"
@@ -110,6 +111,20 @@ static const char BLOCKED[] =
     " AND d.edited_as IS NULL ORDER BY d.seq LIMIT 1) d ON true"
     " WHERE d.id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS DISTINCT FROM h.key))";
 
+/* Those that can be read (the others become dead letters); a wish that its owner has not taken up is new. */
+static const char SCHEDULES[] =
+    "SELECT '{box}'::text AS box, b.stream AS name, m.cron, coalesce(m.zone, 'UTC') AS zone,"
+    " coalesce(m.missed, 'once') AS missed, CASE WHEN b.due_at < 'infinity' AND b.id = own.id THEN b.due_at END AS "
+    "next_at,"
+    " CASE WHEN b.due_at = 'infinity' THEN 'paused' WHEN (b.status & 32768) <> 0 THEN 'failing'"
+    " WHEN b.due_at IS NULL OR b.id <> own.id THEN 'new' ELSE 'active' END AS state,"
+    " CASE WHEN (b.status & 32768) <> 0 THEN b.error END AS error"
+    " FROM \"{schema}\".\"{box}\" b, LATERAL (SELECT \"{schema}\".schedule_member(b.payload, 'cron') AS cron,"
+    " \"{schema}\".schedule_member(b.payload, 'zone') AS zone,"
+    " \"{schema}\".schedule_member(b.payload, 'missed') AS missed) m,"
+    " LATERAL (SELECT \"{schema}\".schedule_row_id(b.stream) AS id) own"
+    " WHERE b.destination = 'schedule:' AND m.cron IS NOT NULL";
+
 static void view_add(struct buf *b, const char *name, const char *select, pr_slice schema, const PGresult *boxes)
 {
     buf_add_cstr(b, "CREATE VIEW \"");
@@ -132,4 +147,5 @@ void pg_views_write(struct buf *b, pr_slice schema, const PGresult *boxes)
     pg_script_expand(b, AUDIT, schema, no_box);
     view_add(b, "messages", MESSAGES, schema, boxes);
     view_add(b, "blocked_streams", BLOCKED, schema, boxes);
+    view_add(b, "schedules", SCHEDULES, schema, boxes);
 }

@@ -303,6 +303,20 @@ static const char VIEW_AUDIT[] = "CREATE VIEW postrider_audit_log AS SELECT numb
     "at") " AS at, who, action, target, why, matched, changed,"
           " refused FROM postrider_audit;";
 
+/* Those that can be read (the others become dead letters); a wish that its owner has not taken up is new. */
+static const char VIEW_SCHEDULES[] =
+    "SELECT '{box}' AS box, b.stream AS name, json_extract(b.spec, '$.cron') AS cron,"
+    " coalesce(json_extract(b.spec, '$.zone'), 'UTC') AS zone, coalesce(json_extract(b.spec, '$.missed'), 'once') AS "
+    "missed, " TIME_TEXT(
+        "b.due_at") " AS next_at,"
+                    " CASE WHEN b.due_at = " NEVER " THEN 'paused' WHEN (b.status & 32768) <> 0 THEN 'failing'"
+                    " WHEN b.due_at IS NULL THEN 'new' ELSE 'active' END AS state,"
+                    " CASE WHEN (b.status & 32768) <> 0 THEN b.error END AS error"
+                    " FROM (SELECT stream, due_at, status, error,"
+                    " CASE WHEN json_valid(CAST(payload AS TEXT)) THEN CAST(payload AS TEXT) ELSE '{}' END AS spec"
+                    " FROM \"{box}\" WHERE destination = 'schedule:') b WHERE json_extract(b.spec, '$.cron') IS NOT "
+                    "NULL";
+
 static void view_add(struct buf *b, const char *name, const char *select, const struct names *names)
 {
     buf_addf(b, "CREATE VIEW %s AS ", name);
@@ -319,13 +333,15 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
     buf_init(&script, SCRIPT_MAX);
     buf_add_cstr(&script, "DROP VIEW IF EXISTS postrider_messages; DROP VIEW IF EXISTS postrider_blocked_streams;"
                           "DROP VIEW IF EXISTS postrider_endpoint_overview; DROP VIEW IF EXISTS postrider_in_flight;"
-                          "DROP VIEW IF EXISTS postrider_open_breaker; DROP VIEW IF EXISTS postrider_audit_log;");
+                          "DROP VIEW IF EXISTS postrider_open_breaker; DROP VIEW IF EXISTS postrider_audit_log;"
+                          "DROP VIEW IF EXISTS postrider_schedules;");
     buf_add_cstr(&script, VIEW_IN_FLIGHT);
     buf_add_cstr(&script, VIEW_OPEN);
     buf_add_cstr(&script, VIEW_ENDPOINTS);
     buf_add_cstr(&script, VIEW_AUDIT);
     view_add(&script, "postrider_messages", VIEW_MESSAGES, names);
     view_add(&script, "postrider_blocked_streams", VIEW_BLOCKED, names);
+    view_add(&script, "postrider_schedules", VIEW_SCHEDULES, names);
     int rc = buf_failed(&script);
     rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "out of memory for the views");
     buf_fini(&script);
