@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@
 #define SQL_MAX (1u << 18) /* a listing looks into 64 lanes */
 #define NAME_SIZE 32
 #define GATHER_US 250       /* the socket takes what the server sends in several times as long */
+#define GATHER_BYTES 8192   /* that the server sends at a time, when it has more to send */
 #define UNKNOWN_BOX "PRBOX" /* ours: a box that was made since we connected, or none */
 #define STALE_PLAN "0A000"  /* somebody altered a table: what was prepared has other types now */
 
@@ -413,6 +415,13 @@ static int link_lost(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
+/* Is it the first piece of a long answer?  A short one comes whole, and what came alone was a notification. */
+static bool brings_much(int socket)
+{
+    int bytes = 0;
+    return ioctl(socket, FIONREAD, &bytes) == 0 && bytes >= GATHER_BYTES;
+}
+
 /* Rows that are still coming are let gather.  The server sends eight kilobytes at a time; who wakes up for every one of
  * them is so often on the other processor that those who send must wait for it.  When it is encrypted libpq
  * may have more than the socket tells, so there it waits by itself. */
@@ -420,15 +429,17 @@ static void answer_await(struct link *link)
 {
     struct pollfd socket = { .fd = PQsocket(link->pg), .events = POLLIN };
     bool bare = !PQsslInUse(link->pg) && !PQgssEncInUse(link->pg);
-    for (bool more = false; bare && PQisBusy(link->pg); more = true) {
+    for (bool more = false; bare && PQisBusy(link->pg);) {
         if (poll(&socket, 1, -1) < 0 && errno != EINTR)
             return;
         if (more)
             nanosleep(&(struct timespec){ .tv_nsec = GATHER_US * 1000 }, NULL);
+        bool much = more || brings_much(socket.fd);
         do
             if (!PQconsumeInput(link->pg))
                 return; /* PQgetResult() will say why */
         while (more && poll(&socket, 1, 0) > 0 && PQisBusy(link->pg));
+        more = much;
     }
 }
 
