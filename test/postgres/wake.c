@@ -210,3 +210,20 @@ STORE_TEST(who_has_no_room_for_more_is_not_rung_up)
     PQfinish(pg);
     PQfinish(listener);
 }
+
+/* No message waits for it. */
+STORE_TEST(what_is_over_is_removed_while_nothing_is_to_be_done)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
+    struct verdict sent = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
+    CYCLE(w, .verdicts = &sent, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1, .keep_us = PR_SECONDS(1));
+    CHECK_EQ(suite_table_count(s, "done"), 1);
+    suite_advance(s, PR_SECONDS(12)); /* that is when it is looked for */
+    CYCLE(w, .fresh_rows = 10);
+    CHECK_EQ(suite_table_count(s, "done"), 1);
+    for (int i = 0; i < 2; i++) /* the first one is told of the message */
+        (void)store_wait(&w->session, -1, 1);
+    CHECK_EQ(suite_table_count(s, "done"), 0);
+}

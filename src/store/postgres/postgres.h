@@ -117,9 +117,11 @@ struct pg_session {
     bool histories_asked; /* the key of a history met something: their guards are asked, see guard.c */
     bool stores_effects;  /* the latest cycle was storing effects, or all at once: that may be where it met a lock */
     struct blocked_keys blocked;
-    uint64_t idle_claim;     /* a claim row that is only there as a key: deleted by the next; 0: none */
-    int64_t purge_at_us;     /* the next piece of what is over (purge.c) ... */
-    bool purge_more;         /* ... is there: the latest one was full */
+    uint64_t idle_claim;        /* a claim row that is only there as a key: deleted by the next; 0: none */
+    int64_t purge_at_us;        /* the next piece of what is over (purge.c) ... */
+    bool purge_more;            /* ... is there: the latest one was full */
+    struct retention retention; /* as the latest cycle had them */
+    int64_t dedupe_us;
     int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
@@ -314,8 +316,10 @@ PR_MUST_CHECK int pg_repairs_take(struct cycle_run *run, int64_t lines); /* with
 void pg_repairs_tell(struct pg_session *session);
 
 /* purge.c */
-#define PURGE_AGAIN_US PR_MILLISECONDS(100) /* behind a piece that was full */
-void pg_purge(struct pg_session *session, const struct cycle *cycle);
+#define PURGE_AGAIN_US PR_MILLISECONDS(100)              /* behind a piece that was full */
+void pg_purge_while_waiting(struct pg_session *session); /* when it is due */
+void pg_purge_before_cycle(struct pg_session *session,
+                           const struct cycle *cycle); /* ... and nobody has waited for long */
 
 /* notice.c, wait.c */
 void pg_notices_add(struct cycle_run *run);

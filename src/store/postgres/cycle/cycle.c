@@ -257,7 +257,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
     if (rc == PR_OK) {
         run_begin_anew(&run, &cycle);
         pg_repairs_tell(session);
-        pg_purge(session, &cycle);
+        pg_purge_before_cycle(session, &cycle);
         rc = run_it(&run);
     }
     if (rc == PR_OK) {

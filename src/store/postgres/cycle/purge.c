@@ -117,9 +117,8 @@ static bool is_full(PGresult *deleted, int piece)
     return strtoll(PQcmdTuples(deleted), NULL, 10) >= piece;
 }
 
-static int purge_usual(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+static int purge_usual(struct pg_session *session, struct pr_error *reterr)
 {
-    (void)cycle;
     static const char *const statements[] = { PURGE_CONTROL, PURGE_DONE, PURGE_EVIDENCE, PURGE_MAIL };
     PGresult *deleted[ARRAY_LENGTH(statements)] = { NULL };
     struct args args = { .count = 0 };
@@ -150,25 +149,25 @@ static int purge_older(struct pg_session *session, const char *sql, int piece, i
     return rc;
 }
 
-static int purge_audit(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+static int purge_audit(struct pg_session *session, struct pr_error *reterr)
 {
-    int64_t keep_us = cycle->retention.audit_us;
+    int64_t keep_us = session->retention.audit_us;
     return keep_us != 0 ? purge_older(session, PURGE_AUDIT, PURGE_PIECE, keep_us, reterr) : PR_OK;
 }
 
-static int purge_ended(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+static int purge_ended(struct pg_session *session, struct pr_error *reterr)
 {
-    return purge_older(session, PURGE_ENDED, ENDED_PIECE, cycle->retention.ended_us, reterr);
+    return purge_older(session, PURGE_ENDED, ENDED_PIECE, session->retention.ended_us, reterr);
 }
 
 /* In pieces of this box: whose id is in it, or among its dead letters, is looked at again later (core/mark.h). */
-static int purge_marks(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+static int purge_marks(struct pg_session *session, struct pr_error *reterr)
 {
     PGresult *count = NULL;
     struct args args = { .count = 0 };
     arg_time(&args, pg_store_wall_us(session->store));
     arg_i32(&args, PURGE_PIECE);
-    arg_i64(&args, mark_look_again_us(cycle->dedupe_us));
+    arg_i64(&args, mark_look_again_us(session->dedupe_us));
     link_add_begin(session->link);
     link_add(session->link, PURGE_MARKS, session->box, &args, &count);
     int rc = transaction_run(session->link, reterr);
@@ -193,14 +192,14 @@ static int dead_delete(struct pg_session *session, struct args *args, struct pr_
     return PR_OK;
 }
 
-static int purge_dead(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+static int purge_dead(struct pg_session *session, struct pr_error *reterr)
 {
     PGresult *over = NULL;
     struct args args = { .count = 0 };
-    if (cycle->retention.dead_us == 0)
+    if (session->retention.dead_us == 0)
         return PR_OK;
     arg_time(&args, pg_store_wall_us(session->store));
-    arg_i64(&args, cycle->retention.dead_us);
+    arg_i64(&args, session->retention.dead_us);
     int rc = link_do(session->link, DEAD_ARE_OVER, NO_BOX, &args, &over, reterr);
     return rc == PR_OK && PQntuples(over) > 0 ? dead_delete(session, &args, reterr) : rc;
 }
@@ -212,25 +211,42 @@ static int64_t mono_us(const struct postgres_store *store)
     return clock_mono_us(store->clock != NULL ? store->clock : clock_system());
 }
 
-void pg_purge(struct pg_session *session, const struct cycle *cycle)
+static void purge_now(struct pg_session *session)
 {
-    static int (*const purges[])(struct pg_session *, const struct cycle *,
-                                 struct pr_error *) = { purge_usual, purge_audit, purge_dead, purge_ended,
-                                                        purge_marks };
+    static int (*const purges[])(struct pg_session *, struct pr_error *) = { purge_usual, purge_audit, purge_dead,
+                                                                             purge_ended, purge_marks };
     struct pr_error error;
     int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
-    if (now_us < session->purge_at_us ||
-        cycle->epoch == 0) /* whether these are our tables is known when it has joined */
-        return;
+    size_t mark = session->link->result_count; /* those before it belong to a reply */
     pg_prefetch_drop(session);
     session->purge_more = false;
     for (size_t i = 0; i < ARRAY_LENGTH(purges) && link_is_up(session->link); i++) {
-        if (purges[i](session, cycle, &error) == PR_OK || strcmp(session->link->state, LOCK_NOT_FREE) == 0)
+        if (purges[i](session, &error) == PR_OK || strcmp(session->link->state, LOCK_NOT_FREE) == 0)
             continue;
         log_emit(session->store->log, LOG_WARN, "purge_failed", LOG_SLICE("box", session->box),
                  LOG_STR("error", error.text));
         again_us = PURGE_FAILED_US;
     }
     session->purge_at_us = time_add(now_us, session->purge_more ? PURGE_AGAIN_US : again_us);
-    link_forget(session->link);
+    link_forget_after(session->link, mark);
+}
+
+/* Whether these are our tables, and what is to be kept, is known when it has joined. */
+static bool is_due(const struct pg_session *session, int64_t late_us)
+{
+    return session->epoch != 0 && mono_us(session->store) >= time_add(session->purge_at_us, late_us);
+}
+
+void pg_purge_while_waiting(struct pg_session *session)
+{
+    if (is_due(session, 0) && link_is_up(session->link))
+        purge_now(session);
+}
+
+void pg_purge_before_cycle(struct pg_session *session, const struct cycle *cycle)
+{
+    session->retention = cycle->retention;
+    session->dedupe_us = cycle->dedupe_us;
+    if (cycle->epoch != 0 && is_due(session, session->purge_more ? 0 : PURGE_LATE_US))
+        purge_now(session);
 }

@@ -252,6 +252,7 @@ static int wait_for_change(struct pg_session *session, int wake_fd, int64_t time
     int64_t start_us = real_us();
     if (doze(session, wake_fd, 0))
         return WAIT_LOOK_AGAIN;
+    pg_purge_while_waiting(session);
     for (;;) {
         if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) &&
             atomic_load(&session->store->log_readers) == 0)
