@@ -2,6 +2,7 @@
  * whether what the relay assumes is true. */
 #include <stdio.h>
 
+#include "core/mark.h"
 #include "drain.h"
 #include "proxy.h"
 #include "store/suite_postgres.h"
@@ -161,4 +162,123 @@ STORE_TEST(what_was_committed_late_does_not_wait_until_a_backlog_is_over) /* B10
         drain_on(&d);
     while (reply_find(w->reply, late) == NULL && ++cycles < 30);
     CHECK(cycles <= CAREFUL_EVERY);
+}
+
+/* ---- Without new rows -------------------------------------------------------------------------------------- */
+
+/* One message, on a receipt: the cycle between a sender's commit and the send. */
+static const struct cycle_reply *start(struct worker *w, const struct receipt_entry *entry)
+{
+    return CYCLE(w, .receipt = entry, .receipt_count = 1);
+}
+
+static struct receipt_entry read_one(struct suite *s, struct worker *w)
+{
+    pr_id id = SEND(s, "outbox");
+    const struct cycle_reply *r = CYCLE(w, .fresh_rows = AT_ONCE);
+    return (struct receipt_entry){ reply_find(r, id)->row, 1 };
+}
+
+STORE_TEST(a_receipt_takes_one_round_trip) /* B11 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    struct receipt_entry first = read_one(s, w), second = read_one(s, w);
+    start(w, &first); /* all is prepared by now */
+    unsigned before = proxy_round_trips(proxy);
+    start(w, &second);
+    CHECK_EQ(proxy_round_trips(proxy) - before, 1);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.state = STATE_IN_FLIGHT)), 2);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(the_verdict_of_a_single_message_takes_one_round_trip) /* B11 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    unsigned round_trips = 0;
+    for (int i = 0; i < 2; i++) {
+        struct receipt_entry entry = read_one(s, w);
+        pr_id id = w->reply->rows[0].m.id;
+        start(w, &entry);
+        uint64_t number = w->number - 1;
+        struct verdict sent = { .kind = VERDICT_COMPLETE, .row = entry.row, .id = id, .number = 1 };
+        unsigned before = proxy_round_trips(proxy);
+        CYCLE(w, .verdicts = &sent, .verdict_count = 1, .closed = &number, .closed_count = 1);
+        CHECK_EQ(w->reply->answers[0], PR_OK);
+        round_trips = proxy_round_trips(proxy) - before;
+    }
+    CHECK_EQ(round_trips, 1);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"))), 0);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(a_receipt_of_one_that_was_buried_is_not_written) /* B26 */
+{
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = suite_join(s, "outbox");
+    struct receipt_entry entry = read_one(s, w);
+    suite_pg_do(pg, "DELETE FROM %s.instance");
+    suite_pg_do(pg, "DELETE FROM %s.claim");
+    CHECK_EQ(CYCLE_TRY(w, .receipt = &entry, .receipt_count = 1), PR_ELEASE);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.claim"), 0);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_receipt_of_one_whose_epoch_is_over_is_not_written) /* B26 */
+{
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = suite_join(s, "outbox");
+    struct receipt_entry entry = read_one(s, w);
+    suite_pg_do(pg, "UPDATE %s.instance SET epoch = epoch + 1");
+    CHECK_EQ(CYCLE_TRY(w, .receipt = &entry, .receipt_count = 1), PR_ELEASE);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.claim WHERE rows <> '{}'"), 0);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_receipt_tells_who_lost_its_lanes_meanwhile) /* B26 */
+{
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = suite_join(s, "outbox");
+    struct receipt_entry entry = read_one(s, w);
+    suite_pg_do(pg, "UPDATE %s.instance SET lanes = lanes & 1");
+    CHECK_EQ(start(w, &entry)->lanes_owned, LANES_ALL); /* nobody else has them: they were taken again */
+    PQfinish(pg);
+}
+
+STORE_TEST(a_receipt_whose_answer_was_lost_is_found_by_looking) /* B7, B27 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    struct receipt_entry entry = read_one(s, w);
+    const struct cycle cycle = { .receipt = &entry, .receipt_count = 1 };
+    proxy_set(proxy, PROXY_CUT_ANSWER);
+    CHECK_EQ(worker_try(w, &cycle), PR_EUNCERTAIN);
+    worker_cycle(w, &cycle);
+    CHECK(w->reply->replayed);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.state = STATE_IN_FLIGHT)), 1);
+    end_of_wire(s, proxy);
+}
+
+/* What is announced in the same cycle as marks are made is on disk, too (T5). */
+STORE_TEST(a_plain_cycle_with_marks_writes_its_receipt) /* B90 */
+{
+    PGconn *pg = suite_pg_connect();
+    s->dedupe_us = PR_SECONDS(3600);
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    struct cycle cycle = drain_cycle(&d);
+    struct effect marks[AT_ONCE];
+    pr_id next = SEND(s, "outbox");
+    struct receipt_entry entry = { suite_get(s, next)->row, 1 };
+    for (size_t i = 0; i < d.count; i++) {
+        CHECK(mark_of_verdict(&d.verdicts[i], d.w->box, PR_STR("e"), s->dedupe_us, &marks[i]));
+        marks[i].verdict = i;
+    }
+    cycle.effects = marks;
+    cycle.effect_count = d.count;
+    cycle.receipt = &entry;
+    cycle.receipt_count = 1;
+    worker_cycle(d.w, &cycle);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.claim WHERE cardinality(rows) = 1"), 1);
+    PQfinish(pg);
 }

@@ -137,6 +137,7 @@ struct pg_session {
     uint64_t snapshot_number;     /* counts them */
     struct fresh *prefetch;       /* what was asked in advance (fresh.c); NULL: nothing ever was */
     bool had_more;                /* the snapshot before it left some */
+    bool calm;                    /* the latest cycle found nothing to do about leases and lanes */
     int64_t server_start;         /* of the server that the scan knows */
     int64_t seq_file;             /* ... and of the sequence: another one when its numbers are drawn again */
     uint64_t scanned_by;          /* the connection (link.generation) that it came to know it by */
@@ -218,6 +219,7 @@ struct cycle_run {
 
 /* lease.c */
 void pg_lease_add_reads(struct cycle_run *run, bool changes);
+void pg_lease_add_one_batch(struct cycle_run *run); /* fails in the batch unless our own row is as we think */
 PR_MUST_CHECK int
 pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome CYCLE_ANEW: our lanes changed */
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);

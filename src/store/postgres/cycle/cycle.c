@@ -5,9 +5,10 @@
  *     now and then    effects; burying, lanes
  *     second batch    reads, renewal, COMMIT
  *
- * Where there is a backlog, and all that changes is that rows go which were sent, there is one batch:
+ * Where all that changes is that rows go which were sent, and what is started, there is one batch, unless new rows are wanted
+ * and the latest snapshot has none left:
  *
- *     one batch       BEGIN, our own row, the others, notices, receipt, tallies, deletion or failure,
+ *     one batch       BEGIN, our own row or failure, the others, notices, receipt, tallies, deletion or failure,
  *                     reads of what the latest snapshot has left, COMMIT
  *     behind it       what comes behind the rows that this one tells, for the next one (fresh.c)
  *
@@ -26,7 +27,7 @@
 #define REPLY_BLOCK_BYTES 65536
 #define TRIES_MAX 5     /* of a transaction that lost against another */
 #define ONE_BATCH_MAX 8 /* in a row: then there is another snapshot, and a lease is renewed */
-#define STOPPED "22P02" /* the deletion of a cycle in one batch says: not all is as you think */
+#define STOPPED "22P02" /* a cycle in one batch was stopped: not all is as we think */
 
 static bool cycle_changes(const struct cycle *c)
 {
@@ -124,6 +125,7 @@ static int run_inside(struct cycle_run *run)
         rc = pg_notices_take(run);
     if (rc == PR_OK)
         rc = pg_lease_work(run);
+    run->session->calm = rc == PR_OK;
     FAILPOINT("store.cycle.before_commit");
     if (rc == PR_OK)
         rc = pg_reads_run(run);
@@ -133,30 +135,45 @@ static int run_inside(struct cycle_run *run)
 
 /* ---- All in one ------------------------------------------------------------------------------- */
 
-/* Does it only delete what was sent, with its marks, and read more of the same? */
-static bool cycle_only_deletes(struct cycle_run *run)
+/* Does it only delete what was sent, with its marks, start something, and read? */
+static bool cycle_fits_one_batch(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
     const struct cycle *c = run->cycle;
     return session->uncertain == 0 && !run->replayed && c->epoch != 0 && c->epoch == session->epoch &&
-           pr_id_equal(session->instance, c->instance) && session->scanned_by == run->link->generation &&
-           session->pulse == session->scanned_by && c->fresh_rows > 0 && c->restart_lanes == 0 &&
-           c->verdict_count > 0 && (c->effect_count == 0 || session->blocked.count == 0) &&
+           pr_id_equal(session->instance, c->instance) && session->pulse == run->link->generation &&
+           c->restart_lanes == 0 && (c->effect_count == 0 || session->blocked.count == 0) &&
            pg_effects_fit_one_batch(c) && c->pause_count == 0 && c->evidence_count == 0 && c->lanes_give == 0 &&
            !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
 }
 
+/* ... and does it read more of the same? */
+static bool cycle_only_deletes(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    return run->session->scanned_by == run->link->generation && c->fresh_rows > 0 && c->verdict_count > 0 &&
+           cycle_fits_one_batch(run);
+}
+
+/* New rows need a snapshot, which is a look of its own; without them the server itself compares all that there is to look at.
+ * Lanes and leases have their turn with the next cycle that changes nothing, or when the latest one saw that they need it. */
+static bool cycle_reads_nothing_new(struct cycle_run *run)
+{
+    return run->session->calm && run->cycle->fresh_rows == 0 && cycle_changes(run->cycle) && cycle_fits_one_batch(run);
+}
+
 static int run_one_batch(struct cycle_run *run)
 {
-    run->session->one_batch_left--;
-    run->one_batch = run->has_snapshot = true;
+    run->one_batch = true;
+    run->has_snapshot = run->cycle->fresh_rows > 0;
+    run->session->one_batch_left -= run->has_snapshot;
     run->uses_prefetch = pg_prefetch_fits(run);
     if (!run->uses_prefetch)
         pg_prefetch_drop(run->session);
     else if (!run->link->pooled)
         link_queue_next(run->link); /* the server has always something to do */
     link_add_begin(run->link);
-    pg_lease_add_reads(run, true);
+    pg_lease_add_one_batch(run);
     pg_notices_add(run);
     pg_receipts_add(run);
     int rc = pg_verdicts_add_one_batch(run);
@@ -182,7 +199,8 @@ int pg_cycle_take_one_batch(struct cycle_run *run)
         rc = pg_endpoints_take(endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
     if (rc == PR_OK)
         rc = pg_lease_tell(run);
-    if (rc == PR_OK && !pg_lease_is_calm(run))
+    run->session->calm = rc == PR_OK && pg_lease_is_calm(run);
+    if (!run->session->calm)
         run->session->one_batch_left = 0;
     return rc;
 }
@@ -206,7 +224,7 @@ static int run_it(struct cycle_run *run)
     struct pg_session *session = run->session;
     bool delete_only_cycles = cycle_only_deletes(run);
     session->delete_only_cycles = delete_only_cycles ? session->delete_only_cycles + 1 : 0;
-    if (delete_only_cycles && session->one_batch_left > 0)
+    if ((delete_only_cycles && session->one_batch_left > 0) || cycle_reads_nothing_new(run))
         return run_one_batch(run);
     pg_prefetch_drop(session);
     return run_inside(run);
@@ -233,7 +251,9 @@ static void tell_history(struct cycle_run *run)
     session->reply_server_start = run->server_start;
 }
 
-static int cycle_once(struct pg_session *session, const struct cycle *asked, struct pr_error *reterr)
+/* ret_one_batch: it went, or tried to go, in one. */
+static int cycle_once(struct pg_session *session, const struct cycle *asked, bool *ret_one_batch,
+                      struct pr_error *reterr)
 {
     struct cycle cycle = *asked;
     struct cycle_run run = {
@@ -260,6 +280,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
         pg_purge_before_cycle(session, &cycle);
         rc = run_it(&run);
     }
+    *ret_one_batch = run.one_batch;
     if (rc == PR_OK) {
         session_remember(session, &run);
         tell_history(&run);
@@ -271,6 +292,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, str
             session->one_batch_left = 0; /* the connection is lost: the next one will say so */
     } else {
         session->one_batch_left = 0;
+        session->calm = false;
     }
     return rc;
 }
@@ -317,8 +339,8 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
     int rc = CYCLE_ANEW;
     pg_fresh_settle(session, cycle);
     for (int tries = 0; tries < TRIES_MAX; tries++) {
-        bool one_batch = session->one_batch_left > 0;
-        rc = cycle_once(session, cycle, reterr);
+        bool one_batch;
+        rc = cycle_once(session, cycle, &one_batch, reterr);
         if (rc == PR_OK) {
             *ret_reply = &session->reply;
             return PR_OK;

@@ -132,7 +132,7 @@ static bool has_effects(const struct cycle_run *run)
 
 void pg_receipts_add(struct cycle_run *run)
 {
-    if (!has_effects(run))
+    if (!has_effects(run) || run->one_batch) /* else it comes behind them */
         add_claim(run, NULL);
     add_closed(run);
     add_tallies(run);

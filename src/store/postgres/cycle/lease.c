@@ -24,6 +24,13 @@
 #define PULSE(id) "hashtextextended('postrider instance ' || " id "::text, 0)"
 #define OWN "SELECT epoch, lanes, lease_end, box FROM {schema}.instance WHERE id = $1"
 
+/* In a cycle of one batch nobody looks at our row before the commit: when it says something else than we think, or is gone, this
+ * fails, and with it all that is behind it. */
+static const char OWN_OR_STOP[] =
+    "WITH own AS MATERIALIZED (" OWN " FOR SHARE) SELECT own.*, CASE WHEN own.epoch = $2 AND own.lanes = $3 THEN 1"
+    " ELSE ('postrider begins this cycle anew: epoch ' || coalesce(own.epoch, 0))::int END"
+    " FROM (SELECT) AS one LEFT JOIN own ON true";
+
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 static void add_others(struct cycle_run *run)
@@ -56,6 +63,16 @@ static void add_pulse(struct cycle_run *run)
         link_add(run->link, "SELECT pg_advisory_unlock_all()", NO_BOX, NULL, NULL);
     arg_id(&args, run->cycle->instance);
     link_add(run->link, "SELECT pg_try_advisory_lock(" PULSE("$1") ")", NO_BOX, &args, &run->pulse);
+}
+
+void pg_lease_add_one_batch(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    arg_id(&args, run->cycle->instance);
+    arg_i64(&args, run->epoch);
+    arg_i64(&args, (int64_t)run->lanes);
+    link_add(run->link, OWN_OR_STOP, NO_BOX, &args, &run->own);
+    add_others(run);
 }
 
 void pg_lease_add_reads(struct cycle_run *run, bool changes)

@@ -1,9 +1,9 @@
 /* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did, the
  * ledger of what has ended and marks; and the tallies, which are folded into the totals.
  *
- * In transactions of their own before a cycle, some seconds apart: a cycle is not held up by them for long, and does not
- * fail with them.  In pieces; a piece that was full is followed by another one soon, also in an idle box (the session wakes
- * itself for it, wait.c). */
+ * In transactions of their own, some seconds apart, while the session waits, so that no message waits for them; where it never
+ * does, before a cycle, which does not fail with them.  In pieces; a piece that was full is followed by another one soon, also in
+ * an idle box (the session wakes itself for it, wait.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +13,7 @@
 #include "store/postgres/postgres.h"
 
 #define PURGE_EVERY_US PR_SECONDS(10)
+#define PURGE_LATE_US PR_SECONDS(5)   /* that is waited for a session that does nothing else */
 #define PURGE_FAILED_US PR_MINUTES(5) /* before it is tried again */
 #define PURGE_PIECE 1000              /* rows of each table */
 #define ENDED_PIECE 200               /* ... of the ledger */

@@ -3,13 +3,11 @@
 #include "store/postgres/cycle/change.h"
 #include "store/postgres/postgres.h"
 
-/* When one of the rows is not where it was seen, or our own row says something else than we think, this fails, and with
- * it all that is behind it. */
+/* When one of the rows is not where it was seen this fails, and with it all that is behind it. */
 static const char DELETE_OR_STOP[] =
     "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
     " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE RETURNING 1)"
-    " SELECT CASE WHEN count(*) = $4 AND EXISTS"
-    " (SELECT FROM {schema}.instance i WHERE i.id = $5 AND i.epoch = $6 AND i.lanes = $7) THEN 1"
+    " SELECT CASE WHEN count(*) = $4 THEN 1"
     " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM gone";
 
 /* The changes that the verdicts mean; list NULL: no memory. */
@@ -65,14 +63,13 @@ int pg_verdicts_add_one_batch(struct cycle_run *run)
     const struct cycle *c = run->cycle;
     struct args args = { .count = 0 };
     int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0]));
+    if (c->verdict_count == 0)
+        return PR_OK;
     if (answers == NULL || changes.list == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     for (size_t i = 0; i < c->verdict_count; i++)
         answers[i] = PR_OK; /* or there will be no reply */
     arg_i64(&args, (int64_t)pg_changes_put_ctids(&changes, &args));
-    arg_id(&args, c->instance);
-    arg_i64(&args, run->epoch);
-    arg_i64(&args, (int64_t)run->lanes);
     link_add(run->link, DELETE_OR_STOP, run->session->box, &args, NULL);
     run->session->reply.answers = answers;
     return pg_ended_add(run);
