@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proxy.h"
 #include "store/suite.h"
 #include "store/suite_postgres.h"
 
@@ -162,6 +163,7 @@ STORE_TEST(nobody_is_rung_up_on_a_busy_path)
     look_rarely(s);
     suite_pg_do(listener, "LISTEN postrider");
     struct worker *w = suite_join(s, "outbox");
+    (void)rings(listener); /* who comes rings once */
     for (int i = 0; i < 50; i++) {
         suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
         CYCLE(w, .fresh_rows = 10);
@@ -201,6 +203,7 @@ STORE_TEST(who_has_no_room_for_more_is_not_rung_up)
     look_rarely(s);
     suite_pg_do(listener, "LISTEN postrider");
     struct worker *w = suite_join(s, "outbox");
+    (void)rings(listener); /* who comes rings once */
     sender_run(pg);
     CHECK(!CYCLE(w, .fresh_rows = 2)->fresh_end);
     CHECK_EQ(pthread_create(&thread, NULL, sender_run, pg), 0);
@@ -209,6 +212,54 @@ STORE_TEST(who_has_no_room_for_more_is_not_rung_up)
     CHECK_EQ(rings(listener), 0);
     PQfinish(pg);
     PQfinish(listener);
+}
+
+/* All that a look would find rings: looks are rare. */
+static void check_rings(struct suite *s, const char *sql)
+{
+    struct sleeper sleeper;
+    PGconn *pg = suite_pg_connect();
+    needs_bell(pg);
+    look_rarely(s);
+    struct worker *w = suite_join(s, "outbox");
+    SEND(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    while (store_wait(&w->session, -1, 1) ==
+           WAIT_LOOK_AGAIN) /* it was told of the message, and that it has come itself */
+        CYCLE(w, .fresh_rows = 10);
+    sleeper_start(&sleeper, w, pg);
+    suite_pg_do(pg, sql);
+    pthread_join(sleeper.thread, NULL);
+    CHECK_EQ(sleeper.rc, WAIT_LOOK_AGAIN);
+    CHECK(sleeper.took_us < SOON_US);
+    PQfinish(pg);
+}
+
+STORE_TEST(what_an_operator_does_wakes_who_sleeps) /* B202 */
+{
+    check_rings(s, "INSERT INTO %s.control (box, kind, \"row\", seq) VALUES ('outbox', 1, 0, 0)");
+}
+
+STORE_TEST(what_an_operator_does_to_all_boxes_wakes_who_sleeps) /* B202 */
+{
+    check_rings(s, "INSERT INTO %s.control (box, kind, \"row\", seq, endpoint) VALUES ('', 3, 0, 0, 'e')");
+}
+
+STORE_TEST(a_row_that_is_repaired_by_hand_wakes_who_sleeps) /* B19 */
+{
+    check_rings(s, "UPDATE %s.outbox SET type = 'repaired'");
+}
+
+STORE_TEST(an_instance_that_comes_wakes_who_sleeps) /* B24 */
+{
+    check_rings(s, "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us,"
+                   " schema_version) SELECT gen_random_uuid(), box, 'b', version, epoch + 1, 0, lease_end, started_at,"
+                   " lease_us, schema_version FROM %s.instance WHERE box = 'outbox'");
+}
+
+STORE_TEST(lanes_that_change_hands_wake_who_sleeps) /* B24 */
+{
+    check_rings(s, "UPDATE %s.instance SET lanes = lanes & 1 WHERE box = 'outbox'");
 }
 
 /* No message waits for it. */
@@ -226,4 +277,76 @@ STORE_TEST(what_is_over_is_removed_while_nothing_is_to_be_done)
     for (int i = 0; i < 2; i++) /* the first one is told of the message */
         (void)store_wait(&w->session, -1, 1);
     CHECK_EQ(suite_table_count(s, "done"), 0);
+}
+
+/* ---- Renewals of an idle box ------------------------------------------------------------------------------- */
+
+/* It has seen all that there is. */
+static struct worker *idle_worker(struct suite *s)
+{
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    CYCLE(w, .fresh_rows = 10, .due.rows = 10, .force_write = true);
+    return w;
+}
+
+static const struct cycle_reply *renew(struct worker *w)
+{
+    return CYCLE(w, .fresh_rows = 10, .due.rows = 10, .force_write = true);
+}
+
+STORE_TEST(the_lease_of_an_idle_box_is_renewed_in_one_statement)
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = idle_worker(s);
+    suite_advance(s, PR_SECONDS(5));
+    unsigned before = proxy_round_trips(proxy);
+    const struct cycle_reply *r = renew(w);
+    CHECK_EQ(proxy_round_trips(proxy) - before, 1);
+    CHECK_EQ(r->lease_left_us, SUITE_LEASE_US);
+    CHECK(r->fresh_end && r->due_end && r->row_count == 0);
+    CHECK_EQ(r->next_due_us, PR_NEVER);
+    CHECK_EQ(r->lanes_owned, LANES_ALL);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(a_renewal_finds_what_nobody_rang_for) /* B8, B19 */
+{
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = idle_worker(s);
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    CHECK_EQ(reply_count(renew(w), ROW_FRESH), 1);
+    CHECK_EQ(renew(w)->row_count, 0);
+    suite_pg_do(pg, "UPDATE %s.outbox SET due_at = '2000-01-01'");
+    CHECK_EQ(reply_count(renew(w), ROW_DUE), 1);
+    suite_pg_do(pg, "UPDATE %s.outbox SET due_at = '2999-01-01'");
+    CHECK(renew(w)->next_due_us != PR_NEVER);
+    CHECK(renew(w)->next_due_us != PR_NEVER); /* it is told each time */
+    suite_pg_do(pg, "INSERT INTO %s.control (box, kind, \"row\", seq) VALUES ('outbox', 1, 0, 0)");
+    CHECK_EQ(renew(w)->notice_count, 1);
+    CHECK_EQ(renew(w)->notice_count, 0);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_renewal_of_one_that_was_buried_says_so) /* B26 */
+{
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = idle_worker(s);
+    suite_pg_do(pg, "DELETE FROM %s.instance");
+    CHECK_EQ(CYCLE_TRY(w, .fresh_rows = 10, .due.rows = 10, .force_write = true), PR_ELEASE);
+    PQfinish(pg);
+}
+
+/* ... and gets up when another one has died. */
+STORE_TEST(a_renewal_takes_the_lanes_of_one_whose_lease_is_over) /* B24 */
+{
+    struct worker *a = suite_join(s, "outbox"), *b = suite_join(s, "outbox");
+    suite_settle_lanes(s);
+    worker_vanish(b);
+    CYCLE(a, .fresh_rows = 10);
+    CHECK(renew(a)->lanes_owned != LANES_ALL);
+    suite_advance(s, PR_SECONDS(3600));
+    for (int i = 0; i < 2 && renew(a)->lanes_owned != LANES_ALL; i++)
+        ;
+    CHECK_EQ(a->reply->lanes_owned, LANES_ALL);
 }

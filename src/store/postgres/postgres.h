@@ -119,6 +119,8 @@ struct pg_session {
     struct blocked_keys blocked;
     uint64_t idle_claim;        /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;        /* the next piece of what is over (purge.c) ... */
+    bool purge_found;           /* ... or found something, or a cycle has written since */
+    bool marks_left;            /* of the box, as far as is known */
     bool purge_more;            /* ... is there: the latest one was full */
     struct retention retention; /* as the latest cycle had them */
     int64_t dedupe_us;
@@ -225,6 +227,9 @@ pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome CYCLE_AN
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_work(struct cycle_run *run); /* bury, leave, give, take, renew: as far as needed */
 bool pg_lease_is_calm(const struct cycle_run *run);     /* nothing is needed */
+bool pg_lease_moves_lanes(const struct cycle_run *run); /* ... but maybe the lease */
+void pg_lease_add_others(struct cycle_run *run);
+PR_MUST_CHECK int pg_lease_take_others(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_tell(struct cycle_run *run); /* in the reply */
 void pg_watched_free(struct pg_session *session);
 
@@ -304,7 +309,8 @@ PR_MUST_CHECK int pg_prefetch_start(struct cycle_run *run); /* what comes behind
 bool pg_prefetch_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
 void pg_prefetch_drop(struct pg_session *session);
 void pg_prefetch_free(struct pg_session *session);
-void pg_sweep_start(struct pg_session *session);          /* the first is some time from now */
+void pg_sweep_start(struct pg_session *session); /* the first is some time from now */
+bool pg_sweep_is_due(const struct pg_session *session);
 void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
 PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
@@ -316,6 +322,10 @@ PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, in
     "(SELECT coalesce(bit_xor(hashint8extended(xid::text::bigint, 0)), 0) FROM {schema}.repaired WHERE box = " box ")"
 PR_MUST_CHECK int pg_repairs_take(struct cycle_run *run, int64_t lines); /* with the notices, in their array */
 void pg_repairs_tell(struct pg_session *session);
+
+/* idle.c: outcome CYCLE_ANEW: something has happened, a cycle with all its looks is to follow. */
+bool pg_idle_fits(const struct cycle_run *run);
+PR_MUST_CHECK int pg_idle_run(struct cycle_run *run);
 
 /* purge.c */
 #define PURGE_AGAIN_US PR_MILLISECONDS(100)              /* behind a piece that was full */
@@ -333,10 +343,24 @@ extern const char PG_ENDPOINTS[];
 void pg_wait_open(struct pg_session *session);
 void pg_wait_close(struct pg_session *session);
 void pg_wait_remember(struct cycle_run *run);
+/* One look: the sequence, notices and repairs, who is there, and whether somebody who ran then has ended.  $1 to $4 are
+ * pg_look_args(). */
+#define PG_LOOK                                                                                                        \
+    "(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"                                          \
+    " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)) OR " REPAIRED(                       \
+        "$1") " NOT IN (0, $4),"                                                                                       \
+              " (SELECT bit_xor(epoch # lanes) FROM {schema}.instance WHERE box = $1),"                                \
+              " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE "                                                       \
+              "pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot())),"                                     \
+              " (SELECT pg_relation_filenode(tableoid)::bigint FROM {box_seq})"
+#define PG_LOOK_COLUMNS 5
+void pg_look_args(struct pg_session *session, struct args *args); /* in the first of its arrays */
+bool pg_look_finds(const struct pg_session *session, const PGresult *look);
 void pg_wait_after_cycle(struct pg_session *session);
 int pg_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */
+bool pg_cycle_changes(const struct cycle *c);
 int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void pg_session_close(void *session);
 PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a cycle in one batch */

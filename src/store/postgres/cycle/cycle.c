@@ -29,7 +29,7 @@
 #define ONE_BATCH_MAX 8 /* in a row: then there is another snapshot, and a lease is renewed */
 #define STOPPED "22P02" /* a cycle in one batch was stopped: not all is as we think */
 
-static bool cycle_changes(const struct cycle *c)
+bool pg_cycle_changes(const struct cycle *c)
 {
     return c->verdict_count > 0 || c->effect_count > 0 || c->receipt_count > 0 || c->closed_count > 0 ||
            c->tally_count > 0 || c->pause_count > 0 || c->breaker_count > 0 || c->delivered_count > 0 ||
@@ -89,7 +89,7 @@ static int run_first_batch(struct cycle_run *run, bool changes, bool snapshot_fi
 static void session_remember(struct pg_session *session, const struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    bool wrote = cycle_changes(cycle) && !run->replayed;
+    bool wrote = pg_cycle_changes(cycle) && !run->replayed;
     if (!pr_id_equal(session->instance, cycle->instance))
         session->idle_claim = 0; /* it went with its instance */
     session->instance = cycle->instance;
@@ -104,7 +104,7 @@ static void session_remember(struct pg_session *session, const struct cycle_run 
 static int run_inside(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    bool changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
+    bool changes = pg_cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
     bool wants_snapshot = cycle->fresh_rows > 0;
 
     run->comes_back = wants_snapshot && changes && !run->replayed && effects_come_back(run);
@@ -135,14 +135,21 @@ static int run_inside(struct cycle_run *run)
 
 /* ---- All in one ------------------------------------------------------------------------------- */
 
+/* Is there nothing in doubt about who we are? */
+static bool cycle_goes_on(const struct cycle_run *run)
+{
+    const struct pg_session *session = run->session;
+    const struct cycle *c = run->cycle;
+    return session->uncertain == 0 && !run->replayed && c->epoch != 0 && c->epoch == session->epoch &&
+           pr_id_equal(session->instance, c->instance) && session->pulse == run->link->generation;
+}
+
 /* Does it only delete what was sent, with its marks, start something, and read? */
 static bool cycle_fits_one_batch(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
     const struct cycle *c = run->cycle;
-    return session->uncertain == 0 && !run->replayed && c->epoch != 0 && c->epoch == session->epoch &&
-           pr_id_equal(session->instance, c->instance) && session->pulse == run->link->generation &&
-           c->restart_lanes == 0 && (c->effect_count == 0 || session->blocked.count == 0) &&
+    return cycle_goes_on(run) && c->restart_lanes == 0 && (c->effect_count == 0 || session->blocked.count == 0) &&
            pg_effects_fit_one_batch(c) && c->pause_count == 0 && c->evidence_count == 0 && c->lanes_give == 0 &&
            !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
 }
@@ -159,7 +166,8 @@ static bool cycle_only_deletes(struct cycle_run *run)
  * Lanes and leases have their turn with the next cycle that changes nothing, or when the latest one saw that they need it. */
 static bool cycle_reads_nothing_new(struct cycle_run *run)
 {
-    return run->session->calm && run->cycle->fresh_rows == 0 && cycle_changes(run->cycle) && cycle_fits_one_batch(run);
+    return run->session->calm && run->cycle->fresh_rows == 0 && pg_cycle_changes(run->cycle) &&
+           cycle_fits_one_batch(run);
 }
 
 static int run_one_batch(struct cycle_run *run)
@@ -227,7 +235,9 @@ static int run_it(struct cycle_run *run)
     if ((delete_only_cycles && session->one_batch_left > 0) || cycle_reads_nothing_new(run))
         return run_one_batch(run);
     pg_prefetch_drop(session);
-    return run_inside(run);
+    bool idle = cycle_goes_on(run) && !pg_cycle_changes(run->cycle) && pg_idle_fits(run);
+    int rc = idle ? pg_idle_run(run) : CYCLE_ANEW;
+    return rc == CYCLE_ANEW ? run_inside(run) : rc;
 }
 
 /* Over another connection commits may have been lost, by a failover or a crash: nothing is started that was read before
@@ -415,6 +425,7 @@ int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_erro
     memcpy(session->box_name, box.data, box.size);
     session->box = (pr_slice){ session->box_name, box.size };
     session->event_fd = -1;
+    session->marks_left = true;
     arena_init(&session->arena, REPLY_BLOCK_BYTES);
     for (size_t i = 0; i < SESSION_ARRAYS; i++)
         array_init(&session->arrays[i]);

@@ -33,7 +33,7 @@ static const char OWN_OR_STOP[] =
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static void add_others(struct cycle_run *run)
+void pg_lease_add_others(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
     arg_text(&args, run->session->box);
@@ -72,7 +72,7 @@ void pg_lease_add_one_batch(struct cycle_run *run)
     arg_i64(&args, run->epoch);
     arg_i64(&args, (int64_t)run->lanes);
     link_add(run->link, OWN_OR_STOP, NO_BOX, &args, &run->own);
-    add_others(run);
+    pg_lease_add_others(run);
 }
 
 void pg_lease_add_reads(struct cycle_run *run, bool changes)
@@ -86,7 +86,7 @@ void pg_lease_add_reads(struct cycle_run *run, bool changes)
     link_add(run->link, alone ? OWN " FOR UPDATE" : changes ? OWN " FOR SHARE" : OWN, NO_BOX, &args, &run->own);
     if (alone)
         link_add(run->link, "SELECT max(cycle) FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, &run->claims);
-    add_others(run);
+    pg_lease_add_others(run);
 }
 
 static void take_pulse(struct cycle_run *run)
@@ -181,7 +181,7 @@ static void take_passed(struct cycle_run *run)
     }
 }
 
-static int take_others(struct cycle_run *run)
+int pg_lease_take_others(struct cycle_run *run)
 {
     int count = PQntuples(run->others);
     run->peer_count = 0;
@@ -218,7 +218,7 @@ int pg_lease_take_reads(struct cycle_run *run)
         return error_set(run->reterr, PR_ELEASE,
                          "the lease of this instance is over and its lanes were taken: join again");
     take_own(run);
-    int rc = take_others(run);
+    int rc = pg_lease_take_others(run);
     if (rc != PR_OK)
         return rc;
     if (run->claims != NULL && !field_is_null(run->claims, 0, 0) &&
@@ -396,7 +396,7 @@ int pg_lease_join(struct cycle_run *run)
                    (pr_id_equal(session->instance, run->cycle->instance) && session->number > run->cycle->number);
     pg_clock_take(run);
     take_pulse(run);
-    int rc = take_others(run);
+    int rc = pg_lease_take_others(run);
     if (rc != PR_OK)
         return rc;
     run->locked = true;
@@ -491,7 +491,7 @@ static int passed_write(struct cycle_run *run)
     return rc;
 }
 
-static bool lanes_need_lock(const struct cycle_run *run)
+bool pg_lease_moves_lanes(const struct cycle_run *run)
 {
     uint64_t ours, anybodys;
     if (run->joins || run->cycle->leave || (run->cycle->lanes_to != NULL && !run->replayed))
@@ -509,10 +509,10 @@ static int lanes_lock(struct cycle_run *run)
     if (run->locked)
         return PR_OK;
     add_box_lock(run);
-    add_others(run);
+    pg_lease_add_others(run);
     int rc = link_run(run->link, run->reterr);
     if (rc == PR_OK)
-        rc = take_others(run);
+        rc = pg_lease_take_others(run);
     run->locked = true;
     return rc;
 }
@@ -541,7 +541,7 @@ static bool lease_renews(const struct cycle_run *run)
 
 bool pg_lease_is_calm(const struct cycle_run *run)
 {
-    return !lease_renews(run) && !lanes_need_lock(run);
+    return !lease_renews(run) && !pg_lease_moves_lanes(run);
 }
 
 static int tell_peers(struct cycle_run *run)
@@ -576,7 +576,7 @@ int pg_lease_work(struct cycle_run *run)
 
     if (cycle->lanes_give != 0 && !run->replayed)
         run->lanes &= ~cycle->lanes_give;
-    if (lanes_need_lock(run)) {
+    if (pg_lease_moves_lanes(run)) {
         rc = lanes_lock(run);
         if (rc == PR_OK)
             rc = bury_expired(run);

@@ -13,6 +13,7 @@
 #include "store/postgres/postgres.h"
 
 #define PURGE_EVERY_US PR_SECONDS(10)
+#define PURGE_IDLE_US PR_SECONDS(60)  /* where nothing was found, and nobody has written */
 #define PURGE_LATE_US PR_SECONDS(5)   /* that is waited for a session that does nothing else */
 #define PURGE_FAILED_US PR_MINUTES(5) /* before it is tried again */
 #define PURGE_PIECE 1000              /* rows of each table */
@@ -61,7 +62,7 @@ static const char PURGE_MARKS[] =
                         " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE needed))),"
                         " gone AS (DELETE FROM {schema}.seen WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE NOT "
                         "needed)))"
-                        " SELECT count(*) FROM over";
+                        " SELECT count(*), EXISTS (SELECT FROM {schema}.seen WHERE box = {box_name}) FROM over";
 
 #define DEAD_IS_OVER "died_at < " NOW("$1") " - $2 * interval '1 microsecond'"
 static const char DEAD_ARE_OVER[] = "SELECT FROM {schema}.dead_letter WHERE " DEAD_IS_OVER " LIMIT 1";
@@ -113,25 +114,41 @@ static int transaction_run(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-static bool is_full(PGresult *deleted, int piece)
+/* That many were removed; `piece` of them mean that there may be more. */
+static void note_removed(struct pg_session *session, int64_t count, int piece)
 {
-    return strtoll(PQcmdTuples(deleted), NULL, 10) >= piece;
+    session->purge_found |= count > 0;
+    session->purge_more |= count >= piece;
+}
+
+static int64_t removed(PGresult *result)
+{
+    return strtoll(PQcmdTuples(result), NULL, 10);
+}
+
+/* Without BEGIN and COMMIT: a batch is a transaction. */
+static int batch_run(struct link *link, struct pr_error *reterr)
+{
+    int rc = link_run(link, reterr);
+    if (rc != PR_OK)
+        link_rollback(link);
+    return rc;
 }
 
 static int purge_usual(struct pg_session *session, struct pr_error *reterr)
 {
     static const char *const statements[] = { PURGE_CONTROL, PURGE_DONE, PURGE_EVIDENCE, PURGE_MAIL };
-    PGresult *deleted[ARRAY_LENGTH(statements)] = { NULL };
+    PGresult *deleted[ARRAY_LENGTH(statements)] = { NULL }, *folded = NULL;
     struct args args = { .count = 0 };
     arg_time(&args, pg_store_wall_us(session->store));
     arg_i32(&args, PURGE_PIECE);
-    link_add_begin(session->link);
     for (size_t i = 0; i < ARRAY_LENGTH(statements); i++)
         link_add(session->link, statements[i], NO_BOX, &args, &deleted[i]);
-    link_add(session->link, FOLD_TALLIES, NO_BOX, NULL, NULL);
-    int rc = transaction_run(session->link, reterr);
+    link_add(session->link, FOLD_TALLIES, NO_BOX, NULL, &folded);
+    int rc = batch_run(session->link, reterr);
     for (size_t i = 0; i < ARRAY_LENGTH(statements) && rc == PR_OK; i++)
-        session->purge_more |= is_full(deleted[i], PURGE_PIECE);
+        note_removed(session, removed(deleted[i]), PURGE_PIECE);
+    session->purge_found |= rc == PR_OK && removed(folded) > 0;
     return rc;
 }
 
@@ -143,10 +160,10 @@ static int purge_older(struct pg_session *session, const char *sql, int piece, i
     arg_time(&args, pg_store_wall_us(session->store));
     arg_i32(&args, piece);
     arg_i64(&args, keep_us);
-    link_add_begin(session->link);
     link_add(session->link, sql, NO_BOX, &args, &deleted);
-    int rc = transaction_run(session->link, reterr);
-    session->purge_more |= rc == PR_OK && is_full(deleted, piece);
+    int rc = batch_run(session->link, reterr);
+    if (rc == PR_OK)
+        note_removed(session, removed(deleted), piece);
     return rc;
 }
 
@@ -166,14 +183,18 @@ static int purge_marks(struct pg_session *session, struct pr_error *reterr)
 {
     PGresult *count = NULL;
     struct args args = { .count = 0 };
+    if (session->dedupe_us == 0 && !session->marks_left)
+        return PR_OK;
     arg_time(&args, pg_store_wall_us(session->store));
     arg_i32(&args, PURGE_PIECE);
     arg_i64(&args, mark_look_again_us(session->dedupe_us));
-    link_add_begin(session->link);
     link_add(session->link, PURGE_MARKS, session->box, &args, &count);
-    int rc = transaction_run(session->link, reterr);
-    session->purge_more |= rc == PR_OK && field_i64(count, 0, 0) >= PURGE_PIECE;
-    return rc;
+    int rc = batch_run(session->link, reterr);
+    if (rc != PR_OK)
+        return rc;
+    note_removed(session, field_i64(count, 0, 0), PURGE_PIECE);
+    session->marks_left = field_bool(count, 0, 1);
+    return PR_OK;
 }
 
 /* Notices are committed in the order of their numbers.  Whoever writes one now makes nobody wait here: another time. */
@@ -188,7 +209,7 @@ static int dead_delete(struct pg_session *session, struct args *args, struct pr_
     int rc = transaction_run(session->link, reterr);
     if (rc != PR_OK)
         return rc;
-    session->purge_more |= field_i64(count, 0, 0) >= PURGE_PIECE;
+    note_removed(session, field_i64(count, 0, 0), PURGE_PIECE);
     log_emit(session->store->log, LOG_INFO, "dead_letters_removed", LOG_INT("count", field_i64(count, 0, 0)));
     return PR_OK;
 }
@@ -218,9 +239,10 @@ static void purge_now(struct pg_session *session)
                                                                              purge_ended, purge_marks };
     struct pr_error error;
     int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
+    bool wrote = session->purge_found;
     size_t mark = session->link->result_count; /* those before it belong to a reply */
     pg_prefetch_drop(session);
-    session->purge_more = false;
+    session->purge_more = session->purge_found = false;
     for (size_t i = 0; i < ARRAY_LENGTH(purges) && link_is_up(session->link); i++) {
         if (purges[i](session, &error) == PR_OK || strcmp(session->link->state, LOCK_NOT_FREE) == 0)
             continue;
@@ -228,6 +250,8 @@ static void purge_now(struct pg_session *session)
                  LOG_STR("error", error.text));
         again_us = PURGE_FAILED_US;
     }
+    if (!wrote && !session->purge_found)
+        again_us = max64(again_us, PURGE_IDLE_US);
     session->purge_at_us = time_add(now_us, session->purge_more ? PURGE_AGAIN_US : again_us);
     link_forget_after(session->link, mark);
 }
@@ -248,6 +272,7 @@ void pg_purge_before_cycle(struct pg_session *session, const struct cycle *cycle
 {
     session->retention = cycle->retention;
     session->dedupe_us = cycle->dedupe_us;
+    session->purge_found |= pg_cycle_changes(cycle);
     if (cycle->epoch != 0 && is_due(session, session->purge_more ? 0 : PURGE_LATE_US))
         purge_now(session);
 }

@@ -7,7 +7,8 @@
  * Whoever is to be rung up holds the advisory lock of the box (one of them is enough: all of them listen), also
  * during its cycles; a sender that finds it taken rings, and otherwise shares it until it has
  * committed (the trigger in 017_text_box.sql).  So who has got the lock and then looks has missed nobody,
- * and who does not get it looks on.  Behind a pooler there are only looks; so there are where the server allows
+ * and who does not get it looks on.  All else that a look would find rings, too (048_ring_box.sql): who holds the lock looks
+ * rarely.  Behind a pooler there are only looks; so there are where the server allows
  * two-phase commit (max_prepared_transactions), since a transaction that has rung cannot be prepared.
  * Where the server's log is a source, nobody has to ring: it wakes us. */
 #include <poll.h>
@@ -23,16 +24,10 @@
 #define RING_PER_S_MAX 1000                 /* messages: with more, a NOTIFY costs senders more than looks cost us */
 #define RATE_SPAN_US PR_MILLISECONDS(100)   /* that a rate is taken over */
 #define LOG_POLL_US PR_SECONDS(1)           /* while the server's log wakes us: for what it does not tell */
+#define ASLEEP_LOOK_US PR_SECONDS(6) /* while others ring: for what nobody rings for.  Leases are renewed more often */
 #define NOTIFIED_AGAIN_US PR_MILLISECONDS(2)
 
-/* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
-static const char LOOK[] = "SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"
-                           " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)) OR " REPAIRED(
-                               "$1") " NOT IN (0, $4),"
-                                     " (SELECT bit_xor(epoch # lanes) FROM {schema}.instance WHERE box = $1),"
-                                     " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE "
-                                     "pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot())),"
-                                     " (SELECT pg_relation_filenode(tableoid)::bigint FROM {box_seq})";
+static const char LOOK[] = "SELECT " PG_LOOK;
 
 static int64_t real_us(void)
 {
@@ -128,6 +123,13 @@ void pg_wait_after_cycle(struct pg_session *session)
         sleep_lock_leave(session);
 }
 
+/* For this box, or for all of them? */
+static bool rings_for(const struct pg_session *session, const char *name, const char *channel)
+{
+    size_t schema = strlen(session->link->conninfo->schema) + 1;
+    return strcmp(channel, name) == 0 || (strncmp(channel, name, schema) == 0 && channel[schema] == '\0');
+}
+
 /* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
 static bool channel_rang(struct pg_session *session)
 {
@@ -140,7 +142,7 @@ static bool channel_rang(struct pg_session *session)
     if (!PQconsumeInput(session->link->pg))
         return true; /* the next look says what it is */
     while ((notify = PQnotifies(session->link->pg)) != NULL) {
-        rang = rang || strcmp(notify->extra, name) == 0;
+        rang = rang || rings_for(session, name, notify->extra);
         PQfreemem(notify);
     }
     rang = rang && !session->fresh_reported;
@@ -165,28 +167,47 @@ void pg_wait_remember(struct cycle_run *run)
         session->wait_us = session->store->poll_min_us;
 }
 
+void pg_look_args(struct pg_session *session, struct args *args)
+{
+    struct array *running = &session->arrays[0];
+    array_begin(running, OID_INT8);
+    for (size_t i = 0; i < session->running_count; i++)
+        array_i64(running, (int64_t)session->running[i]);
+    arg_text(args, session->box);
+    arg_i64(args, session->seen_notice);
+    arg_array(args, running);
+    arg_i64(args, session->repaired);
+}
+
+static bool finds_rows(const struct pg_session *session, const PGresult *r)
+{
+    return field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3) || field_i64(r, 0, 4) != session->seen_file;
+}
+
+static bool finds_others(const struct pg_session *session, const PGresult *r)
+{
+    return field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
+}
+
+bool pg_look_finds(const struct pg_session *session, const PGresult *r)
+{
+    return finds_rows(session, r) || finds_others(session, r);
+}
+
 /* Is there anything new?  A fault is something new, too: the next cycle will say what it is. */
 static bool look(struct pg_session *session)
 {
     struct link *link = session->link;
-    struct array *running = &session->arrays[0];
     struct args args = { .count = 0 };
     PGresult *r = NULL;
     size_t mark = link->result_count;
 
-    array_begin(running, OID_INT8);
-    for (size_t i = 0; i < session->running_count; i++)
-        array_i64(running, (int64_t)session->running[i]);
-    arg_text(&args, session->box);
-    arg_i64(&args, session->seen_notice);
-    arg_array(&args, running);
-    arg_i64(&args, session->repaired);
+    pg_look_args(session, &args);
     if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
         return true;
-    bool rows = !session->fresh_reported && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3) ||
-                                             field_i64(r, 0, 4) != session->seen_file);
+    bool rows = !session->fresh_reported && finds_rows(session, r);
     session->fresh_reported |= rows;
-    bool changed = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
+    bool changed = rows || finds_others(session, r);
     link_forget_after(link, mark);
     return changed;
 }
@@ -212,7 +233,7 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
     return fds[0].revents != 0 || fds[1].revents != 0 || channel_rang(session);
 }
 
-/* How often to look when nothing happens: the more boxes, the less often each, so that a process that
+/* How often to look when nothing happens and nobody rings: the more boxes, the less often each, so that a process that
  * has nothing to do asks less than five questions a second, with those that renew its leases. */
 static int64_t idle_us(struct postgres_store *store)
 {
@@ -226,10 +247,17 @@ static int64_t idle_us(struct postgres_store *store)
     return time_mul(each_us, 2 * count + 1);
 }
 
+/* Who is rung up looks rarely; but as often as ever while a transaction runs that began before. */
+static int64_t asleep_us(const struct pg_session *session)
+{
+    int64_t every_us = max64(session->wait_us, idle_us(session->store));
+    return session->running_count > 0 ? every_us : max64(every_us, ASLEEP_LOOK_US);
+}
+
 /* How long until the next look?  Not each wait begins with one: the cycle before it has just looked. */
 static int64_t look_in_us(const struct pg_session *session)
 {
-    int64_t every_us = holds_sleep_lock(session) ? max64(session->wait_us, idle_us(session->store)) : session->wait_us;
+    int64_t every_us = holds_sleep_lock(session) ? asleep_us(session) : session->wait_us;
     return max64(0, session->looked_us + every_us - real_us());
 }
 

@@ -477,7 +477,7 @@ int pg_prefetch_start(struct cycle_run *run)
 {
     struct link *link = run->link;
     bool asked = run->session->prefetch != NULL && run->session->prefetch->prefetched; /* it may have come already */
-    if (asked || !link_is_up(link) || !prefetch_pays(run->fresh) || !prefetch_plan(run->fresh))
+    if (run->fresh == NULL || asked || !link_is_up(link) || !prefetch_pays(run->fresh) || !prefetch_plan(run->fresh))
         return PR_OK;
     if (link->pooled)
         link_add_begin(link); /* with our settings */

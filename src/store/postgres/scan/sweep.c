@@ -51,12 +51,17 @@ void pg_sweep_start(struct pg_session *session)
     session->sweep_found = false;
 }
 
+bool pg_sweep_is_due(const struct pg_session *session)
+{
+    return mono_us(session) >= session->sweep_at_us;
+}
+
 void pg_sweep_add(struct cycle_run *run, PGresult **ret)
 {
     struct pg_session *session = run->session;
     struct array *a = session->arrays;
     struct args args = { .count = 0 };
-    if (!run->has_snapshot || page_rows(run->cycle) == 0 || mono_us(session) < session->sweep_at_us)
+    if (!run->has_snapshot || page_rows(run->cycle) == 0 || !pg_sweep_is_due(session))
         return;
     array_begin(&a[0], OID_INT2);
     array_begin(&a[1], OID_INT8);
