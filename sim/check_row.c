@@ -101,6 +101,17 @@ void check_may_go(struct checker *c, const struct event *e, const struct shadow_
     check_pause(c, e, row);
 }
 
+static void check_announced(struct checker *c, const struct event *e, const struct shadow_message *m,
+                            const struct shadow_row *row)
+{
+    if (shadow_endpoint(c, row, row->config) < 0)
+        breach_set(c, "I5", "m%u has nowhere to go and was handed out", e->message);
+    check_times(c, e, m, row);
+    /* One that is still on an open receipt may be carried over by a cycle that was planned before its failure. */
+    if (!(row->open && row->session == e->session && row->number == e->number))
+        check_pause(c, e, row);
+}
+
 void check_handout(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
@@ -126,12 +137,8 @@ void check_handout(struct checker *c, const struct event *e)
     if (e->number != row->attempts + 1 && row->reset_at <= c->sessions[e->session].last_cycle)
         breach_set(c, "I4", "hand-out %d of m%u, which was handed out %d times", e->number, e->message, row->attempts);
     row->config = c->configs[e->instance].now;
-    if (shadow_endpoint(c, row, row->config) < 0)
-        breach_set(c, "I5", "m%u has nowhere to go and was handed out", e->message);
-    check_times(c, e, m, row);
-    /* One that is still on an open receipt may be carried over by a cycle that was planned before its failure. */
-    if (!(row->open && row->session == e->session && row->number == e->number))
-        check_pause(c, e, row);
+    if (e->flag != HANDOUT_BY_STORE) /* which does not know whether it may go: the engine starts it or hands it back */
+        check_announced(c, e, m, row);
     row->open = true;
     if (!row->in_open_rows) {
         row->in_open_rows = true;
@@ -142,6 +149,7 @@ void check_handout(struct checker *c, const struct event *e)
     row->number = e->number;
     row->unexplained = e->number - row->failures;
     row->handed_out = true;
+    row->by_store = e->flag == HANDOUT_BY_STORE;
     row->ahead = row->ahead || row->excused;
     row->receipt = e->value;
     row->started = row->again = row->forgotten = false;
@@ -502,6 +510,9 @@ void check_born(struct checker *c, const struct event *e)
     row->released = parent->released;
     row->set_aside = parent->set_aside; /* its Failed bit is theirs */
     row->excused = parent->excused;
+    row->lost =
+        parent->lost; /* its story is theirs, too: a store may have announced it before anybody knew where it goes */
+    row->lost_perhaps = parent->lost_perhaps;
     row->due_us = parent->due_us;
     row->wait_until_us = parent->wait_until_us;
     row->due_reached = parent->due_reached;
@@ -544,6 +555,9 @@ void check_start(struct checker *c, const struct event *e)
     if (row->unexplained > c->s->endpoints[e->what].max_attempts)
         breach_set(c, "I4", "m%u was sent after %d hand-outs without a verdict: it is poison", e->message,
                    row->unexplained - 1);
+    if (row->by_store &&
+        c->sessions[e->session].cycle_number == row->receipt) /* it decided by the reply of that cycle */
+        check_may_go(c, e, m, row);
     check_duplicate(c, e, row);
     wait_start(c, e, row);
     check_start_order(c, e, m, row);

@@ -108,6 +108,7 @@ struct shadow_row {
     int64_t receipt; /* the cycle */
     bool started;
     bool again;     /* may be started once more */
+    bool by_store;  /* its hand-out was announced by the store: whether it may go is seen when it goes */
     bool forgotten; /* an operator began to count anew: it is on no receipt any more */
     int result;     /* enum send_outcome, RESULT_NONE */
 

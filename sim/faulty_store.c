@@ -227,6 +227,21 @@ static void witness_rows(struct world *w, struct instance *in, const struct cycl
     }
 }
 
+/* What the store has put on the receipt itself. */
+static void witness_started(struct world *w, struct instance *in, const struct cycle *cycle,
+                            const struct cycle_reply *reply)
+{
+    for (size_t i = 0; i < reply->row_count && reply->started == STARTED_ALL; i++) {
+        if (reply->rows[i].from != ROW_FRESH)
+            continue;
+        struct event event = about_row(w, in, EVENT_HANDOUT, reply->rows[i].row);
+        event.number = 1;
+        event.value = (int64_t)cycle->number;
+        event.flag = HANDOUT_BY_STORE;
+        world_note(w, event);
+    }
+}
+
 /* A replayed cycle was seen when it landed: only what it read and owns is new. */
 static void witness_cycle(struct world *w, struct instance *in, const struct cycle *cycle,
                           const struct cycle_reply *reply)
@@ -254,6 +269,7 @@ static void witness_cycle(struct world *w, struct instance *in, const struct cyc
     if (cycle->leave)
         world_note(w, about(in, EVENT_LEAVE));
     witness_rows(w, in, reply);
+    witness_started(w, in, cycle, reply);
 }
 
 /* ---- The faults ------------------------------------------------------------------------------ */
@@ -278,8 +294,10 @@ static int fault_before(struct world *w, struct instance *in, const struct cycle
         return PR_EUNCERTAIN;
     if (random_chance(&w->dice[DIE_CYCLE_CRASHES], w->faults.crash_in_cycle / 2))
         return INSTANCE_DIED;
-    /* (Of what only reads nobody keeps a number; and what was lost is told by the session that was there, not by another.) */
-    if (cycle->verdict_count + cycle->receipt_count > 0 &&
+    /* (Of what only reads nobody keeps a number, and SQLite starts nothing by itself; and what was lost is told by the session that
+     * was there, not by another.) */
+    bool starts = cycle->start_fresh > 0 && !w->scenario->sqlite;
+    if ((cycle->verdict_count + cycle->receipt_count > 0 || starts) &&
         random_chance(&w->dice[DIE_LATE_CYCLES], w->faults.commit_late) && !in->loss_unheard) {
         in->late_number = cycle->number;
         return PR_EUNCERTAIN;

@@ -67,6 +67,9 @@
 #define SEEN_PARKED 2
 #define SEEN_CORRECTED 4 /* another message took its place */
 
+/* Flag of a HANDOUT: the store has put what it read on the receipt itself. */
+#define HANDOUT_BY_STORE 1
+
 /* Flags of a VERDICT. */
 #define VERDICT_IS_MOVED 1   /* a discarded message: it went to another endpoint */
 #define VERDICT_IS_COUNTED 2 /* a failure of its endpoint */

@@ -218,6 +218,11 @@ struct cycle {
     /* Reads; they see the changes above.  rows 0: not asked for. */
     size_t fresh_rows, fresh_bytes; /* stops at whichever is reached; at least one row */
     uint64_t restart_lanes;         /* fresh scan of these lanes begins anew */
+    /* > 0: the new rows that this cycle reads are to be started, if they are so many at most, none was handed out before, no
+     * two are of one stream, and no notice was committed before them that is not in the reply.  Then the store puts all of
+     * them on the receipt of this cycle, with number 1, and says so in reply.started.  Such a cycle changes nothing else.  A
+     * store need not do it. */
+    size_t start_fresh;
     struct {
         size_t rows;
         int64_t after_due_us, after_seq;
@@ -306,6 +311,13 @@ struct peer_offer {
     pr_slice offer; /* as it was told on join: it stays the same as long as the epoch does */
 };
 
+/* What became of cycle.start_fresh? */
+enum started {
+    STARTED_NONE,    /* there is no receipt of this cycle */
+    STARTED_ALL,     /* all new rows of this reply are on it */
+    STARTED_UNKNOWN, /* there may be one, and nobody knows what is on it: none of it was started, and it is to be closed */
+};
+
 struct cycle_reply {
     int64_t now_us; /* the store's clock */
     int64_t epoch;
@@ -331,6 +343,7 @@ struct cycle_reply {
     struct row *rows; /* everything that was read, in the order asked */
     size_t row_count;
     bool fresh_end; /* nothing more is there right now */
+    enum started started;
     bool due_end;
     int64_t next_due_us; /* the first due time after now, PR_NEVER: none (parked rows do not count) */
     bool reread_end, heads_end, held_keys_end;

@@ -404,6 +404,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     absorb_receipt(e, r, now_us);
     absorb_lanes(e, r, now_us);
     absorb_reads(e, r, now_us);
+    start_absorb(e, r, now_us);
 }
 
 void engine_cycle_failed(struct engine *e, int64_t now_us, int fault)

@@ -120,6 +120,7 @@ void engine_free(struct engine *e)
     effects_free(e->plan.effects);
     effects_free(e->plan.planned_effects);
     peers_forget(e);
+    free(e->plan.start);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL && e->limits != NULL; i++) {
         breakers_fini(&e->endpoints[i]);
         evidence_fini(&e->endpoints[i]);

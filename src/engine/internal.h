@@ -5,6 +5,7 @@
  *   gap.c             gaps: rows that were met and are not in memory, and reading them again
  *   route.c           where a row goes
  *   receipt.c         what was announced to the store before it was sent
+ *   start.c           ... and what the store announces itself, when it reads it
  *   twin.c            rows of one message for one endpoint, where it is to be handled once
  *   choose.c          which rows go out next, and how many at once
  *   load.c            ... and payloads that are so large that they are read only then
@@ -401,6 +402,7 @@ struct plan {
     struct list reports;                       /* breakers that the store must be told of */
     struct endpoint_breaker **planned_reports; /* as in cycle.breakers; in the arena */
     struct proof **planned_proofs;             /* as in cycle.evidence; in the arena */
+    struct receipt *start; /* for what the store puts on the receipt itself; NULL: none was needed */
 };
 
 struct known_peer {
@@ -531,10 +533,15 @@ size_t route_message(const struct engine *e, const struct pr_message *m, unsigne
 
 /* receipt.c */
 void receipt_leave(struct item *item, bool handed_back);
+void receipt_add(struct receipt *r, struct item *item);
 int receipt_plan(struct engine *e, struct arena *arena);
 pr_slice item_handler(const struct item *item); /* as marks name it (core/mark.h); it has an endpoint */
 int receipt_plan_marks(struct engine *e, struct arena *arena);
 void receipt_free_all(struct engine *e);
+
+/* start.c */
+void start_plan(struct engine *e, int64_t now_us);                                /* the rest of the cycle is planned */
+void start_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us); /* what was read is in the window */
 
 /* twin.c */
 bool twin_enter(struct engine *e, struct item *item); /* false: no memory */

@@ -578,6 +578,7 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
             if (!plan_changes(e, now_us))
                 return false;
             plan_reads(e, now_us);
+            start_plan(e, now_us);
             e->reading.pass_until_us = 0;
         }
         e->plan.asked = true;

@@ -17,7 +17,7 @@ void receipt_leave(struct item *item, bool handed_back)
     item->receipt = NULL;
 }
 
-static void receipt_add(struct receipt *r, struct item *item)
+void receipt_add(struct receipt *r, struct item *item)
 {
     receipt_leave(item, false);
     item->receipt = r;

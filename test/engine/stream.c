@@ -232,6 +232,8 @@ static void watch_notices(struct world *w, struct instance *in, const struct cyc
     notice_is_late = false;
     r->notice_count = 0;
     r->notice_last = cycle->notice_after;
+    if (r->started == STARTED_ALL)
+        r->started = STARTED_UNKNOWN; /* a store that overlooks a notice starts nothing */
 }
 
 TEST(who_hears_late_of_one_that_failed_hands_back_what_it_has_announced) /* B51 */

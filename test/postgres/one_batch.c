@@ -1,6 +1,8 @@
 /* Plain cycles: while there is a backlog all of a cycle goes to the server at once, and the server itself looks
  * whether what the relay assumes is true. */
+#include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/mark.h"
 #include "drain.h"
@@ -281,4 +283,114 @@ STORE_TEST(a_plain_cycle_with_marks_writes_its_receipt) /* B90 */
     worker_cycle(d.w, &cycle);
     CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.claim WHERE cardinality(rows) = 1"), 1);
     PQfinish(pg);
+}
+
+/* ---- What is started by the cycle that reads it -------------------------------------------------------------- */
+
+static const struct cycle start_cycle = { .fresh_rows = 10, .fresh_bytes = 1 << 20, .start_fresh = 4 };
+
+static struct worker *start_worker(struct suite *s)
+{
+    struct worker *w = suite_join(s, "outbox");
+    for (int i = 0; i < 2; i++) { /* the first rows are looked at more closely */
+        SEND(s, "outbox");
+        worker_cycle(w, &start_cycle);
+    }
+    CHECK_EQ(w->reply->started, STARTED_ALL);
+    return w;
+}
+
+STORE_TEST(a_message_is_read_and_announced_in_two_round_trips) /* B11 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = start_worker(s);
+    SEND(s, "outbox");
+    unsigned before = proxy_round_trips(proxy);
+    CHECK_EQ(worker_cycle(w, &start_cycle)->started, STARTED_ALL);
+    CHECK_EQ(proxy_round_trips(proxy) - before, 2);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(what_a_lost_answer_has_started_is_told_to_be_closed) /* B7, B27 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = start_worker(s);
+    pr_id id = SEND(s, "outbox");
+    proxy_set(proxy, PROXY_CUT_ANSWER);
+    CHECK_EQ(worker_try(w, &start_cycle), PR_EUNCERTAIN);
+    worker_cycle(w, &start_cycle);
+    CHECK(w->reply->replayed);
+    CHECK_EQ(w->reply->started, STARTED_UNKNOWN);
+    CHECK(reply_find(w->reply, id) != NULL);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(what_never_arrived_is_started_when_it_is_asked_again_over_the_same_connection) /* B7 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = start_worker(s);
+    SEND(s, "outbox");
+    proxy_set(proxy, PROXY_CUT_COMMIT);
+    CHECK_EQ(worker_try(w, &start_cycle), PR_EUNCERTAIN);
+    worker_cycle(w, &start_cycle);
+    CHECK(!w->reply->replayed);
+    CHECK_EQ(w->reply->started, STARTED_NONE); /* over another connection commits may have been lost */
+    CHECK(w->reply->history_changed);
+    end_of_wire(s, proxy);
+}
+
+struct held_up {
+    pthread_t thread;
+    struct worker *w;
+    int rc;
+};
+
+static void *held_up_run(void *arg)
+{
+    struct held_up *h = arg;
+    h->rc = worker_try(h->w, &start_cycle);
+    return NULL;
+}
+
+/* A cycle that has seen who it is and what operators did, and waits to read: meanwhile this happens. */
+static const struct cycle_reply *meanwhile(struct held_up *h, const char *sql)
+{
+    PGconn *pg = suite_pg_connect(), *looker = suite_pg_connect();
+    suite_pg_do(pg, "BEGIN");
+    suite_pg_do(pg, "LOCK TABLE %s.claim IN ACCESS EXCLUSIVE MODE");
+    CHECK_EQ(pthread_create(&h->thread, NULL, held_up_run, h), 0);
+    while (suite_pg_number(looker,
+                           "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '%s.claim'::regclass") == 0)
+        usleep(1000);
+    suite_pg_do(looker, sql);
+    suite_pg_do(pg, "COMMIT");
+    pthread_join(h->thread, NULL);
+    PQfinish(pg);
+    PQfinish(looker);
+    return h->w->reply;
+}
+
+/* It may be about one that was stored before, and that what was read must wait behind. */
+STORE_TEST(nothing_is_started_that_came_behind_a_notice_which_was_not_heard) /* B51 */
+{
+    struct held_up h = { .w = start_worker(s) };
+    pr_id id = SEND(s, "outbox");
+    const struct cycle_reply *r =
+        meanwhile(&h, "INSERT INTO %s.control (box, kind, \"row\", seq) VALUES ('outbox', 1, 0, 0)");
+    CHECK_EQ(h.rc, PR_OK);
+    CHECK_EQ(r->started, STARTED_NONE);
+    CHECK(reply_find(r, id) != NULL);
+    CHECK(suite_get(s, id)->state != STATE_IN_FLIGHT);
+    CHECK_EQ(worker_cycle(h.w, &start_cycle)->notice_count, 1);
+}
+
+STORE_TEST(who_is_buried_while_it_reads_starts_nothing) /* B26 */
+{
+    struct held_up h = { .w = start_worker(s) };
+    pr_id id = SEND(s, "outbox");
+    const struct cycle_reply *r = meanwhile(&h, "UPDATE %s.instance SET epoch = epoch + 1");
+    CHECK_EQ(h.rc, PR_OK);
+    CHECK_EQ(r->started, STARTED_NONE);
+    CHECK(suite_get(s, id)->state != STATE_IN_FLIGHT);
+    CHECK_EQ(worker_try(h.w, &start_cycle), PR_ELEASE);
 }

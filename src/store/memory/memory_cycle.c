@@ -393,6 +393,50 @@ static void cycle_hear_of_loss(struct memory_session *session, struct cycle *cyc
     session->reply.history_changed = true;
 }
 
+static bool is_same_stream(const struct row *a, const struct row *b)
+{
+    return a->m.stream.size > 0 && slice_eq(a->m.stream, b->m.stream);
+}
+
+/* How many new rows the reply has; 0: they are too many, or one of them is not to be started with the others. */
+static size_t startable(const struct cycle_reply *reply, size_t max)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < reply->row_count; i++) {
+        const struct row *row = &reply->rows[i];
+        if (row->from != ROW_FRESH)
+            continue;
+        if (row->m.attempts > 0 || ++count > max)
+            return 0;
+        for (size_t k = 0; k < i; k++)
+            if (reply->rows[k].from == ROW_FRESH && is_same_stream(&reply->rows[k], row))
+                return 0;
+    }
+    return count;
+}
+
+/* cycle.start_fresh.  Without memory nothing is started. */
+static void reply_start(struct memory_session *session, const struct cycle *cycle, struct stored_instance *instance,
+                        int64_t now_us)
+{
+    struct cycle_reply *reply = &session->reply;
+    size_t count = instance != NULL && !reply->history_changed ? startable(reply, cycle->start_fresh) : 0;
+    if (reply->replayed)
+        reply->started = STARTED_UNKNOWN;
+    if (reply->replayed || count == 0)
+        return;
+    struct stored_receipt *receipt = malloc(sizeof(*receipt) + count * sizeof(receipt->entries[0]));
+    if (receipt == NULL)
+        return;
+    *receipt = (struct stored_receipt){ .cycle = cycle->number, .at_us = now_us };
+    for (size_t i = 0; i < reply->row_count; i++)
+        if (reply->rows[i].from == ROW_FRESH)
+            receipt->entries[receipt->count++] = (struct receipt_entry){ reply->rows[i].row, 1 };
+    list_push_back(&instance->receipts, &receipt->node);
+    memory_flush(session->box->memory);
+    reply->started = STARTED_ALL;
+}
+
 static int cycle_run(struct memory_session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
     struct box *box = session->box;
@@ -439,6 +483,8 @@ static int cycle_run(struct memory_session *session, const struct cycle *cycle, 
     instance = cycle_lanes(box, instance, cycle, joins, reply);
 
     rc = reply_read(session, cycle, instance != NULL ? instance->lanes : 0, now_us);
+    if (rc == PR_OK && cycle->start_fresh > 0)
+        reply_start(session, cycle, instance, now_us);
     if (rc == PR_OK)
         rc = reply_notices(session, cycle);
     if (rc == PR_OK && cycle->peers && instance != NULL)

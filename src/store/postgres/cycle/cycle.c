@@ -249,6 +249,13 @@ static void run_begin_anew(struct cycle_run *run, struct cycle *cycle)
         cycle->receipt_count = cycle->receipt_carried;
 }
 
+/* What the lost answer said is not known. */
+static void tell_started(struct cycle_run *run)
+{
+    if (run->replayed && run->cycle->start_fresh > 0)
+        run->session->reply.started = STARTED_UNKNOWN;
+}
+
 static void tell_history(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
@@ -294,6 +301,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, boo
     if (rc == PR_OK) {
         session_remember(session, &run);
         tell_history(&run);
+        tell_started(&run);
         pg_wait_after_cycle(session);
         session->wary = run.any_busy;
         session->blocked.look = session->histories_asked = false;

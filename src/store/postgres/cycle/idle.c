@@ -73,7 +73,8 @@ int pg_idle_run(struct cycle_run *run)
     reply->notice_last = run->cycle->notice_after;
     reply->fresh_end = reply->due_end = true;
     reply->next_due_us = field_is_null(r, 0, COLUMN_DUE) ? PR_NEVER : field_time(r, 0, COLUMN_DUE);
-    pg_lease_tell(run);
-    pg_wait_remember(run);
-    return PR_OK;
+    rc = pg_lease_tell(run);
+    if (rc == PR_OK)
+        pg_wait_remember(run);
+    return rc;
 }

@@ -87,8 +87,25 @@ static const char FRESH_LARGE[] =
         ", coalesce(" MESSAGE_SIZE
         ", 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
+/* The same, and all of them are put on the receipt of the cycle (cycle.start_fresh), unless they are too many, one of them was handed
+ * out before, two are of one stream, or there are notices that the reply does not have: one may be about what they wait behind.
+ * Our own row is locked as it is whenever something changes; when it is not what we think, there is no receipt, and the next
+ * cycle says why. */
+static const char FRESH_START[] = "WITH found AS MATERIALIZED (SELECT f.*" FRESH_ROWS(
+    ", " HANDLE " AS handle") " LIMIT $10::bigint),"
+                              " own AS MATERIALIZED (SELECT FROM {schema}.instance WHERE id = $12 AND epoch = $13"
+                              " AND lanes = $14 AND EXISTS (SELECT FROM found) AND NOT EXISTS (SELECT FROM"
+                              " {schema}.control WHERE number > $18 AND box IN ('', {box_name})) FOR SHARE),"
+                              " receipt AS (INSERT INTO {schema}.claim (instance, cycle, box, at, rows, numbers)"
+                              " SELECT $12, $15, {box_name}, " NOW(
+                                  "$16") ", array_agg(handle), array_agg(1) FROM found HAVING count(*) BETWEEN 1 AND"
+                                         " $17::bigint AND count(attempts) = 0 AND count(DISTINCT nullif(stream, ''))"
+                                         " = count(nullif(stream, '')) AND EXISTS (SELECT FROM own) RETURNING 1)"
+                                         " SELECT found.*, EXISTS (SELECT FROM receipt) FROM found";
+
 #define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
 #define COLUMN_KIND (COLUMN_TID + 1)
+#define COLUMN_STARTED (COLUMN_KIND + 2) /* behind the handle */
 
 /* What one lane was asked, and what came. */
 struct fresh_lane {
@@ -111,6 +128,7 @@ struct fresh {
     int rows; /* of the result that count */
     size_t rows_max, bytes_max;
     bool large;                      /* rows may be more than there is room for */
+    bool starts;                     /* what is found is to be put on the receipt */
     bool prefetched;                 /* it was asked in advance: */
     int failed;                      /* to tell its rows */
     uint64_t snapshot_number, owned; /* as of these */
@@ -169,6 +187,18 @@ static void fresh_look(struct fresh *f)
             f->lanes[lane].count = scan_ranges(f->run->session->scan, lane, f->lanes[lane].ranges);
 }
 
+static void start_args(const struct fresh *f, struct args *args)
+{
+    const struct cycle *c = f->run->cycle;
+    arg_id(args, c->instance);
+    arg_i64(args, f->run->epoch);
+    arg_i64(args, (int64_t)f->run->lanes);
+    arg_i64(args, (int64_t)c->number);
+    arg_time(args, pg_store_wall_us(f->run->session->store));
+    arg_i64(args, size_to_i64(c->start_fresh));
+    arg_i64(args, f->run->session->reply.notice_last);
+}
+
 static void fresh_ask(struct fresh *f)
 {
     static const enum oid types[] = { OID_INT2, OID_INT8, OID_INT8, OID_INT2, OID_INT4, OID_INT4, OID_INT8 };
@@ -197,7 +227,9 @@ static void fresh_ask(struct fresh *f)
     arg_i64(&args, session->seen_last);
     if (f->large)
         arg_i64(&args, size_to_i64(c->fresh_bytes));
-    link_add(f->run->link, f->large ? FRESH_LARGE : FRESH, session->box, &args, &f->result);
+    else if (f->starts)
+        start_args(f, &args);
+    link_add(f->run->link, f->large ? FRESH_LARGE : f->starts ? FRESH_START : FRESH, session->box, &args, &f->result);
     buf_fini(&f->text); /* it is with the others in the batch */
 }
 
@@ -401,9 +433,10 @@ static void fresh_widen(struct fresh *f)
             f->run->session->lane_rows[lane] = f->run->cycle->fresh_rows;
 }
 
-/* The transaction is over by now; the snapshots make it the same question. */
+/* The transaction is over by now; the snapshots make it the same question.  Nothing more is started. */
 static int fresh_ask_again(struct fresh *f)
 {
+    f->starts = false;
     fresh_ask(f);
     int rc = link_run(f->run->link, f->run->reterr);
     return rc == PR_OK ? fresh_count(f) : rc;
@@ -547,8 +580,21 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
                run->cycle->fresh_bytes / LARGE_BYTES < run->cycle->fresh_rows;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         session->lane_rows[lane] = max_size(session->lane_rows[lane], lane_share(run));
+    f->starts = run->cycle->start_fresh > 0 && !f->large && !run->replayed && !run->anew && pg_lease_is_calm(run) &&
+                run->lanes == run->before;
     fresh_ask(f);
     return f;
+}
+
+static size_t count_rows(const struct fresh *f)
+{
+    return (size_t)PQntuples(f->result);
+}
+
+/* Is there a receipt of what was found? */
+static bool fresh_has_started(const struct fresh *f)
+{
+    return f->starts && count_rows(f) > 0 && field_bool(f->result, 0, COLUMN_STARTED);
 }
 
 void pg_fresh_prepare(struct fresh *f)
@@ -577,9 +623,11 @@ static int prefetch_confirm(struct fresh *f)
 int pg_fresh_take(struct fresh *f)
 {
     int rc = PR_OK;
-    f->run->session->reply.fresh_end = true;
+    struct cycle_reply *reply = &f->run->session->reply;
+    reply->fresh_end = true;
     if (f->result == NULL && !f->prefetched)
         return PR_OK;
+    bool started = fresh_has_started(f);
     rc = f->prefetched ? prefetch_confirm(f) : fresh_count(f);
     if (rc == PR_OK && !f->prefetched && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */
         fresh_widen(f);
@@ -590,6 +638,8 @@ int pg_fresh_take(struct fresh *f)
         fresh_adapt(f);
         rc = fresh_reply_rows(f);
     }
-    f->run->session->reply.fresh_end = !f->more;
+    reply->fresh_end = !f->more;
+    if (started)
+        reply->started = f->starts && reply->row_count == count_rows(f) ? STARTED_ALL : STARTED_UNKNOWN;
     return rc == PR_OK ? fresh_reply_end(f) : rc;
 }

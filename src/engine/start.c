@@ -1,0 +1,106 @@
+/* A message that comes alone is read and announced in one cycle.
+ *
+ * An engine that has nothing to do lets the store put the new rows that it reads on the receipt of the same cycle
+ * (cycle.start_fresh): what is chosen of them goes out without a second cycle.  What is not is on a receipt all the same, so the
+ * receipt is dirty, and the next cycle closes it; who dies before that has an attempt counted for it.  (doc/adr/0088) */
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+#define START_MAX 16 /* more are no hurry, and would all be counted if we died at the wrong moment */
+
+static bool changes_nothing(const struct cycle *c)
+{
+    return c->verdict_count + c->effect_count + c->receipt_count + c->closed_count + c->tally_count + c->pause_count +
+                   c->breaker_count + c->delivered_count ==
+               0 &&
+           c->lanes_give == 0 && !c->leave && !c->force_write;
+}
+
+static bool reads_new_rows_only(const struct cycle *c)
+{
+    return c->fresh_rows > 0 && c->restart_lanes == 0 && c->held_count == 0 && c->heads.rows == 0 &&
+           c->held_keys.rows == 0 && c->evidence_count == 0 && c->alive_count == 0;
+}
+
+/* Is all of it free to go as soon as it is read, as far as that can be known before? */
+static bool is_idle(const struct engine *e)
+{
+    return e->window.count == 0 && e->window.head_count == 0 && list_is_empty(&e->window.receipts) &&
+           e->plan.hold_count == 0 && e->membership.dedupe_us == 0 && !hands_out_runs(e) &&
+           e->setting.override_count == 0 && !e->membership.stopping && e->membership.giving == 0 &&
+           e->membership.opening == OPEN_DONE && e->reading.gap_count == 0;
+}
+
+/* How many can go at once to the endpoint that has most room; 0: one of them takes nothing now. */
+static size_t start_room(const struct engine *e, int64_t now_us)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        const struct endpoint *ep = &e->endpoints[i];
+        size_t at_once = ep->setting->concurrency > 0 ? ep->setting->concurrency : START_MAX;
+        if (ep->setting->gone || endpoint_is_closed(e, ep, now_us))
+            return 0;
+        most = max_size(most, min_size(at_once, ep->room));
+    }
+    return min_size(most, START_MAX);
+}
+
+/* The receipt is made here: later there may be no memory, and nobody could close it. */
+void start_plan(struct engine *e, int64_t now_us)
+{
+    struct cycle *c = &e->plan.cycle;
+
+    if (!changes_nothing(c) || !reads_new_rows_only(c) || !is_idle(e))
+        return;
+    if (e->plan.start == NULL)
+        e->plan.start = calloc(1, sizeof(*e->plan.start));
+    if (e->plan.start == NULL)
+        return;
+    list_init(&e->plan.start->items);
+    e->plan.start->number = c->number;
+    c->start_fresh = start_room(e, now_us);
+}
+
+static bool all_are_new(const struct cycle_reply *r)
+{
+    for (size_t i = 0; i < r->row_count; i++)
+        if (r->rows[i].from != ROW_FRESH)
+            return false;
+    return true;
+}
+
+/* What is chosen is committed already. (E1)  Payloads that are still in the store take a cycle of their own. */
+static size_t start_chosen(struct engine *e, struct receipt *receipt, int64_t now_us)
+{
+    size_t count = 0;
+
+    breakers_sync_all(e);
+    choose(e, now_us);
+    list_foreach(node, &e->window.chosen) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item_is_late(item)) {
+            item_return(e, item, false);
+            continue;
+        }
+        receipt_add(receipt, item);
+        item_move(e, item, PLACE_READY);
+        count++;
+    }
+    return count;
+}
+
+void start_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
+{
+    struct receipt *receipt = e->plan.start;
+
+    if (e->plan.cycle.start_fresh == 0 || r->started == STARTED_NONE)
+        return;
+    e->plan.start = NULL;
+    receipt->dirty = true;
+    list_push_back(&e->window.receipts, &receipt->node);
+    e->window.receipt_count++;
+    if (r->started == STARTED_ALL && !r->replayed && !r->history_changed && !e->membership.stopping && all_are_new(r))
+        receipt->dirty = start_chosen(e, receipt, now_us) < r->row_count;
+}
