@@ -26,6 +26,12 @@ static inline bool time_is_plausible(int64_t us)
     return us == 0 || us == PR_NEVER || (us >= TIME_MIN_US && us <= TIME_MAX_US);
 }
 
+/* The nearest plausible time: of what a flow waits for, and of others that nobody has checked. */
+static inline int64_t time_plausible(int64_t us)
+{
+    return time_is_plausible(us) ? us : us < TIME_MIN_US ? TIME_MIN_US : TIME_MAX_US;
+}
+
 /* Is this what a sender may send?  PR_OK, or PR_EINVAL / PR_ETOOBIG with a text that names
  * the field and says what to do. */
 int message_check(const struct pr_message *message, size_t payload_max, struct pr_error *reterr);

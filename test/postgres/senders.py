@@ -222,6 +222,56 @@ def test_what_is_no_message_is_refused_with_a_name_that_says_why(place):
     place.psql(insert % "'a', NULL")
 
 
+TIMES = "must be a time of the years 2000 to 2299 (to_timestamp() takes seconds: milliseconds / 1000.0)"
+
+
+def test_times_in_other_units_are_refused_and_those_of_the_relay_pass(place):  # D13, B19
+    place.ok("init")
+    said = {"due_at": ", or NULL: at once", "expires_at": ", or NULL: never", "created_at": ", or left out: now"}
+    for column, otherwise in said.items():
+        for value in ("to_timestamp(1794989385000)", "to_timestamp(1794989385 / 1000)", "'-infinity'", "'2300-01-01 00:00+00'"):
+            place.psql("INSERT INTO {s}.outbox (type, %s) VALUES ('t', %s)" % (column, value), fails=column + " " + TIMES + otherwise)
+        place.psql("INSERT INTO {s}.outbox (type, %s) VALUES ('t', '2299-12-31 23:59:59.999999+00'), ('t', '2000-01-01 00:00+00')" % column)
+    place.psql("INSERT INTO {s}.outbox (type, created_at) VALUES ('t', 'infinity')", fails="created_at " + TIMES)
+    place.psql("INSERT INTO {s}.outbox (type, due_at, expires_at) VALUES ('t', 'infinity', 'infinity')")
+    place.psql("SELECT {s}.send(type => 't', payload => 'x'::text, due => to_timestamp(1794989385000))", fails="due_at " + TIMES)
+    place.psql("SELECT {s}.flow_start('n', 'f', '', NULL, to_timestamp(1794989385000))", fails="due_at " + TIMES)
+    place.psql("TRUNCATE {s}.outbox; INSERT INTO {s}.outbox (type, due_at) VALUES ('mended', 'infinity')")
+    for column in said:
+        place.psql("UPDATE {s}.outbox SET %s = to_timestamp(1794989385000)" % column, fails=column + " " + TIMES)
+    place.psql("UPDATE {s}.outbox SET expires_at = to_timestamp(1794989385 / 1000)", fails="expires_at " + TIMES)
+    # A row of before the checks can be changed and sent.
+    place.psql("""SET session_replication_role = replica; INSERT INTO {s}.outbox (type, due_at, expires_at, headers)
+        VALUES ('before', to_timestamp(1794989385000), to_timestamp(1794989385000), '{}')""")
+    place.psql("""UPDATE {s}.outbox SET headers = '{"a":"b"}', due_at = due_at WHERE type = 'before'""")
+    place.psql("UPDATE {s}.outbox SET due_at = to_timestamp(1)")
+    place.relay()
+    place.arrived("mended", "before")
+
+
+def test_bytes_that_were_printed_with_escapes_are_refused_and_texts_are_not(place):  # B4, D13
+    place.ok("init")
+    escape = "SET bytea_output = escape; "
+    insert = "INSERT INTO {s}.outbox (type, payload) VALUES ('%s', %s)"
+    for value in ("41ff42", "0041", "7b5c7d01", "5c5cff"):
+        place.psql(escape + insert % ("wrong", "'\\x%s'::bytea" % value), fails=NAMES_THE_OTHER)
+    place.psql(insert % ("wrong", "'\\x0041'::bytea"), fails=NAMES_THE_OTHER)
+    texts = {"path": r'{"a":"C:\\377\\001","b":"\u00fc\n"}', "plain": "plain", "short": "\\01", "nine": "\\400 \\189"}
+    for name, text in texts.items():
+        place.psql(escape + insert % (name, "'%s'" % text))
+    place.psql(insert % ("hex", "'A\\377B'"))
+    # What we store ourselves, also where the role has that setting.
+    place.psql("ALTER DATABASE postgres SET bytea_output = escape")
+    try:
+        name = os.path.join(place.path, "payload")
+        with open(name, "wb") as file:
+            file.write(b"A\\377B")
+        place.ok("send", "--type", "sent", "--file", name)
+        check_arrived(place, dict({k: v.encode() for k, v in texts.items()}, hex=b"A\\377B", sent=b"A\\377B"))
+    finally:
+        place.psql("ALTER DATABASE postgres RESET bytea_output")
+
+
 # ---- Bytes that come from us ------------------------------------------------------------------------
 
 

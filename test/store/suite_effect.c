@@ -266,6 +266,22 @@ STORE_TEST(a_row_is_rescheduled_with_its_effects_as_long_as_its_time_is_the_same
     CHECK_EQ(suite_get(s, id)->m.due_us, at + PR_SECONDS(60));
 }
 
+/* A box may refuse such a time of a sender, and a cycle must not fail for it: a flow that waits for a thousand years, say. */
+STORE_TEST(whatever_time_an_effect_or_a_verdict_names_is_stored)
+{
+    struct worker *w = suite_join(s, "outbox");
+    const int64_t late = s->wall_us + PR_SECONDS(86400) * 365250;
+    pr_id id = SEND(s, "outbox", .due_us = s->wall_us + 1);
+    const struct pr_message made = { .id = suite_id(61), .type = PR_STR("timer"), .due_us = late, .expires_us = late };
+    const struct effect e = { .box = PR_STR("ledger"), .message = &made };
+    struct claim c = suite_seen(s, id);
+    const struct verdict v = VERDICT_OF(c, .kind = VERDICT_RESCHEDULE, .due_is_us = s->wall_us + 1, .due_us = late);
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = &e, .effect_count = 1);
+    CHECK_EQ(w->reply->answers[0], PR_OK);
+    CHECK(suite_get(s, id)->m.due_us >= TIME_MAX_US && suite_get(s, id)->m.due_us != PR_NEVER);
+    CHECK(suite_find(s, made.id) != NULL);
+}
+
 STORE_TEST(a_schedule_that_a_person_paused_is_not_rescheduled) /* B99 */
 {
     struct worker *w = suite_join(s, "outbox");

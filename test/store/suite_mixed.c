@@ -22,7 +22,7 @@ STORE_TEST(times_at_the_edges_of_what_can_be_written_are_taken_and_harm_nobody) 
 
     struct claim c = worker_claim(w, early);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = PR_NEVER - 1), PR_OK);
-    CHECK(suite_get(s, early)->m.due_us > s->wall_us + PR_SECONDS(86400) * 365 * 1000);
+    CHECK(suite_get(s, early)->m.due_us >= TIME_MAX_US);
     CHECK_EQ(VERDICT(w, worker_claim(w, early), .kind = VERDICT_ABANDON, .delay_us = PR_NEVER - 1), PR_OK);
     struct pause pause = { .endpoint = PR_STR("e"), .for_us = PR_NEVER - 1 };
     CYCLE(w, .pauses = &pause, .pause_count = 1);

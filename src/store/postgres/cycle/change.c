@@ -164,6 +164,9 @@ _Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
     " AND (v.guards & 16 = 0 OR b.due_at IS NOT DISTINCT FROM v.due_is) AND (v.guards & 4 = 0 OR NOT b.released) AND (v.guards & 8 = 0 OR NOT " PARKED " OR (b.parked_by = 1) IS TRUE)"
 #define AT_NOW NOW("$1")
 
+/* TIME_MAX_US: a box refuses later times (062_check_box.sql), and a cycle must not fail. */
+#define LATEST " '2299-12-31 23:59:59.999999+00'"
+
 /* least(): COUNTER_MAX; one damaged number must not stop the cycle. */
 #define NEW_attempts "CASE WHEN v.sets & 4 <> 0 THEN 0 WHEN v.sets & 1 <> 0 THEN v.attempts ELSE b.attempts END"
 #define NEW_failures "CASE WHEN v.sets & 4 <> 0 THEN 0 ELSE least(b.failures, 1000000000) + (v.sets & 2 <> 0)::int END"
@@ -176,7 +179,7 @@ _Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
 #define NEW_DUE                                                                                             \
     "CASE WHEN v.sets & 4096 <> 0 THEN v.due_us WHEN v.sets & 32 = 0 OR (v.sets & 64 <> 0 AND " PARKED ") THEN b.due_at"                            \
     " WHEN v.delay = 9223372036854775807 THEN 'infinity'"                                                      \
-    " ELSE " AT_NOW " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END"
+    " ELSE least(" AT_NOW " + least(v.delay, 8000000000000000000) * interval '1 microsecond'," LATEST ") END"
 /* change_parked_by() */
 #define NEW_PARKED_BY                                                                                       \
     "CASE WHEN v.sets & 4128 = 0 OR (v.sets & 4096 = 0 AND v.sets & 64 <> 0 AND " PARKED ") THEN b.parked_by"  \
@@ -309,7 +312,7 @@ static void put_change(struct array *a, size_t ord, const struct change *c)
     array_text(&a[18], slice_from(c->fingerprint));
     array_text_or_null(&a[19], c->note);
     array_time(&a[20], c->due_is_us);
-    array_time(&a[21], c->due_us);
+    array_time(&a[21], time_plausible(c->due_us));
     array_i32(&a[22], c->held_for);
     array_i32(&a[23], c->parked_by);
 }
