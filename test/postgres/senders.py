@@ -579,6 +579,33 @@ def test_an_operator_gets_no_rights_by_types_of_its_own_when_it_repairs_rows(pla
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
 
 
+def test_who_may_only_send_can_start_flows_and_cannot_tell_them_anything(place):  # B206
+    """Turns say what became of activities, and activities are code that runs: neither is written by INSERT nor by send()."""
+    place.ok("init")
+    role = place.schema + "_app"
+    try:
+        place.psql('CREATE ROLE "%s" LOGIN; GRANT USAGE ON SCHEMA {s} TO "%s"' % (role, role))
+        place.psql('GRANT INSERT (type, payload), SELECT (id) ON {s}.turns, {s}.activities TO "%s"' % role)  # of an earlier script
+        place.psql(place.ok("init", "--grants"))
+        for box in ("turns", "activities"):
+            place.psql("INSERT INTO {s}.%s (type, payload) VALUES ('activity_done', '{}')" % box, user=role, fails="permission denied")
+            for payload in ("'{}'::text", "'{}'::jsonb", "'{}'::bytea"):
+                place.psql("SELECT {s}.send(type => 'activity_done', payload => %s, stream => 'f', box => '%s')" % (payload, box), user=role,
+                           fails='cannot send into the box "%s", which is for flows' % box)
+        place.psql("SELECT {s}.send(type => 'start', payload => 'x'::text, stream => 'f', box => 'activities')", user=role, fails="for flows")
+        place.psql("SELECT {s}.flow_start('checkout', 'f', '{}')", user=role)
+        place.psql("SELECT {s}.send('t', 'x'::text); INSERT INTO {s}.outbox (type) VALUES ('t'); INSERT INTO {s}.inbox (type) VALUES ('t')", user=role)
+        assert place.psql("SELECT count(*) FROM {s}.turns") == "1" and place.psql("SELECT count(*) FROM {s}.activities") == "0"
+        # Whose login role was given the right, and the owner, can.
+        place.psql('GRANT INSERT (type, stream, payload), SELECT (id) ON {s}.turns TO "%s"' % role)
+        for user in (role, "postgres"):
+            place.psql("SELECT {s}.send(type => 'event', payload => 'x'::text, stream => 'f', box => 'turns')", user=user)
+    finally:
+        place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+        for name in ("relay", "admin", "reader"):
+            place.psql('DROP OWNED BY "%s_%s"; DROP ROLE "%s_%s"' % ((place.schema, name) * 2))
+
+
 def test_who_may_only_send_cannot_complete_also_after_an_upgrade(place):  # B206
     place.ok("init")
     role = place.schema + "_sender"

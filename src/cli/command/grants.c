@@ -7,9 +7,8 @@
 #include "core/columns.h"
 
 #define SENDERS_COLUMNS                                                                                                \
-    "id, destination, type, stream, headers" SENDER_TEXTS(                                                             \
-        COLUMN_NAME) ",\n"                                                                                             \
-                     "              event, created_at, due_at, expires_at, payload, payload_bytes"
+    "id, destination, type, stream, headers" SENDER_TEXTS(COLUMN_NAME) ", event, created_at, due_at, expires_at, "     \
+                                                                       "payload, payload_bytes"
 
 /* The script is run again after an upgrade. */
 static void print_role(pr_slice s, const char *role)
@@ -17,6 +16,27 @@ static void print_role(pr_slice s, const char *role)
     printf("DO $$BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%.*s_%s') THEN CREATE ROLE \"%.*s_%s\"; "
            "END IF; END$$;\n",
            SLICE_ARGS(s), role, SLICE_ARGS(s), role);
+}
+
+/* Who can write into the boxes of flows can tell a flow whatever it likes: that is not for everybody who sends. */
+static void print_box(const struct config_box *box, pr_slice s)
+{
+    bool of_flows = box_is_of_flows(box->kind);
+    const char *lead = of_flows ? "-- " : "";
+    if (of_flows)
+        printf("REVOKE ALL ON \"%.*s\".\"%s\" FROM \"%.*s_app\";\n", SLICE_ARGS(s), config_box_table(box),
+               SLICE_ARGS(s));
+    if (box->kind == BOX_ACTIVITIES)
+        return;
+    if (of_flows)
+        printf("-- Applications that start or tell flows through the library (pr_flow_start_pg, pr_flow_tell_pg), and "
+               "not by flow_start(),\n"
+               "-- can tell any flow anything. Their login role needs:\n");
+    printf("%sGRANT SELECT (id, destination),\n"
+           "%s      INSERT (" SENDERS_COLUMNS ")\n"
+           "%s      ON \"%.*s\".\"%s\" TO \"%.*s%s\";\n",
+           lead, lead, lead, SLICE_ARGS(s), config_box_table(box), of_flows ? 0 : (int)s.size, s.data,
+           of_flows ? "NAME" : "_app");
 }
 
 static void print_application(struct cli *cli, pr_slice s)
@@ -48,10 +68,7 @@ static void print_application(struct cli *cli, pr_slice s)
            SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
            SLICE_ARGS(s));
     for (size_t i = 0; i < cli->config->box_count; i++)
-        printf("GRANT SELECT (id, destination),\n"
-               "      INSERT (" SENDERS_COLUMNS ")\n"
-               "      ON \"%.*s\".\"%s\" TO \"%.*s_app\";\n",
-               SLICE_ARGS(s), config_box_table(&cli->config->boxes[i]), SLICE_ARGS(s));
+        print_box(&cli->config->boxes[i], s);
 }
 
 /* What people did is written once and never changed; who does nothing in their names does not write it.  Only a relay that is

@@ -1,0 +1,59 @@
+-- As in 030_marks.sql; but who may only send cannot tell a flow what became of its activities and timers, nor start activities.  The
+-- functions that call this one run with their owner's rights: what counts is the right of whoever is logged in, or has taken a role
+-- by SET ROLE.
+CREATE OR REPLACE FUNCTION "{schema}".send_row(
+    type text, payload text, payload_bytes bytea, stream text, destination text, headers jsonb, due timestamptz,
+    expires timestamptz, id uuid, event boolean, content_type text, box text, source text, subject text,
+    correlation_id text, causation_id text, traceparent text, tracestate text)
+RETURNS uuid
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    the_id pg_catalog.uuid := coalesce(send_row.id, "{schema}".uuid7());
+    caller pg_catalog.name := coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user);
+    the_table pg_catalog.text;
+    the_dedupe pg_catalog.int8;
+    handled boolean := false;
+    stored pg_catalog.int8 := 0;
+BEGIN
+    SELECT coalesce(b.table_name, b.name), b.dedupe_us INTO the_table, the_dedupe FROM "{schema}".box b
+        WHERE b.name = send_row.box;
+    IF coalesce(send_row.type, '') = '' THEN
+        RAISE EXCEPTION 'type is empty: every message needs a type such as order.created' USING ERRCODE = '22023';
+    END IF;
+    IF the_table IS NULL THEN
+        RAISE EXCEPTION 'there is no box "%": name it under boxes: in the configuration, and run postrider init', send_row.box
+            USING ERRCODE = '22023';
+    END IF;
+    IF (send_row.box = 'activities' OR (send_row.box = 'turns' AND send_row.type <> 'start'))
+       AND NOT pg_catalog.has_any_column_privilege(caller, pg_catalog.format('"{schema}".%I', the_table), 'INSERT') THEN
+        RAISE EXCEPTION 'role "%" cannot send into the box "%", which is for flows: start one with flow_start()', caller, send_row.box
+            USING ERRCODE = '42501';
+    END IF;
+    IF pg_catalog.jsonb_typeof(send_row.headers) <> 'object' THEN
+        RAISE EXCEPTION 'headers are not a JSON object such as {"tenant":"7"}' USING ERRCODE = '22023';
+    END IF;
+    IF send_row.id IS NOT NULL AND the_dedupe OPERATOR(pg_catalog.>) 0 THEN
+        UPDATE "{schema}".seen s SET again_at = pg_catalog.now() WHERE s.box = send_row.box AND s.id = send_row.id
+            AND (s.handler = coalesce(send_row.destination, '') OR (s.alone AND coalesce(send_row.destination, '') = ''));
+        handled := FOUND;
+    END IF;
+    IF send_row.id IS NULL OR (NOT handled AND NOT EXISTS (SELECT FROM "{schema}".dead_letter d WHERE d.id = send_row.id
+           AND d.destination = coalesce(send_row.destination, '') AND d.box = send_row.box)) THEN
+        EXECUTE pg_catalog.format('INSERT INTO "{schema}".%I (id, type, payload, payload_bytes, stream, destination, headers,'
+                       ' due_at, expires_at, event, content_type, source, subject, correlation_id, causation_id,'
+                       ' traceparent, tracestate)'
+                       ' VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)'
+                       ' ON CONFLICT (id, destination) DO NOTHING', the_table)
+            USING the_id, send_row.type, send_row.payload, send_row.payload_bytes, nullif(send_row.stream, ''),
+                  coalesce(send_row.destination, ''), send_row.headers::pg_catalog.json, send_row.due, send_row.expires,
+                  coalesce(send_row.event, false), send_row.content_type, send_row.source, send_row.subject,
+                  send_row.correlation_id, send_row.causation_id, send_row.traceparent, send_row.tracestate;
+        GET DIAGNOSTICS stored = ROW_COUNT;
+    END IF;
+    IF stored = 0 THEN
+        RAISE NOTICE 'duplicate: % is stored already; nothing changed', the_id;
+    END IF;
+    RETURN the_id;
+END
+$$;
