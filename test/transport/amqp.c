@@ -147,6 +147,8 @@ TEST(amqp_refuses_own_headers_that_it_would_lose)
     w.messages[i].headers = PR_STR("{\"k\":\"v\",\"CC\":\"x\"}");
     world_run(&w);
     CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_VALIDATION_FAILURE);
+    CHECK(w.results[i].unsent);
     CHECK(strstr(w.results[i].error, "the message's header \"CC\" cannot be sent") != NULL);
     world_fini(&w);
 }

@@ -270,6 +270,20 @@ static void check_property(pn_message_t *m, const char *name, const char *value)
     CHECK_SLICE(((pr_slice){ got.start, got.size }), value);
 }
 
+TEST(amqp1_refuses_own_headers_that_it_would_lose)
+{
+    prepare_peer("accept");
+    world_open(&w);
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[i].headers = PR_STR("{\"k\":\"v\",\"cloudEvents_type\":\"x\"}");
+    world_run(&w);
+    CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_VALIDATION_FAILURE);
+    CHECK(w.results[i].unsent);
+    CHECK(strstr(w.results[i].error, "the message's header \"cloudEvents_type\" cannot be sent") != NULL);
+    world_fini(&w);
+}
+
 TEST(amqp1_writes_an_event_in_three_ways)
 {
     static const char *const envelopes[] = { "binary", "structured", "raw" };

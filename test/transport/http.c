@@ -452,7 +452,7 @@ TEST(http_message_that_cannot_be_written_costs_only_itself)
     size_t good = add("/record"), bad = add("/record"), other = add("/record");
     w.messages[bad].headers = PR_STR("{\"x\":123456789012345678901234567890}");
     world_run(&w);
-    check_result(bad, SEND_FAILED, PR_REASON_SERIALIZATION_ERROR, "");
+    check_result(bad, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, "");
     CHECK_EQ(w.results[good].outcome, SEND_OK);
     CHECK_EQ(w.results[other].outcome, SEND_OK);
     world_fini(&w);

@@ -296,6 +296,8 @@ TEST(mqtt_refuses_own_headers_that_it_would_lose)
     w.messages[i].headers = PR_STR("{\"k\":\"v\",\"type\":\"x\"}");
     world_run(&w);
     CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_VALIDATION_FAILURE);
+    CHECK(w.results[i].unsent);
     CHECK(strstr(w.results[i].error, "the message's header \"type\" cannot be sent") != NULL);
     world_fini(&w);
 }
@@ -341,7 +343,7 @@ TEST(mqtt_says_what_the_broker_says) /* B70 */
                  "max_packet_size"); /* known before it is sent */
     size_t i = world_add(&w, "", PR_STR("{}"), WISH_FAIL);
     world_run(&w);
-    check_failed(i, PR_REASON_SERIALIZATION_ERROR, "", "no + or #");
+    check_failed(i, PR_REASON_VALIDATION_FAILURE, "", "no + or #");
     CHECK_EQ(w.results[send_one()].outcome, SEND_OK); /* and the connection goes on */
     faults_check(&w);
     world_fini(&w);

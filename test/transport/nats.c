@@ -214,6 +214,8 @@ TEST(nats_refuses_own_headers_that_it_would_lose)
     w.messages[i].headers = PR_STR("{\"k\":\"v\",\"Nats-Expected-Stream\":\"x\"}");
     world_run(&w);
     CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_VALIDATION_FAILURE);
+    CHECK(w.results[i].unsent);
     CHECK(strstr(w.results[i].error, "the message's header \"Nats-Expected-Stream\" cannot be sent") != NULL);
     world_fini(&w);
 }
@@ -241,7 +243,7 @@ TEST(nats_says_what_the_server_says) /* B70 */
     prepare("rider:secret@", "sink.forbidden");
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "Not Permitted", "sink.forbidden");
     prepare("", "sink.{source}");
-    faults_refused(&w, own_url, PR_REASON_SERIALIZATION_ERROR, "Invalid Subject", "\"sink.\"");
+    faults_refused(&w, own_url, PR_REASON_VALIDATION_FAILURE, "Invalid Subject", "\"sink.\"");
     prepare("", "");
     faults_refused(&w, "nats://nosuch.invalid/sink?plain=true", PR_REASON_TRANSPORT_UNAVAILABLE, "lookup",
                    "nosuch.invalid:4222");

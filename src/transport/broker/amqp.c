@@ -552,7 +552,7 @@ static void rabbit_begin(struct amqp_transport *r, const struct delivery *d)
     }
     delivery_queue_drop(&p->waiting);
     if (rc == PR_EINVAL)
-        result_unsent(pipeline_result(p), d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
+        result_unsent(pipeline_result(p), d->token, PR_REASON_VALIDATION_FAILURE, "", pr_str(error.text));
     else
         result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }

@@ -459,7 +459,7 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
     buf_reset(&q->address);
     template_fill(&q->address, q->session.url.path, d->message);
     if (buf_failed(&q->address) != 0 || q->address.size == 0 || strlen(q->address.data) != q->address.size) {
-        qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", "the message does not make a valid address");
+        qpid_refuse(q, d, PR_REASON_VALIDATION_FAILURE, "", "the message does not make a valid address");
         return true;
     }
     struct qpid_link *l = link_find(q, q->address.data);
@@ -478,7 +478,7 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
     int rc = amqp1_message_encode(d->message, q->session.config->source, q->envelope, &q->scratch, &q->bytes, &error);
     uint64_t max = pn_link_remote_max_message_size(l->sender);
     if (rc == PR_EINVAL) {
-        qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", error.text);
+        qpid_refuse(q, d, PR_REASON_VALIDATION_FAILURE, "", error.text);
     } else if (rc != PR_OK) {
         delivery_queue_drop(&q->session.pipeline.waiting);
         result_returned(pipeline_result(&q->session.pipeline), d->token); /* no memory: later, then */

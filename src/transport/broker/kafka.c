@@ -504,8 +504,7 @@ static bool kafka_begin(struct kafka_transport *k, const struct delivery *d)
         return false;
     delivery_queue_drop(&k->waiting);
     if (rc == PR_EINVAL)
-        result_failed(result_ring_add(&k->done), d->token, SEND_FAILED, PR_REASON_SERIALIZATION_ERROR, "",
-                      slice_from(fault.text));
+        result_unsent(result_ring_add(&k->done), d->token, PR_REASON_VALIDATION_FAILURE, "", slice_from(fault.text));
     else if (rc != PR_OK || error == RD_KAFKA_RESP_ERR__FATAL)
         result_returned(result_ring_add(&k->done), d->token); /* no memory, no producer: later, then */
     else if (error != RD_KAFKA_RESP_ERR_NO_ERROR)

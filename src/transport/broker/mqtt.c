@@ -349,7 +349,7 @@ static void mqtt_begin(struct mqtt_transport *q, const struct delivery *d)
     size_t size = rc == PR_OK ? mqtt_publish_size(&publish) : 0;
 
     if (rc == PR_EINVAL) {
-        mqtt_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", error.text);
+        mqtt_refuse(q, d, PR_REASON_VALIDATION_FAILURE, "", error.text);
         return;
     }
     if (rc == PR_OK && (size == 0 || (q->terms.packet_max > 0 && size > q->terms.packet_max))) {

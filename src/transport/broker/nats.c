@@ -222,12 +222,12 @@ static void jet_begin(struct nats_transport *j, const struct delivery *d)
     if (buf_failed(&j->subject) != 0 || !subject_is_good(buf_slice(&j->subject))) {
         (void)error_set(&error, PR_EINVAL, "the message does not make a valid subject: \"%.100s\"",
                         buf_slice(&j->subject).data);
-        jet_refuse(j, d, PR_REASON_SERIALIZATION_ERROR, JET_INVALID_SUBJECT, error.text);
+        jet_refuse(j, d, PR_REASON_VALIDATION_FAILURE, JET_INVALID_SUBJECT, error.text);
         return;
     }
     int rc = nats_message_headers(d->message, j->envelope, j->session.config->source, &j->scratch, &j->headers, &error);
     if (rc == PR_EINVAL) {
-        jet_refuse(j, d, PR_REASON_SERIALIZATION_ERROR, "", error.text);
+        jet_refuse(j, d, PR_REASON_VALIDATION_FAILURE, "", error.text);
         return;
     }
     buf_reset(&j->json);

@@ -292,7 +292,7 @@ static void redis_begin(struct redis_transport *r, const struct delivery *d)
     }
     delivery_queue_drop(&p->waiting);
     if (rc == PR_EINVAL)
-        result_unsent(pipeline_result(p), d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
+        result_unsent(pipeline_result(p), d->token, PR_REASON_VALIDATION_FAILURE, "", pr_str(error.text));
     else
         result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }

@@ -196,7 +196,7 @@ static bool start_single(struct exchange *x, int64_t now_us)
         if (rc == PR_OK && exchange_go(x, deadline_us, now_us))
             return true;
         if (rc == PR_EINVAL)
-            result_unsent(&result, d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
+            result_unsent(&result, d->token, PR_REASON_VALIDATION_FAILURE, "", pr_str(error.text));
     }
     http_done(h, &result);
     return false;
