@@ -6,6 +6,7 @@
 #include "base/shell.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/reason.h"
 #include "ops/member.h"
 #include "ops/reply.h"
 #include "ops/explain/words.h"
@@ -276,14 +277,23 @@ static void check_breaker(struct checks *checks, const struct endpoint_condition
         condition_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
+/* Where the messages are to blame, whoever looks at the endpoint finds nothing. */
 static void check_failing(struct checks *checks, const struct endpoint_condition *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
-    checks_warn(
-        checks, "failing", e->name,
-        "%.*s: %.400s (%s ago). Check that it is up and that its settings are right: postrider endpoints test %s",
-        SLICE_ARGS(e->name), condition_why(checks->arena, s, e), span_words(checks->arena, now_us - e->last_failed_us),
-        shell_argument(checks->arena, e->name));
+    const char *name = shell_argument(checks->arena, e->name);
+    pr_slice next =
+        reason_fault(e->last_reason, e->last_code, false) == FAULT_CONTENT
+            ? arena_printf(checks->arena,
+                           "The reason is the messages' content, not the endpoint. To see which messages, and why: "
+                           "postrider dead list --endpoint %s, postrider why ID",
+                           name)
+            : arena_printf(checks->arena,
+                           "Check that it is up and that its settings are right: postrider endpoints test %s", name);
+
+    checks_warn(checks, "failing", e->name, "%.*s: %.400s (%s ago). %.*s", SLICE_ARGS(e->name),
+                condition_why(checks->arena, s, e), span_words(checks->arena, now_us - e->last_failed_us),
+                SLICE_ARGS(next));
 }
 
 size_t endpoints_check(struct checks *checks, const struct query_reply *reply)

@@ -213,6 +213,17 @@ def an_endpoint_whose_latest_attempts_all_failed():  # B205
 
 
 @test
+def an_endpoint_that_refuses_what_messages_say_is_not_blamed():  # B205
+    with stage() as (place, receiver):
+        receiver.status = 422
+        for _ in range(3):
+            place.send("a")
+        advice = wait_for("told", lambda: place.advice("failing"))
+        assert "postrider why ID" in advice and "postrider dead list --endpoint hook" in advice, advice
+        assert "is up" not in advice and "endpoints test" not in advice, advice
+
+
+@test
 def a_stream_behind_a_parked_head():  # B205
     with stage() as (place, receiver):
         receiver.status = 503
