@@ -34,7 +34,7 @@ struct relay {
     struct caller caller;
     struct flows *flows;
     struct inliner *inliner;
-    struct source_threads *sources;
+    struct source_threads *sources, *next_sources, *gone_sources;
     struct schedule_keeper *keeper;
     struct box_loop **box_loops;
     size_t box_loop_count;
@@ -257,7 +257,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
     if (rc == PR_OK)
         rc = relay_make_box_loops(r, reterr);
     if (rc == PR_OK)
-        rc = source_threads_new(options->config, options->store, options->log, &r->sources, reterr);
+        rc = source_threads_new(NULL, options->config, options->store, options->log, &r->sources, reterr);
     if (rc == PR_OK)
         rc = schedule_keeper_new(options->config, options->store, options->log, &r->keeper, reterr);
     if (rc < 0) {
@@ -274,6 +274,7 @@ void relay_free(struct relay *r)
     if (r == NULL)
         return;
     schedule_keeper_free(r->keeper);
+    source_threads_free(r->gone_sources);
     source_threads_free(r->sources);
     for (size_t i = 0; i < r->box_loop_count; i++)
         box_loop_free(r->box_loops[i]);
@@ -382,23 +383,39 @@ int relay_retune(struct relay *r, const struct config *config, struct pr_error *
     if (rc < 0)
         return rc;
     rc = setting_follow(s, r->setting, r->first_count);
+    if (rc < 0)
+        rc = error_set(reterr, rc, "out of memory for the configuration");
+    if (rc == PR_OK)
+        rc = source_threads_new(r->sources, config, r->options.store, r->options.log, &r->next_sources, reterr);
     if (rc != PR_OK) {
         setting_free(s);
-        return rc < 0 ? error_set(reterr, rc, "out of memory for the configuration") : rc;
+        return rc;
     }
     setting_warn(s, config, r->options.log);
     for (size_t i = 0; i < r->started; i++)
         box_loop_retune(r->box_loops[i], s);
     await_following(r, s);
     r->next = s;
+    source_threads_follow(r->next_sources, r->sources, config);
     return PR_OK;
 }
 
-void relay_follow(struct relay *r, struct config *old)
+void relay_follow(struct relay *r, struct config *old, const struct config *config)
 {
+    if (old->schedules_digest != config->schedules_digest)
+        schedule_keeper_retune(r->keeper, config);
     r->past[r->past_count++] = (struct past){ r->setting, old };
     r->setting = r->next;
     r->next = NULL;
+    r->gone_sources = r->sources;
+    r->sources = r->next_sources;
+    r->next_sources = NULL;
+}
+
+void relay_let_go(struct relay *r)
+{
+    source_threads_free(r->gone_sources);
+    r->gone_sources = NULL;
 }
 
 /* ---- Drain ------------------------------------------------------------------------------- */

@@ -33,12 +33,13 @@ bool relay_is_over(struct relay *r); /* after a stop: none of these runs */
 PR_MUST_CHECK int relay_start(struct relay *r, struct pr_error *reterr);
 /* PR_OK, PR_TIMEOUT. */
 int relay_stop(struct relay *r, int64_t timeout_us);
-/* Let the boxes go on by a configuration that has the same rest_digest, boxes and front: what has not changed is not touched.
+/* Let all go on by a configuration that has the same rest_digest, boxes and front: what has not changed is not touched.
  * PR_OK: config is borrowed until free, and relay_follow() comes next.  Outcome PR_STALE: it takes a new relay.  Fault: config
  * is wrong. */
 PR_MUST_CHECK int relay_retune(struct relay *r, const struct config *config, struct pr_error *reterr);
 /* Show it to people from now on, when nobody else looks at the relay.  old, by which it worked, is taken over. */
-void relay_follow(struct relay *r, struct config *old);
+void relay_follow(struct relay *r, struct config *old, const struct config *config);
+void relay_let_go(struct relay *r); /* ... and close sources that have ended, when anybody may look again */
 /* PR_OK, PR_TIMEOUT; PR_STALE: a box has ended. */
 int relay_drain(struct relay *r, int64_t timeout_us);
 

@@ -549,30 +549,21 @@ static bool are_same_boxes(const struct config *a, const struct config *b)
     return a->box_count == b->box_count;
 }
 
-/* Readers of brokers have made room for batches of one size. */
-static bool are_same_sources(const struct config *a, const struct config *b)
-{
-    bool sized = false;
-    for (size_t i = 0; i < a->source_count; i++)
-        sized |= a->sources[i].kind >= SOURCE_FIRST_WITH_URL;
-    return !sized || a->batch == b->batch;
-}
-
 /* Only what a running relay can follow is other: nothing need stop. */
 static int reload_softly(struct runtime *rt, struct config *config, struct pr_error *reterr)
 {
     if (!is_same_store(config, rt->config) || !is_same_front(config, rt->config) ||
-        config->rest_digest != rt->config->rest_digest || !are_same_boxes(config, rt->config) ||
-        !are_same_sources(config, rt->config))
+        config->rest_digest != rt->config->rest_digest || !are_same_boxes(config, rt->config))
         return PR_STALE;
     int rc = relay_retune(rt->relay, config, reterr);
     if (rc != PR_OK)
         return rc;
     FAILPOINT("runtime.retune");
     ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
-    relay_follow(rt->relay, rt->config);
+    relay_follow(rt->relay, rt->config, config);
     rt->config = config;
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    relay_let_go(rt->relay);
     struct pr_error error;
     if (rt->front != NULL && rt->options.front->retune(rt->front, config, &error) < 0)
         on_fault(rt, &error); /* it has taken the same before */

@@ -71,6 +71,7 @@ struct source_config {
     struct wal_setting wal;       /* WAL */
     struct source_http http;      /* HTTP */
     struct events_setting events; /* EVENTS */
+    uint64_t digest;              /* of all that it works by: the same one need not be started anew */
 };
 
 enum source_state {
@@ -120,7 +121,7 @@ struct source {
     const char *instance; /* who reads, where a broker wants to know */
     size_t batch;         /* messages in one transaction at most */
     size_t payload_max;
-    uint64_t waiting_max; /* a box with more rows than this gets no more of them */
+    _Atomic uint64_t waiting_max; /* a box with more rows than this gets no more of them; a reload changes it */
 
     const struct source_ops *ops; /* NULL: it is not open */
     void *self;

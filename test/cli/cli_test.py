@@ -1438,19 +1438,41 @@ def a_slow_request_does_not_stop_reloads_or_signals(p):  # B203
         daemon = p.start()
         first = p.send("--type", "s")
         wait_for(lambda: len(slow.taken) == 1, "under way")
-        for n, change in enumerate([
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            door = f"{{http: 'http://127.0.0.1:{free.getsockname()[1]}/in', box: outbox%s}}"
+        lines = "{file: 'file:in.jsonl', box: outbox}"
+        loud = patient + "log: {level: debug}\n"
+        changes = [
                 (", timeout: 9s}\n  more: {url: 'exec:/bin/true'", patient),
                 ("", patient + "rules: [{when: {reason: timeout_exceeded}, then: [dead_letter]}]\n"),  # `more` has gone again
                 ("", patient + "batch: 7\n"),
                 ("", patient + "retention: {dead: 30d}\n"),
-                ("", patient + "log: {level: debug}\n"),
-        ], 1):
+                ("", loud),
+                ("", loud + "schedules: {tick: {cron: '* * * * *', type: g}}\n"),
+                ("", loud + "limits: {waiting: 7}\n"),  # `tick` is cancelled
+                ("", loud + f"sources: [{lines}]\n"),
+                ("", loud + f"sources: [{door % ''}, {lines}]\n"),
+                ("", loud + f"batch: 5\nsources: [{lines}]\n"),  # `door` has gone, and `lines` has begun anew
+                ("", loud + f"sources: [{lines}, {door % ', token: other'}]\n"),
+                ("", loud + f"limits: {{waiting: 1}}\nsources: [{lines}, {door % ', token: other'}]\n"),  # `first` is one
+                ("", loud + f"limits: {{waiting: 8}}\nsources: [{lines}, {door % ', token: other'}]\n"),
+                ("", loud),
+        ]
+        for n, change in enumerate(changes, 1):
             config(*change)
             daemon.send_signal(signal.SIGHUP)
             wait_for(lambda n=n: log().count("event=reloaded") == n, "reloaded at once")
             good = p.send("--type", "g")
             wait_for(lambda good=good: p.run("show", good).code == 4, "delivered meanwhile")
+            wait_for(lambda: len(p.ok("schedules", "--json").json()) == ("schedules" in change[1]), "the schedules are those of the file")
+            if "sources" in change[1] and lines in change[1]:
+                ours = f"00000000-0000-7000-8000-{n:012d}"
+                with open(os.path.join(p.path, "in.jsonl"), "a") as file:
+                    file.write(json.dumps({"id": ours, "type": "g"}) + "\n")
+                expected = "event=source_held source=file:in.jsonl" if "waiting: 1}" in change[1] else f"id={ours}"
+                wait_for(lambda expected=expected: expected in log(), "read and delivered, or not for now")
         has(log(), "event=delivered")  # the level of the log is another
+        assert log().count("event=source_listens") == 2 and log().count("event=started ") == 1, log()
         slow.answer()
         wait_for(lambda: p.run("show", first).code == 4, "what was under way has arrived")
         assert len(slow.taken) == 1
@@ -1458,7 +1480,7 @@ def a_slow_request_does_not_stop_reloads_or_signals(p):  # B203
         wait_for(lambda: len(slow.taken) == 2 or len(slow.taken[0].recv(65536)) > 0, "the next one is under way")
         config("", top=patient + "lease: 31s\n")  # takes a stop, which waits for what is under way
         daemon.send_signal(signal.SIGHUP)
-        wait_for(lambda: log().count("event=reloading") == 6, "reloads")
+        wait_for(lambda: log().count("event=reloading") == len(changes) + 1, "reloads")
         daemon.send_signal(signal.SIGTERM)
         wait_for(lambda: "event=stopping" in log(), "heard during the reload")
         daemon.send_signal(signal.SIGTERM)

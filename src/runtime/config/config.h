@@ -162,8 +162,8 @@ struct config {
     size_t secret_variable_count;
     const char *open_secret_file; /* of ${file:}, one that every user of the machine can read; "": none */
 
-    uint64_t routes_digest; /* of the routes */
-    uint64_t rest_digest;   /* of all that running boxes and sources cannot follow, endpoints apart */
+    uint64_t routes_digest, schedules_digest;
+    uint64_t rest_digest; /* of all that a running relay cannot follow, endpoints apart */
 
     struct config_notes *notes; /* where each value came from, for config_show() */
     struct arena arena;

@@ -48,11 +48,40 @@ static uint64_t endpoint_digest(const struct config_endpoint *e, const struct no
     return digest;
 }
 
+/* All that a source works by: with anything else it is another source, and the running one ends. */
+static uint64_t source_digest(const struct config *config, const struct source_config *s, const struct node *node)
+{
+    uint64_t digest = add_node(1, node);
+
+    if (s->kind >= SOURCE_FIRST_WITH_URL) /* it has made room for batches of one size */
+        digest = hash_u64(digest + (uint64_t)config->batch);
+    for (size_t i = 0; s->kind == SOURCE_TABLE && i < config->endpoint_count; i++) /* it knows their names */
+        digest = add_text(digest, config->endpoints[i].name);
+    return digest;
+}
+
+static void digest_sources(struct config *config, const struct node *list)
+{
+    const struct node *entry = list != NULL ? list->first : NULL;
+
+    for (size_t i = 0; i < config->source_count; i++, entry = entry != NULL ? entry->next : NULL)
+        config->sources[i].digest = source_digest(config, &config->sources[i], entry);
+}
+
+/* How much may wait is told to the sources that run. */
+static uint64_t add_limits(uint64_t digest, const struct node *limits)
+{
+    for (const struct node *n = limits->first; n != NULL; n = n->next)
+        if (strcmp(n->key, "waiting") != 0)
+            digest = add_node(digest, n);
+    return digest;
+}
+
 /* Sections that a running relay follows without a stop: see relay_retune(). */
 static bool is_followed(const char *key)
 {
-    static const char *const keys[] = { "endpoints", "routes", "rules", "batch",       "retention",
-                                        "log",       "watch",  "http",  "stop_timeout" };
+    static const char *const keys[] = { "endpoints", "routes", "rules",   "batch",        "retention", "log",
+                                        "watch",     "http",   "sources", "stop_timeout", "schedules" };
 
     for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
         if (strcmp(key, keys[i]) == 0)
@@ -68,8 +97,12 @@ void config_digest(struct config *config, const struct node *root)
         config->endpoints[i].digest = endpoint_digest(
             &config->endpoints[i], endpoints != NULL ? node_find(endpoints, config->endpoints[i].name) : NULL);
     config->routes_digest = add_node(1, root != NULL ? node_find(root, "routes") : NULL);
+    config->schedules_digest = add_node(1, root != NULL ? node_find(root, "schedules") : NULL);
+    digest_sources(config, root != NULL ? node_find(root, "sources") : NULL);
     config->rest_digest = 1;
     for (const struct node *n = root != NULL ? root->first : NULL; n != NULL; n = n->next)
-        if (!is_followed(n->key))
+        if (strcmp(n->key, "limits") == 0)
+            config->rest_digest = add_limits(config->rest_digest, n);
+        else if (!is_followed(n->key))
             config->rest_digest = add_node(config->rest_digest, n);
 }

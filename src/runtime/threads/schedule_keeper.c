@@ -17,6 +17,7 @@
 
 struct schedule_keeper {
     const struct config *config;
+    _Atomic(const struct config *) next; /* NULL: the same */
     struct store *store;
     struct log *log;
     pthread_t thread;
@@ -89,6 +90,18 @@ static void place_events(struct schedule_keeper *k)
     k->place_us = rc == PR_OK ? PLACE_MIN_US : min64(2 * k->place_us, PLACE_MAX_US);
 }
 
+/* True: there is another configuration, which counts from now on. */
+static bool take_config(struct schedule_keeper *k)
+{
+    const struct config *next = atomic_exchange(&k->next, NULL);
+    if (next == NULL)
+        return false;
+    k->config = next;
+    k->followed = false;
+    k->started_us = store_time(k->store);
+    return true;
+}
+
 static void *run(void *arg)
 {
     struct schedule_keeper *k = arg;
@@ -97,6 +110,8 @@ static void *run(void *arg)
     k->ahead_us = k->started_us - clock_mono_us(clock_system());
     while (!atomic_load(&k->stops)) {
         int64_t now_us = clock_mono_us(clock_system());
+        if (take_config(k))
+            look_us = 0;
         if (now_us >= look_us)
             look_us = time_add(now_us, keep(k) ? LOOK_US : AGAIN_US);
         if (now_us >= place_us) {
@@ -104,6 +119,7 @@ static void *run(void *arg)
             place_us = time_add(now_us, k->place_us);
         }
         wake_wait(k->wake_fd, min64(look_us, place_us) - now_us);
+        wake_clear(k->wake_fd); /* before it looks why it was woken */
     }
     return NULL;
 }
@@ -130,6 +146,12 @@ int schedule_keeper_start(struct schedule_keeper *k, struct pr_error *reterr)
     int rc = thread_start(&k->thread, THREAD_STACK_SEND, "schedules", run, k, reterr);
     k->runs = rc == PR_OK;
     return rc;
+}
+
+void schedule_keeper_retune(struct schedule_keeper *k, const struct config *config)
+{
+    atomic_store(&k->next, config);
+    wake_send(k->wake_fd);
 }
 
 void schedule_keeper_stop(struct schedule_keeper *k)

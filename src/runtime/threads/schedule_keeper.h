@@ -16,6 +16,8 @@ struct schedule_keeper;
 PR_MUST_CHECK int schedule_keeper_new(const struct config *config, struct store *store, struct log *log,
                                       struct schedule_keeper **ret, struct pr_error *reterr);
 PR_MUST_CHECK int schedule_keeper_start(struct schedule_keeper *k, struct pr_error *reterr);
+/* Go on by this configuration, as one that starts now; it is borrowed until free.  Does not wait. */
+void schedule_keeper_retune(struct schedule_keeper *k, const struct config *config);
 void schedule_keeper_stop(struct schedule_keeper *k); /* and does not wait for it: a store may not answer */
 void schedule_keeper_join(struct schedule_keeper *k); /* fine when it does not run */
 void schedule_keeper_free(struct schedule_keeper *k); /* waits for its end; NULL is fine */

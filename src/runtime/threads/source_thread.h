@@ -7,11 +7,14 @@
 
 struct source_threads;
 
-/* Opens every source; the arguments are borrowed until free.  Fault PR_ECONFIG: one will not do; the text says why and
- * what to do. */
-PR_MUST_CHECK int source_threads_new(const struct config *config, struct store *store, struct log *log,
-                                     struct source_threads **ret, struct pr_error *reterr);
+/* Opens every source, but those that run already in old (NULL: none); the arguments are borrowed until free.  Fault
+ * PR_ECONFIG: one will not do; the text says why and what to do. */
+PR_MUST_CHECK int source_threads_new(const struct source_threads *old, const struct config *config, struct store *store,
+                                     struct log *log, struct source_threads **ret, struct pr_error *reterr);
 PR_MUST_CHECK int source_threads_start(struct source_threads *t, struct pr_error *reterr);
+/* Instead of start: t, which was made of old by this configuration, takes over.  What both have goes on, the rest of old ends
+ * before anything starts; old still answers for its status, and is to be freed before t is. */
+void source_threads_follow(struct source_threads *t, struct source_threads *old, const struct config *config);
 /* Nothing more is read after the transaction that is under way; does not wait for it. */
 void source_threads_stop(struct source_threads *t);
 void source_threads_join(struct source_threads *t); /* stop them first */
