@@ -281,15 +281,15 @@ static void check_breaker(struct checks *checks, const struct endpoint_condition
 static void check_failing(struct checks *checks, const struct endpoint_condition *s, const struct endpoint_state *e,
                           int64_t now_us)
 {
-    const char *name = shell_argument(checks->arena, e->name);
     pr_slice next =
         reason_fault(e->last_reason, e->last_code, false) == FAULT_CONTENT
             ? arena_printf(checks->arena,
                            "The reason is the messages' content, not the endpoint. To see which messages, and why: "
                            "postrider dead list --endpoint %s, postrider why ID",
-                           name)
+                           shell_quote(checks->arena, e->name))
             : arena_printf(checks->arena,
-                           "Check that it is up and that its settings are right: postrider endpoints test %s", name);
+                           "Check that it is up and that its settings are right: postrider endpoints test %s",
+                           shell_argument(checks->arena, e->name));
 
     checks_warn(checks, "failing", e->name, "%.*s: %.400s (%s ago). %.*s", SLICE_ARGS(e->name),
                 condition_why(checks->arena, s, e), span_words(checks->arena, now_us - e->last_failed_us),

@@ -564,6 +564,40 @@ def commands_that_are_suggested_are_safe_to_paste(p):  # B206
     assert "pwned" not in os.listdir(p.path)
 
 
+def words_of(command):
+    """The arguments that a shell makes of a command, if it runs nothing else."""
+    done = subprocess.run(["bash", "-c", "postrider() { printf '%s\\0' \"$@\"; }\n" + command], capture_output=True, timeout=DEADLINE_SECONDS)
+    assert done.returncode == 0 and not done.stderr, (command, done)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@test
+def names_in_commands_of_why_and_of_the_api_are_one_word_each(p):  # B206
+    """Of a message that has two parts, commands name the destination; those about a schedule name its stream."""
+    hostile = ("$(touch pwned)", "it's `touch pwned` \"$(touch pwned)\"", "; touch pwned #", "--yes", "a\n$(touch pwned)")
+    p.write("postrider.yaml", "store: sqlite:postrider.db\nhttp: {listen: '127.0.0.1:0'}\nboxes: {inbox: {}}\n")
+    p.ok("init")
+    ids = {}
+    for n, name in enumerate(hostile):
+        parts, schedule = UNKNOWN_ID[:-2] + "1%d" % n, UNKNOWN_ID[:-2] + "2%d" % n
+        for destination in (name, "other"):
+            p.sql("INSERT INTO inbox (id, type, stream, destination, due_at) VALUES (?, 't', ?, ?, 9223372036854775807)", (parts, name, destination))
+        p.sql("INSERT INTO inbox (id, type, stream, destination, payload, due_at) VALUES (?, 'schedule', ?, 'schedule:', '{}', 9223372036854775807)",
+              (schedule, name))
+        ids[parts], ids[schedule] = name, name
+    daemon = p.start()
+    os.set_blocking(daemon.stdout.fileno(), True)
+    port = int(daemon.stdout.readline().split()[1])
+    for id, name in ids.items():
+        page = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/messages/{id}", timeout=DEADLINE_SECONDS))
+        answers = p.ok("why", id, "--json").json() + page["deliveries"]
+        found = [c["command"] for answer in answers for c in answer["commands"]]
+        named = [words for words in map(words_of, found) if name in words]
+        assert len(found) >= 8 and (len(named) >= 4 if id[-2] == "1" else len(named) == len(found)), (name, found)
+    assert "pwned" not in os.listdir(p.path) and "pwned" not in os.listdir(".")
+    p.stop(daemon)
+
+
 @test
 def the_same_id_again_is_a_duplicate(p):  # B2
     p.ok("init")

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/shell.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "cli/cli.h"
@@ -128,7 +129,7 @@ int run_events_show(struct cli *cli)
     if (reply.event_count == 0 || reply.events[0].version != version) {
         cli_say("stream \"%s\" has no event %llu; see postrider events list --stream %s",
                 text_clean_copy(&cli->arena, query.filter.stream), version,
-                text_clean_copy(&cli->arena, query.filter.stream));
+                shell_quote(&cli->arena, query.filter.stream));
         return EXIT_NOT_FOUND;
     }
     if (cli->json)

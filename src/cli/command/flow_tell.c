@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/slice.h"
 #include "base/units.h"
 #include "cli/command/flow.h"
@@ -223,7 +224,8 @@ static int print_end(struct cli *cli, const struct flow_row *row, bool timeout)
         printf("%s", row->output.size > 0 ? "\n" : "");
     }
     if (timeout)
-        cli_say("flow \"%s\" is still running; postrider why %s", cli->args[0], cli->args[0]);
+        cli_say("flow \"%s\" is still running; postrider why %s", cli->args[0],
+                shell_argument(&cli->arena, slice_from(cli->args[0])));
     else if (row->state == FLOW_FAILED || row->state == FLOW_CANCELLED)
         cli_say("flow \"%s\" %s%s%s", cli->args[0], row->state == FLOW_FAILED ? "failed" : "was cancelled",
                 row->error.size > 0 ? ": " : "", row->error.size > 0 ? flow_error_words(&cli->arena, row->error) : "");

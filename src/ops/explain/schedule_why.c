@@ -1,5 +1,6 @@
 #include "ops/explain/schedule_why.h"
 
+#include "base/shell.h"
 #include "base/slice.h"
 #include "core/message.h"
 #include "core/schedule.h"
@@ -22,9 +23,11 @@ static const char *missed_words(enum schedule_missed missed)
 
 static void add(struct message_why *o, const char *command, const char *what)
 {
-    o->commands[o->command_count++] = (struct message_why_command){
-        arena_printf(o->arena, "postrider schedules %s %s", command, clean(o, o->listed->m.stream)).data, what
-    };
+    o->commands[o->command_count++] =
+        (struct message_why_command){ arena_printf(o->arena, "postrider schedules %s %s", command,
+                                                   shell_argument(o->arena, o->listed->m.stream))
+                                          .data,
+                                      what };
 }
 
 static void say_next(struct message_why *o, const struct pr_message *m, uint64_t workers)

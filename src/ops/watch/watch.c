@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/shell.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
@@ -192,7 +193,8 @@ void watch_subscription(struct status *s, const struct subscription_info *n, int
         checks_warn(&s->checks, "subscription", n->name,
                     "nobody reads subscription %s: %s, the first for %s: start the program that reads it. If it is not "
                     "needed any more: postrider events subscriptions remove %s",
-                    name, wait, span_words(s->checks.arena, now_us - first_us), name);
+                    name, wait, span_words(s->checks.arena, now_us - first_us),
+                    shell_argument(s->checks.arena, n->name));
     else if (now_us - since_us > stuck_us)
         checks_warn(&s->checks, "subscription", n->name,
                     "%s has subscription %s but has not moved it for %s, and %s: check its log for an event that fails "
