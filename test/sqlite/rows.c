@@ -384,7 +384,11 @@ static const struct {
     { "type, payload", "'t', 4.5", "CAST(... AS TEXT)" },
     { "type, stream, event", "'t', 's', 'true'", "postrider: event must be 1" },
     { "type, stream, event", "'t', 's', 2", "postrider: event must be 1" },
-    { "type, stream, event", "'t', x'73', 1", "postrider: the stream of an event must be text" },
+    { "type, stream, event", "'t', x'73', 1", "postrider: type, stream and destination must be text" },
+    { "type, stream", "'t', x'73'", "write CAST(... AS TEXT) of a blob" },
+    { "type, stream", "'t', x''", "postrider: type, stream and destination must be text" },
+    { "type, destination", "'t', x'73'", "postrider: type, stream and destination must be text" },
+    { "type", "x'74'", "postrider: type, stream and destination must be text" },
 };
 
 TEST(what_no_relay_could_understand_is_refused_where_it_is_written_and_the_text_says_what_to_write) /* B9, D13 */
@@ -399,6 +403,7 @@ TEST(what_no_relay_could_understand_is_refused_where_it_is_written_and_the_text_
             check_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(db));
     }
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
+    raw_run(db, "INSERT INTO ledger (type, stream) VALUES ('t', 7), ('t', '')"); /* they become text */
     CHECK_EQ(raw_try(db, "INSERT INTO ledger (type, due_at) VALUES ('t', 1767225600)"),
              SQLITE_CONSTRAINT); /* every box */
 
@@ -408,7 +413,7 @@ TEST(what_no_relay_could_understand_is_refused_where_it_is_written_and_the_text_
     raw_run(db, "INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-00000000000A', 'good'), "
                 "(randomblob(16), 'good')");
     static const char *const changes[] = {
-        "due_at = 1767225600", "expires_at = 1767225600000", "type = ''", "headers = '[]'", "id = 'x'", "payload = 1"
+        "stream = x'73'", "due_at = 1767225600", "expires_at = 1767225600000", "type = ''", "headers = '[]'", "id = 'x'", "payload = 1"
     };
     for (size_t i = 0; i < ARRAY_LENGTH(changes); i++) {
         snprintf(sql, sizeof(sql), "UPDATE outbox SET %s", changes[i]);
