@@ -1,6 +1,8 @@
 /* One screen, from the store alone: so it is right whether the daemon runs or not. */
 #include "ops/status.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -163,6 +165,31 @@ static int check_destinations(struct status *s, const struct box_counts *b, stru
     return PR_OK;
 }
 
+void checks_add_source(struct checks *checks, pr_slice words)
+{
+    const char *text = text_clean_copy(checks->arena, words);
+    for (size_t i = 0; i < checks->count; i++)
+        if (strcmp(checks->items[i].text, text) == 0)
+            return;
+    checks_add(checks, "source", CHECK_WARN, "%s", text);
+}
+
+/* By what processes that work have written down: a source is read by a process, and not by the store. */
+static void check_sources(struct status *s)
+{
+    for (size_t i = 0; i < s->instances.instance_count; i++) {
+        const struct instance_info *n = &s->instances.instances[i];
+        pr_slice rest = n->lease_left_us > 0 ? n->sources : (pr_slice){ NULL, 0 };
+        while (rest.size > 0) {
+            const char *end = memchr(rest.data, '\n', rest.size);
+            size_t size = end != NULL ? (size_t)(end - rest.data) : rest.size;
+            checks_add_source(&s->checks, (pr_slice){ rest.data, size });
+            size = min_size(size + 1, rest.size);
+            rest = (pr_slice){ rest.data + size, rest.size - size };
+        }
+    }
+}
+
 static int check_all(struct status *s, struct pr_error *reterr)
 {
     int code = PR_OK;
@@ -173,6 +200,7 @@ static int check_all(struct status *s, struct pr_error *reterr)
         code = check_destinations(s, &s->boxes.boxes[i], reterr);
     }
     (void)endpoints_check(&s->checks, &s->endpoints);
+    check_sources(s);
     if (s->routed_unknown)
         checks_add(&s->checks, "counts", CHECK_WARN,
                    "a box has more than %d messages, and routes lead to a paused endpoint, so READY is estimated from "

@@ -21,6 +21,9 @@ struct status {
 /* Ask the store, and judge.  Everything lives in checks.arena.  Fault: the store's. */
 PR_MUST_CHECK int status_collect(struct status *s, struct pr_error *reterr);
 
+/* One that its process says is failing, unless that was said before. */
+void checks_add_source(struct checks *checks, pr_slice words);
+
 /* The object of status --json and of the API. */
 void status_json(struct json_writer *w, const struct status *s);
 /* Leave out boxes that the configuration does not use, nobody works on and nothing is in. */

@@ -35,6 +35,7 @@ struct relay {
     struct flows *flows;
     struct inliner *inliner;
     struct source_threads *sources, *next_sources, *gone_sources;
+    pthread_mutex_t sources_lock; /* over `sources`, for the keeper: others are kept from it by the runtime's lock */
     struct schedule_keeper *keeper;
     struct box_loop **box_loops;
     size_t box_loop_count;
@@ -234,6 +235,14 @@ static int relay_make_setting(struct relay *r, const struct config *config, stru
     return rc;
 }
 
+static void describe_sources(void *arg, struct buf *ret)
+{
+    struct relay *r = arg;
+    ASSERT(pthread_mutex_lock(&r->sources_lock) == 0);
+    source_threads_describe(r->sources, ret);
+    ASSERT(pthread_mutex_unlock(&r->sources_lock) == 0);
+}
+
 int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
 {
     struct relay *r = calloc(1, sizeof *r);
@@ -247,6 +256,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         return rc;
     }
     ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
+    ASSERT(pthread_mutex_init(&r->sources_lock, NULL) == 0);
     rc = relay_make_flows(r, reterr);
     if (rc == PR_OK)
         rc = relay_make_setting(r, options->config, reterr);
@@ -259,7 +269,8 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
     if (rc == PR_OK)
         rc = source_threads_new(NULL, options->config, options->store, options->log, &r->sources, reterr);
     if (rc == PR_OK)
-        rc = schedule_keeper_new(options->config, options->store, options->log, &r->keeper, reterr);
+        rc =
+            schedule_keeper_new(options->config, options->store, options->log, describe_sources, r, &r->keeper, reterr);
     if (rc < 0) {
         relay_free(r);
         return rc;
@@ -288,6 +299,7 @@ void relay_free(struct relay *r)
         config_free(r->past[i].config);
     }
     pthread_mutex_destroy(&r->drain_lock);
+    pthread_mutex_destroy(&r->sources_lock);
     monitor_fini(&r->monitor);
     free(r);
 }
@@ -407,9 +419,11 @@ void relay_follow(struct relay *r, struct config *old, const struct config *conf
     r->past[r->past_count++] = (struct past){ r->setting, old };
     r->setting = r->next;
     r->next = NULL;
+    ASSERT(pthread_mutex_lock(&r->sources_lock) == 0);
     r->gone_sources = r->sources;
     r->sources = r->next_sources;
     r->next_sources = NULL;
+    ASSERT(pthread_mutex_unlock(&r->sources_lock) == 0);
 }
 
 void relay_let_go(struct relay *r)

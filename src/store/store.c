@@ -170,6 +170,11 @@ int store_position(struct store *store, pr_slice source, struct arena *arena, pr
                                    : store->ops->position(store->self, source, arena, ret, reterr);
 }
 
+int store_note_sources(struct store *store, pr_slice instance, pr_slice lines, struct pr_error *reterr)
+{
+    return store->ops->sql != NULL ? people_note_sources(store, instance, lines, reterr) : PR_OK;
+}
+
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                struct pr_error *reterr)
 {

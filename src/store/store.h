@@ -147,6 +147,7 @@ struct instance_info {
     int64_t epoch, lease_left_us, started_us;
     int lanes;
     uint64_t in_flight;
+    pr_slice sources; /* what is wrong with those of its process, a line each; empty: nothing */
 };
 
 /* A breaker that is not closed, in an instance that works. */
@@ -631,6 +632,10 @@ PR_MUST_CHECK int store_session_look(struct store *store, pr_slice session, stru
  * exactly once, whenever the process dies.  ret_new: room for count.  PR_EUNSUPPORTED where the store is no database. */
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                struct pr_error *reterr);
+
+/* What is wrong with the sources of the process whose instances have this name: for struct instance_info.  Nothing where the
+ * store is no database. */
+PR_MUST_CHECK int store_note_sources(struct store *store, pr_slice instance, pr_slice lines, struct pr_error *reterr);
 
 extern const struct store_ops store_memory;
 extern const struct store_ops store_sqlite;

@@ -285,7 +285,7 @@ def a_store_that_cannot_be_written():  # B205
 
 @test
 def sources_whose_brokers_do_not_answer():  # B205
-    """Each of them; `postrider status` reads the store and cannot know, the pages of the daemon do."""
+    """Each of them: the pages of the daemon know at once, and `postrider status` by what the daemon writes into the store."""
     place = Place('store: "%s"\nlease: 2s\nendpoints: {e: {url: "null:"}}\nroutes: [{box: inbox, to: e}]\nhttp: {listen: "127.0.0.1:0"}\n'
                   'sources:\n  - {redis: "redis://127.0.0.1:1/0?stream=s&group=g"}\n  - {mqtt: "mqtt://127.0.0.1:1/t?client=c"}\n')
     try:
@@ -298,6 +298,17 @@ def sources_whose_brokers_do_not_answer():  # B205
         advice = wait_for("both are told", lambda: len(told() or []) == 2 and told())
         for name, words in zip(("redis:s", "mqtt:t"), advice):
             assert name in words and "check that the broker runs" in words and "credentials" in words, advice
+        wait_for("the store knows", lambda: place.advice("source") == " ".join(advice))
+        assert told() == advice  # each once
+        config = os.path.join(place.path, "c.yaml")
+        with open(config, encoding="utf-8") as f:
+            text = f.read()
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(text[:text.index("  - {mqtt")])
+        place.process.send_signal(signal.SIGHUP)
+        wait_for("one has gone", lambda: place.advice("source") == advice[0])
+        place.stop()
+        assert place.advice("source") == ""  # nobody reads, which is said elsewhere
     finally:
         place.close()
 

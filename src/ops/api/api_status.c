@@ -1,9 +1,10 @@
 /* How it is doing: status, instances, health. */
 #include "base/error.h"
-#include "base/time.h"
+#include "base/buf.h"
 #include "ops/api/api.h"
 #include "ops/explain/routed.h"
 #include "ops/status.h"
+#include "runtime/threads/source_thread.h"
 
 static bool collect(struct api *x, struct status *s)
 {
@@ -17,21 +18,21 @@ static bool collect(struct api *x, struct status *s)
     return false;
 }
 
-#define SOURCE_FAILS_US PR_SECONDS(3) /* a broker that is started again is no news */
-
-/* What the store cannot know: the sources of this process.  Those at brokers say what went wrong, the others also what to do. */
+/* The sources of this process: the store hears of them a little later, and not while it does not answer. */
 static void check_sources(struct api *x, struct checks *checks)
 {
-    int64_t now_us = clock_mono_us(clock_system());
     struct source_status source;
+    struct buf words;
+    buf_init(&words, SOURCES_TEXT_MAX);
     for (size_t i = 0; runtime_source(x->rt, i, &source); i++) {
-        if (source.trouble.code == PR_OK || now_us - source.trouble_us < SOURCE_FAILS_US)
+        if (!source_is_failing(&source))
             continue;
-        checks_add(checks, "source", CHECK_WARN, "source %s: %s%s", source.name, source.trouble.text,
-                   source.at_broker ? "; it is tried again and nothing is lost: check that the broker runs, and the "
-                                      "address and credentials under sources"
-                                    : "");
+        buf_reset(&words);
+        source_describe(&source, &words);
+        if (buf_failed(&words) == PR_OK)
+            checks_add_source(checks, buf_slice(&words));
     }
+    buf_fini(&words);
 }
 
 static void check_here(struct api *x, struct status *s)

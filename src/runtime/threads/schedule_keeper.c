@@ -6,12 +6,15 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "runtime/threads/schedule_follow.h"
+#include "runtime/threads/source_thread.h"
 #include "runtime/threads/thread.h"
 #include "store/schedules.h"
 
 #define LOOK_US PR_SECONDS(10)      /* at the clock */
 #define PLACE_MIN_US PR_SECONDS(1)  /* between two looks for events without places, as long as there are some ... */
 #define PLACE_MAX_US PR_SECONDS(16) /* ... and when nothing happens, for each costs four statements */
+#define SOURCES_US PR_SECONDS(3)    /* between two looks at the sources of this process */
+#define TOLD_US PR_SECONDS(30)      /* what is wrong is written again: an instance that joins anew has forgotten it */
 #define AGAIN_US PR_SECONDS(1)      /* after the store said no */
 #define BACK_US PR_MINUTES(10)      /* that the clock goes back before somebody looks at the schedules */
 
@@ -29,6 +32,10 @@ struct schedule_keeper {
     bool places;      /* the last try to give events their places was fine */
     int64_t place_us; /* until the next one */
     int64_t started_us;
+    void (*describe)(void *arg, struct buf *ret);
+    void *describe_arg;
+    uint64_t described; /* a hash of what was written down last; 0: nothing was wrong */
+    int64_t described_us;
     int64_t ahead_us; /* of the store's clock before ours that does not jump */
 };
 
@@ -90,6 +97,23 @@ static void place_events(struct schedule_keeper *k)
     k->place_us = rc == PR_OK ? PLACE_MIN_US : min64(2 * k->place_us, PLACE_MAX_US);
 }
 
+/* Written when it has changed, so that a store hears nothing of sources that are well. */
+static void note_sources(struct schedule_keeper *k, int64_t now_us)
+{
+    struct pr_error error;
+    struct buf lines;
+    buf_init(&lines, SOURCES_TEXT_MAX);
+    k->describe(k->describe_arg, &lines);
+    uint64_t hash = lines.size > 0 ? hash_slice(1, buf_slice(&lines)) : 0;
+    bool is_news = hash != k->described || (hash != 0 && now_us - k->described_us >= TOLD_US);
+    if (is_news && buf_failed(&lines) == PR_OK &&
+        store_note_sources(k->store, slice_from(k->config->instance), buf_slice(&lines), &error) == PR_OK) {
+        k->described = hash;
+        k->described_us = now_us;
+    }
+    buf_fini(&lines);
+}
+
 /* True: there is another configuration, which counts from now on. */
 static bool take_config(struct schedule_keeper *k)
 {
@@ -105,7 +129,7 @@ static bool take_config(struct schedule_keeper *k)
 static void *run(void *arg)
 {
     struct schedule_keeper *k = arg;
-    int64_t look_us = 0, place_us = 0;
+    int64_t look_us = 0, place_us = 0, sources_us = 0;
     k->started_us = store_time(k->store);
     k->ahead_us = k->started_us - clock_mono_us(clock_system());
     while (!atomic_load(&k->stops)) {
@@ -118,21 +142,30 @@ static void *run(void *arg)
             place_events(k);
             place_us = time_add(now_us, k->place_us);
         }
-        wake_wait(k->wake_fd, min64(look_us, place_us) - now_us);
+        if (now_us >= sources_us) {
+            note_sources(k, now_us);
+            sources_us = time_add(now_us, SOURCES_US);
+        }
+        wake_wait(k->wake_fd, min64(sources_us, min64(look_us, place_us)) - now_us);
         wake_clear(k->wake_fd); /* before it looks why it was woken */
     }
     return NULL;
 }
 
-int schedule_keeper_new(const struct config *config, struct store *store, struct log *log, struct schedule_keeper **ret,
+int schedule_keeper_new(const struct config *config, struct store *store, struct log *log,
+                        void (*describe)(void *arg, struct buf *ret), void *describe_arg, struct schedule_keeper **ret,
                         struct pr_error *reterr)
 {
     struct schedule_keeper *k = calloc(1, sizeof(*k));
     if (k == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for schedules");
-    *k = (struct schedule_keeper){
-        .config = config, .store = store, .log = log, .places = true, .place_us = PLACE_MIN_US
-    };
+    *k = (struct schedule_keeper){ .config = config,
+                                   .store = store,
+                                   .log = log,
+                                   .places = true,
+                                   .place_us = PLACE_MIN_US,
+                                   .describe = describe,
+                                   .describe_arg = describe_arg };
     int rc = wake_open(&k->wake_fd, reterr);
     if (rc == PR_OK)
         *ret = k;

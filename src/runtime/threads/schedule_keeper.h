@@ -3,17 +3,21 @@
  * When it starts it stores those of the configuration: see schedule_follow.h.
  *
  * It also takes back next times that a wrong clock has put too far away: when it starts, and when it sees the clock of the
- * store go back.  And it gives events their places, for those who may only read them. */
+ * store go back.  And it gives events their places, for those who may only read them, and writes down what is wrong with the
+ * sources of this process, for people who ask the store. */
 #ifndef RUNTIME_THREADS_SCHEDULE_KEEPER_H
 #define RUNTIME_THREADS_SCHEDULE_KEEPER_H
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "runtime/config/config.h"
 #include "store/store.h"
 
 struct schedule_keeper;
 
+/* describe: see source_threads_describe(); called from the keeper's thread. */
 PR_MUST_CHECK int schedule_keeper_new(const struct config *config, struct store *store, struct log *log,
+                                      void (*describe)(void *arg, struct buf *ret), void *describe_arg,
                                       struct schedule_keeper **ret, struct pr_error *reterr);
 PR_MUST_CHECK int schedule_keeper_start(struct schedule_keeper *k, struct pr_error *reterr);
 /* Go on by this configuration, as one that starts now; it is borrowed until free.  Does not wait. */

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "runtime/threads/thread.h"
+
+#define SOURCE_FAILS_US PR_SECONDS(3)
 
 struct source_thread {
     struct source source;
@@ -175,4 +178,36 @@ void source_threads_status(struct source_threads *t, size_t index, struct source
 {
     ASSERT(index < t->count);
     source_status_get(&t->list[index]->source, ret);
+}
+
+/* ---- For people ---------------------------------------------------------------------------- */
+
+bool source_is_failing(const struct source_status *status)
+{
+    return status->trouble.code != PR_OK && clock_mono_us(clock_system()) - status->trouble_us >= SOURCE_FAILS_US;
+}
+
+void source_describe(const struct source_status *status, struct buf *ret)
+{
+    size_t before = ret->size;
+    buf_addf(ret, "source %s: %s%s", status->name, status->trouble.text,
+             status->at_broker ? "; it is tried again and nothing is lost: check that the broker runs, and the "
+                                 "address and credentials under sources"
+                               : "");
+    for (size_t i = before; i < ret->size; i++)
+        if (ret->data[i] == '\n')
+            ret->data[i] = ' ';
+}
+
+void source_threads_describe(struct source_threads *t, struct buf *ret)
+{
+    struct source_status status;
+    for (size_t i = 0; i < t->count; i++) {
+        source_status_get(&t->list[i]->source, &status);
+        if (!source_is_failing(&status) || ret->size + sizeof(status.trouble.text) > SOURCES_TEXT_MAX)
+            continue;
+        if (ret->size > 0)
+            buf_add_char(ret, '\n');
+        source_describe(&status, ret);
+    }
 }

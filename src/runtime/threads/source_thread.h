@@ -2,6 +2,7 @@
 #ifndef RUNTIME_THREADS_SOURCE_THREAD_H
 #define RUNTIME_THREADS_SOURCE_THREAD_H
 
+#include "base/buf.h"
 #include "runtime/config/config.h"
 #include "source/source.h"
 
@@ -20,6 +21,14 @@ void source_threads_stop(struct source_threads *t);
 void source_threads_join(struct source_threads *t); /* stop them first */
 /* Stops and waits, too.  NULL is fine. */
 void source_threads_free(struct source_threads *t);
+
+#define SOURCES_TEXT_MAX 4096
+/* What is wrong with those that have been in trouble for a while, a line each, as far as there is room. */
+void source_threads_describe(struct source_threads *t, struct buf *ret);
+/* False: it is well, or was a moment ago: a broker that is started again is no news. */
+bool source_is_failing(const struct source_status *status);
+/* What went wrong, and what to do: those at brokers say only the first.  One line, without its end. */
+void source_describe(const struct source_status *status, struct buf *ret);
 
 size_t source_threads_count(const struct source_threads *t);
 void source_threads_status(struct source_threads *t, size_t index, struct source_status *ret);

@@ -72,6 +72,7 @@ static int instances(struct question *q)
             .lanes = __builtin_popcountll((uint64_t)row_number(&rows, 5)),
             .lease_left_us = max64(0, row_time(&rows, 6) - q->s.mono_us),
             .started_us = row_time(&rows, 7),
+            .sources = question_text(q, &rows, 8),
         };
         rc = PR_OK;
     }

@@ -49,6 +49,9 @@ PR_MUST_CHECK int people_admin(const struct store *store, const struct admin *ad
 /* See store_warn(). */
 PR_MUST_CHECK int people_warn(const struct store *store, const struct warnings *warnings, int64_t calm_us,
                               bool *ret_new, struct pr_error *reterr);
+/* See store_note_sources(). */
+PR_MUST_CHECK int people_note_sources(const struct store *store, pr_slice instance, pr_slice lines,
+                                      struct pr_error *reterr);
 
 /* See store_take(), store_position(). */
 PR_MUST_CHECK int people_take(const struct store *store, pr_slice box, const struct pr_message *messages, size_t count,

@@ -155,9 +155,12 @@ STATEMENT(flow_counts,
 
 /* ?1: the boot; a lease of another one is over. */
 STATEMENT(instances,
-    SQLITE("SELECT id, box, name, version, epoch, iif(lanes > 0, -1, 0), iif(boot_id = ?1, lease_end, 0), started_at"
-           " FROM {prefix}instance ORDER BY box, epoch"),
-    POSTGRES("SELECT id, box, name, version, epoch, lanes, lease_end, started_at FROM {prefix}instance ORDER BY box, epoch"))
+    SQLITE("SELECT id, box, name, version, epoch, iif(lanes > 0, -1, 0), iif(boot_id = ?1, lease_end, 0), started_at,"
+           " sources FROM {prefix}instance ORDER BY box, epoch"),
+    POSTGRES("SELECT id, box, name, version, epoch, lanes, lease_end, started_at, sources FROM {prefix}instance ORDER BY box, epoch"))
+/* ?1: the name of instances, ?2: what is wrong with their sources. */
+STATEMENT(instance_sources,
+    BOTH("UPDATE {prefix}instance SET sources = ?2 WHERE name = ?1 AND coalesce(sources, '') <> coalesce(?2, '')"))
 
 /* Rows that receipts name, each found through its index; f(handle, number). */
 #define HAND_OUTS_OF_BOX                                                                                                       \

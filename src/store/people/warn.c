@@ -1,4 +1,4 @@
-/* Which warnings are new, for all instances together. */
+/* Which warnings are new, for all instances together; and what instances tell of their sources. */
 #include "base/error.h"
 #include "store/people/question.h"
 
@@ -18,6 +18,19 @@ static int warn_one(struct sql *sql, const struct warnings *warnings, size_t i, 
     if (*ret_new && warnings->messages != NULL)
         rc = sql->ops->insert(sql, warnings->box, &warnings->messages[i], 1, now_us, &answer);
     return rc < 0 ? rc : PR_OK; /* a duplicate is there already */
+}
+
+int people_note_sources(const struct store *store, pr_slice instance, pr_slice lines, struct pr_error *reterr)
+{
+    struct sql sql = { .reterr = reterr };
+    int rc = sql_begin(&sql, store, true);
+    if (rc != PR_OK)
+        return rc;
+    rc = sql_do(&sql, SQL_instance_sources, NO_BOX, VALUES(V_TEXT(instance), V_TEXT_OR_NULL(lines)));
+    if (rc == PR_OK)
+        rc = sql_commit(&sql);
+    sql_end(&sql);
+    return rc;
 }
 
 int people_warn(const struct store *store, const struct warnings *warnings, int64_t calm_us, bool *ret_new,
