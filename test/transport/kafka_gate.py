@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A gate before a Kafka broker that has none of its own: TLS and SASL as the protocol has them.
 
-  kafka_gate.py PORT BROKER_PORT [--tls FOLDER] [--sasl MECHANISM USER PASSWORD]
+  kafka_gate.py PORT BROKER_PORT [--tls FOLDER] [--sasl MECHANISM USER PASSWORD] [--lie]
 
 The mock brokers of librdkafka know neither.  Whoever passes the gate speaks with the broker behind it, which tells the
 gate's address as its own.  --tls: FOLDER has good.pem and good.key; clients need a certificate that good.pem vouches for.
@@ -72,7 +72,7 @@ def scram(algorithm, user, password):
 
 class Gate:
     def __init__(self, args):
-        self.port, self.broker_port = args.port, args.broker_port
+        self.port, self.broker_port, self.lies = args.port, args.broker_port, args.lie
         self.mechanism, self.user, self.password = args.sasl or (None, None, None)
         self.tls = None
         if args.tls:
@@ -135,7 +135,8 @@ class Gate:
     def answers(self, broker, client):
         try:
             while True:
-                write_frame(client, self.with_own_address(read_frame(broker)))
+                frame = self.with_own_address(read_frame(broker))
+                write_frame(client, frame[:8] if self.lies else frame)  # it is cut off, and says that it is whole
         except OSError:
             pass
         finally:
@@ -172,4 +173,5 @@ parser.add_argument("port", type=int)
 parser.add_argument("broker_port", type=int)
 parser.add_argument("--tls")
 parser.add_argument("--sasl", nargs=3)
+parser.add_argument("--lie", action="store_true")
 Gate(parser.parse_args()).run()

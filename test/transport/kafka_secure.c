@@ -21,7 +21,7 @@ static void gate_gone(void)
 }
 
 /* Before the broker of the suite's cluster. */
-static void gate_start(bool tls, const char *mechanism)
+static void gate_start_as(bool tls, const char *mechanism, bool lies)
 {
     unsigned broker, topic;
     const char *script = getenv("KAFKA_GATE");
@@ -49,7 +49,14 @@ static void gate_start(bool tls, const char *mechanism)
         for (size_t i = 0; i < 2; i++)
             server_arg(&gate, "%s", words[i]);
     }
+    if (lies)
+        server_arg(&gate, "--lie");
     server_start(&gate);
+}
+
+static void gate_start(bool tls, const char *mechanism)
+{
+    gate_start_as(tls, mechanism, false);
 }
 
 TEST(kafka_shows_its_own_certificate)
@@ -58,6 +65,42 @@ TEST(kafka_shows_its_own_certificate)
     gate_start(true, NULL);
     snprintf(url, sizeof(url), "kafka://localhost:%u/secure?tls=true&", gate.port);
     faults_mutual(&harness_kafka, url, gate.folder, "certificate required");
+    server_remove(&gate);
+}
+
+/* What comes through TLS is checked before the library sees it, as it is without. */
+TEST(kafka_does_not_believe_a_broker_for_its_certificate) /* B206 */
+{
+    gate_start_as(true, NULL, true);
+    world_prepare(&w, &harness_kafka, 0);
+    snprintf(own_url, sizeof(own_url),
+             "kafka://localhost:%u/secure?tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key", gate.port,
+             gate.folder, gate.folder, gate.folder);
+    w.config.url = own_url;
+    world_open(&w);
+    size_t i = faults_send(&w, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(strstr(w.results[i].error, "is not valid Kafka") != NULL);
+    world_fini(&w);
+    server_remove(&gate);
+}
+
+/* A name for 127.0.0.1 that is not in its certificate. */
+TEST(kafka_refuses_a_broker_of_another_name) /* B206 */
+{
+    gate_start(true, NULL);
+    world_prepare(&w, &harness_kafka, 0);
+    snprintf(own_url, sizeof(own_url),
+             "kafka://127.1:%u/secure?tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key", gate.port,
+             gate.folder, gate.folder, gate.folder);
+    w.config.url = own_url;
+    world_open(&w);
+    size_t i = faults_send(&w, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(w.results[i].unsent);
+    CHECK(strstr(w.results[i].error, "127.1:") != NULL);
+    CHECK(strstr(w.results[i].error, "its certificate was refused: hostname mismatch") != NULL);
+    world_fini(&w);
     server_remove(&gate);
 }
 

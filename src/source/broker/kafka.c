@@ -73,7 +73,7 @@ static void on_error(rd_kafka_t *consumer, int error, const char *text, void *ga
     char both[450];
     (void)consumer;
     if (error == RD_KAFKA_RESP_ERR__TRANSPORT) {
-        if (!kafka_gate_why(gate, k->last, sizeof(k->last)))
+        if (kafka_gate_why(gate, k->last, sizeof(k->last)) == RD_KAFKA_RESP_ERR_NO_ERROR)
             snprintf(k->last, sizeof(k->last), "%s", text);
         return;
     }

@@ -106,10 +106,11 @@ static void set_why(struct kafka_transport *k, rd_kafka_resp_err_t error, const 
 static bool learn_refusal(struct kafka_transport *k)
 {
     char text[KAFKA_WHY_SIZE];
-    if (k->gate == NULL || !kafka_gate_why(k->gate, text, sizeof(text)))
-        return false;
-    set_why(k, RD_KAFKA_RESP_ERR__BAD_MSG, text);
-    return true;
+    rd_kafka_resp_err_t error =
+        k->gate != NULL ? kafka_gate_why(k->gate, text, sizeof(text)) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        set_why(k, error, text);
+    return error != RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
 static void add_failed(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome,

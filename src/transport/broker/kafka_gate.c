@@ -1,6 +1,7 @@
 #include "transport/broker/kafka_gate.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -15,12 +16,14 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "transport/broker/kafka_answer.h"
 
 #define CONNECT_MS 5000
 #define READ_SIZE 65536
 #define QUESTIONS_MAX 4096            /* that wait for an answer; idempotence allows five, the rest are few */
 #define WAITING_MAX ((size_t)1 << 20) /* bytes for who does not read: then nothing is read for it */
+#define NAMES_MAX 65536               /* of brokers: as many as a cluster could have, and more */
 
 /* Bytes on their way to one side. */
 struct flow {
@@ -32,6 +35,9 @@ struct passage {
     struct list_node node; /* gate.fresh, then gate.passages */
     int library_fd;        /* its number, to find it again; the library closes it */
     int near_fd, far_fd;
+    struct wire *wire; /* with TLS, instead of far_fd */
+    bool unread;       /* it may have bytes that poll() does not show */
+    bool spoke;        /* the broker has: our certificate was good enough */
     struct flow up, down;
     struct buf heard;                         /* of the broker, not checked yet */
     unsigned char head[KAFKA_QUESTION_BYTES]; /* of the request that is passing */
@@ -41,16 +47,27 @@ struct passage {
     size_t first, count;
 };
 
+/* A broker that the library has looked up, with TLS. */
+struct name {
+    struct name *next;
+    uint32_t number; /* the address that stands for it */
+    unsigned port;
+    char host[];
+};
+
 struct kafka_gate {
     void *user;
     size_t answer_max;
-    int wake_fd; /* there is a new passage */
-    int stop_fd; /* readable from kafka_gate_stop() on */
+    struct wire tls; /* what those of passages have in common; .tls NULL: without */
+    int wake_fd;     /* there is a new passage */
+    int stop_fd;     /* readable from kafka_gate_stop() on */
     pthread_mutex_t lock;
     pthread_t thread;
-    bool runs, stops;     /* under the lock */
-    struct list fresh;    /* under the lock; the library made them, and they may not be connected */
-    char why[256];        /* under the lock */
+    bool runs, stops;        /* under the lock */
+    struct list fresh;       /* under the lock; the library made them, and they may not be connected */
+    char why[WIRE_WHY_SIZE]; /* under the lock */
+    rd_kafka_resp_err_t why_error;
+    struct name *names;   /* under the lock; none is freed before the gate is */
     struct list passages; /* the thread's */
     size_t passage_count;
 };
@@ -61,6 +78,9 @@ static void passage_free(struct passage *p)
         close(p->near_fd);
     if (p->far_fd >= 0)
         close(p->far_fd);
+    if (p->wire != NULL)
+        wire_fini(p->wire);
+    free(p->wire);
     buf_fini(&p->up.bytes);
     buf_fini(&p->down.bytes);
     buf_fini(&p->heard);
@@ -80,8 +100,21 @@ static bool refuse(struct kafka_gate *g, const char *what, const char *why)
 {
     pthread_mutex_lock(&g->lock);
     snprintf(g->why, sizeof(g->why), "the broker's answer to %s is not valid Kafka: %s", what, why);
+    g->why_error = RD_KAFKA_RESP_ERR__BAD_MSG;
     pthread_mutex_unlock(&g->lock);
     return false;
+}
+
+/* Why a connection was not made.  Later the library knows more: only that our certificate was refused is told with its end. */
+static void note_wire(struct kafka_gate *g, const struct passage *p)
+{
+    bool is_tls = strcmp(p->wire->code, "tls") == 0;
+    if (p->spoke)
+        return;
+    pthread_mutex_lock(&g->lock);
+    snprintf(g->why, sizeof(g->why), "%s", p->wire->why);
+    g->why_error = is_tls ? RD_KAFKA_RESP_ERR__SSL : RD_KAFKA_RESP_ERR__TRANSPORT;
+    pthread_mutex_unlock(&g->lock);
 }
 
 static size_t length_of(const unsigned char *bytes)
@@ -176,8 +209,48 @@ static bool flow_write(struct flow *f, int fd)
     return true;
 }
 
+/* As flow_write().  What TLS holds back of a record goes out first. */
+static bool wire_flush(struct kafka_gate *g, struct passage *p)
+{
+    struct flow *f = &p->up;
+    ssize_t sent;
+    do {
+        size_t size = f->bytes.size - f->written;
+        sent = wire_write(p->wire, size > 0 ? f->bytes.data + f->written : NULL, size);
+        f->written += sent > 0 ? (size_t)sent : 0;
+    } while (sent > 0 && f->written < f->bytes.size);
+    if (sent < 0)
+        note_wire(g, p);
+    if (f->written == f->bytes.size) {
+        buf_reset(&f->bytes);
+        f->written = 0;
+    }
+    return sent >= 0;
+}
+
+/* All that is there, as far as the library takes it: poll() knows nothing of what TLS has read already. */
+static bool wire_hear(struct kafka_gate *g, struct passage *p)
+{
+    unsigned char bytes[WIRE_CHUNK_MAX];
+    ssize_t got = 1;
+    bool good = true;
+    while (good && got > 0 && p->down.bytes.size < WAITING_MAX) {
+        got = wire_read(p->wire, bytes, sizeof(bytes));
+        if (got > 0)
+            buf_add(&p->heard, bytes, (size_t)got);
+        p->spoke |= got > 0;
+        good = buf_failed(&p->heard) == 0 && (got <= 0 || pass_down(g, p));
+    }
+    p->unread = got > 0;
+    if (got < 0)
+        note_wire(g, p);
+    return good && got >= 0;
+}
+
 static bool passage_read(struct kafka_gate *g, struct passage *p, bool near)
 {
+    if (!near && p->wire != NULL)
+        return wire_hear(g, p);
     unsigned char bytes[READ_SIZE];
     ssize_t got = recv(near ? p->near_fd : p->far_fd, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (got < 0)
@@ -201,10 +274,10 @@ static bool passage_work(struct kafka_gate *g, struct passage *p, const struct p
     bool good = true;
     if (good && (fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
         good = passage_read(g, p, true);
-    if (good && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+    if (good && ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 || (p->unread && (fds[1].events & POLLIN) != 0)))
         good = passage_read(g, p, false);
     bool written = flow_write(&p->down, p->near_fd); /* what was checked, also before an end */
-    return good && written && flow_write(&p->up, p->far_fd);
+    return good && written && (p->wire != NULL ? wire_flush(g, p) : flow_write(&p->up, p->far_fd));
 }
 
 /* ---- The thread ----------------------------------------------------------------------------------------- */
@@ -239,13 +312,20 @@ static bool wait_for_bytes(struct kafka_gate *g, struct pollfd *fds)
 {
     uint64_t ignored;
     size_t count = 0;
+    bool unread = false;
     fds[count++] = (struct pollfd){ .fd = g->wake_fd, .events = POLLIN };
     list_foreach(node, &g->passages) {
         const struct passage *p = LIST_ENTRY(node, struct passage, node);
         fds[count++] = (struct pollfd){ .fd = p->near_fd, .events = events_of(&p->down, &p->up) };
-        fds[count++] = (struct pollfd){ .fd = p->far_fd, .events = events_of(&p->up, &p->down) };
+        fds[count] = (struct pollfd){ .fd = p->far_fd, .events = events_of(&p->up, &p->down) };
+        if (p->wire != NULL) {
+            fds[count].fd = p->wire->fd;
+            fds[count].events |= p->wire->held_size > 0 ? POLLOUT : 0;
+            unread |= p->unread && (fds[count].events & POLLIN) != 0;
+        }
+        count++;
     }
-    if (poll(fds, count, -1) <= 0)
+    if (poll(fds, count, unread ? 0 : -1) < (unread ? 0 : 1))
         return false;
     if (fds[0].revents != 0)
         (void)!read(g->wake_fd, &ignored, sizeof(ignored));
@@ -292,11 +372,15 @@ static struct passage *passage_new(struct kafka_gate *g, int domain, int type, i
     }
     p->library_fd = pair[0];
     p->near_fd = pair[1];
-    p->far_fd = socket(domain, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+    p->far_fd = -1;
+    if (g->tls.tls != NULL)
+        p->wire = calloc(1, sizeof(*p->wire));
+    else
+        p->far_fd = socket(domain, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
     buf_init(&p->up.bytes, SIZE_MAX / 2);
     buf_init(&p->down.bytes, SIZE_MAX / 2);
     buf_init(&p->heard, g->answer_max + READ_SIZE + 4);
-    if (p->far_fd >= 0)
+    if (p->far_fd >= 0 || p->wire != NULL)
         return p;
     close(pair[0]);
     passage_free(p);
@@ -349,22 +433,58 @@ static int start_thread(struct kafka_gate *g)
     return g->runs ? 0 : EAGAIN;
 }
 
+static int connect_plainly(const struct kafka_gate *g, int fd, const struct sockaddr *address, int size)
+{
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    int error = connect(fd, address, (socklen_t)size) == 0 ? 0 : errno;
+    return error == EINPROGRESS ? wait_connected(g, fd) : error;
+}
+
+/* 0, or an errno; greets, too. */
+static int connect_wire(struct kafka_gate *g, const struct passage *p, const struct sockaddr *address)
+{
+    struct wire *w = p->wire;
+    const uint32_t number = ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr;
+    const struct name *name;
+    pthread_mutex_lock(&g->lock);
+    for (name = g->names; name != NULL && name->number != number;)
+        name = name->next;
+    pthread_mutex_unlock(&g->lock);
+    ASSERT(name != NULL);
+    int64_t until_us = clock_mono_us(clock_system()) + PR_MILLISECONDS(CONNECT_MS), left_us;
+    wire_init_like(w, &g->tls, name->host, name->port);
+    bool good = wire_connect(w);
+    while (good && w->state != WIRE_OPEN) {
+        struct pollfd fds[2] = { { .fd = w->fd, .events = wire_events(w, false) },
+                                 { .fd = g->stop_fd, .events = POLLIN } };
+        left_us = until_us - clock_mono_us(clock_system());
+        if (left_us <= 0 || poll(fds, 2, (int)(left_us / 1000) + 1) < 0)
+            return ETIMEDOUT;
+        if (fds[1].revents != 0)
+            return ECANCELED;
+        good = fds[0].revents == 0 || wire_progress(w);
+    }
+    if (!good)
+        note_wire(g, p);
+    return good ? 0 : ECONNABORTED;
+}
+
 static int gate_connect(int library_fd, const struct sockaddr *address, int size, const char *id, void *opaque)
 {
     struct kafka_gate *g = opaque;
-    int fd = -1, one = 1;
+    struct passage *mine = NULL;
     (void)id;
     pthread_mutex_lock(&g->lock);
     list_foreach(node, &g->fresh)
         if (LIST_ENTRY(node, struct passage, node)->library_fd == library_fd)
-            fd = LIST_ENTRY(node, struct passage, node)->far_fd;
+            mine = LIST_ENTRY(node, struct passage, node);
     pthread_mutex_unlock(&g->lock);
-    ASSERT(fd >= 0);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    int error = connect(fd, address, (socklen_t)size) == 0 ? 0 : errno;
-    if (error == EINPROGRESS)
-        error = wait_connected(g, fd);
+    ASSERT(mine != NULL);
+    int error = mine->wire != NULL ? connect_wire(g, mine, address) : connect_plainly(g, mine->far_fd, address, size);
     pthread_mutex_lock(&g->lock);
+    if (error == 0 && mine->wire != NULL)
+        g->why_error = RD_KAFKA_RESP_ERR_NO_ERROR; /* that of another connection says nothing about this one */
     if (error == 0)
         error = g->stops ? ECANCELED : start_thread(g);
     list_foreach(node, &g->fresh) {
@@ -378,6 +498,63 @@ static int gate_connect(int library_fd, const struct sockaddr *address, int size
     if (error == 0)
         ring(g->wake_fd);
     return error;
+}
+
+/* The number that stands for a name; 0: no memory. */
+static uint32_t number_of(struct kafka_gate *g, const char *host, unsigned port)
+{
+    const struct name *n;
+    uint32_t number = 0;
+    pthread_mutex_lock(&g->lock);
+    for (n = g->names; n != NULL && (n->port != port || strcmp(n->host, host) != 0);)
+        n = n->next;
+    struct name *added = n == NULL && (g->names == NULL || g->names->number < NAMES_MAX)
+                             ? malloc(sizeof(*added) + strlen(host) + 1)
+                             : NULL;
+    if (added != NULL) {
+        *added = (struct name){ g->names, g->names != NULL ? g->names->number + 1 : 1, port };
+        memcpy(added->host, host, strlen(host) + 1);
+        n = g->names = added;
+    }
+    number = n != NULL ? n->number : 0;
+    pthread_mutex_unlock(&g->lock);
+    return number;
+}
+
+/* One address, which stands for the name.  It is looked up all the same, so that one that is not known is told as such. */
+static int gate_resolve(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res,
+                        void *opaque)
+{
+    struct addrinfo *found = NULL;
+    if (node == NULL) {
+        free(*res);
+        return 0;
+    }
+    int rc = getaddrinfo(node, service, hints, &found);
+    if (rc != 0)
+        return rc;
+    struct {
+        struct addrinfo info;
+        struct sockaddr_in address;
+    } *one = calloc(1, sizeof(*one));
+    const unsigned port = found->ai_family == AF_INET6
+                              ? ntohs(((const struct sockaddr_in6 *)(const void *)found->ai_addr)->sin6_port)
+                              : ntohs(((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_port);
+    const uint32_t number = one != NULL ? number_of(opaque, node, port) : 0;
+    freeaddrinfo(found);
+    if (number == 0) {
+        free(one);
+        return EAI_MEMORY;
+    }
+    one->address.sin_family = AF_INET;
+    one->address.sin_port = htons((uint16_t)port);
+    one->address.sin_addr.s_addr = number;
+    one->info = (struct addrinfo){ .ai_family = AF_INET,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_addrlen = sizeof(one->address),
+                                   .ai_addr = (struct sockaddr *)&one->address };
+    *res = &one->info;
+    return 0;
 }
 
 /* ---- Its life ----------------------------------------------------------------------------------------------- */
@@ -400,13 +577,18 @@ struct kafka_gate *kafka_gate_new(size_t answer_max, void *user)
     return NULL;
 }
 
-void kafka_gate_install(struct kafka_gate *g, rd_kafka_conf_t *conf, bool is_open)
+int kafka_gate_install(struct kafka_gate *g, rd_kafka_conf_t *conf, const struct endpoint_config *config,
+                       const struct broker_url *url, bool tls, struct pr_error *reterr)
 {
     rd_kafka_conf_set_opaque(conf, g);
-    if (!is_open)
-        return;
     rd_kafka_conf_set_socket_cb(conf, gate_socket);
     rd_kafka_conf_set_connect_cb(conf, gate_connect);
+    if (!tls)
+        return PR_OK;
+    rd_kafka_conf_set_resolve_cb(conf, gate_resolve);
+    int rc = wire_init(&g->tls, config, url, true, reterr);
+    g->tls.host = ""; /* those of passages have their own */
+    return rc;
 }
 
 void *kafka_gate_user(struct kafka_gate *g)
@@ -435,6 +617,12 @@ void kafka_gate_free(struct kafka_gate *g)
         return;
     kafka_gate_stop(g);
     free_all(&g->fresh);
+    wire_fini(&g->tls);
+    while (g->names != NULL) {
+        struct name *n = g->names;
+        g->names = n->next;
+        free(n);
+    }
     if (g->wake_fd >= 0)
         close(g->wake_fd);
     if (g->stop_fd >= 0)
@@ -443,12 +631,13 @@ void kafka_gate_free(struct kafka_gate *g)
     free(g);
 }
 
-bool kafka_gate_why(struct kafka_gate *g, char *ret, size_t size)
+rd_kafka_resp_err_t kafka_gate_why(struct kafka_gate *g, char *ret, size_t size)
 {
     pthread_mutex_lock(&g->lock);
-    bool is_any = g->why[0] != '\0';
-    snprintf(ret, size, "%s", g->why);
-    g->why[0] = '\0';
+    rd_kafka_resp_err_t error = g->why_error;
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        snprintf(ret, size, "%s", g->why);
+    g->why_error = RD_KAFKA_RESP_ERR_NO_ERROR;
     pthread_mutex_unlock(&g->lock);
-    return is_any;
+    return error;
 }

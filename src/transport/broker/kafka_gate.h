@@ -4,7 +4,9 @@
  *
  *    librdkafka <-- pair --> the gate's thread <-- TCP --> broker
  *
- * With TLS the library has its connection for itself: what comes through it comes from who has the certificate. */
+ * TLS is the gate's: the library knows nothing of it, and what a broker with a certificate says is checked, too.  The library
+ * does not tell whom it connects to, only where; so it gets an address that stands for the name (gate_resolve()), and the name is
+ * looked up when it connects. */
 #ifndef TRANSPORT_BROKER_KAFKA_GATE_H
 #define TRANSPORT_BROKER_KAFKA_GATE_H
 
@@ -12,20 +14,24 @@
 #include <stdbool.h>
 
 #include "base/util.h"
+#include "transport/broker/wire.h"
 
 struct kafka_gate;
 
 /* user: see kafka_gate_user().  answer_max: bytes of an answer.  NULL: no memory. */
 struct kafka_gate *kafka_gate_new(size_t answer_max, void *user);
-/* The gate becomes the opaque of the configuration's callbacks. */
-void kafka_gate_install(struct kafka_gate *g, rd_kafka_conf_t *conf, bool is_open);
+/* The gate becomes the opaque of the configuration's callbacks.  tls: connections are secured; config and url are borrowed until
+ * free.  Fault PR_ECONFIG: a file is wrong; PR_ENOMEM. */
+PR_MUST_CHECK int kafka_gate_install(struct kafka_gate *g, rd_kafka_conf_t *conf, const struct endpoint_config *config,
+                                     const struct broker_url *url, bool tls, struct pr_error *reterr);
 void *kafka_gate_user(struct kafka_gate *g);
 
 /* All connections end, and no new one is made: before the library is destroyed, so that nobody waits for a broker. */
 void kafka_gate_stop(struct kafka_gate *g);
 void kafka_gate_free(struct kafka_gate *g); /* behind the library; NULL is fine */
 
-/* What was wrong with the last answer that was not let through, once; false: nothing. */
-bool kafka_gate_why(struct kafka_gate *g, char *ret, size_t size);
+/* What was wrong with the last answer that was not let through (_BAD_MSG), or why the last connection was not secured (_SSL) or not
+ * made (_TRANSPORT), once; RD_KAFKA_RESP_ERR_NO_ERROR: nothing. */
+rd_kafka_resp_err_t kafka_gate_why(struct kafka_gate *g, char *ret, size_t size);
 
 #endif

@@ -135,17 +135,11 @@ static bool has_tls(const struct broker_url *url)
     return slice_eq_cstr(broker_url_param(url, "tls", "false"), "true");
 }
 
-static void set_security(struct settings *s, const struct endpoint_config *config, const struct broker_url *url)
+/* TLS is the gate's. */
+static void set_security(struct settings *s, const struct broker_url *url)
 {
-    bool tls = has_tls(url), sasl = url->user.size > 0;
-    set(s, "security.protocol", tls ? (sasl ? "sasl_ssl" : "ssl") : (sasl ? "sasl_plaintext" : "plaintext"));
-    if (tls) {
-        struct broker_tls files = broker_url_tls(config, url);
-        set(s, "ssl.endpoint.identification.algorithm", "https");
-        set_value(s, "ssl.ca.location", files.ca);
-        set_value(s, "ssl.certificate.location", files.cert);
-        set_value(s, "ssl.key.location", files.key);
-    }
+    bool sasl = url->user.size > 0;
+    set(s, "security.protocol", sasl ? "sasl_plaintext" : "plaintext");
     if (sasl) {
         char mechanism[32];
         pr_slice word = broker_url_param(url, "sasl", "plain");
@@ -192,7 +186,7 @@ static void set_all(struct settings *s, const struct endpoint_config *config, co
     for (size_t i = 0; i < ARRAY_LENGTH(fixed); i++)
         set(s, fixed[i].name, fixed[i].value);
     set_hosts(s, url);
-    set_security(s, config, url);
+    set_security(s, url);
     set_value(s, "compression.codec", broker_url_param(url, "compression", ""));
     int rc =
         broker_url_number(config, url, "max_bytes", max_bytes, 1000, KAFKA_MESSAGE_BYTES_MAX, &max_bytes, &ignored);
@@ -211,8 +205,11 @@ int kafka_producer_new(const struct endpoint_config *config, const struct broker
 {
     struct settings s = { .conf = rd_kafka_conf_new() };
     set_all(&s, config, url);
-    if (gate != NULL)
-        kafka_gate_install(gate, s.conf, !has_tls(url));
+    int rc = kafka_gate_install(gate, s.conf, config, url, has_tls(url), reterr);
+    if (rc != PR_OK) {
+        rd_kafka_conf_destroy(s.conf);
+        return rc;
+    }
     rd_kafka_conf_set_log_cb(s.conf, log_nothing);
     rd_kafka_conf_set_events(s.conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
     rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_PRODUCER, s.conf, s.why, sizeof(s.why)) : NULL;
@@ -268,7 +265,7 @@ int kafka_consumer_new(const struct endpoint_config *config, const struct broker
     for (size_t i = 0; i < ARRAY_LENGTH(fixed_of_consumers); i++)
         set(&s, fixed_of_consumers[i].name, fixed_of_consumers[i].value);
     set_hosts(&s, url);
-    set_security(&s, config, url);
+    set_security(&s, url);
     set(&s, "group.id", reader->group);
     set(&s, "auto.offset.reset", reader->starts_at_first ? "earliest" : "latest");
     set_number(&s, "queued.min.messages", (int64_t)reader->batch);
@@ -278,7 +275,11 @@ int kafka_consumer_new(const struct endpoint_config *config, const struct broker
     set_number(&s, "receive.message.max.bytes", min64((int64_t)reader->answer_max, INT32_MAX));
     rd_kafka_conf_set_log_cb(s.conf, log_nothing);
     rd_kafka_conf_set_error_cb(s.conf, reader->on_error);
-    kafka_gate_install(reader->gate, s.conf, !has_tls(url));
+    int rc = kafka_gate_install(reader->gate, s.conf, config, url, has_tls(url), reterr);
+    if (rc != PR_OK) {
+        rd_kafka_conf_destroy(s.conf);
+        return rc;
+    }
     rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_CONSUMER, s.conf, s.why, sizeof(s.why)) : NULL;
     if (rk == NULL) { /* only then is the conf still ours */
         rd_kafka_conf_destroy(s.conf);

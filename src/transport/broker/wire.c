@@ -136,6 +136,15 @@ int wire_init(struct wire *w, const struct endpoint_config *config, const struct
     return tls ? tls_init(w, config, url, reterr) : PR_OK;
 }
 
+void wire_init_like(struct wire *w, const struct wire *like, const char *host, unsigned port)
+{
+    *w = (struct wire){
+        .fd = -1, .code = "", .host = host, .port = port, .tls = like->tls, .anonymous = like->anonymous
+    };
+    if (w->tls != NULL)
+        SSL_CTX_up_ref(w->tls);
+}
+
 void wire_close(struct wire *w)
 {
     SSL_free(w->session); /* NULL is fine */

@@ -40,6 +40,8 @@ struct wire {
 /* url is borrowed until wire_fini().  PR_OK, PR_ECONFIG (a file is wrong), PR_ENOMEM; afterwards safe to fini. */
 PR_MUST_CHECK int wire_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
                             bool tls, struct pr_error *reterr);
+/* One to another host, which is borrowed likewise, with the certificates of `like`. */
+void wire_init_like(struct wire *w, const struct wire *like, const char *host, unsigned port);
 void wire_fini(struct wire *w); /* safe on a zeroed one */
 
 /* False: it failed, why says how. */
