@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/util.h"
 #include "runtime/threads/schedule_follow.h"
 #include "runtime/threads/source_thread.h"
