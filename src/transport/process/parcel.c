@@ -221,8 +221,8 @@ bool parcel_read_result(const struct buf *in, struct delivery_result *ret)
     take_struct(&c, ret, sizeof(*ret));
     bool has_output = ret->output != NULL; /* which may be empty */
     ret->effects = NULL;
-    ret->error = ret->output = NULL;
-    ret->blamed = 0; /* it had one message only */
+    ret->error = ret->output = ret->need = NULL; /* pointers of the other process */
+    ret->blamed = 0;                             /* it had one message only */
     ret->settled = NULL;
     ret->settled_arg = NULL;
     check_result(&c, ret);
