@@ -73,8 +73,8 @@ static int random_flow(pr_flow *f, pr_slice input, pr_slice *ret_output)
     return pr_is_cancelled(f) ? PR_ECANCELLED : PR_OK;
 }
 
-/* Something that may happen to the flow now. */
-static void queue_something(struct stand *s, struct random *r)
+/* Something that may happen to the flow now; how many messages that is. */
+static size_t queue_something(struct stand *s, struct random *r)
 {
     const char *const names[] = { "x", "y", "z" };
     char text[16];
@@ -87,15 +87,17 @@ static void queue_something(struct stand *s, struct random *r)
         size_t task = random_below(r, s->history.task_count);
         int kind = s->history.tasks[task].kind;
         if (kind == FLOW_EVENT_WAIT || kind == FLOW_EVENT_WAIT_MAIL)
-            return;
+            return 0;
         m = stand_result_of(s, (int64_t)task + 1, text);
         m.kind = kind == FLOW_EVENT_TIMER ? TURN_TIMER : kind == FLOW_EVENT_CHILD ? TURN_CHILD : TURN_RESULT;
         m.failed = random_chance(r, 0.2);
         if (random_chance(r, 0.1))
             m.execution.bytes[9] ^= 1;
     }
-    for (int i = random_chance(r, 0.2) ? 2 : 1; i > 0; i--)
+    size_t count = random_chance(r, 0.2) ? 2 : 1;
+    for (size_t i = 0; i < count; i++)
         stand_queue(s, &m);
+    return count;
 }
 
 TEST(random_flows_do_the_same_from_every_beginning_of_their_history_and_end) /* I11, B161, B163 */
@@ -104,16 +106,18 @@ TEST(random_flows_do_the_same_from_every_beginning_of_their_history_and_end) /* 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct stand *s = stand_new(random_flow);
         struct random r;
+        size_t told = 0;
         program = hash_u64(seed);
         random_init(&r, seed);
         stand_start(s, "in");
         for (int turn = 0; turn < TURNS_MAX && s->row.state == FLOW_RUNNING; turn++) {
             for (int64_t i = random_between(&r, 1, 4); i > 0; i--)
-                queue_something(s, &r);
+                told += queue_something(s, &r);
             stand_run(s);
         }
         ended += s->row.state != FLOW_RUNNING;
         events += s->history.count;
+        CHECK(s->history.count <= 2 + 2 * STEPS + told); /* start and end, what the code did, what it was told */
         if (s->row.state == FLOW_FAILED)
             check_fail(__FILE__, __LINE__, "seed %d: %s", (int)seed, stand_error(s));
         if (s->row.state != FLOW_RUNNING)
