@@ -203,6 +203,25 @@ TEST(an_endless_turn_and_an_endless_activity_are_poison_too) /* B140 */
     killed_fini(&k);
 }
 
+TEST(timers_outlive_the_process_that_began_them_and_the_one_that_saw_them_fire) /* B101, B163 */
+{
+    struct killed k;
+    killed_init(&k, quick_lease);
+    crowd_begin(&k.crowd, "naps", "nap", "woke");
+    worker_start(&k, NULL);
+    stand_wait(&k.crowd.stand, "SELECT count(*) FROM turns WHERE type = 'timer'", 3);
+    worker_end(&k); /* before they are due */
+    CHECK_EQ(count_flows(&k).running, 1);
+    worker_start(&k, NULL);
+    stand_wait(&k.crowd.stand, "SELECT count(*) FROM turns WHERE type = 'timer'", 0);
+    worker_end(&k); /* after they fired, whatever has become of the work behind them */
+    supervise(&k, 1);
+    CHECK_STR(crowd_end(&k.crowd, "nap", PR_FLOW_COMPLETED), "woke");
+    CHECK_STR(crowd_events(&k.crowd, "nap"),
+              "started, timer, timer, timer, fired, fired, fired, activity echo, result, completed");
+    killed_fini(&k);
+}
+
 /* ---- At any point -------------------------------------------------------------------------------------------- */
 
 TEST(a_crash_at_any_point_loses_nothing_and_records_each_result_once) /* B163 */

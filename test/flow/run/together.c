@@ -167,6 +167,59 @@ TEST(two_programs_with_different_flows_both_go_on) /* B110 */
     crowd_fini(&c);
 }
 
+/* Waits for a word, and tells its version. */
+static int patient_version(pr_flow *f, pr_slice input, pr_slice *ret_output)
+{
+    (void)input;
+    *ret_output = pr_flow_version(f);
+    return pr_result(f, pr_event(f, "go"), NULL, NULL);
+}
+
+static struct pr_engine *node(struct crowd *c, bool newer)
+{
+    struct pr_engine *engine = other_engine(c);
+    CHECK_EQ(pr_engine_flow(engine, "patient", "1", patient_version, NULL), PR_OK);
+    if (newer)
+        CHECK_EQ(pr_engine_flow(engine, "patient", "2", patient_version, NULL), PR_OK);
+    stand_start(engine);
+    return engine;
+}
+
+static void raise_go(struct crowd *c, const char *name, const char *version, int n)
+{
+    struct pr_error error;
+    char id[64];
+    snprintf(id, sizeof id, "%s-%s-%d", name, version != NULL ? version : "", n);
+    CHECK_OK(pr_flow_raise(c->client, id, "go", PR_STR(""), &error), &error);
+}
+
+TEST(three_instances_are_upgraded_one_after_the_other_and_every_flow_ends_in_its_version) /* B110 */
+{
+    struct crowd c;
+    struct pr_engine *nodes[3];
+    crowd_init(&c);
+    for (int i = 0; i < 3; i++)
+        nodes[i] = node(&c, false);
+    for (int i = 0; i < 12; i++)
+        begin(&c, "patient", "1", i);
+    for (int i = 0; i < 3; i++) {
+        other_stop(nodes[i]);
+        nodes[i] = node(&c, true);
+        for (int n = 4 * i; n < 4 * i + 4; n++) { /* old ones go on, new ones begin, whoever is there */
+            begin(&c, "patient", "2", n);
+            raise_go(&c, "patient", "1", n);
+            raise_go(&c, "patient", "2", n);
+        }
+    }
+    for (int i = 0; i < 12; i++) {
+        check_end(&c, "patient", "1", i, "1");
+        check_end(&c, "patient", "2", i, "2");
+    }
+    for (int i = 0; i < 3; i++)
+        other_stop(nodes[i]);
+    crowd_fini(&c);
+}
+
 /* ---- Sessions ------------------------------------------------------------------------------------- */
 
 #define SESSIONS 16

@@ -122,16 +122,23 @@ static int parent(pr_flow *f, pr_slice input, pr_slice *ret_output)
     return PR_OK;
 }
 
+/* Three timers at once, and work behind them. */
+static int naps(pr_flow *f, pr_slice input, pr_slice *ret_output)
+{
+    pr_task tasks[3];
+    for (int i = 0; i < 3; i++)
+        tasks[i] = pr_timer(f, PR_MILLISECONDS(2000 + 10 * i));
+    int rc = pr_all(f, 3, tasks);
+    return rc == PR_OK ? pr_call(f, "echo", input, ret_output) : rc;
+}
+
 int main(int argc, char **argv)
 {
     const struct {
         const char *name;
         pr_flow_function function;
-    } flows[] = { { "plain", plain },
-                  { "steps", steps },
-                  { "compensates", compensates },
-                  { "suicidal", suicidal },
-                  { "parent", parent } };
+    } flows[] = { { "plain", plain },       { "steps", steps },   { "compensates", compensates },
+                  { "suicidal", suicidal }, { "parent", parent }, { "naps", naps } };
     struct rlimit no_core = { 0, 0 };
     struct pr_error error;
     char config[4096];
