@@ -254,7 +254,7 @@ def a_claim_that_nobody_ends_comes_again_and_is_poison_at_last():  # B40, B98
         first = d.claim_one()
         second = d.claim_one()
         assert (first["attempt"], second["attempt"]) == (1, 2), (first, second)
-        assert d.end("complete", first) == ["stale"]
+        assert d.end("renew", first) == ["stale"] and d.end("complete", first) == ["stale"]
         assert d.claim(wait="2s") == []  # whoever asks next finds it dead
         m = wait_for("dead", lambda: d.message(ident) if d.message(ident)["state"] == "dead" else None)
         assert m["cause"] == "poison_message" and m["failures"] == 0, m

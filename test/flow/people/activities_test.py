@@ -236,6 +236,10 @@ def a_claim_gets_only_what_it_offers(p):  # B113
     assert claim(p, wait="1s", tags=["cpu"]) is None
     one = claim_one(p, tags=["cpu", "gpu"])
     assert one["message"]["headers"]["tag"] == "gpu"
+    ends(p, "abandon", one)
+    assert claim(p, wait="1s", tags=["cpu"]) is None  # it still needs what it needed
+    one = claim_one(p, tags=["gpu"])
+    assert one["message"]["headers"]["tag"] == "gpu" and one["attempt"] == 2, one
     ends(p, "complete", one, output="rendered")
     assert end(p, "pull-8")["output"] == "rendered"
     start(p, "pull-9", "pi.plain")
