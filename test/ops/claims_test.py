@@ -172,7 +172,7 @@ def a_claimed_message_is_whole_and_completes_once(d):  # B98, B4
     why = d.run("why", ident, "-c", "c.yaml")
     assert "A worker has claimed it from instance" in why and "comes back after 30s" in why and "being sent" not in why, why
     assert d.end("complete", c, {"token": "0-0-0"}, {"token": "nonsense"}) == ["ok", "unknown", "unknown"]
-    assert d.end("complete", c) == ["stale"] and d.end("fail", c) == ["stale"] and d.end("renew", c) == ["stale"]
+    assert d.end("complete", c) == ["stale"] and d.end("fail", c) == ["stale"] and d.end("renew", c, {"token": "nonsense"}) == ["stale", "unknown"]
     assert d.box()["ready"] == 0 and d.claim() == []
 
 
