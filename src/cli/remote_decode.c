@@ -163,7 +163,21 @@ static void decode_marks(struct reply_decoder *d, const json_t *handled)
         .handler = text_of(d, o, "handler"),
         .outcome = ended_parse(text_of(d, o, "outcome")),
         .at_us = time_of(o, "at", 0),
-        .again_us = time_of(o, "again_at", 0),
+    };
+}
+
+static void decode_again(struct reply_decoder *d, const json_t *again)
+{
+    const json_t *o;
+    size_t i;
+
+    d->reply->again = arena_alloc_array(d->arena, json_array_size(again), sizeof(*d->reply->again));
+    d->reply->again_count = d->reply->again != NULL ? json_array_size(again) : 0;
+    json_array_foreach(again, i, o) if (i < d->reply->again_count) d->reply->again[i] = (struct again_info){
+        .box = text_of(d, o, "box"),
+        .destination = text_of(d, o, "destination"),
+        .times = count_of(o, "times"),
+        .at_us = time_of(o, "last_at", 0),
     };
 }
 
@@ -172,8 +186,10 @@ static void decode_delivery(struct reply_decoder *d, const json_t *o, void *row)
 {
     size_t count = (size_t)((struct listed *)row - d->reply->listed) + 1;
 
-    if (count == 1)
+    if (count == 1) {
         decode_marks(d, json_object_get(o, "handled"));
+        decode_again(d, json_object_get(o, "again"));
+    }
     decode_message(d, json_object_get(o, "message"), row);
     decode_end(d, json_object_get(o, "message"), row);
     add_breaker(d, json_object_get(json_object_get(o, "next"), "breaker"), count);

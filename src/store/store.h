@@ -115,7 +115,13 @@ struct mark_info {
     pr_slice box, handler;
     int outcome; /* enum ended_as */
     int64_t at_us;
-    int64_t again_us; /* when the message arrived again last, and was not stored; 0: it did not */
+};
+
+/* A message of a box with dedupe arrived again and was not stored: a row, a dead letter or a mark had its id. */
+struct again_info {
+    pr_slice box, destination; /* as it arrived */
+    uint64_t times;
+    int64_t at_us; /* the last time */
 };
 
 #define LOOK_MAX                                                                                                       \
@@ -373,6 +379,8 @@ struct query_reply { /* everything lives in the arena that the caller passed */
     size_t mail_count;
     struct mark_info *marks; /* ID, with ended: by box and time */
     size_t mark_count;
+    struct again_info *again; /* ID, with ended: by box and destination */
+    size_t again_count;
     uint64_t total;        /* at most COUNT_EXACT_MAX + 1, where nobody asked for more */
     int64_t ended_from_us; /* ID: the ledger was looked at from then on only; 0: all of it */
     struct store_facts facts;

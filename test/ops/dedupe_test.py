@@ -208,7 +208,29 @@ def what_was_handled_and_is_posted_again_is_not_handled_again_also_after_a_resta
     assert "It was handled by billing" in why and "arrived again" in why, why
     told = [json.loads(line) for line in d.run("why", ident, "--json", "-c", "c.yaml").splitlines()]
     marks = [m for t in told for m in t.get("handled", [])]
-    assert [(m["handler"], m["outcome"]) for m in marks] == [("billing", "delivered")] and marks[0]["again_at"], told
+    assert [(m["handler"], m["outcome"]) for m in marks] == [("billing", "delivered")], told
+    assert {(a["destination"], a["times"]) for t in told for a in t["again"]} == {(None, 2), ("billing", 1)}, told
+
+
+@test
+def what_arrives_again_while_it_waits_or_is_dead_is_known_also_when_it_was_handled(d, r):  # B90, B66
+    ident = str(uuid.uuid4())
+    r.refuses.add(ident)
+    assert d.send(id=ident, destination="billing", due_at="2099-01-01T00:00:00Z") == (ident, False)
+    assert d.send(id=ident, destination="billing") == (ident, True)  # it waits for its time
+    assert "It arrived again for billing" in d.run("why", ident, "-c", "c.yaml")
+    d.run("retry", ident, "-c", "c.yaml")
+    wait_for("its death", lambda: next(b for b in d.ask("GET", "/v1/boxes")[1]["boxes"] if b["name"] == "inbox")["dead"] == 1)
+    assert d.send(id=ident, destination="billing") == (ident, True)
+    assert "It arrived again for billing 2 times, the last time" in d.run("why", ident, "-c", "c.yaml")
+    told = d.ask("GET", "/v1/messages/" + ident)[1]["deliveries"][0]["again"]
+    assert [(a["box"], a["destination"], a["times"]) for a in told] == [("inbox", "billing", 2)] and told[0]["last_at"], told
+    r.refuses.clear()
+    assert "1 replayed" in d.run("dead", "replay", ident, "-c", "c.yaml")
+    wait_for("its end", lambda: d.waiting("inbox") == 0)
+    assert d.gauge("postrider_inbox_duplicates_total") == 2
+    why = d.run("why", ident, "-c", "c.yaml")
+    assert "It was handled by billing" in why and "again for billing 2 times" in why, why
 
 
 @test

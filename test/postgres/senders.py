@@ -535,6 +535,24 @@ def test_send_with_an_expected_version(place):  # B95, B2
     assert place.psql("BEGIN; " + send % ("3", 4) + "; ROLLBACK; SELECT version FROM {s}.event_stream").endswith("3")
 
 
+def test_send_counts_what_it_does_not_store_where_the_box_has_dedupe(place):  # B66, B90
+    place.ok("init")
+    send = "SELECT {s}.send(type => 't', payload => 'x'::text, id => '00000000-0000-7000-8000-000000000001')"
+    again = "SELECT count(*), sum(times), count(*) FILTER (WHERE until > at) FROM {s}.again WHERE box = 'outbox' AND destination = ''"
+    place.psql(send + "; " + send)
+    assert place.psql(again) == "0||0"
+    place.psql("UPDATE {s}.box SET dedupe_us = 3600000000")
+    place.psql(send)
+    place.psql(send)
+    assert place.psql(again) == "1|2|1"
+    place.psql("BEGIN ISOLATION LEVEL SERIALIZABLE; " + send + "; COMMIT")  # makes an entry of its own
+    assert place.psql(again) == "2|3|2"
+    place.psql("DELETE FROM {s}.outbox; INSERT INTO {s}.seen (box, id, handler, at, alone) VALUES"
+               " ('outbox', '00000000-0000-7000-8000-000000000001', 'e', now(), true)")
+    place.psql(send)
+    assert place.psql(again) == "2|4|2" and place.psql("SELECT count(*) FROM {s}.outbox") == "0"
+
+
 def test_functions_of_triggers_give_no_rights_to_tables_of_others(place):  # B206
     """A type whose casts are a sender's own, in a table of the sender's own, under a trigger that runs with the owner's rights."""
     place.ok("init")

@@ -196,6 +196,59 @@ STORE_TEST(what_was_handled_and_arrives_again_is_a_duplicate) /* B90 */
     CHECK_EQ(s->store.inbox_duplicates, 3);
 }
 
+/* What a person is told of a message that arrived again: how often, for whom; 0: nothing. */
+static uint64_t told_again(struct suite *s, pr_id id, const char *destination, int64_t *ret_at_us)
+{
+    const struct query query = { .kind = QUERY_ID, .filter = FILTER(.ids = &id, .id_count = 1), .ended = true };
+    struct query_reply *r = arena_zalloc(&s->arena, sizeof(*r));
+    CHECK(r != NULL);
+    CHECK_OK(store_query(&s->store, &query, &s->arena, r, &s->error), &s->error);
+    for (size_t i = 0; i < r->again_count; i++) {
+        if (!slice_eq_cstr(r->again[i].destination, destination))
+            continue;
+        if (ret_at_us != NULL)
+            *ret_at_us = r->again[i].at_us;
+        return r->again[i].times;
+    }
+    return 0;
+}
+
+STORE_TEST(what_arrives_again_while_it_waits_is_dead_or_was_handled_is_counted_with_its_last_time) /* B90, B66 */
+{
+    struct worker *w = join_once(s, "inbox");
+    const struct pr_message again = { .id = suite_id(5), .type = PR_STR("t"), .destination = PR_STR("billing") };
+    const pr_id id = again.id;
+    int64_t first_us = 0, last_us = 0;
+    SEND(s, "inbox", .id = id, .destination = PR_STR("billing"));
+    CHECK_EQ(told_again(s, id, "billing", NULL), 0);
+    CHECK_EQ(OFFER(s, "inbox", .id = id, .destination = PR_STR("billing")), PR_DUPLICATE); /* it is ready */
+    CHECK_EQ(told_again(s, id, "billing", &first_us), 1);
+    struct claim c = worker_claim_to(w, id, "billing");
+    suite_advance(s, PR_SECONDS(5));
+    CHECK_EQ(OFFER(s, "inbox", .id = id, .destination = PR_STR("billing")), PR_DUPLICATE); /* it is handed out */
+    CHECK_EQ(told_again(s, id, "billing", &last_us), 2);
+    CHECK(last_us > first_us);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_REJECTED, .endpoint = PR_STR("billing")),
+             PR_OK);
+    int answers[2];
+    const struct pr_message twice[] = { again, again };
+    CHECK_EQ(store_enqueue(&s->store, PR_STR("inbox"), twice, 2, SUITE_PAYLOAD_MAX, NULL, answers, &s->error), PR_OK);
+    CHECK_EQ(told_again(s, id, "billing", NULL), 4);
+    CHECK_EQ(told_again(s, id, "", NULL), 0);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1);
+    CHECK_EQ(END(w, worker_claim_to(w, id, "billing"), COMPLETE), PR_OK);
+    CHECK_EQ(OFFER(s, "inbox", .id = id, .destination = PR_STR("billing")), PR_DUPLICATE);
+    CHECK_EQ(told_again(s, id, "billing", NULL), 5); /* also when it was handled */
+}
+
+STORE_TEST(a_box_without_dedupe_notes_nothing_of_what_arrives_again) /* B2 */
+{
+    suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("billing"));
+    CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("billing")), PR_DUPLICATE);
+    CHECK_EQ(told_again(s, id, "billing", NULL), 0);
+}
+
 STORE_TEST(a_message_of_a_handler_that_was_handled_where_it_goes_is_a_duplicate) /* B90 */
 {
     struct worker *w = join_once(s, "inbox");
@@ -301,6 +354,22 @@ STORE_TEST(a_mark_stays_over_its_time_while_a_dead_letter_has_its_id) /* B90, B9
     CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_DISCARD, id).changed, 1);
     pass(w, 3 * HOUR_US);
     CHECK_EFFECTS(s, "");
+}
+
+STORE_TEST(what_arrived_again_is_known_as_long_as_its_message_its_dead_letter_or_its_mark) /* B94 */
+{
+    struct worker *w = join_once(s, "outbox");
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("billing"));
+    CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("billing")), PR_DUPLICATE);
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_PARK), PR_OK);
+    pass(w, 3 * HOUR_US);
+    CHECK_EQ(told_again(s, id, "billing", NULL), 1);
+    CHECK_EQ(END(w, suite_seen(s, id), .kind = VERDICT_DISCARD, .endpoint = PR_STR("billing")), PR_OK);
+    pass(w, HOUR_US / 2);
+    CHECK_EQ(told_again(s, id, "billing", NULL), 1);
+    pass(w, 4 * HOUR_US);
+    CHECK(!is_marked(w, id, "billing"));
+    CHECK_EQ(told_again(s, id, "billing", NULL), 0);
 }
 
 STORE_TEST(many_marks_go_in_pieces_and_those_that_are_needed_hold_up_no_others) /* B94 */

@@ -58,15 +58,23 @@ const char *ended_words(struct arena *arena, const struct listed *l, int64_t now
 
 const char *mark_words(struct arena *arena, const struct mark_info *m, int64_t now_us)
 {
-    const char *again = "";
-    if (m->again_us != 0)
-        again = arena_printf(arena, " It arrived again %s ago (%s) and was not stored: a duplicate.",
-                             span_words(arena, now_us - m->again_us), time_words(arena, m->again_us))
-                    .data;
-    return arena_printf(arena, "It was handled by %s %s ago (%s): %s.%s",
+    return arena_printf(arena, "It was handled by %s %s ago (%s): %s.",
                         m->handler.size > 0 ? text_clean_copy(arena, m->handler) : "no endpoint",
-                        span_words(arena, now_us - m->at_us), time_words(arena, m->at_us), ended_name(m->outcome),
-                        again)
+                        span_words(arena, now_us - m->at_us), time_words(arena, m->at_us), ended_name(m->outcome))
+        .data;
+}
+
+const char *again_words(struct arena *arena, const struct again_info *a, int64_t now_us)
+{
+    const char *to =
+        a->destination.size > 0 ? arena_printf(arena, " for %s", text_clean_copy(arena, a->destination)).data : "";
+    const char *span = span_words(arena, now_us - a->at_us), *at = time_words(arena, a->at_us);
+    if (a->times == 1)
+        return arena_printf(arena, "It arrived again%s %s ago (%s) and was not stored: a duplicate.", to, span, at)
+            .data;
+    return arena_printf(arena,
+                        "It arrived again%s %llu times, the last time %s ago (%s), and was not stored: duplicates.", to,
+                        (unsigned long long)a->times, span, at)
         .data;
 }
 

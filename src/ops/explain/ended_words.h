@@ -9,6 +9,8 @@ const char *ended_words(struct arena *arena, const struct listed *listed, int64_
 
 /* "It was handled by billing 3m ago (2024-01-31 12:00:00): delivered.", and whether it arrived again. */
 const char *mark_words(struct arena *arena, const struct mark_info *mark, int64_t now_us);
+/* "It arrived again ...": a sentence. */
+const char *again_words(struct arena *arena, const struct again_info *again, int64_t now_us);
 
 /* Why nothing was found, behind "no message ID: ". */
 const char *ended_missing_words(struct arena *arena, const struct query_reply *reply);

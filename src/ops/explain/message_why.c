@@ -382,13 +382,16 @@ static bool is_pulled(const struct why_context *v)
     return v->setting != NULL && strcmp(v->setting->url, "pull:") == 0;
 }
 
-/* Who has ended it in this box, whatever rows of it there are. */
+/* Who has ended it in this box, whatever rows of it there are; and how often it came again. */
 static void say_marks(struct why_context *v)
 {
     const struct query_reply *r = v->o->reply;
     for (size_t i = 0; i < r->mark_count; i++)
         if (slice_eq(r->marks[i].box, v->l->box))
             SAY(v, "%s\n", mark_words(v->arena, &r->marks[i], v->now_us));
+    for (size_t i = 0; i < r->again_count; i++)
+        if (slice_eq(r->again[i].box, v->l->box))
+            SAY(v, "%s\n", again_words(v->arena, &r->again[i], v->now_us));
 }
 
 static void say_where(struct why_context *v)
@@ -728,7 +731,17 @@ static void mark_json(struct json_writer *w, const struct mark_info *mark)
     member_time(w, "at", mark->at_us);
     json_key(w, "outcome");
     json_cstr(w, ended_name(mark->outcome));
-    member_time(w, "again_at", mark->again_us);
+    json_end_object(w);
+}
+
+static void again_json(struct json_writer *w, const struct again_info *again)
+{
+    json_begin_object(w);
+    member_text(w, "box", again->box);
+    member_text(w, "destination", again->destination);
+    json_key(w, "times");
+    json_uint(w, again->times);
+    member_time(w, "last_at", again->at_us);
     json_end_object(w);
 }
 
@@ -750,6 +763,11 @@ void message_why_json(struct json_writer *w, const struct message_why *o)
     json_begin_array(w);
     for (size_t i = 0; i < o->reply->mark_count; i++)
         mark_json(w, &o->reply->marks[i]);
+    json_end_array(w);
+    json_key(w, "again");
+    json_begin_array(w);
+    for (size_t i = 0; i < o->reply->again_count; i++)
+        again_json(w, &o->reply->again[i]);
     json_end_array(w);
     json_key(w, "commands");
     json_begin_array(w);

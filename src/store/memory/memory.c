@@ -73,13 +73,13 @@ static int box_add(struct memory *memory, pr_slice name)
     box->memory = memory;
     box->name_size = name.size;
     memcpy(box->name, name.data, name.size);
-    struct list *const lists[] = {
-        &box->rows, &box->dead, &box->done, &box->instances, &box->sessions, &box->mark_order
-    };
+    struct list *const lists[] = { &box->rows,     &box->dead,       &box->done,       &box->instances,
+                                   &box->sessions, &box->mark_order, &box->again_order };
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++)
         list_init(lists[i]);
     struct map *const maps[] = { &box->by_row, &box->by_id, &box->dead_by_id, &box->marks };
     int rc = PR_OK;
+    map_init(&box->again);
     for (size_t i = 0; i < ARRAY_LENGTH(maps); i++) {
         map_init(maps[i]);
         if (rc == PR_OK)

@@ -116,8 +116,10 @@ static int message_apply(struct memory *memory, struct effect_memory *m)
     struct stored_row *row = m->row;
     if (row_find_id(row->box, row->m.id, row->m.destination) != NULL ||
         dead_find_id(row->box, row->m.id, row->m.destination) != NULL ||
-        mark_has_handled(row->box, row->m.id, row->m.destination, memory_now(memory)))
+        mark_has_handled(row->box, row->m.id, row->m.destination)) {
+        again_note(row->box, &row->m, memory_now(memory));
         return PR_DUPLICATE;
+    }
     m->row = NULL;
     row->xid = memory->next_xid++;
     row->m.seq = ++row->box->last_seq;

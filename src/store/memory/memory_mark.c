@@ -48,15 +48,80 @@ struct stored_mark *mark_find(const struct box *box, pr_id id, pr_slice handler)
     return mark;
 }
 
-bool mark_has_handled(struct box *box, pr_id id, pr_slice destination, int64_t now_us)
+bool mark_has_handled(const struct box *box, pr_id id, pr_slice destination)
 {
-    struct stored_mark *mark = box->dedupe_us > 0 ? mark_next_of_id(box, id, NULL) : NULL;
+    const struct stored_mark *mark = box->dedupe_us > 0 ? mark_next_of_id(box, id, NULL) : NULL;
     while (mark != NULL && !slice_eq(mark->handler, destination) && !(destination.size == 0 && mark->alone))
         mark = mark_next_of_id(box, id, mark);
-    if (mark != NULL)
-        mark->again_us = now_us;
     return mark != NULL;
 }
+
+/* ---- What arrives again ----------------------------------------------------------------------- */
+
+struct stored_again *again_next_of_id(const struct box *box, pr_id id, const struct stored_again *after)
+{
+    struct map_node *n = after != NULL ? map_next_same(&after->by_id) : map_first(&box->again, mark_hash(id));
+    while (n != NULL && !pr_id_equal(MAP_ENTRY(n, struct stored_again, by_id)->id, id))
+        n = map_next_same(n);
+    return n != NULL ? MAP_ENTRY(n, struct stored_again, by_id) : NULL;
+}
+
+static struct stored_again *again_new(struct box *box, const struct pr_message *m)
+{
+    struct stored_again *a = calloc(1, sizeof(*a) + m->destination.size);
+    if (a == NULL || map_insert(&box->again, &a->by_id, mark_hash(m->id)) != PR_OK) {
+        free(a);
+        return NULL;
+    }
+    a->id = m->id;
+    if (m->destination.size > 0)
+        memcpy(a->text, m->destination.data, m->destination.size);
+    a->destination = (pr_slice){ a->text, m->destination.size };
+    list_push_back(&box->again_order, &a->order);
+    return a;
+}
+
+void again_note(struct box *box, const struct pr_message *m, int64_t now_us)
+{
+    if (box->dedupe_us <= 0)
+        return;
+    struct stored_again *a = again_next_of_id(box, m->id, NULL);
+    while (a != NULL && !slice_eq(a->destination, m->destination))
+        a = again_next_of_id(box, m->id, a);
+    if (a == NULL && (a = again_new(box, m)) == NULL)
+        return;
+    a->times++;
+    a->at_us = now_us;
+    a->until_us = time_add(now_us, box->dedupe_us);
+    list_remove(&a->order);
+    list_push_back(&box->again_order, &a->order);
+}
+
+static void again_drop(struct box *box, struct stored_again *a)
+{
+    map_remove(&box->again, &a->by_id);
+    list_remove(&a->order);
+    free(a);
+}
+
+static void again_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max)
+{
+    while (max-- > 0 && !list_is_empty(&box->again_order)) {
+        struct stored_again *a = LIST_ENTRY(list_first(&box->again_order), struct stored_again, order);
+        if (a->until_us > now_us)
+            return;
+        if (row_next_of_id(box, false, a->id, 0) == NULL && row_next_of_id(box, true, a->id, 0) == NULL &&
+            mark_next_of_id(box, a->id, NULL) == NULL) {
+            again_drop(box, a);
+            continue;
+        }
+        a->until_us = time_add(now_us, mark_look_again_us(dedupe_us));
+        list_remove(&a->order);
+        list_push_back(&box->again_order, &a->order);
+    }
+}
+
+/* ---- Making and forgetting marks ---------------------------------------------------------------- */
 
 /* By time; those of a box are kept for the same time, so that its place is at the end, nearly always. */
 static void mark_line_up(struct box *box, struct stored_mark *mark)
@@ -85,7 +150,7 @@ void mark_drop(struct box *box, struct stored_mark *mark)
     free(mark);
 }
 
-void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max)
+static void marks_purge_over(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max)
 {
     while (max-- > 0 && !list_is_empty(&box->mark_order)) {
         struct stored_mark *mark = LIST_ENTRY(list_first(&box->mark_order), struct stored_mark, order);
@@ -101,8 +166,17 @@ void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max)
     }
 }
 
+void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max)
+{
+    marks_purge_over(box, now_us, dedupe_us, max);
+    again_purge(box, now_us, dedupe_us, max);
+}
+
 void marks_free(struct box *box)
 {
+    list_foreach(again, &box->again_order)
+        again_drop(box, LIST_ENTRY(again, struct stored_again, order));
+    map_fini(&box->again);
     list_foreach(node, &box->mark_order)
         mark_drop(box, LIST_ENTRY(node, struct stored_mark, order));
     map_fini(&box->marks);

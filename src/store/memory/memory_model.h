@@ -126,6 +126,8 @@ struct box {
     uint64_t generation;        /* of changes that waiters want to know */
     struct map marks;           /* struct stored_mark, by id */
     struct list mark_order;     /* the same, by until_us */
+    struct map again;           /* struct stored_again, by id */
+    struct list again_order;    /* the same, by until_us, nearly */
     int64_t dedupe_us;          /* as who joined last has it; 0: no marks are looked for when messages arrive */
     struct map_node anchors[4]; /* keep the maps from being empty, so that inserting cannot fail */
     size_t name_size;
@@ -178,10 +180,20 @@ struct stored_mark {
     struct list_node order;
     pr_id id;
     int64_t at_us, until_us;
-    int64_t again_us; /* the message arrived again; 0: it did not */
     int outcome;
     bool alone;
     pr_slice handler; /* in text */
+    char text[];
+};
+
+/* A message arrived again, and was not stored. */
+struct stored_again {
+    struct map_node by_id;
+    struct list_node order;
+    pr_id id;
+    uint64_t times;
+    int64_t at_us, until_us;
+    pr_slice destination; /* in text */
     char text[];
 };
 
@@ -429,8 +441,12 @@ struct stored_mark *mark_new(const struct effect *effect, int64_t now_us); /* NU
 struct stored_mark *mark_find(const struct box *box, pr_id id, pr_slice handler);
 struct stored_mark *mark_next_of_id(const struct box *box, pr_id id,
                                     const struct stored_mark *after); /* NULL: the first */
-/* Has a message that arrives been handled?  The mark remembers when it was asked. */
-bool mark_has_handled(struct box *box, pr_id id, pr_slice destination, int64_t now_us);
+/* Has a message that arrives been handled? */
+bool mark_has_handled(const struct box *box, pr_id id, pr_slice destination);
+/* In a box with dedupe it arrived again, and was not stored; without memory nobody will know. */
+void again_note(struct box *box, const struct pr_message *message, int64_t now_us);
+struct stored_again *again_next_of_id(const struct box *box, pr_id id,
+                                      const struct stored_again *after); /* NULL: the first */
 void mark_link(struct box *box, struct stored_mark *mark);
 void mark_drop(struct box *box, struct stored_mark *mark);
 void marks_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size_t max);

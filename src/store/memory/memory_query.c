@@ -177,8 +177,7 @@ static int mark_told(struct memory_listing *l, const struct box *box, const stru
     *told = (struct mark_info){ .box = slice_dup(l->arena, box_name(box)),
                                 .handler = slice_dup(l->arena, mark->handler),
                                 .outcome = mark->outcome,
-                                .at_us = mark->at_us,
-                                .again_us = mark->again_us };
+                                .at_us = mark->at_us };
     struct listed *room = alone ? listing_room(l) : NULL;
     if (told->box.data == NULL || told->handler.data == NULL || (alone && room == NULL))
         return PR_ENOMEM;
@@ -200,6 +199,37 @@ static int listing_marks(struct memory_listing *l, pr_id id)
             rc = mark_told(l, box, m, alone);
     }
     return rc;
+}
+
+static size_t count_again(const struct memory *memory, pr_id id)
+{
+    size_t count = 0;
+    list_foreach(node, &memory->boxes) {
+        const struct box *box = LIST_ENTRY(node, struct box, node);
+        for (const struct stored_again *a = again_next_of_id(box, id, NULL); a != NULL;
+             a = again_next_of_id(box, id, a))
+            count++;
+    }
+    return count;
+}
+
+static int listing_again(struct memory_listing *l, pr_id id)
+{
+    struct query_reply *reply = l->reply;
+    reply->again = arena_alloc_array(l->arena, count_again(l->memory, id), sizeof(reply->again[0]));
+    if (reply->again == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, &l->memory->boxes) {
+        const struct box *box = LIST_ENTRY(node, struct box, node);
+        for (const struct stored_again *a = again_next_of_id(box, id, NULL); a != NULL;
+             a = again_next_of_id(box, id, a))
+            reply->again[reply->again_count++] =
+                (struct again_info){ .box = slice_dup(l->arena, box_name(box)),
+                                     .destination = slice_dup(l->arena, a->destination),
+                                     .times = a->times,
+                                     .at_us = a->at_us };
+    }
+    return PR_OK;
 }
 
 /* Those of one id. */
@@ -238,6 +268,8 @@ static int query_listed(struct memory_listing *l, const struct query *query)
         rc = listing_ended(l, query->filter.ids[0]);
     if (rc == PR_OK && by_id && query->ended)
         rc = listing_marks(l, query->filter.ids[0]);
+    if (rc == PR_OK && by_id && query->ended)
+        rc = listing_again(l, query->filter.ids[0]);
     return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }
 

@@ -141,7 +141,7 @@ int memory_repair(struct store *store, pr_slice box_name, pr_id id, pr_slice des
 static bool is_duplicate(struct box *box, const struct pr_message *m)
 {
     return row_find_id(box, m->id, m->destination) != NULL || dead_find_id(box, m->id, m->destination) != NULL ||
-           mark_has_handled(box, m->id, m->destination, memory_now(box->memory));
+           mark_has_handled(box, m->id, m->destination);
 }
 
 static void take_failure(struct pr_message *m, const struct pr_message *failed)
@@ -210,7 +210,8 @@ static void tell_failure(const struct stored_row *row)
         notice_add(row->box->memory, notice);
 }
 
-static void enqueue_link(struct box *box, size_t count, struct stored_row **rows, int *answers)
+static void enqueue_link(struct box *box, const struct pr_message *messages, size_t count, struct stored_row **rows,
+                         int *answers)
 {
     uint64_t xid = box->memory->next_xid++;
     for (size_t i = 0; i < count; i++) {
@@ -218,8 +219,10 @@ static void enqueue_link(struct box *box, size_t count, struct stored_row **rows
         bool stored = row != NULL && !is_duplicate(box, &row->m); /* twice in one call */
         if (answers != NULL)
             answers[i] = stored ? PR_OK : PR_DUPLICATE;
-        if (!stored)
+        if (!stored) {
+            again_note(box, &messages[i], memory_now(box->memory));
             continue;
+        }
         rows[i] = NULL;
         row->xid = xid;
         row->m.seq = ++box->last_seq;
@@ -239,7 +242,7 @@ int memory_enqueue_locked(struct memory *memory, pr_slice box_name, const struct
     struct stored_row **rows = calloc(count, sizeof(rows[0]));
     int rc = rows != NULL ? enqueue_take(box, messages, count, rows, memory_now(memory), reterr) : PR_ENOMEM;
     if (rc == PR_OK)
-        enqueue_link(box, count, rows, answers);
+        enqueue_link(box, messages, count, rows, answers);
     for (size_t i = 0; rows != NULL && i < count; i++)
         row_free(rows[i]);
     free(rows);

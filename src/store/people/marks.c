@@ -83,7 +83,29 @@ static int marks_of_box(struct question *q, pr_slice box, size_t *capacity)
             .handler = question_text(q, &rows, 0),
             .at_us = row_time(&rows, 1),
             .outcome = (int)row_number(&rows, 2),
-            .again_us = row_time(&rows, 3),
+        };
+        rc = PR_OK;
+    }
+    rows_end(&rows);
+    return rc;
+}
+
+static int again_of_box(struct question *q, pr_slice box, size_t *capacity)
+{
+    struct query_reply *reply = q->reply;
+    struct rows rows;
+    int rc = sql_run(q->sql, SQL_again_of_id, NO_BOX, VALUES(V_TEXT(box), V_ID(q->query->filter.ids[0])), &rows);
+    while (rc == PR_OK && (rc = rows_step(&rows)) > 0) {
+        reply->again = list_room(q->arena, reply->again, reply->again_count, capacity, sizeof(reply->again[0]));
+        if (reply->again == NULL) {
+            rc = question_no_memory(q);
+            break;
+        }
+        reply->again[reply->again_count++] = (struct again_info){
+            .box = slice_dup(q->arena, box),
+            .destination = question_text(q, &rows, 0),
+            .times = (uint64_t)row_number(&rows, 1),
+            .at_us = row_time(&rows, 2),
         };
         rc = PR_OK;
     }
@@ -94,10 +116,13 @@ static int marks_of_box(struct question *q, pr_slice box, size_t *capacity)
 int question_marks(struct question *q)
 {
     struct query_reply *reply = q->reply;
-    size_t capacity = 0;
+    size_t capacity = 0, again_capacity = 0;
     int rc = PR_OK;
-    for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++)
+    for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++) {
         rc = marks_of_box(q, q->s.boxes[i], &capacity);
+        if (rc == PR_OK)
+            rc = again_of_box(q, q->s.boxes[i], &again_capacity);
+    }
     if (rc != PR_OK || reply->listed_count > 0 || reply->mark_count == 0)
         return rc;
     reply->listed = arena_alloc_array(q->arena, reply->mark_count, sizeof(reply->listed[0]));

@@ -714,7 +714,10 @@ STATEMENT(order_can_replay, SQLITE(CAN_REPLAY("\"{box}\"")), POSTGRES(CAN_REPLAY
 
 STATEMENT(mark_time, BOTH("SELECT dedupe_us FROM {prefix}box WHERE name = ?1"))
 STATEMENT(mark_find, BOTH("SELECT at FROM {prefix}seen WHERE box = ?1 AND id = ?2 AND handler = ?3"))
-STATEMENT(mark_of_id, BOTH("SELECT handler, at, outcome, again_at FROM {prefix}seen WHERE box = ?1 AND id = ?2 ORDER BY at, handler"))
+STATEMENT(mark_of_id, BOTH("SELECT handler, at, outcome FROM {prefix}seen WHERE box = ?1 AND id = ?2 ORDER BY at, handler"))
+STATEMENT(again_of_id,
+    BOTH("SELECT destination, CAST(sum(times) AS bigint), max(at) FROM {prefix}again WHERE box = ?1 AND id = ?2"
+         " GROUP BY destination ORDER BY destination"))
 STATEMENT(mark_add,
     BOTH("INSERT INTO {prefix}seen (box, id, handler, at, outcome, alone, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
          " ON CONFLICT (box, id, handler) DO NOTHING"))

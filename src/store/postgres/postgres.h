@@ -267,7 +267,7 @@ void pg_evidence_add(struct cycle_run *run);
 PR_MUST_CHECK int pg_marks_tell_time(struct cycle_run *run); /* how long those of this box are kept, who joins says */
 PR_MUST_CHECK int pg_marks_ask_time(struct cycle_run *run);  /* ... and who does not know it is told */
 void pg_marks_ask(struct cycle_run *run, PGresult **ret);
-/* Those of its messages that were duplicates: their marks, where they have any, remember it. */
+/* Those of its messages that were duplicates are counted where the box has dedupe. */
 void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us);
 PR_MUST_CHECK int pg_marks_take(struct cycle_run *run, const PGresult *result);
 

@@ -69,32 +69,68 @@ int marks_read(struct sqlite_cycle *run)
     return rc;
 }
 
+/* ---- Messages that arrive again ------------------------------------------------------------------------ */
+
+int note_again(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
+               struct pr_error *reterr)
+{
+    return conn_do(conn,
+                   "INSERT INTO postrider_again (box, id, destination, times, at, until)"
+                   " SELECT name, ?1, ?2, 1, ?3, ?3 + min(dedupe_us, 9223372036854775807 - ?3) FROM postrider_box"
+                   " WHERE name = '{box}' AND dedupe_us > 0"
+                   " ON CONFLICT (box, id, destination) DO UPDATE SET times = times + 1, at = excluded.at, until ="
+                   " excluded.until",
+                   box, VALUES(V_ID(message->id), V_TEXT(message->destination), V_INT(now_us)), NULL, reterr);
+}
+
+/* ---- Forgetting ---------------------------------------------------------------------------------------- */
+
 /* Ids of messages can be text, in capitals or not. */
-#define HEX(from, digits) "substr(hex(postrider_seen.id), " #from ", " #digits ")"
-#define UPPER                                                                                                          \
-    HEX(1, 8) " || '-' || " HEX(9, 4) " || '-' || " HEX(13, 4) " || '-' || " HEX(17, 4) " || '-' || " HEX(21, 12)
-#define FORMS "(postrider_seen.id, " UPPER ", lower(" UPPER "))"
+#define HEX(table, from, digits) "substr(hex(" table ".id), " #from ", " #digits ")"
+#define UPPER(table)                                                                                                   \
+    HEX(table, 1, 8)                                                                                                   \
+    " || '-' || " HEX(table, 9, 4) " || '-' || " HEX(table, 13, 4) " || '-' || " HEX(table, 17, 4) " || '-' || " HEX(  \
+        table, 21, 12)
+#define FORMS(table) "(" table ".id, " UPPER(table) ", lower(" UPPER(table) "))"
 
 /* The first of those that are over, in an order that is the same for both statements: many can end at one time, as those of what
  * a person discarded together do. */
-#define FIRST_OVER                                                                                                     \
-    "(id, handler) IN (SELECT id, handler FROM postrider_seen WHERE box = ?1 AND until <= ?2"                          \
-    " ORDER BY until, id, handler LIMIT ?3)"
+#define FIRST_OVER(table, part)                                                                                        \
+    "(id, " part ") IN (SELECT id, " part " FROM " table " WHERE box = ?1 AND until <= ?2"                             \
+    " ORDER BY until, id, " part " LIMIT ?3)"
+#define LOOK_LATER(table, part)                                                                                        \
+    "UPDATE " table                                                                                                    \
+    " SET until = ?4 WHERE box = ?1 AND " FIRST_OVER(table,                                                            \
+                                                     part) " AND (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id "       \
+                                                           "IN " FORMS(table) ") OR EXISTS (SELECT 1 FROM "            \
+                                                                              "postrider_dead_letter d WHERE d.id "    \
+                                                                              "IN " FORMS(table) " AND d.box = ?1)"
 
-/* One piece; what is still needed is looked at again later. */
+static const struct {
+    const char *later, *gone; /* what is still needed is looked at again later */
+} forgets[] = {
+    { LOOK_LATER("postrider_seen", "handler") ")",
+      "DELETE FROM postrider_seen WHERE box = ?1 AND " FIRST_OVER("postrider_seen", "handler") },
+    { LOOK_LATER("postrider_again", "destination") " OR EXISTS (SELECT 1 FROM postrider_seen s WHERE s.box = ?1 AND"
+                                                   " s.id = postrider_again.id))",
+      "DELETE FROM postrider_again WHERE box = ?1 AND " FIRST_OVER("postrider_again", "destination") },
+};
+
+/* One piece of each. */
 int marks_forget(struct sqlite_cycle *run, bool *ret_more)
 {
     const pr_slice box = run->session->box;
     int64_t again_us = time_add(run->now_us, mark_look_again_us(run->cycle->dedupe_us));
-    int kept = 0, gone = 0;
-    int rc = conn_do(run->conn,
-                     "UPDATE postrider_seen SET until = ?4 WHERE box = ?1 AND " FIRST_OVER " AND"
-                     " (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id IN " FORMS ") OR"
-                     " EXISTS (SELECT 1 FROM postrider_dead_letter d WHERE d.id IN " FORMS " AND d.box = ?1))",
-                     box, VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE), V_INT(again_us)), &kept, run->reterr);
-    if (rc == PR_OK)
-        rc = conn_do(run->conn, "DELETE FROM postrider_seen WHERE box = ?1 AND " FIRST_OVER, NO_BOX,
-                     VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE - kept)), &gone, run->reterr);
-    *ret_more = kept + gone >= PIECE;
+    int rc = PR_OK;
+    *ret_more = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(forgets) && rc == PR_OK; i++) {
+        int kept = 0, gone = 0;
+        rc = conn_do(run->conn, forgets[i].later, box,
+                     VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE), V_INT(again_us)), &kept, run->reterr);
+        if (rc == PR_OK)
+            rc = conn_do(run->conn, forgets[i].gone, NO_BOX,
+                         VALUES(V_TEXT(box), V_INT(run->now_us), V_INT(PIECE - kept)), &gone, run->reterr);
+        *ret_more |= kept + gone >= PIECE;
+    }
     return rc;
 }

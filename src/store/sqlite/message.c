@@ -76,10 +76,7 @@ int message_insert(struct conn *conn, pr_slice box, const struct pr_message *mes
     int rc = conn_do(conn, MESSAGE_INSERT, box, values, MESSAGE_VALUE_COUNT, &changed, reterr);
     if (rc != PR_OK || changed > 0)
         return rc;
-    rc = conn_do(conn,
-                 "UPDATE postrider_seen SET again_at = ?3 WHERE box = '{box}' AND id = ?1 AND"
-                 " (handler = ?2 OR (?2 = '' AND alone))",
-                 box, VALUES(V_ID(message->id), V_TEXT(message->destination), V_INT(now_us)), NULL, reterr);
+    rc = note_again(conn, box, message, now_us, reterr);
     return rc == PR_OK ? PR_DUPLICATE : rc;
 }
 

@@ -55,6 +55,9 @@ void message_values(const struct pr_message *message, const struct id_forms *for
     "SELECT EXISTS (SELECT 1 FROM postrider_event WHERE stream = ?1 AND id = ?2),"                                     \
     " coalesce((SELECT version FROM postrider_event_stream WHERE stream = ?1), 0)"
 
+/* mark.c: in a box with dedupe the message arrived again, and was not stored. */
+PR_MUST_CHECK int note_again(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
+                             struct pr_error *reterr);
 /* Outcome PR_DUPLICATE. */
 PR_MUST_CHECK int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
                                  struct pr_error *reterr);

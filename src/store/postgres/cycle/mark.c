@@ -1,5 +1,5 @@
 /* Marks (core/mark.h): how long those of a box are kept, and which of what is about to be handed out has one, or a dead
- * letter.  They are made as effects (effect.c), and forgotten in purge.c. */
+ * letter; and messages that arrive again.  Marks are made as effects (effect.c), and all is forgotten in purge.c. */
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
@@ -62,12 +62,19 @@ int pg_marks_take(struct cycle_run *run, const PGresult *result)
     return PR_OK;
 }
 
-/* Whoever holds a mark knows of another one that came just now. */
-static const char NOTE_AGAIN[] = "UPDATE {schema}.seen SET again_at = " NOW(
-    "$1") " WHERE ctid = ANY (ARRAY(SELECT s.ctid FROM unnest($2, $3) AS"
-          " v(id, destination) JOIN {schema}.seen s ON s.box = {box_name} AND s.id = v.id AND (s.handler = "
-          "v.destination"
-          " OR (s.alone AND v.destination = '')) FOR UPDATE OF s SKIP LOCKED))";
+/* One entry for each message; one that somebody holds is left alone, and another one made (055_again.sql). */
+static const char NOTE_AGAIN[] = "WITH b AS (SELECT " NOW("$1") " AS t, " NOW(
+    "$1") " + dedupe_us * interval '1 microsecond' AS until FROM {schema}.box WHERE name = {box_name} AND dedupe_us > "
+          "0),"
+          " v AS MATERIALIZED (SELECT id, destination, count(*) AS times FROM unnest($2, $3) AS v(id, destination)"
+          " GROUP BY id, destination),"
+          " held AS MATERIALIZED (SELECT a.ctid, v.* FROM v JOIN {schema}.again a ON a.id = v.id AND a.destination ="
+          " v.destination AND a.box = {box_name} FOR UPDATE OF a SKIP LOCKED),"
+          " told AS (UPDATE {schema}.again a SET times = a.times + o.times, at = b.t, until = b.until FROM (SELECT"
+          " DISTINCT ON (id, destination) * FROM held) o, b WHERE a.ctid = o.ctid RETURNING a.id, a.destination)"
+          " INSERT INTO {schema}.again (box, id, destination, times, at, until) SELECT {box_name}, v.id,"
+          " v.destination, v.times, b.t, b.until FROM v, b WHERE NOT EXISTS (SELECT FROM told t WHERE t.id = v.id"
+          " AND t.destination = v.destination)";
 
 void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us)
 {

@@ -51,18 +51,23 @@ static const char PURGE_AUDIT[] =
     "DELETE FROM {schema}.audit WHERE number IN (SELECT number FROM {schema}.audit ORDER BY number LIMIT $2)"
     " AND at < " NOW("$1") " - $3 * interval '1 microsecond'";
 
-static const char PURGE_MARKS[] =
-    "WITH over AS MATERIALIZED (SELECT s.ctid, coalesce((SELECT true FROM {box} b WHERE b.id = s.id LIMIT 1), (SELECT"
-    " true FROM {schema}.dead_letter d WHERE d.id = s.id AND d.box = s.box LIMIT 1), false) AS needed FROM "
-    "{schema}.seen s"
-    " WHERE s.box = {box_name} AND s.until <= " NOW(
-        "$1") " ORDER BY s.until LIMIT $2 FOR UPDATE SKIP LOCKED),"
-              " later AS (UPDATE {schema}.seen SET until = " NOW(
-                  "$1") " + $3 * interval '1 microsecond'"
-                        " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE needed))),"
-                        " gone AS (DELETE FROM {schema}.seen WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE NOT "
-                        "needed)))"
-                        " SELECT count(*), EXISTS (SELECT FROM {schema}.seen WHERE box = {box_name}) FROM over";
+#define PURGE_OVER(table, needed_too)                                                                                  \
+    "WITH over AS MATERIALIZED (SELECT s.ctid, coalesce((SELECT true FROM {box} b WHERE b.id = s.id LIMIT 1), (SELECT" \
+    " true FROM {schema}.dead_letter d WHERE d.id = s.id AND d.box = s.box LIMIT 1), " needed_too "false) AS needed"   \
+    " FROM {schema}." table " s WHERE s.box = {box_name} AND s.until <= " NOW(                                         \
+        "$1") " ORDER BY s.until LIMIT $2 FOR UPDATE SKIP LOCKED),"                                                    \
+              " later AS (UPDATE {schema}." table                                                                      \
+              " SET until = " NOW("$1") " + $3 * interval '1 microsecond'"                                             \
+                                        " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE needed))),"              \
+                                        " gone AS (DELETE FROM {schema}." table                                        \
+                                        " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE NOT needed)))"           \
+                                        " SELECT count(*), EXISTS (SELECT FROM {schema}." table " WHERE box = {box_name}) FROM over"
+
+/* Marks, and behind them what arrived again. */
+static const char *const purges_of_marks[] = {
+    PURGE_OVER("seen", ""),
+    PURGE_OVER("again", "(SELECT true FROM {schema}.seen m WHERE m.id = s.id AND m.box = s.box LIMIT 1), "),
+};
 
 #define DEAD_IS_OVER "died_at < " NOW("$1") " - $2 * interval '1 microsecond'"
 static const char DEAD_ARE_OVER[] = "SELECT FROM {schema}.dead_letter WHERE " DEAD_IS_OVER " LIMIT 1";
@@ -181,19 +186,23 @@ static int purge_ended(struct pg_session *session, struct pr_error *reterr)
 /* In pieces of this box: whose id is in it, or among its dead letters, is looked at again later (core/mark.h). */
 static int purge_marks(struct pg_session *session, struct pr_error *reterr)
 {
-    PGresult *count = NULL;
+    PGresult *counts[ARRAY_LENGTH(purges_of_marks)] = { NULL };
     struct args args = { .count = 0 };
     if (session->dedupe_us == 0 && !session->marks_left)
         return PR_OK;
     arg_time(&args, pg_store_wall_us(session->store));
     arg_i32(&args, PURGE_PIECE);
     arg_i64(&args, mark_look_again_us(session->dedupe_us));
-    link_add(session->link, PURGE_MARKS, session->box, &args, &count);
+    for (size_t k = 0; k < ARRAY_LENGTH(purges_of_marks); k++)
+        link_add(session->link, purges_of_marks[k], session->box, &args, &counts[k]);
     int rc = batch_run(session->link, reterr);
     if (rc != PR_OK)
         return rc;
-    note_removed(session, field_i64(count, 0, 0), PURGE_PIECE);
-    session->marks_left = field_bool(count, 0, 1);
+    session->marks_left = false;
+    for (size_t k = 0; k < ARRAY_LENGTH(purges_of_marks); k++) {
+        note_removed(session, field_i64(counts[k], 0, 0), PURGE_PIECE);
+        session->marks_left |= field_bool(counts[k], 0, 1);
+    }
     return PR_OK;
 }
 
