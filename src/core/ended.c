@@ -62,15 +62,61 @@ bool ended_is_so(const struct verdict *v, int answer)
     return answer == (v->kind == VERDICT_ASK ? PR_UNKNOWN : PR_OK);
 }
 
-struct ended *ended_of_cycle(const struct cycle *c, const int *answers, struct arena *arena, size_t *ret_count)
+size_t ended_part_count(const struct cycle *c)
 {
-    struct ended *list = arena_alloc(arena, c->verdict_count * sizeof(list[0]));
+    size_t count = 0;
+    for (size_t i = 0; i < c->verdict_count; i++)
+        count += c->verdicts[i].kind == VERDICT_SPLIT ? c->verdicts[i].destination_count : 0;
+    return count;
+}
+
+/* Those that splits left out; how many. */
+static size_t add_left_out(const struct cycle *c, const int *answers, const uint64_t *split_rows, struct ended *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; split_rows != NULL && i < c->verdict_count; i++) {
+        const struct verdict *v = &c->verdicts[i];
+        size_t parts = v->kind == VERDICT_SPLIT ? v->destination_count : 0;
+        for (size_t k = 0; k < parts; k++)
+            if (answers[i] == PR_OK && split_rows[k] == 0)
+                list[count++] =
+                    (struct ended){ .id = v->id, .box = c->box, .endpoint = v->destinations[k], .as = ENDED_DUPLICATE };
+        split_rows += parts;
+    }
+    return count;
+}
+
+struct ended *ended_of_cycle(const struct cycle *c, const int *answers, const uint64_t *split_rows, struct arena *arena,
+                             size_t *ret_count)
+{
+    struct ended *list = arena_alloc(arena, (c->verdict_count + ended_part_count(c)) * sizeof(list[0]));
     size_t count = 0;
     for (size_t i = 0; list != NULL && i < c->verdict_count; i++)
         if (ended_is_so(&c->verdicts[i], answers[i]) && ended_of_verdict(&c->verdicts[i], c->keep_us > 0, &list[count]))
             list[count++].box = c->box;
-    *ret_count = count;
+    *ret_count = list != NULL ? count + add_left_out(c, answers, split_rows, list + count) : 0;
     return list;
+}
+
+struct tally *ended_tallies(const struct cycle *c, const int *answers, const uint64_t *split_rows, struct arena *arena,
+                            size_t *ret_count)
+{
+    size_t parts = ended_part_count(c);
+    struct ended *list = arena_alloc(arena, (parts + 1) * sizeof(list[0]));
+    struct tally *tallies = arena_alloc_array(arena, parts + 1, sizeof(tallies[0]));
+    if (list == NULL || tallies == NULL)
+        return NULL;
+    size_t count = 0, left_out = add_left_out(c, answers, split_rows, list);
+    for (size_t i = 0; i < left_out; i++) {
+        size_t k = 0;
+        while (k < count && !slice_eq(tallies[k].endpoint, list[i].endpoint))
+            k++;
+        tallies[k].endpoint = list[i].endpoint;
+        tallies[k].duplicates++;
+        count += k == count;
+    }
+    *ret_count = count;
+    return tallies;
 }
 
 /* ---- Grouping ------------------------------------------------------------------------------------ */

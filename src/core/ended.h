@@ -15,7 +15,7 @@ enum ended_as {
     ENDED_DELIVERED = 1,
     ENDED_DISCARDED = 2, /* by a rule or a handler */
     ENDED_EXPIRED = 3,
-    ENDED_DUPLICATE = 5, /* its handler had ended another row of this id before, or has a dead letter of it */
+    ENDED_DUPLICATE = 5, /* its handler had another row of this id, had ended one before, or has a dead letter of it */
     ENDED_BY_PERSON = 4, /* discarded, by whom the entry names in the place of an instance */
 };
 
@@ -41,8 +41,15 @@ bool ended_of_verdict(const struct verdict *verdict, bool keeps, struct ended *r
 /* Does this answer to it mean that it has?  (What a receiver completed itself is gone when it is asked for.) */
 bool ended_is_so(const struct verdict *verdict, int answer);
 
-/* Those of a cycle whose verdicts were applied; in the arena.  NULL: no memory. */
-struct ended *ended_of_cycle(const struct cycle *cycle, const int *answers, struct arena *arena, size_t *ret_count);
+/* Those of a cycle whose verdicts were applied; in the arena.  Parts that a split left out, since their destinations have the
+ * message already, end as duplicates: split_rows is 0 for them (may be NULL, where there are no splits).  NULL: no memory. */
+struct ended *ended_of_cycle(const struct cycle *cycle, const int *answers, const uint64_t *split_rows,
+                             struct arena *arena, size_t *ret_count);
+/* Parts of splits in it, whatever became of them. */
+size_t ended_part_count(const struct cycle *cycle);
+/* The parts that its splits left out, as counts of their endpoints; in the arena.  NULL: no memory. */
+struct tally *ended_tallies(const struct cycle *cycle, const int *answers, const uint64_t *split_rows,
+                            struct arena *arena, size_t *ret_count);
 
 struct ended_entry {
     int64_t bucket;

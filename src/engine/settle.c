@@ -248,6 +248,7 @@ static bool is_open(const struct engine *e, const struct item *item)
 static void settle_split(struct engine *e, struct item *parent, bool applied, const uint64_t *split_rows)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
+        e->counts.duplicates += applied && split_rows[i] == 0; /* the store has counted it for its endpoint */
         struct item *child = parent->children[i];
         struct stream *s = child != NULL ? child->stream : NULL;
         struct endpoint *ep = child != NULL ? child->endpoint : NULL;

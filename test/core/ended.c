@@ -92,7 +92,7 @@ TEST(only_verdicts_that_were_applied_are_ends) /* B89 */
     struct arena arena;
     size_t count;
     arena_init(&arena, 4096);
-    const struct ended *list = ended_of_cycle(&cycle, answers, &arena, &count);
+    const struct ended *list = ended_of_cycle(&cycle, answers, NULL, &arena, &count);
     CHECK(list != NULL);
     CHECK_EQ(count, 1);
     CHECK(pr_id_equal(list[0].id, verdicts[1].id));

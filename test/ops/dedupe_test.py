@@ -259,6 +259,28 @@ def each_handler_of_a_message_handles_it_once(d, r):  # B92
 
 
 @test
+def each_part_of_a_message_for_several_handlers_that_comes_again_is_counted(d, r):  # B66, B92
+    ident = str(uuid.uuid4())
+    for endpoint in ("billing", "mail"):
+        d.run("pause", endpoint, "-c", "c.yaml")
+    d.send("ledger", id=ident)
+    wait_for("its parts", lambda: len(d.ask("GET", "/v1/messages/" + ident)[1]["deliveries"]) == 2)
+    d.send("ledger", id=ident)  # both parts wait
+    ended = 'postrider_messages_ended_total{box="ledger",end="duplicate"}'
+    wait_for("two duplicates", lambda: d.gauge(ended) == 2)
+    d.run("resume", "billing", "-c", "c.yaml")
+    wait_for("billing's end", lambda: r.count(ident) == 1 and d.waiting("ledger") == 1)
+    d.send("ledger", id=ident)  # one is done, and the other one waits
+    wait_for("two more", lambda: d.gauge(ended) == 4)
+    d.run("resume", "mail", "-c", "c.yaml")
+    wait_for("mail's end", lambda: r.count(ident, "mail") == 1 and d.waiting("ledger") == 0)
+    counts = {e["name"]: e["duplicates"] for e in d.ask("GET", "/v1/endpoints")[1]["endpoints"]}
+    assert counts == {"billing": 2, "mail": 2} and r.count(ident) == 1, counts
+    why = d.run("why", ident, "-c", "c.yaml")
+    assert "A duplicate to billing ended" in why and "A duplicate to mail ended" in why, why
+
+
+@test
 def a_box_without_dedupe_delivers_what_comes_again(d, r):
     ident = d.send("outbox")[0]
     wait_for("its delivery", lambda: r.count(ident) == 1 and d.waiting("outbox") == 0)

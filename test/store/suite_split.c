@@ -1,7 +1,8 @@
 /* Splitting: one row becomes one per destination. */
-#include "suite.h"
-
 #include <string.h>
+
+#include "core/ended.h"
+#include "suite.h"
 
 STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own) /* B17 */
 {
@@ -56,6 +57,54 @@ static void split_to(struct worker *w, pr_id id, const char *to, const char *hol
     CHECK_EQ(VERDICT(w, suite_seen(w->suite, id), .kind = VERDICT_SPLIT, .destinations = &destination, .holders = &by,
                      .destination_count = 1),
              PR_OK);
+}
+
+static uint64_t duplicates_of(struct suite *s, const char *endpoint)
+{
+    const struct endpoint_state *e = suite_endpoint(s, endpoint);
+    return e != NULL ? e->duplicates : 0;
+}
+
+/* How often does the ledger say that a duplicate of it for this endpoint has ended? */
+static size_t ended_as_duplicate(struct suite *s, pr_id id, const char *endpoint)
+{
+    const struct query query = { .kind = QUERY_ID, .filter = FILTER(.ids = &id, .id_count = 1), .ended = true };
+    struct query_reply *r = arena_zalloc(&s->arena, sizeof(*r));
+    size_t count = 0;
+    CHECK(r != NULL);
+    CHECK_OK(store_query(&s->store, &query, &s->arena, r, &s->error), &s->error);
+    for (size_t i = 0; i < r->listed_count; i++)
+        count += r->listed[i].ended == ENDED_DUPLICATE && slice_eq_cstr(r->listed[i].endpoint, endpoint);
+    return count;
+}
+
+/* What the routes give to several endpoints can be sent again while its parts are there: then they are stored once. */
+STORE_TEST(parts_that_a_split_leaves_out_are_counted_as_duplicates_and_in_the_ledger) /* B17, B66 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    const pr_id id = suite_id(5);
+    static const pr_slice to[] = { { "a", 1 }, { "b", 1 }, { "c", 1 } };
+    SEND(s, "outbox", .id = id);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
+    CHECK_EQ(duplicates_of(s, "a"), 0);
+    struct claim a = worker_claim_to(w, id, "a");
+    CHECK_EQ(VERDICT(w, a, .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_REJECTED, .endpoint = PR_STR("a")), PR_OK);
+
+    SEND(s, "outbox", .id = id);
+    const struct verdict v = {
+        .kind = VERDICT_SPLIT, .row = suite_get_to(s, id, "")->row, .id = id, .destinations = to, .destination_count = 3
+    };
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .retention.ended_us = PR_SECONDS(3600));
+    CHECK_EQ(w->reply->answers[0], PR_OK);
+    CHECK_EQ(w->reply->split_rows[0], 0); /* a dead letter */
+    CHECK_EQ(w->reply->split_rows[1], 0); /* waits */
+    CHECK(w->reply->split_rows[2] != 0);
+    CHECK_EQ(duplicates_of(s, "a"), 1);
+    CHECK_EQ(duplicates_of(s, "b"), 1);
+    CHECK_EQ(duplicates_of(s, "c"), 0);
+    CHECK_EQ(ended_as_duplicate(s, id, "a"), 1);
+    CHECK_EQ(ended_as_duplicate(s, id, "b"), 1);
+    CHECK_EQ(ended_as_duplicate(s, id, "c"), 0);
 }
 
 STORE_TEST(parts_that_wait_for_their_endpoint_are_one_key_in_order_over_all_lanes) /* B16, B50 */

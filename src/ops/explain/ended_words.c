@@ -41,8 +41,8 @@ const char *ended_words(struct arena *arena, const struct listed *l, int64_t now
             .data;
     case ENDED_DUPLICATE:
         return arena_printf(arena,
-                            "A duplicate%s ended %s without being handled: the message had been handled, or was a dead "
-                            "letter; instance %s removed it.",
+                            "A duplicate%s ended %s without being handled: the message was stored already, had been "
+                            "handled, or was a dead letter; instance %s removed it.",
                             where_to(arena, l), when, by)
             .data;
     case ENDED_BY_PERSON:

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ended.h"
 #include "store/memory/memory_model.h"
 
 struct pause_work {
@@ -13,6 +14,12 @@ struct pause_work {
 struct tally_work {
     struct stored_endpoint *endpoint; /* for one that is not known */
     pr_slice code, error;             /* malloc'ed */
+};
+
+/* Should a part of a split be left out: */
+struct part_work {
+    struct stored_endpoint *endpoint; /* for one that is not known */
+    struct stored_ended *ended;       /* NULL: there is no ledger */
 };
 
 /* What a cycle will change, with all the memory that it takes. */
@@ -28,6 +35,7 @@ struct work {
     struct pause_work *pauses;        /* one per pause */
     struct stored_breaker **breakers; /* one per change; NULL: it has closed */
     struct stored_ended **ended;      /* one per verdict; NULL: it ends nothing */
+    struct part_work *parts;          /* one per part of a split */
 };
 
 static void text_free(pr_slice text)
@@ -44,6 +52,10 @@ static void work_fini(struct work *work, const struct cycle *cycle)
         effect_memory_fini(&work->effects[i]);
     for (size_t i = 0; work->ended != NULL && i < cycle->verdict_count; i++)
         free(work->ended[i]);
+    for (size_t i = 0; work->parts != NULL && i < ended_part_count(cycle); i++) {
+        free(work->parts[i].endpoint);
+        free(work->parts[i].ended);
+    }
     free(work->answers);
     free(work->receipt);
     for (size_t i = 0; work->tallies != NULL && i < cycle->tally_count; i++) {
@@ -140,6 +152,24 @@ static int work_take_ended(struct work *work, const struct cycle *cycle, int64_t
     return PR_OK;
 }
 
+static int work_take_parts(struct work *work, const struct memory *memory, const struct cycle *cycle, int64_t now_us)
+{
+    struct part_work *part = work->parts;
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        for (size_t k = 0; v->kind == VERDICT_SPLIT && k < v->destination_count; k++, part++) {
+            const struct ended e = {
+                .id = v->id, .box = cycle->box, .endpoint = v->destinations[k], .as = ENDED_DUPLICATE
+            };
+            if (endpoint_find(memory, e.endpoint) == NULL && (part->endpoint = endpoint_new(e.endpoint)) == NULL)
+                return PR_ENOMEM;
+            if (cycle->retention.ended_us > 0 && (part->ended = stored_ended_new(&e, cycle->name, now_us)) == NULL)
+                return PR_ENOMEM;
+        }
+    }
+    return PR_OK;
+}
+
 static int work_take_changes(struct work *work, struct memory_session *session, const struct cycle *cycle)
 {
     for (size_t i = 0; i < cycle->verdict_count; i++) {
@@ -162,15 +192,14 @@ static int work_take(struct work *work, struct memory_session *session, const st
     work->tallies = arena_alloc_array(arena, cycle->tally_count, sizeof(work->tallies[0]));
     work->breakers = arena_alloc_array(arena, cycle->breaker_count, sizeof(work->breakers[0]));
     work->pauses = arena_alloc_array(arena, cycle->pause_count, sizeof(work->pauses[0]));
-    size_t destinations = 0;
-    for (size_t i = 0; i < cycle->verdict_count; i++)
-        destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
+    size_t destinations = ended_part_count(cycle);
+    work->parts = arena_alloc_array(arena, destinations, sizeof(work->parts[0]));
     session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
     session->reply.effect_answers = arena_alloc_array(arena, cycle->effect_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
     if (work->changes == NULL || work->memory == NULL || work->effects == NULL || work->tallies == NULL ||
         work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL ||
-        session->reply.effect_answers == NULL || session->reply.split_rows == NULL)
+        session->reply.effect_answers == NULL || session->reply.split_rows == NULL || work->parts == NULL)
         return PR_ENOMEM;
 
     int rc = work_take_changes(work, session, cycle);
@@ -186,6 +215,8 @@ static int work_take(struct work *work, struct memory_session *session, const st
         rc = work_take_pauses(work, cycle);
     if (rc == PR_OK)
         rc = work_take_ended(work, cycle, now_us);
+    if (rc == PR_OK)
+        rc = work_take_parts(work, session->box->memory, cycle, now_us);
     if (rc == PR_OK)
         rc = evidence_prepare(session->box->memory, cycle);
     return rc;
@@ -215,6 +246,36 @@ static void work_ended(struct work *work, struct memory *memory, const struct cy
         work->ended[i] = NULL;
     }
     ended_purge(memory, time_sub(now_us, cycle->retention.ended_us), DONE_PURGE_MAX);
+}
+
+static struct stored_endpoint *endpoint_get(struct memory *memory, pr_slice name, struct stored_endpoint **made)
+{
+    struct stored_endpoint *endpoint = endpoint_find(memory, name);
+    if (endpoint != NULL)
+        return endpoint;
+    endpoint = *made;
+    *made = NULL;
+    list_push_back(&memory->endpoints, &endpoint->node);
+    return endpoint;
+}
+
+/* Parts that splits left out. */
+static void work_parts(struct work *work, struct memory_session *session, const struct cycle *cycle)
+{
+    struct memory *memory = session->box->memory;
+    struct part_work *part = work->parts;
+    const uint64_t *row = session->reply.split_rows;
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        for (size_t k = 0; v->kind == VERDICT_SPLIT && k < v->destination_count; k++, part++, row++) {
+            if (session->reply.answers[i] != PR_OK || *row != 0)
+                continue;
+            endpoint_get(memory, v->destinations[k], &part->endpoint)->duplicates++;
+            if (part->ended != NULL)
+                stored_ended_add(memory, part->ended);
+            part->ended = NULL;
+        }
+    }
 }
 
 /* For when this cycle is asked again. */
@@ -248,12 +309,7 @@ static void work_tallies(struct work *work, struct memory *memory, const struct 
 {
     for (size_t i = 0; i < cycle->tally_count; i++) {
         const struct tally *tally = &cycle->tallies[i];
-        struct stored_endpoint *endpoint = endpoint_find(memory, tally->endpoint);
-        if (endpoint == NULL) {
-            endpoint = work->tallies[i].endpoint;
-            work->tallies[i].endpoint = NULL;
-            list_push_back(&memory->endpoints, &endpoint->node);
-        }
+        struct stored_endpoint *endpoint = endpoint_get(memory, tally->endpoint, &work->tallies[i].endpoint);
         endpoint->sent += tally->sent;
         endpoint->failed += tally->failed;
         endpoint->failed_in_row =
@@ -276,12 +332,7 @@ static void work_pauses(struct work *work, struct memory *memory, const struct c
         int64_t until_us = pause->for_us == PR_NEVER ? PR_NEVER : time_add(now_us, pause->for_us);
         if (until_us <= now_us || (endpoint != NULL && until_us <= endpoint->paused_until_us))
             continue;
-        if (endpoint == NULL) {
-            endpoint = p->endpoint;
-            p->endpoint = NULL;
-            list_push_back(&memory->endpoints, &endpoint->node);
-        }
-        endpoint_set_pause(endpoint, until_us, &p->by, &p->why);
+        endpoint_set_pause(endpoint_get(memory, pause->endpoint, &p->endpoint), until_us, &p->by, &p->why);
         notice_add(memory, p->notice);
         p->notice = NULL;
         list_foreach(node, &memory->boxes)
@@ -322,6 +373,7 @@ static void work_apply(struct work *work, struct memory_session *session, struct
         split_rows += work->changes[i].destination_count;
     }
     work_effects(work, session, cycle);
+    work_parts(work, session, cycle);
     work_ended(work, session->box->memory, cycle, session->reply.answers, now_us);
     work_remember(work, instance, cycle);
     work_receipts(work, instance, cycle);

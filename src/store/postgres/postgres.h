@@ -253,6 +253,7 @@ PR_MUST_CHECK int pg_blocked_find(struct cycle_run *run);
 #define ENDED_ARRAYS 6
 struct ended;                                          /* core/ended.h */
 PR_MUST_CHECK int pg_ended_add(struct cycle_run *run); /* of the verdicts that were answered PR_OK */
+void pg_tallies_add(struct cycle_run *run, const struct tally *tallies, size_t count);
 /* by: an instance, or a person.  wall 0: the server's clock.  The arena is for what it takes.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int pg_ended_insert(struct link *link, const struct ended *list, size_t count, pr_slice by,
                                   int64_t wall_us, struct array arrays[ENDED_ARRAYS], struct arena *arena);

@@ -33,7 +33,8 @@ int ended_write(struct sqlite_cycle *run)
     size_t count;
     if (c->retention.ended_us == 0 || c->verdict_count == 0)
         return PR_OK;
-    const struct ended *list = ended_of_cycle(c, run->session->reply.answers, arena, &count);
+    const struct ended *list =
+        ended_of_cycle(c, run->session->reply.answers, run->session->reply.split_rows, arena, &count);
     if (list == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     return count > 0 ? ended_insert(run->conn, list, count, c->name, run->now_us, arena, run->reterr) : PR_OK;

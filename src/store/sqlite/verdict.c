@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "core/ended.h"
 #include "core/id.h"
 #include "store/sqlite/change.h"
 #include "store/sqlite/message.h"
@@ -264,12 +265,9 @@ int verdicts_apply(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
-    size_t split_count = 0;
 
-    for (size_t i = 0; i < c->verdict_count; i++)
-        split_count += c->verdicts[i].kind == VERDICT_SPLIT ? c->verdicts[i].destination_count : 0;
     reply->answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*reply->answers));
-    reply->split_rows = arena_alloc_array(&run->session->arena, split_count, sizeof(*reply->split_rows));
+    reply->split_rows = arena_alloc_array(&run->session->arena, ended_part_count(c), sizeof(*reply->split_rows));
     if (reply->answers == NULL || reply->split_rows == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
 
@@ -339,12 +337,9 @@ static int failure_set(struct sqlite_cycle *run, const struct tally *t)
         NULL, run->reterr);
 }
 
-int tallies_add(struct sqlite_cycle *run)
+static int tally_add(struct sqlite_cycle *run, const struct tally *t)
 {
-    int rc = PR_OK;
-    for (size_t i = 0; i < run->cycle->tally_count && rc == PR_OK; i++) {
-        const struct tally *t = &run->cycle->tallies[i];
-        rc = conn_do(run->conn,
+    int rc = conn_do(run->conn,
                      "INSERT INTO postrider_endpoint (name, sent, failed, dead, discarded, expired, duplicates,"
                      " failed_in_row) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CASE WHEN ?2 > 0 THEN 0 ELSE max(0, ?3) END)"
                      " ON CONFLICT (name) DO UPDATE SET sent = sent + ?2, failed = failed + ?3, dead = dead + ?4,"
@@ -355,8 +350,23 @@ int tallies_add(struct sqlite_cycle *run)
                      VALUES(V_TEXT(t->endpoint), V_INT(t->sent), V_INT(t->failed), V_INT(t->dead), V_INT(t->discarded),
                             V_INT(t->expired), V_INT(t->duplicates)),
                      NULL, run->reterr);
-        if (rc == PR_OK && t->reason != 0)
-            rc = failure_set(run, t);
-    }
+    return rc == PR_OK && t->reason != 0 ? failure_set(run, t) : rc;
+}
+
+int tallies_add(struct sqlite_cycle *run)
+{
+    const struct cycle *c = run->cycle;
+    const struct cycle_reply *reply = &run->session->reply;
+    size_t left_out = 0;
+    int rc = PR_OK;
+    for (size_t i = 0; i < c->tally_count && rc == PR_OK; i++)
+        rc = tally_add(run, &c->tallies[i]);
+    if (rc != PR_OK || ended_part_count(c) == 0)
+        return rc;
+    const struct tally *tallies = ended_tallies(c, reply->answers, reply->split_rows, &run->session->arena, &left_out);
+    if (tallies == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
+    for (size_t i = 0; i < left_out && rc == PR_OK; i++)
+        rc = tally_add(run, &tallies[i]);
     return rc;
 }

@@ -66,19 +66,18 @@ static const char TALLY_INSERT[] = "INSERT INTO {schema}.tally (endpoint, sent, 
                                                                  " AS v(endpoint, sent, failed, dead, discarded, "
                                                                  "expired, duplicates, reason, code, error)";
 
-static void add_tallies(struct cycle_run *run)
+void pg_tallies_add(struct cycle_run *run, const struct tally *tallies, size_t count)
 {
     static const enum oid types[] = { OID_TEXT, OID_INT8, OID_INT8, OID_INT8, OID_INT8,
                                       OID_INT8, OID_INT8, OID_INT2, OID_TEXT, OID_TEXT };
-    const struct cycle *c = run->cycle;
     struct array *a = run->session->arrays;
     struct args args = { .count = 0 };
-    if (c->tally_count == 0)
+    if (count == 0)
         return;
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         array_begin(&a[i], types[i]);
-    for (size_t i = 0; i < c->tally_count; i++) {
-        const struct tally *t = &c->tallies[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct tally *t = &tallies[i];
         const int64_t counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired, t->duplicates };
         array_text(&a[0], t->endpoint);
         for (size_t k = 0; k < ARRAY_LENGTH(counts); k++)
@@ -135,7 +134,7 @@ void pg_receipts_add(struct cycle_run *run)
     if (!has_effects(run) || run->one_batch) /* else it comes behind them */
         add_claim(run, NULL);
     add_closed(run);
-    add_tallies(run);
+    pg_tallies_add(run, run->cycle->tallies, run->cycle->tally_count);
     add_pauses(run);
     pg_breakers_add(run);
     pg_evidence_add(run);

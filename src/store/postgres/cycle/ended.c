@@ -38,14 +38,31 @@ int pg_ended_insert(struct link *link, const struct ended *list, size_t count, p
     return PR_OK;
 }
 
+/* The engine does not know which parts a split leaves out: they are counted here. */
+static int add_left_out(struct cycle_run *run)
+{
+    const struct cycle_reply *reply = &run->session->reply;
+    size_t count = 0;
+    if (ended_part_count(run->cycle) == 0)
+        return PR_OK;
+    const struct tally *tallies =
+        ended_tallies(run->cycle, reply->answers, reply->split_rows, &run->session->arena, &count);
+    if (tallies == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", run->cycle->verdict_count);
+    pg_tallies_add(run, tallies, count);
+    return PR_OK;
+}
+
 int pg_ended_add(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
     struct pg_session *session = run->session;
     size_t count;
-    if (c->retention.ended_us == 0 || c->verdict_count == 0)
-        return PR_OK;
-    const struct ended *list = ended_of_cycle(c, session->reply.answers, &session->arena, &count);
+    int rc = add_left_out(run);
+    if (rc != PR_OK || c->retention.ended_us == 0 || c->verdict_count == 0)
+        return rc;
+    const struct ended *list =
+        ended_of_cycle(c, session->reply.answers, session->reply.split_rows, &session->arena, &count);
     if (list != NULL && count == 0)
         return PR_OK;
     if (list == NULL || pg_ended_insert(run->link, list, count, c->name, pg_store_wall_us(session->store),
