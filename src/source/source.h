@@ -62,7 +62,9 @@ struct events_setting {
 /* What the configuration says of one.  Borrowed until close. */
 struct source_config {
     enum source_kind kind;
-    const char *name; /* for people: the table, the prefix, "redis:orders" */
+    const char
+        *name; /* who it is, in ids, positions and metrics: the table, the prefix, given_name or "redis:orders" */
+    const char *given_name; /* those with a url: ""; the kind and what it reads */
     const char *box;
     const char *urls[SOURCE_KIND_COUNT]; /* that of its kind; the others are empty */
     const char *preset;

@@ -149,6 +149,15 @@ TEST(a_broker_is_a_source_of_the_inbox_unless_another_box_is_named)
     config_free(c);
 }
 
+TEST(sources_that_read_the_same_from_two_brokers_have_names_of_their_own) /* B90, B203 */
+{
+    struct config *c = load("sources:\n  - {redis: 'redis://localhost/?stream=orders'}\n"
+                            "  - {redis: 'redis://127.0.0.1/?stream=orders', name: 'orders:berlin'}\n");
+    CHECK_STR(c->sources[0].name, "redis:orders");
+    CHECK_STR(c->sources[1].name, "orders:berlin");
+    config_free(c);
+}
+
 TEST(a_wrong_url_of_a_broker_is_refused_where_it_stands_and_never_shown) /* B203 */
 {
     REFUSES("sources:\n  - {redis: 'redis://:secret@localhost'}\n",
@@ -182,7 +191,17 @@ TEST(a_wrong_url_of_a_broker_is_refused_where_it_stands_and_never_shown) /* B203
             "t.yaml:2:13: sources[0]: source kafka: the url has no topic: use kafka://host/TOPIC");
 #endif
     REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a'}\n  - {redis: 'redis://localhost?stream=a&group=b'}\n",
-            "t.yaml:3:13: sources[1].redis: redis:a is listed twice");
+            "t.yaml:3:13: sources[1].redis: redis:a is listed twice; if these are different brokers, give one of them "
+            "a name:");
+    REFUSES(
+        "sources:\n  - {redis: 'redis://localhost?stream=a', name: x}\n  - {redis: 'redis://127.0.0.1?stream=a', name: "
+        "x}\n",
+        "t.yaml:3:13: sources[1].redis: x is listed twice; if these are different brokers, give one of them a name:");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', name: 'a b'}\n",
+            "t.yaml:2:49: sources[0].name: \"a b\" is not a name; use letters, digits, _ - . : and /, at most 128");
+    REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', name: ''}\n",
+            "t.yaml:2:49: sources[0].name: \"\" is not a name; use letters, digits, _ - . : and /, at most 128");
+    REFUSES("sources:\n  - {wal: p, name: x}\n", "t.yaml:2:14: sources[0].name: unknown key in a source of kind wal");
     REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', preset: cap}\n",
             "t.yaml:2:43: sources[0].preset: unknown key in a source of kind redis");
     REFUSES("sources:\n  - {redis: 'redis://localhost?stream=a', nats: 'nats://localhost?stream=b'}\n",

@@ -483,6 +483,12 @@ static const struct option source_options[] = {
       FIELD(source_config, http.tolerance_us), .min = PR_SECONDS(1), .max = PR_SECONDS(86400) },
     { "box", OPTION_TEXT, "outbox", "Box for its messages. Default for those with a url: `inbox`.",
       FIELD(source_config, box) },
+    { "name", OPTION_TEXT, "",
+      "Sources with a url: the name of the source in ids, positions, metrics and the log. Default: its kind and what "
+      "it "
+      "reads, such as `amqp:orders`. Sources that read different brokers into one store need different names. After a "
+      "change of the name, messages without a UUID of their own get other ids.",
+      FIELD(source_config, given_name) },
     { "slot", OPTION_TEXT, "", "wal: name of the replication slot. Default: `SCHEMA_DATABASE`.",
       FIELD(source_config, wal.slot) },
     { "publication", OPTION_TEXT, "", "wal: name of the publication. Default: the name of the slot.",

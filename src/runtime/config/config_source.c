@@ -227,6 +227,8 @@ bool config_source_has(const struct source_config *source, const char *option)
         is_for_http |= strcmp(option, http[i]) == 0;
     if (is_for_http)
         return source->kind == SOURCE_HTTP;
+    if (strcmp(option, "name") == 0)
+        return has_url(source);
     if (has_url(source))
         return strcmp(option, source_kind_names[source->kind]) == 0;
     for (int kind = SOURCE_FIRST_WITH_URL; kind < SOURCE_KIND_COUNT; kind++)
@@ -291,6 +293,41 @@ static int check_events(const struct config_reader *reader, size_t number, struc
 
 /* ---- Brokers and files ---------------------------------------------------------------------------- */
 
+#define SOURCE_NAME_MAX 128 /* it is in every log line and metric of the source */
+
+static bool source_name_is_valid(pr_slice name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!is_letter && !(c >= '0' && c <= '9') && strchr("_-.:/", c) == NULL)
+            return false;
+    }
+    return name.size > 0 && name.size <= SOURCE_NAME_MAX;
+}
+
+static int check_name(const struct config_reader *reader, size_t number, struct source_config *source,
+                      const struct node *entry)
+{
+    const struct config *config = reader->config;
+
+    if (node_find(entry, "name") != NULL) {
+        if (!source_name_is_valid(slice_from(source->given_name)))
+            return config_fail(
+                reader, place_of(config, &source->given_name, entry),
+                "sources[%zu].name: \"%s\" is not a name; use letters, digits, _ - . : and /, at most %d", number,
+                source->given_name, SOURCE_NAME_MAX);
+        source->name = source->given_name;
+    }
+    for (size_t i = 0; i < number; i++)
+        if (strcmp(config->sources[i].name, source->name) == 0)
+            return config_fail(reader, place_of(config, &source->urls[source->kind], entry),
+                               "sources[%zu].%s: %s is listed twice; if these are different brokers, give one of them "
+                               "a name:",
+                               number, source_kind_names[source->kind], source->name);
+    return PR_OK;
+}
+
 static int check_url(const struct config_reader *reader, size_t number, struct source_config *source,
                      const struct node *entry)
 {
@@ -303,13 +340,10 @@ static int check_url(const struct config_reader *reader, size_t number, struct s
         return no_memory(reader);
     if (r != PR_OK)
         return config_fail(reader, node, "sources[%zu]: %s", number, why.text);
-    for (size_t i = 0; i < number; i++)
-        if (strcmp(config->sources[i].name, source->name) == 0)
-            return config_fail(reader, node, "sources[%zu].%s: %s is listed twice", number,
-                               source_kind_names[source->kind], source->name);
     if (node_find(entry, "box") == NULL)
         source->box = "inbox";
-    return config_check_box(reader, &source->box, "sources", number);
+    r = check_name(reader, number, source, entry);
+    return r == PR_OK ? config_check_box(reader, &source->box, "sources", number) : r;
 }
 
 const struct wal_setting *config_wal(const struct config *config)
