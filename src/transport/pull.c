@@ -407,6 +407,7 @@ static size_t shelf_claim(struct pull_shelf *s, const struct pull_request *r, pu
                                           .left_us = c->span_us,
                                           .endpoint = slice_from(s->endpoint),
                                           .box = slice_from(s->box),
+                                          .row = c->delivery->row,
                                           .message = c->delivery->message };
         if (!visit(arg, &claim)) {
             claim_return(c, &s->claimed);

@@ -65,6 +65,7 @@ struct pull_claim {
     int attempt;
     int64_t left_us; /* until it is abandoned */
     pr_slice endpoint, box;
+    uint64_t row; /* the store's name for it */
     const struct pr_message *message;
 };
 /* Called with the lock that all claimers share: it only copies what it needs.  False: it cannot, and the message goes back. */

@@ -169,6 +169,7 @@ def a_claimed_message_is_whole_and_completes_once(d):  # B98, B4
     m = c["message"]
     assert (m["id"], m["payload"], m["stream"], m["headers"], m["correlation_id"]) == (ident, body, "s", {"k": "v"}, "c"), m
     assert c["attempt"] == 1 and m["endpoint"] == "worker" and m["box"] == "inbox", c
+    assert m["row"] > 0 and m["row"] == d.message(ident)["row"], m
     why = d.run("why", ident, "-c", "c.yaml")
     assert "A worker has claimed it from instance" in why and "comes back after 30s" in why and "being sent" not in why, why
     assert d.end("complete", c, {"token": "0-0-0"}, {"token": "nonsense"}) == ["ok", "unknown", "unknown"]

@@ -45,6 +45,7 @@ static bool keep_claim(void *arg, const struct pull_claim *claim)
                                .expires_us = time_add(now_us(), claim->left_us),
                                .listed = { .box = slice_dup(&x->arena, claim->box),
                                            .endpoint = slice_dup(&x->arena, claim->endpoint),
+                                           .row = claim->row,
                                            .state = STATE_IN_FLIGHT } };
     if (block == NULL || c->token.data == NULL || c->listed.box.data == NULL || c->listed.endpoint.data == NULL)
         return false;
