@@ -589,7 +589,9 @@ export class Worker {
   async #claim(max, wait) {
     try {
       const answer = await this.#persist("/v1/claims", { ...this.#wish, max, wait }, this.#stopping.signal);
-      return answer?.claims ?? [];
+      const claims = answer?.claims ?? [], now = performance.now(), wall = Date.now();
+      for (const claim of claims) claim.ends = now + (new Date(claim.expires_at) - wall);
+      return claims;
     } catch (fault) {
       this.#end(fault);
       return [];
@@ -616,7 +618,11 @@ export class Worker {
   }
 
   async #handle(claim) {
-    const third = Math.max((new Date(claim.expires_at) - Date.now()) / 3, 50);
+    if (performance.now() > claim.ends) { // a handler before it kept the process busy, and nothing was renewed
+      this.#log(`message ${claim.message.id}: its claim has ended before it was handled; it comes again`);
+      return;
+    }
+    const third = Math.max((claim.ends - performance.now()) / 3, 50);
     const lost = new AbortController(); // the claim has ended without us
     const renewal = setInterval(() => this.#ask("/v1/claims/renew", { claims: [{ token: claim.token }] })
       .then((answer) => answer.results[0].result === "ok" || lost.abort())

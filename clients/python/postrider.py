@@ -680,6 +680,7 @@ class _Claims:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.renew_at: Dict[str, Tuple[float, float]] = {}  # token: when, and after how long again
+        self.ends: Dict[str, float] = {}  # token: when the claim ends, unless it is renewed
         self.lost: Set[str] = set()  # tokens of claims that have ended without us
 
     def add(self, claims: Iterable[Mapping[str, Any]]) -> None:
@@ -689,16 +690,29 @@ class _Claims:
                 expires = datetime.fromisoformat(c["expires_at"].replace("Z", "+00:00")).timestamp()
                 third = max((expires - wall) / 3, 0.05)
                 self.renew_at[c["token"]] = (now + third, third)
+                self.ends[c["token"]] = now + 3 * third
 
     def remove(self, tokens: Iterable[str]) -> None:
         with self.lock:
             for token in tokens:
                 self.renew_at.pop(token, None)
+                self.ends.pop(token, None)
                 self.lost.discard(token)
 
-    def lose(self, results: Iterable[Mapping[str, Any]]) -> None:
+    def renewed(self, asked_at: float, results: Iterable[Mapping[str, Any]]) -> None:
+        """What the daemon answered to a renewal that was asked for then."""
         with self.lock:
-            self.lost.update(r["token"] for r in results if r["result"] != "ok" and self.renew_at.pop(r["token"], None))
+            for r in results:
+                token = r["token"]
+                if r["result"] != "ok" and self.renew_at.pop(token, None):
+                    self.lost.add(token)
+                elif token in self.renew_at:
+                    self.ends[token] = asked_at + 3 * self.renew_at[token][1]
+
+    def is_lost(self, token: str) -> bool:
+        """The daemon said so, or did not answer in time: the message comes again, to whoever asks."""
+        with self.lock:
+            return token in self.lost or self.ends.get(token, 0) < time.monotonic()
 
     def due(self) -> List[str]:
         now = time.monotonic()
@@ -811,6 +825,10 @@ class Worker:
             self._stop.set()
 
     def _handle(self, claim: Mapping[str, Any]) -> None:
+        if self._claims.is_lost(claim["token"]):  # while it waited for the one before it
+            self._claims.remove([claim["token"]])
+            log.warning("message %s: its claim has ended before it was handled; it comes again", claim["message"]["id"])
+            return
         verb, verdict = "release", {"token": claim["token"]}  # stopped before it began: nothing is counted
         if not self._stop.is_set():
             verb, more = self._outcome(claim)
@@ -863,8 +881,9 @@ class Worker:
             due = self._claims.due()
             if due:
                 try:
+                    asked_at = time.monotonic()
                     answer = self._persist("/v1/claims/renew", {"claims": [{"token": token} for token in due]}, patient=False)
-                    self._claims.lose(answer["results"] if answer is not None else ())
+                    self._claims.renewed(asked_at, answer["results"] if answer is not None else ())
                 except RuntimeError as trouble:
                     log.warning("%s", trouble)
 
@@ -890,4 +909,4 @@ class ActivityWorker(Worker):
         headers = m["headers"]
         return _data("output", handler(Activity(
             m["id"], m["type"], claim["attempt"], _bytes(m), headers["flow"], headers["execution"], headers["task"],
-            headers.get("tag"), m.get("stream"), lambda: token in self._claims.lost)))
+            headers.get("tag"), m.get("stream"), lambda: self._claims.is_lost(token))))

@@ -250,6 +250,30 @@ def a_request_survives_a_daemon_that_is_away(language):  # B214
 
 
 @test(("python",), ("node",))
+def a_worker_does_not_handle_what_is_no_longer_its_own(language):  # B98
+    """Three are claimed together. While the first is handled, the daemon is killed (Node: nothing can be renewed), and all come again."""
+    with contextlib.closing(Daemon("sqlite")) as d:
+        for n in range(3):
+            d.ask("/v1/messages?box=inbox", {"type": "order.%d" % n})
+        command = [sys.executable, os.path.join(HERE, "lost.py")] if language == "python" else ["node", os.path.join(HERE, "lost.mjs"), NODE_CLIENT]
+        environment = dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python"))
+        with subprocess.Popen(command + [d.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as worker:
+            try:
+                calls = [worker.stdout.readline().split()[0]]
+                if language == "python":
+                    d.stop()
+                    d.start()
+                rest, error = worker.communicate(timeout=DEADLINE_SECONDS)
+                calls += [line.split()[0] for line in rest.splitlines()]
+            finally:
+                worker.kill()
+        assert worker.returncode == 0 and calls[0] == "order.0", (calls, error)
+        assert sorted(calls) == ["order.0", "order.0", "order.1", "order.2"], (calls, error)
+        assert error.count("its claim has ended before it was handled") == 2, error
+        assert d.listed("inbox") == [], d.listed("inbox")
+
+
+@test(("python",), ("node",))
 def a_worker_that_the_daemon_refuses_says_why(language):
     with contextlib.closing(Daemon("sqlite")) as d:
         code = "import postrider; postrider.Worker(%r, box='nowhere').run()" % d.url if language == "python" else \
