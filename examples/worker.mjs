@@ -12,7 +12,7 @@ for (const signal of ['SIGINT', 'SIGTERM'])
 
 worker.handle('order.placed', async (message) => {
     const { order, total } = message.json();
-    if (total <= 0) // never tried again: Postrider knows which reasons are permanent
+    if (total <= 0) // it is tried again as often as `retry` of the endpoint says, unless a rule for this reason decides otherwise
         throw new Fail('validation_failure', 'nothing to bill');
     console.log('billing order', order, 'attempt', message.attempt);
     // Stored in the transaction that completes the order: both, or neither.

@@ -19,7 +19,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
 @worker.handle("order.placed")
 def bill(message):
     order = message.json()
-    if order["total"] <= 0:  # never tried again: Postrider knows which reasons are permanent
+    if order["total"] <= 0:  # it is tried again as often as `retry` of the endpoint says, unless a rule for this reason decides otherwise
         raise postrider.Fail("validation_failure", "nothing to bill")
     print("billing order", order["order"], "attempt", message.attempt, flush=True)
     # Stored in the transaction that completes the order: both, or neither.

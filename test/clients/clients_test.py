@@ -8,6 +8,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -47,7 +48,7 @@ class Skip(Exception):
 
 def test(*cases):
     def register(function):
-        TESTS.extend(("%s_%s" % (function.__name__, "_".join(c).replace("-", "_")), function, c) for c in cases)
+        TESTS.extend(("_".join((function.__name__, *c)).replace("-", "_"), function, c) for c in cases)
         return function
     return register
 
@@ -176,12 +177,12 @@ def sender(d, kind):
     if kind == "node-pg":
         npm_install("pg@8")
         return ["node", os.path.join(HERE, "send.mjs"), NODE_CLIENT, "pg", "", NPM]
-    modules = [m for m in ("sqlalchemy", "psycopg2") if m in kind]
+    modules = [m for m in kind.split("-") if m != "sqlite"]
     place = place if "sqlite" in kind else "host=%s user=postgres dbname=postgres" % FOLDER
     return [python_with(*modules) if modules else sys.executable, os.path.join(HERE, "send.py"), kind, place]
 
 
-@test(("sqlite",), ("psycopg2",), ("sqlalchemy-sqlite",), ("sqlalchemy-psycopg2",), ("node-sqlite",), ("node-pg",))
+@test(("sqlite",), ("psycopg2",), ("psycopg",), ("sqlalchemy-sqlite",), ("sqlalchemy-psycopg2",), ("node-sqlite",), ("node-pg",))
 def what_a_client_sends_in_a_transaction_arrives_as_it_was_sent(kind):  # B1, B4
     with contextlib.closing(Daemon("sqlite" if "sqlite" in kind else "postgres")) as d:
         command = sender(d, kind)
@@ -288,6 +289,67 @@ def example(name, language, *args, **environment):
     command = [sys.executable, os.path.join(EXAMPLES, name + ".py")] if language == "python" else ["node", os.path.join(EXAMPLES, name + ".mjs")]
     return subprocess.Popen(command + list(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python"), **environment))
+
+
+@test(("python", "sqlite"), ("python", "postgres"), ("node", "sqlite"))
+def the_example_of_a_sender_stores_an_order_and_its_message(language, store):  # B1
+    with contextlib.closing(Daemon(store)) as d:
+        database = os.path.join(d.path, "t.db")
+        url = "sqlite:///" + database if store == "sqlite" else \
+            "postgresql+psycopg2://?host=%s&user=postgres&dbname=postgres" % FOLDER
+        command = [node_with_sqlite(), "--no-warnings", os.path.join(EXAMPLES, "send_sqlite.mjs"), database] if language == "node" else \
+            [python_with("sqlalchemy", *["psycopg2"] * (store == "postgres")), os.path.join(EXAMPLES, "send_sqlalchemy.py"), url]
+        if store == "postgres":  # the example knows the schema that everybody has
+            d.run("init", "--store", "postgres:///postgres?host=%s&user=postgres" % FOLDER)
+        stored = run(d, command).split()[1]
+        if store == "postgres":
+            query = "SELECT m.type, m.headers->>'tenant', o.total FROM postrider.outbox m JOIN orders o ON m.stream = 'order-' || o.id WHERE m.id = '%s'"
+            psql = subprocess.run(["psql", "-h", FOLDER, "-U", "postgres", "-d", "postgres", "-qAtc", query % stored], check=True, capture_output=True, text=True)
+            assert psql.stdout.strip() == "order.placed|7|4200", psql.stdout
+            return
+        sent = [m for m in d.listed("outbox") if m["id"] == stored]
+        assert [(m["type"], m["stream"], m["headers"], json.loads(m["payload"])) for m in sent] == \
+            [("order.placed", "order-1", {"tenant": "7"}, {"order": 1, "total": 4200})], sent
+
+
+@test(())
+def pip_installs_the_client_with_its_types():
+    python = python_with("setuptools", "wheel", "pip")
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(os.path.join(CLIENTS, "python"), folder + "/source", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        done = subprocess.run([python, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--no-deps", "--target", folder + "/there",
+                               folder + "/source"], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+        assert done.returncode == 0, done.stderr
+        assert os.path.exists(folder + "/there/postrider/py.typed")
+        code = "import postrider; print(postrider.__file__, all(hasattr(postrider, n) for n in postrider.__all__))"
+        told = subprocess.run([python, "-c", code], cwd=folder, env=dict(os.environ, PYTHONPATH=folder + "/there"), capture_output=True, text=True)
+        assert told.stdout.split() == [folder + "/there/postrider/__init__.py", "True"], told
+
+
+@test(())
+def the_package_of_node_is_found_by_its_name_and_its_types_say_what_it_has():
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(os.path.join(CLIENTS, "node"), folder + "/node_modules/postrider")
+        with open(folder + "/node_modules/postrider/package.json", encoding="utf-8") as f:
+            package = json.load(f)
+        entry = package["exports"]["."]
+        assert sorted(package["files"]) == sorted(os.path.basename(p) for p in entry.values()) == ["postrider.d.ts", "postrider.mjs"], package
+        told = subprocess.run(["node", "--input-type=module", "-e", "import { send } from 'postrider'; console.log(typeof send)"], cwd=folder,
+                              capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+        assert told.stdout.strip() == "function", told
+    told = subprocess.run(["node", os.path.join(HERE, "types.mjs"), NODE_CLIENT, NODE_CLIENT.replace(".mjs", ".d.ts")], capture_output=True, text=True)
+    assert told.returncode == 0, told
+
+
+@test(())
+def the_clients_have_the_version_of_the_project():
+    root = os.path.dirname(CLIENTS)
+    found = []
+    for name, pattern in (("meson.build", r"^  version: '(.+)',"), ("clients/python/pyproject.toml", r'^version = "(.+)"'),
+                          ("clients/node/package.json", r'^  "version": "(.+)"')):
+        with open(os.path.join(root, name), encoding="utf-8") as f:
+            found.append(re.search(pattern, f.read(), re.M).group(1))
+    assert len(set(found)) == 1, found
 
 
 @test(("python",), ("node",))

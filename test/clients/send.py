@@ -1,5 +1,5 @@
-"""send.py KIND PLACE: what clients_test.py expects of a client, sent with Python.  KIND: sqlite, psycopg2, sqlalchemy-sqlite or
-sqlalchemy-psycopg2."""
+"""send.py KIND PLACE: what clients_test.py expects of a client, sent with Python.  KIND: sqlite, psycopg2, psycopg, sqlalchemy-sqlite
+or sqlalchemy-psycopg2."""
 import functools
 import os
 import sys
@@ -17,6 +17,9 @@ def connect():
     if kind == "psycopg2":
         import psycopg2
         return psycopg2.connect(place)
+    if kind == "psycopg":
+        import psycopg
+        return psycopg.connect(place)
     import sqlalchemy
     import sqlalchemy.orm
     url = "sqlite:///" + place if kind == "sqlalchemy-sqlite" else "postgresql+psycopg2://?" + place.replace(" ", "&")
@@ -46,7 +49,7 @@ try:
 except postrider.VersionConflict as conflict:
     assert (conflict.expected, conflict.version) == (1, 2), conflict
 except Exception as error:
-    assert getattr(error, "pgcode", "") == "PR409", error
+    assert "PR409" in (getattr(error, "pgcode", ""), getattr(error, "sqlstate", "")), error
 connection.rollback()
 
 for wrong in ({"table": 'x"; DROP'} if "sqlite" in kind else {"schema": "a b"}, {"due": datetime.now()}):
