@@ -2,7 +2,7 @@
  * committed together with the end of the message, so it is written exactly once, however often the program is killed.
  *
  *     cc inbox.c $(pkg-config --cflags --libs postrider sqlite3) -pthread -o inbox
- *     ./inbox bank.db              deliver three payments, then end
+ *     ./inbox bank.db              deliver three payments, then end; a second time it changes nothing
  *     ./inbox bank.db --serve      work off what arrives, until it is stopped
  */
 #include <postrider.h>
@@ -55,19 +55,24 @@ static int on_payment(struct pr_context *context, const struct pr_message *messa
     return rc;
 }
 
-/* As a partner's messages arrive: the same id again is a duplicate while the first one is there. */
+/* As a partner's messages arrive, with the partner's ids: the same id again is a duplicate for a day after it was handled. */
 static int receive(const char *url, struct pr_error *error)
 {
+    static const char *const ids[] = { "0192d3a0-0000-7000-8000-000000000001", "0192d3a0-0000-7000-8000-000000000002",
+                                       "0192d3a0-0000-7000-8000-000000000003" };
     struct pr_sender *sender;
     int rc = pr_sender_open(url, &sender, error);
-    const struct pr_message payments[] = {
+    struct pr_message payments[] = {
         { .type = PR_STR("payment.received"), .stream = PR_STR("alice"), .payload = PR_STR("100") },
         { .type = PR_STR("payment.received"), .stream = PR_STR("bob"), .payload = PR_STR("7") },
         { .type = PR_STR("payment.received"), .stream = PR_STR("alice"), .payload = PR_STR("-30") },
     };
     if (rc < 0)
         return rc;
-    rc = pr_sender_send_many(sender, "inbox", payments, 3, NULL, NULL, error);
+    for (int i = 0; i < 3 && rc == PR_OK; i++)
+        rc = pr_id_parse(pr_str(ids[i]), &payments[i].id);
+    if (rc == PR_OK)
+        rc = pr_sender_send_many(sender, "inbox", payments, 3, NULL, NULL, error);
     pr_sender_close(sender);
     return rc;
 }
