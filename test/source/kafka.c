@@ -47,6 +47,7 @@ static rd_kafka_t *client(rd_kafka_type_t kind)
     CHECK_EQ(rd_kafka_conf_set(conf, "bootstrap.servers", cluster.servers, why, sizeof(why)), RD_KAFKA_CONF_OK);
     CHECK_EQ(rd_kafka_conf_set(conf, "group.id", topic, why, sizeof(why)), RD_KAFKA_CONF_OK);
     CHECK_EQ(rd_kafka_conf_set(conf, "linger.ms", "0", why, sizeof(why)), RD_KAFKA_CONF_OK);
+    CHECK_EQ(rd_kafka_conf_set(conf, "message.max.bytes", "20000000", why, sizeof(why)), RD_KAFKA_CONF_OK);
     rd_kafka_t *rk = rd_kafka_new(kind, conf, why, sizeof(why));
     CHECK_STR(why, "");
     return rk;
@@ -156,5 +157,32 @@ TEST(kafka_record_without_an_id_has_one_of_its_offset_and_its_time)
     id_from_position(slice_from(w.config.name), slice_from(position), &wanted);
     world_run(&w, 1000);
     CHECK(pr_id_equal(world_rows(&w, 1)->listed[0].m.id, wanted));
+    world_fini(&w);
+}
+
+/* Its answer is more than the source lets itself be sent: it asks again with a larger limit, and keeps the first bytes.  The mock
+ * brokers drop what is old when they have 5 MiB: so what comes behind it is published when it was read. */
+TEST(kafka_record_that_is_larger_than_an_answer_may_be_is_a_dead_letter_and_what_is_behind_it_arrives) /* B91 */
+{
+    static char body[5000000];
+    char place[64];
+    struct post large = { .body = { body, sizeof(body) } }, good = { .body = PR_STR("{\"n\":1}") };
+    memset(body, '1', sizeof(body));
+    world_init(&w);
+    world_run(&w, 1000);
+    for (size_t i = 0; i < 2; i++) {
+        publish(&large, "order-7");
+        WAIT_FOR(world_status(&w).counts.dead == i + 1);
+        publish(&good, "order-7");
+        world_rows(&w, i + 1);
+    }
+    const struct listed *l = &world_dead(&w, 2)->listed[0];
+    CHECK(slice_contains(l->m.error, PR_STR("it has 5000000 bytes, which is too large")));
+    CHECK(slice_contains(l->m.error, PR_STR("raise limits.payload")));
+    CHECK(l->m.payload.size >= 100000 && l->m.payload.size < 1000000);
+    snprintf(place, sizeof(place), "\"kafka-record\":\"%s/0/0\"", topic);
+    CHECK(slice_contains(l->m.headers, slice_from(place)));
+    WAIT_FOR(kafka_left(&w) == 0);
+    CHECK_EQ(world_status(&w).state, SOURCE_RUNNING);
     world_fini(&w);
 }

@@ -3,7 +3,10 @@
  *   kafka://user:password@host:9092,host2:9092/orders?group=postrider&start=first&tls=true
  *
  * librdkafka has threads and queues of its own, and tells by an eventfd that something is there.  It fetches ahead, about a
- * batch.  What is not committed is read again by whoever gets the partition next. */
+ * batch.  What is not committed is read again by whoever gets the partition next.
+ *
+ * A broker answers with whole batches of its producers: one that is larger than an answer may be would never be read, and nothing
+ * behind it.  So the limit is raised, for as long as this source runs, and of a record that is too large the first bytes are kept. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -25,6 +28,8 @@
 #define KAFKA_COMMIT_MS 5000
 #define KAFKA_ASK_MS 2000
 #define KAFKA_SILENCES_MAX 2
+#define KAFKA_ANSWER_LARGEST                                                                                           \
+    ((size_t)256 << 20) /* a broker could make us hold anything: this is held about three times */
 
 struct kafka_source {
     struct broker *broker;
@@ -37,6 +42,7 @@ struct kafka_source {
     char *cluster;                            /* the library's; NULL: not asked yet */
     struct pr_error why;                      /* code PR_OK: nothing is wrong with all of it */
     unsigned silences;                        /* questions in a row that nobody answered */
+    size_t answer_max;                        /* bytes of an answer; 0: as many as usual */
     char last[200];                           /* what the library said last about one broker */
 };
 
@@ -91,11 +97,36 @@ static int subscribe(struct kafka_source *k, struct pr_error *reterr)
     return error == RD_KAFKA_RESP_ERR_NO_ERROR ? PR_OK : failed(error, NULL, reterr);
 }
 
+static size_t answer_usual(const struct kafka_source *k)
+{
+    return INTAKE_BYTES_MAX + broker_message_max(k->broker);
+}
+
+/* PR_OK: an answer was not larger than it may be; else the next consumer takes it, or it can never be read. */
+static int raise_limit(struct kafka_source *k, struct pr_error *reterr)
+{
+    size_t before = max_size(k->answer_max, answer_usual(k)), needed = kafka_gate_needs(k->gate);
+    size_t largest = max_size(KAFKA_ANSWER_LARGEST, answer_usual(k));
+    if (needed <= before)
+        return PR_OK;
+    if (needed > largest)
+        return error_set(
+            reterr, PR_EIO,
+            "a batch of records has more than %zu bytes, the most that is possible: its partition stands still; "
+            "have its producers send smaller batches, and delete this one",
+            largest);
+    k->answer_max = min_size(largest, needed + needed / 8);
+    log_emit(k->broker->source->log, LOG_WARN, "source_takes_more", LOG_STR("source", k->broker->config.name),
+             LOG_INT("bytes", k->answer_max), LOG_STR("why", "a batch of records is larger than an answer should be"));
+    return error_set(reterr, PR_EIO, "a batch of records is larger than %zu bytes: reading again with a limit of %zu",
+                     before, k->answer_max);
+}
+
 static int consumer_make(struct kafka_source *k, struct pr_error *reterr)
 {
     static const uint64_t one = 1;
     const struct broker *b = k->broker;
-    const size_t answer_max = INTAKE_BYTES_MAX + broker_message_max(b);
+    const size_t answer_max = max_size(k->answer_max, answer_usual(k));
     const struct kafka_reader reader = { .group = broker_url_param(&b->url, "group", "postrider").data,
                                          .starts_at_first = broker_starts_at_first(&b->url),
                                          .batch = b->intake.capacity,
@@ -169,6 +200,27 @@ static int take_headers(struct kafka_source *k, rd_kafka_message_t *record, stru
     return headers != NULL ? PR_OK : PR_ENOMEM;
 }
 
+/* Of one that is far too large the first bytes are kept, and where it is. */
+static int cut(struct kafka_source *k, const rd_kafka_message_t *record, struct received *m)
+{
+    size_t most = broker_message_max(k->broker);
+    if (m->body.size <= most)
+        return PR_OK;
+    struct decode_header *headers = arena_alloc_array(&k->scratch, m->header_count + 1, sizeof(*headers));
+    pr_slice place = arena_printf(&k->scratch, "%s/%" PRId32 "/%" PRId64, rd_kafka_topic_name(record->rkt),
+                                  record->partition, record->offset);
+    if (headers == NULL || place.data == NULL)
+        return PR_ENOMEM;
+    headers[0] = (struct decode_header){ PR_STR("kafka-record"), place };
+    if (m->header_count > 0)
+        memcpy(headers + 1, m->headers, m->header_count * sizeof(*headers));
+    m->headers = headers;
+    m->header_count++;
+    m->missing = m->body.size - most;
+    m->body.size = most;
+    return PR_OK;
+}
+
 static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_message_t *record, struct pr_error *reterr)
 {
     const char *topic = rd_kafka_topic_name(record->rkt);
@@ -177,8 +229,9 @@ static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_messa
                           .body = { record->payload != NULL ? record->payload : "", record->len },
                           .type = slice_from(topic) };
     arena_reset(&k->scratch);
-    int rc = take_headers(k, record, &m) == PR_OK ? know_cluster(k, reterr)
-                                                  : error_set(reterr, PR_ENOMEM, "out of memory for a record");
+    int rc = take_headers(k, record, &m) == PR_OK && cut(k, record, &m) == PR_OK
+                 ? know_cluster(k, reterr)
+                 : error_set(reterr, PR_ENOMEM, "out of memory for a record");
     if (rc != PR_OK)
         return rc;
     if (utf8_valid(key) && key.size <= PR_NAME_MAX)
@@ -212,6 +265,8 @@ static int take_ready(struct kafka_source *k, struct intake *in, struct pr_error
             rc = failed(record->err, rd_kafka_message_errstr(record), reterr);
         rd_kafka_message_destroy(record);
     }
+    if (rc == PR_OK && intake_size(in) == 0)
+        rc = raise_limit(k, reterr);
     if (rc == PR_OK && intake_size(in) == 0 && k->why.code != PR_OK)
         rc = error_set(reterr, PR_EIO, "%s", k->why.text);
     return rc;

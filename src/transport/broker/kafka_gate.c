@@ -67,6 +67,7 @@ struct kafka_gate {
     struct list fresh;       /* under the lock; the library made them, and they may not be connected */
     char why[WIRE_WHY_SIZE]; /* under the lock */
     rd_kafka_resp_err_t why_error;
+    size_t needs;         /* under the lock: bytes of an answer that was too large; 0: none was */
     struct name *names;   /* under the lock; none is freed before the gate is */
     struct list passages; /* the thread's */
     size_t passage_count;
@@ -120,6 +121,21 @@ static void note_wire(struct kafka_gate *g, const struct passage *p)
 static size_t length_of(const unsigned char *bytes)
 {
     return (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
+}
+
+/* It is the answer to a question of this library's, and may be what it says: only larger than we want to hold. */
+static bool refuse_size(struct kafka_gate *g, const struct passage *p, const unsigned char *bytes, size_t have)
+{
+    size_t length = length_of(bytes);
+    bool is_ours =
+        p->count > 0 && have >= 8 && (uint32_t)length_of(bytes + 4) == (uint32_t)p->questions[p->first].correlation;
+    if (length > g->answer_max && length <= INT32_MAX && is_ours) {
+        pthread_mutex_lock(&g->lock);
+        g->needs = length;
+        pthread_mutex_unlock(&g->lock);
+    }
+    return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody",
+                  "invalid size");
 }
 
 static bool note_question(struct kafka_gate *g, struct passage *p)
@@ -179,8 +195,10 @@ static bool pass_down(struct kafka_gate *g, struct passage *p)
     size_t size = p->heard.size, used = 0;
     while (size - used >= 4) {
         size_t length = length_of(bytes + used);
+        if (length > g->answer_max && size - used < 8)
+            break; /* whose is it? */
         if (length < 4 || length > g->answer_max)
-            return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody", "invalid size");
+            return refuse_size(g, p, bytes + used, size - used);
         if (size - used < length + 4)
             break;
         if (!pass_answer(g, p, bytes + used, length + 4))
@@ -629,6 +647,14 @@ void kafka_gate_free(struct kafka_gate *g)
         close(g->stop_fd);
     pthread_mutex_destroy(&g->lock);
     free(g);
+}
+
+size_t kafka_gate_needs(struct kafka_gate *g)
+{
+    pthread_mutex_lock(&g->lock);
+    size_t needs = g->needs;
+    pthread_mutex_unlock(&g->lock);
+    return needs;
 }
 
 rd_kafka_resp_err_t kafka_gate_why(struct kafka_gate *g, char *ret, size_t size)

@@ -30,6 +30,9 @@ void *kafka_gate_user(struct kafka_gate *g);
 void kafka_gate_stop(struct kafka_gate *g);
 void kafka_gate_free(struct kafka_gate *g); /* behind the library; NULL is fine */
 
+/* So many bytes has an answer that was not let through, since it is larger than answer_max; 0: none was. */
+size_t kafka_gate_needs(struct kafka_gate *g);
+
 /* What was wrong with the last answer that was not let through (_BAD_MSG), or why the last connection was not secured (_SSL) or not
  * made (_TRANSPORT), once; RD_KAFKA_RESP_ERR_NO_ERROR: nothing. */
 rd_kafka_resp_err_t kafka_gate_why(struct kafka_gate *g, char *ret, size_t size);
