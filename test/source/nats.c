@@ -145,6 +145,7 @@ static int64_t nats_left(struct world *w)
 static const struct harness harness = {
     .kind = "nats",
     .is_positioned = true,
+    .gives_back_late = true,
     .has_headers = true,
     .has_ids = true,
     .start = nats_start,

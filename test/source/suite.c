@@ -1,8 +1,12 @@
 /* What every source at a broker promises (S1 to S6 of source.h), said once for all of them. */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/failpoint.h"
 #include "base/slice.h"
 #include "check.h"
 #include "world.h"
@@ -416,4 +420,67 @@ TEST(a_source_that_waits_stops_at_once)
     world_stop(&w);
     CHECK(clock_mono_us(clock_system()) - begin_us < PR_SECONDS(3));
     world_fini(&w);
+}
+
+/* ---- A death ---------------------------------------------------------------------------------------- */
+
+#ifdef POSTRIDER_FAILPOINTS
+#define DEATH_SECONDS 120 /* the latest: then the point was never reached */
+
+/* Another process reads, and dies there. */
+static void die_at(const char *point)
+{
+    int status = 0;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(DEATH_SECONDS);
+        world_open_store(&w);
+        failpoint_arm(point);
+        world_run(&w, PLENTY);
+        for (;;)
+            pause();
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+#endif
+
+TEST(whenever_a_reader_dies_between_its_broker_and_the_box_nothing_is_lost_and_nothing_is_stored_twice) /* B91, B90 */
+{
+#ifndef POSTRIDER_FAILPOINTS
+    SKIP("this build has no fail points");
+#else
+    enum { COUNT = 20 };
+    char folder[] = "/tmp/postrider-source-XXXXXX", file[64];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(file, sizeof(file), "%s/s.db", folder);
+    world_init_at(&w, file);
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct post p = numbered(i);
+        publish(&p);
+    }
+    if (!w.harness->keeps_position && !w.harness->gives_back_late)
+        die_at("store.enqueue.before_commit");
+    die_at("source.after_commit");
+    if (!w.harness->keeps_position && !w.harness->gives_back_late)
+        die_at("source.after_commit"); /* what comes again is a batch, too */
+    struct post last = numbered(COUNT);
+    publish(&last);
+    world_open_store(&w);
+    world_run(&w, PLENTY);
+    const struct query_reply *rows = world_rows(&w, COUNT + 1); /* nothing is lost, and nothing is there twice */
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct post p = numbered(i);
+        CHECK(world_has(&w, p.body));
+    }
+    CHECK_EQ(rows->listed_count, COUNT + 1);
+    if (w.harness->left(&w) >= 0)
+        WAIT_FOR(w.harness->left(&w) == 0); /* what the dead had may come again late */
+    check_acknowledged();
+    world_fini(&w);
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    CHECK_EQ(system(command), 0);
+#endif
 }

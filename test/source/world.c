@@ -76,19 +76,21 @@ static enum source_kind kind_of(const char *word)
     return (enum source_kind)kind;
 }
 
-/* SQLite in memory, or where the environment names a server (test/postgres/cluster.sh) a schema of its own there. */
-static const char *empty_store(char *ret, size_t size)
+/* SQLite in memory (or in this file), or where the environment names a server (test/postgres/cluster.sh) a schema of its own there. */
+static const char *empty_store(const char *file, char *ret, size_t size)
 {
     static unsigned count;
     const char *server = getenv("POSTRIDER_TEST_PG");
-    if (server == NULL)
-        return "sqlite::memory:";
+    if (server == NULL) {
+        snprintf(ret, size, "sqlite:%s", file != NULL ? file : ":memory:");
+        return ret;
+    }
     snprintf(ret, size, "%s%cschema=source_%d_%u", server, strchr(server, '?') != NULL ? '&' : '?', (int)getpid(),
              ++count);
     return ret;
 }
 
-void world_init(struct world *w)
+void world_init_at(struct world *w, const char *file)
 {
     struct pr_error error = { 0 };
     if (w->runs) /* a test before this one has failed */
@@ -99,11 +101,23 @@ void world_init(struct world *w)
     w->harness->start(w);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CHECK(w->wake_fd >= 0);
-    char store_url[512];
-    CHECK_OK(store_open(&(struct store_options){ .url = empty_store(store_url, sizeof(store_url)),
-                                                 .payload_max = PR_PAYLOAD_MAX },
-                        &w->store, &error),
-             &error);
+    empty_store(file, w->store_url, sizeof(w->store_url));
+    w->config.kind = kind_of(w->harness->kind);
+    for (int i = 0; i < SOURCE_KIND_COUNT; i++)
+        w->config.urls[i] = "";
+    w->config.urls[w->config.kind] = w->url;
+    w->config.box = "inbox";
+    if (w->config.http.token == NULL)
+        w->config.http.token = "";
+    CHECK_OK(source_check_url(&w->config, &w->arena, &w->config.name, &error), &error);
+}
+
+void world_open_store(struct world *w)
+{
+    struct pr_error error = { 0 };
+    CHECK_OK(
+        store_open(&(struct store_options){ .url = w->store_url, .payload_max = PR_PAYLOAD_MAX }, &w->store, &error),
+        &error);
     CHECK_OK(store_migrate(&w->store, NULL, 0, &error), &error);
     real = w->store.ops;
     moody = *real;
@@ -114,14 +128,12 @@ void world_init(struct world *w)
     moody_sql.commit = moody_commit;
     moody.sql = &moody_sql;
     w->store.ops = &moody;
-    w->config.kind = kind_of(w->harness->kind);
-    for (int i = 0; i < SOURCE_KIND_COUNT; i++)
-        w->config.urls[i] = "";
-    w->config.urls[w->config.kind] = w->url;
-    w->config.box = "inbox";
-    if (w->config.http.token == NULL)
-        w->config.http.token = "";
-    CHECK_OK(source_check_url(&w->config, &w->arena, &w->config.name, &error), &error);
+}
+
+void world_init(struct world *w)
+{
+    world_init_at(w, NULL);
+    world_open_store(w);
 }
 
 static void *run(void *arg)

@@ -32,6 +32,7 @@ struct harness {
     bool keeps_position;            /* in the store: nothing comes twice */
     bool has_headers;               /* beside attributes */
     bool has_ids;                   /* the broker has ids of its own that senders set */
+    bool gives_back_late;           /* what a reader had that died comes again after half a minute */
     bool is_batched;                /* an answer holds many messages, so that one may be larger than others can */
     void (*start)(struct world *w); /* a server, an empty place in it, and the url */
     void (*publish)(struct world *w, const struct post *post);
@@ -53,6 +54,7 @@ struct world {
     char url[512];
     const char *name;
     struct arena arena;
+    char store_url[512];
     struct store store;
     struct source_config config;
     struct source source;
@@ -65,6 +67,9 @@ struct world {
 extern const struct harness *const harness_here; /* of this program */
 
 void world_init(struct world *w);
+/* In two steps, for two processes: the second one has a store of its own, in this file. */
+void world_init_at(struct world *w, const char *file);
+void world_open_store(struct world *w);
 void world_fini(struct world *w);
 struct source world_source(struct world *w, uint64_t waiting_max); /* its owner's part; not open */
 void world_run(struct world *w, uint64_t waiting_max);             /* starts the source */
