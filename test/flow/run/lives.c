@@ -491,7 +491,9 @@ static void *delete_all(void *arg)
         return NULL;
     for (int i = 0; i < DELETED; i++) {
         snprintf(id, sizeof id, "d-%d", i);
-        int rc = pr_flow_delete(client, id, true, &error);
+        int rc = PR_EBUSY;
+        for (int64_t until_us = test_now_us() + WAIT_US; rc == PR_EBUSY && test_now_us() < until_us; test_pause())
+            rc = pr_flow_delete(client, id, true, &error); /* busy: a turn of it is being committed */
         d->deleted += rc == PR_OK;
         d->unknown += rc == PR_UNKNOWN;
     }
