@@ -370,7 +370,8 @@ PR_API PR_MUST_CHECK int pr_flow_history(struct pr_flow_client *client, const ch
 PR_API PR_MUST_CHECK int pr_flow_value(struct pr_flow_client *client, const char *id, pr_slice key, char **ret_value,
                                        size_t *ret_size, struct pr_error *reterr);
 
-/* With its children and all that belongs to them.  PR_OK; PR_UNKNOWN: no such flow; PR_STALE: it runs, and force is false. */
+/* With its children and all that belongs to them.  PR_OK; PR_UNKNOWN: no such flow; PR_STALE: it runs, and force is false.
+ * Fault PR_EBUSY: one of them is in the middle of a turn; try again. */
 PR_API PR_MUST_CHECK int pr_flow_delete(struct pr_flow_client *client, const char *id, bool force,
                                         struct pr_error *reterr);
 /* Executions before the current one go: of this flow (NULL: of all), but for the latest keep of each (-1: any number), that ended before

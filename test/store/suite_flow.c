@@ -514,6 +514,9 @@ STORE_TEST(a_flow_is_deleted_with_all_that_is_its_and_does_not_come_back_to_life
     make_flow(w, 503, "d", "checkout", FLOW_RUNNING, "");
     pr_id activity = SEND(s, "activities", .id = flow_task_id(suite_id(502), 2));
     pr_id other = SEND(s, "activities", .id = flow_task_id(suite_id(503), 2));
+    pr_id child = SEND(s, "turns", .id = flow_task_id(suite_id(502), 1), .stream = PR_STR("c-child"),
+                       .headers = PR_STR("{\"parent\":\"c\"}")); /* it has not begun, and must not without its parent */
+    pr_id detached = SEND(s, "turns", .id = flow_task_id(suite_id(501), 1), .stream = PR_STR("own"));
     pr_id timer = SEND(s, "turns", .stream = PR_STR("c"), .due_us = s->wall_us + PR_SECONDS(60));
     pr_id late = message_for_flow(s);
     struct claim c = worker_claim(w, late);
@@ -529,6 +532,8 @@ STORE_TEST(a_flow_is_deleted_with_all_that_is_its_and_does_not_come_back_to_life
     CHECK_EQ(ask_flow(s, PR_STR("d"))->flow_count, 1);
     CHECK(suite_find(s, activity) == NULL);
     CHECK(suite_find(s, timer) == NULL);
+    CHECK(suite_find(s, child) == NULL);
+    CHECK(suite_find(s, detached) != NULL);
     CHECK(suite_find(s, other) != NULL);
     CHECK_EQ(suite_table_count(s, "flow_history"), 1);
     struct turn t; /* B123: a turn of it that was on its way */

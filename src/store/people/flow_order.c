@@ -104,10 +104,10 @@ static pr_slice box_or(pr_slice box, const char *usual)
     return box.size > 0 ? box : slice_from(usual);
 }
 
-/* Its activities, by the ids that they must have. */
-static int activities_delete(struct flow_deletion *d, const struct doomed *flow)
+/* Its activities, and children that have not begun, by the ids that they must have. */
+static int tasks_delete(struct flow_deletion *d, const struct doomed *flow)
 {
-    pr_slice box = box_or(d->order->activities, "activities");
+    pr_slice box = box_or(d->order->activities, "activities"), turns = box_or(d->order->turns, "turns");
     pr_id *ids = arena_alloc_array(d->arena, TASKS_AT_ONCE, sizeof(ids[0]));
     int rc = ids != NULL ? PR_OK : no_memory(d->sql);
     for (int64_t number = 1; number <= flow->tasks && rc == PR_OK;) {
@@ -115,6 +115,8 @@ static int activities_delete(struct flow_deletion *d, const struct doomed *flow)
         for (; count < TASKS_AT_ONCE && number <= flow->tasks; number++)
             ids[count++] = flow_task_id(flow->execution, number);
         rc = sql_do(d->sql, SQL_flow_delete_tasks, box, VALUES(V_IDS(ids, count)));
+        if (rc == PR_OK)
+            rc = sql_do(d->sql, SQL_flow_delete_starts, turns, VALUES(V_IDS(ids, count), V_TEXT(flow->id)));
     }
     return rc;
 }
@@ -265,7 +267,7 @@ static int flow_delete(struct flow_deletion *d, const struct doomed *flow)
 {
     static const enum sql_statement rest[] = { SQL_flow_delete_history, SQL_flow_delete_executions,
                                                SQL_flow_delete_values, SQL_flow_delete_mail, SQL_flow_delete_row };
-    int rc = activities_delete(d, flow);
+    int rc = tasks_delete(d, flow);
     if (rc == PR_OK)
         rc = sql_do(d->sql, SQL_flow_delete_messages, box_or(d->order->turns, "turns"), VALUES(V_TEXT(flow->id)));
     for (size_t i = 0; i < ARRAY_LENGTH(rest) && rc == PR_OK; i++)

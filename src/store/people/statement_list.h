@@ -756,6 +756,13 @@ STATEMENT(flow_delete_tasks,
            " WHERE 16 * (i + 1) < length(?1)) SELECT substr(?1, 16 * i + 1, 16) FROM n)"),
     POSTGRES("DELETE FROM {box} b USING (SELECT d.ctid AS place FROM {box} d WHERE d.id = ANY (?1) ORDER BY d.id FOR UPDATE SKIP LOCKED) f"
              " WHERE b.ctid = f.place"))
+/* ?1: ids of tasks; ?2: their flow: starts of its children, and not of what goes its own way. */
+STATEMENT(flow_delete_starts,
+    SQLITE("DELETE FROM \"{box}\" WHERE id IN (WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n"
+           " WHERE 16 * (i + 1) < length(?1)) SELECT substr(?1, 16 * i + 1, 16) FROM n)"
+           " AND CASE WHEN json_valid(headers) THEN json_extract(headers, '$.parent') = ?2 END"),
+    POSTGRES("DELETE FROM {box} b USING (SELECT d.ctid AS place FROM {box} d WHERE d.id = ANY (?1)"
+             " AND d.headers::jsonb ->> 'parent' = ?2 ORDER BY d.id FOR UPDATE SKIP LOCKED) f WHERE b.ctid = f.place"))
 /* ?1: the flow. */
 STATEMENT(flow_delete_messages,
     SQLITE("DELETE FROM \"{box}\" WHERE stream = ?1"),

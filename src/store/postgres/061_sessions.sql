@@ -1,5 +1,5 @@
 -- Sessions of activities, and the program (holder: a start of one) that does their activities.  Those that nobody used for a week go.
-CREATE TABLE "{schema}".flow_session (
+CREATE TABLE IF NOT EXISTS "{schema}".flow_session (
     session    text COLLATE "C" PRIMARY KEY,
     holder     text NOT NULL,
     instance   text NOT NULL, -- its name
@@ -7,4 +7,4 @@ CREATE TABLE "{schema}".flow_session (
     moved_from text NOT NULL, -- the instance before it; '': there was none
     used_at    timestamptz NOT NULL
 );
-CREATE INDEX flow_session_used ON "{schema}".flow_session (used_at);
+CREATE INDEX IF NOT EXISTS flow_session_used ON "{schema}".flow_session (used_at);
