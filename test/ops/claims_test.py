@@ -203,7 +203,7 @@ def an_event_that_expects_another_version_is_a_conflict_and_nothing_is_stored(d)
     effects = [{"box": "ledger", "type": "e2", "stream": "s", "event": True, "expected_version": 7}, {"box": "ledger", "type": "b"}]
     status, answer = d.ask("POST", "/v1/claims/complete", {"claims": [{"token": c["token"], "effects": effects}]})
     assert status == 200 and answer["results"][0]["result"] == "conflict", answer
-    assert answer["results"][0]["error"] == 'stream "s" is at version 1, not 7: read it again and decide anew', answer
+    assert answer["results"][0]["error"] == 'stream "s" is at version 1, not 7: read it again before you retry', answer
     assert [m["type"] for m in d.ask("GET", "/v1/messages?box=ledger")[1]["messages"]] == ["e"]
     assert len(d.ask("GET", "/v1/events?stream=s")[1]["events"]) == 1
     c = d.claim_one()  # it comes again, and nothing was counted

@@ -430,9 +430,9 @@ def the_node_worker_does_activities(p):
                                   stdout=subprocess.PIPE, stderr=p.log, text=True)
         start(p, "js-1", "py.js.add", "[1,2]", tag="gpu")
         start(p, "js-2", "py.js.twice", "x", tries=2)
-        start(p, "js-3", "py.js.slow", timeout_ms=600)
         assert end(p, "js-1")["output"] == '{"sum":3}'
         assert end(p, "js-2")["output_base64"] == "eP8="
+        start(p, "js-3", "py.js.slow", timeout_ms=6000)
         p.wait_shown("js-3", lambda s: any(w.get("state") == "in-flight" for w in s["waits_for"]))
         p.run("flow", "cancel", "js-3")
         assert worker.communicate(timeout=DEADLINE_SECONDS)[0] == "done\n"
