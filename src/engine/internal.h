@@ -539,9 +539,6 @@ pr_slice item_handler(const struct item *item); /* as marks name it (core/mark.h
 int receipt_plan_marks(struct engine *e, struct arena *arena);
 void receipt_free_all(struct engine *e);
 
-/* plan.c */
-bool due_possible(const struct engine *e, int64_t now_us); /* may something be due that was not read? */
-
 /* start.c */
 void start_plan(struct engine *e, int64_t now_us);                                /* the rest of the cycle is planned */
 void start_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us); /* what was read is in the window */

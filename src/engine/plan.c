@@ -53,7 +53,7 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
     return min_size(rows, window_free(e));
 }
 
-bool due_possible(const struct engine *e, int64_t now_us)
+static bool due_possible(const struct engine *e, int64_t now_us)
 {
     return window_has_room(e) && (e->reading.due_wanted || e->reading.next_due_us <= store_now(e, now_us) ||
                                   now_us >= e->reading.due_restart_us);

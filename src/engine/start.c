@@ -61,8 +61,6 @@ void start_plan(struct engine *e, int64_t now_us)
     list_init(&e->plan.start->items);
     e->plan.start->number = c->number;
     c->start_fresh = start_room(e, now_us);
-    if (c->start_fresh > 0 && !due_possible(e, now_us))
-        c->due.rows = 0; /* each question takes time */
 }
 
 static bool all_are_new(const struct cycle_reply *r)

@@ -1,7 +1,7 @@
 /* A message that comes alone is read and announced in one cycle. */
 #include "stage.h"
 
-static unsigned started, receipts, due_reads;
+static unsigned started, receipts;
 
 static void watch_starts(struct world *w, struct instance *in, const struct cycle *cycle,
                          const struct cycle_reply *reply)
@@ -10,13 +10,12 @@ static void watch_starts(struct world *w, struct instance *in, const struct cycl
     (void)in;
     started += reply->started == STARTED_ALL;
     receipts += cycle->receipt_count > 0;
-    due_reads += cycle->start_fresh > 0 && cycle->due.rows > 0;
 }
 
 static void start_watching(struct stage *s)
 {
     stage_run(s, PR_SECONDS(1));
-    started = receipts = due_reads = 0;
+    started = receipts = 0;
     s->w.watch = watch_starts;
 }
 
@@ -34,22 +33,6 @@ TEST(a_message_that_comes_alone_goes_out_with_the_cycle_that_reads_it) /* B11 */
     }
     CHECK_EQ(started, 3);
     CHECK_EQ(receipts, 0);
-    stage_close(&s);
-}
-
-/* What may be due is asked for as often as ever, and not for each message. */
-TEST(who_starts_one_message_after_the_other_looks_for_what_is_due_now_and_then) /* B11 */
-{
-    struct stage s;
-    stage_set(&s);
-    stage_open(&s);
-    start_watching(&s);
-    for (int i = 0; i < 10; i++) {
-        world_send(&s.w, "", "ok");
-        stage_run(&s, PR_MILLISECONDS(10));
-    }
-    CHECK_EQ(started, 10);
-    CHECK(due_reads <= 2);
     stage_close(&s);
 }
 

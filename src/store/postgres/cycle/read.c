@@ -218,9 +218,7 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
     if (reads->held == NULL || run->session->reply.held_end == NULL || run->fresh == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for the reads of a cycle");
     if (run->lanes != 0) {
-        if (c->due.rows > 0 ||
-            c->start_fresh == 0) /* who is in a hurry does not want to know when the next one is due, either */
-            add_due(run, reads);
+        add_due(run, reads);
         pg_sweep_add(run, &reads->sweep);
         if (c->reread.rows > 0)
             add_reread(run, reads);
