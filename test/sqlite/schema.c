@@ -64,6 +64,7 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
         "DROP TABLE postrider_flow_mail",
         "DROP TABLE postrider_flow_session",
         "ALTER TABLE postrider_instance DROP COLUMN offer",
+        "ALTER TABLE postrider_instance DROP COLUMN sources",
         "ALTER TABLE postrider_box DROP COLUMN passed_to",
         "DROP TABLE postrider_source_position",
         "DROP TABLE postrider_subscription",
