@@ -453,12 +453,12 @@ def a_schedule_is_seen_run_paused_resumed_and_moved_by_sql(p):  # B213
     p.start()
     with p.transaction() as execute:  # both in one transaction: the order is for what was just wished for
         execute(p.schedule_sql("n", "0 3 * * *"))
-        execute("INSERT INTO outbox (type, stream, destination, payload) VALUES ('x', 'n', 'schedule:', '{\"pause\":true}')")
+        for order in "pause", "run", "resume", "pause":
+            execute("INSERT INTO outbox (type, stream, destination, payload) VALUES ('x', 'n', 'schedule:', '{\"%s\":true}')" % order)
         execute("COMMIT")
     wait_for("it", lambda: view() == [("n", "0 3 * * *", "UTC", "once", "0", "paused")])
-    do('{"pause":true}')  # it is already
-    do('{"run":true}')
     wait_for("its message", lambda: len(p.got("n")) == 1)
+    do('{"pause":true}')  # it is already
     assert p.got("n")[0]["type"] == "by.sql" and p.got("n")[0]["data"] == {"n": None}, p.got()
     assert view() == [("n", "0 3 * * *", "UTC", "once", "0", "paused")], view()
     do('{"resume":true}')

@@ -37,8 +37,8 @@ BEGIN
         RETURN NULL;
     END IF;
     -- Wishes are fresh rows of its lane, or were just looked at; the schedule itself has its own id.
-    EXECUTE pg_catalog.format('SELECT b.payload::pg_catalog.jsonb, b.due_at = ''infinity'' OR (b.due_at IS NULL AND'
-        ' coalesce((b.payload::pg_catalog.jsonb ->> ''paused'')::pg_catalog.bool, false)) FROM ('
+    EXECUTE pg_catalog.format('SELECT b.payload::pg_catalog.jsonb, coalesce(b.due_at = ''infinity'','
+        ' b.payload::pg_catalog.jsonb @> ''{"paused":true}'') FROM ('
         ' SELECT f.id, f.seq, f.due_at, f.payload, f.destination FROM %1$I.%2$I f WHERE f.due_at IS NULL AND f.held_by IS NULL'
         ' AND f.lane = $2 AND f.stream = $1 AND f.destination = ''schedule:'' AND f.seq <> $3'
         ' UNION ALL SELECT f.id, f.seq, f.due_at, f.payload, f.destination FROM %1$I.%2$I f WHERE f.due_at <= now() AND'

@@ -14,11 +14,9 @@ BEGIN
         json_extract(CAST(b.payload AS TEXT), '$.cron') IS NOT NULL, 0));
     INSERT INTO "{box}" (id, type, stream, destination, payload)
         SELECT NEW.id, NEW.type, NEW.stream, NEW.destination,
-            CASE WHEN o.pause THEN json_set(o.spec, '$.paused', json('true'))
-                 WHEN o.resume THEN o.spec
-                 WHEN o.run THEN json_set(o.spec, '$.run', json('true'))
-                 WHEN o.paused THEN json_set(o.spec, '$.due', o.due, '$.paused', json('true'))
-                 ELSE json_set(o.spec, '$.due', o.due) END
+            json_patch(CASE WHEN o.run THEN json_set(o.spec, '$.run', json('true'))
+                            WHEN o.due IS NOT NULL THEN json_set(o.spec, '$.due', o.due) ELSE o.spec END,
+                iif(o.pause OR (o.paused AND NOT o.resume), '{"paused":true}', '{}'))
         FROM (SELECT json_remove(CAST(b.payload AS TEXT), '$.run', '$.due', '$.paused') AS spec,
                 b.due_at IS 9223372036854775807 OR
                     (b.due_at IS NULL AND coalesce(json_extract(CAST(b.payload AS TEXT), '$.paused'), 0)) AS paused,
