@@ -657,7 +657,7 @@ struct pr_schedule_list {
     const struct pr_schedule_info *entries;
     size_t count;
 };
-/* All schedules of the store, or those of one name (name NULL: all): none is no fault.  Free the list. */
+/* All schedules of the store, or those of one name (name NULL: all).  An empty list is PR_OK.  Free the list. */
 PR_API PR_MUST_CHECK int pr_engine_schedules(struct pr_engine *engine, const char *name,
                                              struct pr_schedule_list **ret_list, struct pr_error *reterr);
 PR_API void pr_schedule_list_free(struct pr_schedule_list *list); /* NULL is fine */

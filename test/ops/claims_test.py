@@ -197,21 +197,21 @@ def what_a_worker_sends_is_stored_with_its_completion(d):  # B93
 
 @test
 def an_event_that_expects_another_version_is_a_conflict_and_nothing_is_stored(d):  # B95
-    d.send("ledger", type="e", stream="s", event=True)
+    d.send("ledger", type="c.first", stream="s", event=True)
     ident = d.send()
     c = d.claim_one()
-    effects = [{"box": "ledger", "type": "e2", "stream": "s", "event": True, "expected_version": 7}, {"box": "ledger", "type": "b"}]
+    effects = [{"box": "ledger", "type": "c.second", "stream": "s", "event": True, "expected_version": 7}, {"box": "ledger", "type": "c.other"}]
     status, answer = d.ask("POST", "/v1/claims/complete", {"claims": [{"token": c["token"], "effects": effects}]})
     assert status == 200 and answer["results"][0]["result"] == "conflict", answer
     assert answer["results"][0]["error"] == 'stream "s" is at version 1, not 7: read it again before you retry', answer
-    assert [m["type"] for m in d.ask("GET", "/v1/messages?box=ledger")[1]["messages"]] == ["e"]
+    assert [m["type"] for m in d.ask("GET", "/v1/messages?box=ledger&type=c.*")[1]["messages"]] == ["c.first"]
     assert len(d.ask("GET", "/v1/events?stream=s")[1]["events"]) == 1
     c = d.claim_one()  # it comes again, and nothing was counted
     assert c["message"]["id"] == ident and c["attempt"] == 1, c
     assert 'stream "s" is not at version 7' in d.message(ident)["error"], d.message(ident)
     effects[0]["expected_version"] = 1
     assert d.end("complete", c, effects=effects) == ["ok"]
-    assert [e["type"] for e in d.ask("GET", "/v1/events?stream=s")[1]["events"]] == ["e", "e2"]
+    assert [e["type"] for e in d.ask("GET", "/v1/events?stream=s")[1]["events"]] == ["c.first", "c.second"]
 
 
 @test
