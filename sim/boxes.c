@@ -16,7 +16,7 @@ static void draw_outbox(struct scenario *s, const struct life *life)
     die_init(&r, life->seed, "local endpoint");
     scenario_draw(s, life->seed, life->sqlite, life->messages, life->safety_us);
     s->other.drawn = false;
-    s->copied = 0;      /* one that the inbox has split is stored there again: see may_come_again() */
+    s->copied = 0;      /* one that the inbox has split would go into it again, and I33 counts each once */
     s->inlined = 0;     /* nothing can be sent into a box directly */
     s->faults.lost = 0; /* who has what then, the boxes tell in other words */
     unsigned local = (unsigned)random_below(&r, s->engine.endpoint_count);

@@ -23,7 +23,8 @@ static bool is_born(struct checker *c, uint32_t message, unsigned endpoint)
         return true;
     for (size_t i = c->at + 1; i < c->w->history.count && !is_next_verdict(&c->w->history.events[i]); i++) {
         const struct event *e = &c->w->history.events[i];
-        if (e->kind == EVENT_BORN && e->message == message && e->destination == endpoint + 1)
+        bool is_told = e->kind == EVENT_BORN || e->kind == EVENT_LEFT_OUT; /* check_left_out() */
+        if (is_told && e->message == message && e->destination == endpoint + 1)
             return true;
     }
     return false;

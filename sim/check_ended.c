@@ -36,6 +36,11 @@ void ended_verdict(struct checker *c, const struct event *e)
         expect(c, e->message, ENDED_DUPLICATE, e->number);
 }
 
+void ended_left_out(struct checker *c, uint32_t message)
+{
+    expect(c, message, ENDED_DUPLICATE, 0);
+}
+
 void ended_by_person(struct checker *c, uint32_t message)
 {
     expect(c, message, ENDED_BY_PERSON, 0);

@@ -4,7 +4,8 @@
  *        box's dedupe time, whatever brings it again; and a handler is refused only when it came too late
  *   I33  a message that goes into another box is stored there, unchanged, by the transaction that ends it here, once, and in
  *        the order of its stream
- *   I34  a source is told that a message is a duplicate only when the box has it, or had it
+ *   I34  a source is told that a message is a duplicate only when the box has it, or had it; what it brings again is stored again
+ *        only where the first one was split, whose parts decide then
  *   I35  a worker is told that its verdict is committed when it is, and that it came too late when it is not */
 #include "base/error.h"
 #include "base/util.h"
@@ -33,8 +34,7 @@ static bool may_be_refused(struct checker *c, const struct event *e, const struc
     const struct shadow_message *m = by_id(c, e->message);
     return shadow_is_over(row) || !row->open || row->session != e->session || row->number != e->number ||
            row->attempts != e->number - 1 || session_may_be_buried(&c->sessions[e->session], e) ||
-           m->effect_wall_us[e->what] != 0 || m->ended || c->messages[e->message].ended ||
-           (m->parcel->copy != NULL && c->messages[m->parcel->copy->index].ended);
+           m->effect_wall_us[e->what] != 0 || any_has_ended(c, e);
 }
 
 void check_settled(struct checker *c, const struct event *e)
@@ -52,7 +52,7 @@ void check_settled(struct checker *c, const struct event *e)
                    state_name(row->state), row->attempts);
     inbox_effect(c, e, e->what);
     check_ends_once(c, e);
-    mark_ended(c, e);
+    mark_ended(c, e, e->destination);
     row->settled = true;
     row->forget_us = time_add(max64(c->wall_max_us, e->wall_us), c->s->engine.keep_us);
     if (!shadow_is_over(row))
@@ -161,7 +161,7 @@ void check_local(struct checker *c, const struct event *e, unsigned endpoint, st
 void check_brought_again(struct checker *c, const struct event *e)
 {
     const struct shadow_message *m = &c->messages[e->message];
-    if (e->answer == PR_OK)
+    if (e->answer == PR_OK && !m->split)
         breach_set(c, "I34", "m%u was brought again, and stored again", e->message);
     else if (m->committed == 0)
         breach_set(c, "I34", "m%u was refused as a duplicate, and the box has never had it", e->message);

@@ -1,45 +1,94 @@
 /* I32: in a box with dedupe a message is ended once by each handler within the box's time, whatever rows of it there are;
- * and nothing ends as a duplicate, or is refused as one, that nobody has ended.
+ * nothing ends as a duplicate, or is refused as one, that nobody has ended; and a split leaves out only what another row of its
+ * id stands for.
  *
- * A twin is another message with the same id for the same handler (workload.c). */
+ * A twin is another message with the same id (workload.c, sources.c); it counts where it has the same handler. */
+#include "base/slice.h"
 #include "base/util.h"
 #include "checkers.h"
 
-static struct shadow_message *twin_of(struct checker *c, uint32_t message)
+/* A row that names no destination goes where the routes say; where they name several it has no handler yet. */
+static size_t handler_of(const struct checker *c, uint32_t message, uint16_t destination)
 {
-    const struct parcel *p = c->messages[message].parcel, *twin = p->copy != NULL ? p->copy : p->original;
-    bool same = twin != NULL && slice_eq(scenario_handler(c->s, &p->m), scenario_handler(c->s, &twin->m));
-    return same ? &c->messages[twin->index] : NULL;
+    const struct pr_message *m = &c->messages[message].parcel->m;
+    if (destination == DESTINATION_NONE)
+        destination = world_destination(c->w, scenario_handler(c->s, m));
+    return destination <= SIM_ENDPOINTS_MAX ? destination : 0;
 }
 
-void mark_ended(struct checker *c, const struct event *e)
+struct shadow_handler *shadow_handler(struct checker *c, uint32_t message, uint16_t destination)
 {
-    struct shadow_message *m = &c->messages[e->message];
-    m->ended = true;
-    m->ended_wall_us = e->wall_us;
+    return &c->messages[message].handlers[handler_of(c, message, destination)];
+}
+
+/* All that have its id, one after the other; NULL: that was the last. */
+static const struct parcel *next_of_id(const struct parcel *p, const struct parcel *after)
+{
+    const struct parcel *original = p->original != NULL ? p->original : p;
+    return after == NULL ? original : after == original ? original->copy : after->older;
+}
+
+void mark_ended(struct checker *c, const struct event *e, uint16_t destination)
+{
+    struct shadow_handler *h = shadow_handler(c, e->message, destination);
+    h->ended = true;
+    h->ended_wall_us = e->wall_us;
+}
+
+bool any_has_ended(struct checker *c, const struct event *e)
+{
+    size_t handler = handler_of(c, e->message, e->destination);
+    const struct parcel *p = c->messages[e->message].parcel;
+    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin))
+        if (c->messages[twin->index].handlers[handler].ended)
+            return true;
+    return false;
 }
 
 void check_ends_once(struct checker *c, const struct event *e)
 {
-    const struct shadow_message *twin = twin_of(c, e->message);
-    if (c->s->engine.dedupe_us > 0 && twin != NULL && twin->ended &&
-        e->wall_us < time_add(twin->ended_wall_us, c->s->engine.dedupe_us))
-        breach_set(c, "I32", "m%u was completed, and m%u of the same id was ended before", e->message,
-                   twin->parcel->index);
+    size_t handler = handler_of(c, e->message, e->destination);
+    const struct parcel *p = c->messages[e->message].parcel;
+    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin)) {
+        const struct shadow_handler *h = &c->messages[twin->index].handlers[handler];
+        if (twin != p && c->s->engine.dedupe_us > 0 && h->ended &&
+            e->wall_us < time_add(h->ended_wall_us, c->s->engine.dedupe_us))
+            breach_set(c, "I32", "m%u was completed, and m%u of the same id was ended before", e->message, twin->index);
+    }
 }
 
 /* A dead letter stands for its message, as long as it is there. */
-static bool is_dead(const struct shadow_message *m)
+static bool is_dead(struct checker *c, const struct parcel *p, size_t handler)
 {
-    for (const struct shadow_row *row = m->rows; row != NULL; row = row->next)
-        if (row->state == STATE_DEAD)
+    for (const struct shadow_row *row = c->messages[p->index].rows; row != NULL; row = row->next)
+        if (row->state == STATE_DEAD && handler_of(c, p->index, row->destination) == handler)
             return true;
     return false;
 }
 
 void check_duplicate_end(struct checker *c, const struct event *e, bool may_be_dead)
 {
-    const struct shadow_message *twin = twin_of(c, e->message);
-    if (twin == NULL || !(twin->ended || (may_be_dead && (is_dead(twin) || twin->was_dead))))
-        breach_set(c, "I32", "m%u is a duplicate, and nobody has handled another one of its id", e->message);
+    size_t handler = handler_of(c, e->message, e->destination);
+    const struct parcel *p = c->messages[e->message].parcel;
+    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin)) {
+        const struct shadow_handler *h = &c->messages[twin->index].handlers[handler];
+        if (twin != p && (h->ended || (may_be_dead && (h->was_dead || is_dead(c, twin, handler)))))
+            return;
+    }
+    breach_set(c, "I32", "m%u is a duplicate, and nobody has handled another one of its id", e->message);
+}
+
+void check_left_out(struct checker *c, const struct event *e)
+{
+    const struct parcel *p = c->messages[e->message].parcel;
+    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin)) {
+        const struct shadow_row *row = shadow_find(c, twin->index, e->destination);
+        if (twin != p && row != NULL && (row->state == STATE_DEAD || !shadow_is_over(row))) {
+            c->happened[e->destination].counts[TOTAL_DUPLICATES]++;
+            ended_left_out(c, e->message);
+            return;
+        }
+    }
+    breach_set(c, "I32", "the part of m%u for e%d was left out, and nobody has one of its id", e->message,
+               e->destination - 1);
 }

@@ -238,7 +238,7 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
     if (!is_local(s))
         check_handled(c, e);
     check_ends_once(c, e);
-    mark_ended(c, e);
+    mark_ended(c, e, e->destination);
     row->forget_us = time_add(max64(c->wall_max_us, e->wall_us), c->s->engine.keep_us);
     shadow_move(c, row, STATE_DONE);
 }
@@ -312,7 +312,7 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
                    failures);
     row->attempts = max64(row->attempts, e->number);
     row->failures = failures;
-    c->messages[e->message].was_dead = true;
+    shadow_handler(c, e->message, e->destination)->was_dead = true;
     shadow_move(c, row, STATE_DEAD);
 }
 
@@ -328,7 +328,7 @@ static void on_discard(struct checker *c, const struct event *e, struct shadow_r
         breach_set(c, "I1", "m%u was %s, and no rule said so", e->message, moved ? "moved" : "discarded");
     check_ruled(c, e, &x, moved);
     take_unsent(e, row);
-    mark_ended(c, e);
+    mark_ended(c, e, e->destination);
     shadow_move(c, row, STATE_GONE);
 }
 
@@ -358,7 +358,7 @@ static void on_expire(struct checker *c, const struct event *e, struct shadow_ro
     int64_t expires_us = c->messages[e->message].parcel->m.expires_us;
     if (expires_us == 0 || expires_us > max64(latest_guess_us(c, e), c->wall_max_us))
         breach_set(c, "I1", "m%u ended as expired, and is not", e->message);
-    mark_ended(c, e);
+    mark_ended(c, e, e->destination);
     shadow_move(c, row, STATE_GONE);
 }
 

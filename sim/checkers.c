@@ -253,7 +253,7 @@ static void on_seen(struct checker *c, const struct event *e)
     } else if (dead && m->admin != ADMIN_DEAD_ADD) {
         breach_set(c, "I5", "m%u is dead and nobody said so", e->message);
     }
-    m->was_dead = m->was_dead || dead;
+    shadow_handler(c, e->message, e->destination)->was_dead |= dead;
     if (dead && e->extra != m->parcel->digest)
         breach_set(c, "I7", "the dead letter of m%u is not what was sent", e->message);
     if (dead && row->state == STATE_DEAD && (e->number != row->attempts || e->value != row->failures))
@@ -298,7 +298,7 @@ static void on_admin_end(struct checker *c, const struct event *e)
         if (m->admin != (row->state == STATE_DEAD ? ADMIN_DEAD_DISCARD : ADMIN_DISCARD))
             breach_set(c, "I1", "m%u was %s and is nowhere", e->message, state_name(row->state));
         ended_by_person(c, e->message);
-        mark_ended(c, e);
+        mark_ended(c, e, row->destination);
         row->state = STATE_GONE;
         row->open = false;
     }
@@ -420,6 +420,7 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_CLOSE: check_close(c, e); break;
     case EVENT_VERDICT: check_verdict(c, e); break;
     case EVENT_BORN: check_born(c, e); break;
+    case EVENT_LEFT_OUT: check_left_out(c, e); break;
     case EVENT_EFFECT: check_effect(c, e); break;
     case EVENT_KEPT: check_kept(c, e); break;
     case EVENT_SETTLED: check_settled(c, e); break;

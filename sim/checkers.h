@@ -24,7 +24,7 @@
  *   I33  what goes into another box is stored there once, and in order
  *   I35  a worker is told that its verdict is committed when it is
  *   I34  a source is told of duplicates where there are any
- *   I32  where a box has dedupe, an id is ended once per handler within its time
+ *   I32  where a box has dedupe, an id is ended once per handler within its time, and splits leave out what is there only
  *   I37, I38  turns of flows (turns.h)
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
@@ -144,13 +144,18 @@ struct shadow_targets {
     size_t count;
 };
 
+/* What became of a message at one of its handlers. */
+struct shadow_handler {
+    bool ended, was_dead;  /* a row of it was completed, expired or discarded ... */
+    int64_t ended_wall_us; /* ... the latest then; was dead */
+};
+
 struct shadow_message {
     struct shadow_end *ends;
-    bool event_stored, marked;                 /* by an effect */
-    bool ended, was_dead;                      /* a row of it was completed, expired or discarded ... */
-    int64_t ended_wall_us;                     /* ... the latest then; was dead */
-    int64_t effect_wall_us[SIM_ENDPOINTS_MAX]; /* when each handler wrote what it writes; 0: not */
-    unsigned into;                             /* how often it went into another box */
+    bool event_stored, marked;                             /* by an effect */
+    struct shadow_handler handlers[SIM_ENDPOINTS_MAX + 1]; /* by its destination; 0: it has none */
+    int64_t effect_wall_us[SIM_ENDPOINTS_MAX];             /* when each handler wrote what it writes; 0: not */
+    unsigned into;                                         /* how often it went into another box */
     struct shadow_row *rows;
     const struct parcel *parcel;
     struct shadow_message *next_in_stream; /* in order of commits */
@@ -314,6 +319,7 @@ void check_result(struct checker *c, const struct event *e);
 /* check_ended.c */
 void ended_verdict(struct checker *c, const struct event *e); /* that was applied */
 void ended_by_person(struct checker *c, uint32_t message);
+void ended_left_out(struct checker *c, uint32_t message);
 void check_ended(struct checker *c, const struct event *e);
 
 /* check_totals.c */
@@ -335,7 +341,10 @@ void wait_gone(struct checker *c, const struct event *e);
 void wait_instance(struct checker *c, const struct event *e);
 
 /* check_mark.c */
-void mark_ended(struct checker *c, const struct event *e);
+struct shadow_handler *shadow_handler(struct checker *c, uint32_t message, uint16_t destination);
+bool any_has_ended(struct checker *c, const struct event *e); /* with this id, at this handler */
+void mark_ended(struct checker *c, const struct event *e, uint16_t destination);
+void check_left_out(struct checker *c, const struct event *e);
 void check_ends_once(struct checker *c, const struct event *e); /* before mark_ended() */
 void check_duplicate_end(struct checker *c, const struct event *e, bool may_be_dead);
 

@@ -73,7 +73,7 @@ static struct event about_row(struct world *w, const struct instance *in, enum e
 static void unmistake(struct world *w, const struct verdict *v, struct event *event)
 {
     const struct parcel *p = world_find(w, v->id);
-    if (p == NULL || p->index == event->message || (p->copy != NULL && p->copy->index == event->message))
+    if (p == NULL || p->index == event->message || w->parcels[event->message]->original == p)
         return;
     event->message = p->index;
     event->destination = world_destination(w, p->m.destination);
@@ -145,11 +145,12 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         if (v->kind == VERDICT_SPLIT) {
             for (size_t k = 0; k < v->destination_count; k++, children++) {
                 struct event born = event;
-                if (reply->answers[i] != PR_OK || *children == 0)
+                if (reply->answers[i] != PR_OK)
                     continue;
-                born.kind = EVENT_BORN;
+                born.kind = *children != 0 ? EVENT_BORN : EVENT_LEFT_OUT;
                 born.destination = world_destination(w, v->destinations[k]);
-                learn_row(w, *children, born.message, born.destination);
+                if (*children != 0)
+                    learn_row(w, *children, born.message, born.destination);
                 world_note(w, born);
             }
         }
@@ -201,11 +202,21 @@ static void witness_receipts(struct world *w, struct instance *in, const struct 
     }
 }
 
+/* Parts of one id are told apart by who was split into them. */
+static const struct parcel *parcel_of_row(struct world *w, const struct row *row)
+{
+    const struct known_row *known = find_row(w, row->row);
+    const struct parcel *p = known != NULL && known->message < w->parcel_count ? w->parcels[known->message] : NULL;
+    bool is_part = p != NULL && p->sourced && slice_is_empty(p->m.destination) && !slice_is_empty(row->m.destination) &&
+                   pr_id_equal(p->m.id, row->m.id) && known->destination == world_destination(w, row->m.destination);
+    return is_part ? p : parcel_of(w, &row->m);
+}
+
 static void witness_rows(struct world *w, struct instance *in, const struct cycle_reply *reply)
 {
     for (size_t i = 0; i < reply->row_count; i++) {
         const struct row *row = &reply->rows[i];
-        const struct parcel *p = parcel_of(w, &row->m);
+        const struct parcel *p = parcel_of_row(w, row);
         w->rows_read++;
         if (p == NULL && row->from != ROW_HEAD) {
             w->broken = "a row was read that nobody sent";

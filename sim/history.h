@@ -33,6 +33,7 @@
     X(CLOSE, "a receipt was closed")                     /* -,      -,        cycle */                                 \
     X(VERDICT, "a verdict came to the store")            /* kind,   number,   delay; answer */                         \
     X(BORN, "a row was made by a split")                 /*                         */                                 \
+    X(LEFT_OUT, "a split left out what is there")        /*                         */                                 \
     X(START, "a send was started")                       /* endpoint, number, digest */                                \
     X(ARRIVE, "the receiver got it")                     /* endpoint, number, digest */                                \
     X(RESULT, "the transport answered")                  /* outcome, number,  reason; extra: endpoint */               \

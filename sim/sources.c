@@ -14,7 +14,6 @@ struct unacknowledged {
     int64_t visible_us; /* it is not delivered earlier */
     int times;
     bool acknowledged;
-    bool once; /* it goes to several handlers: see may_come_again() */
 };
 
 struct source {
@@ -23,14 +22,6 @@ struct source {
     int64_t every_us;
 };
 
-/* The row of a message for several handlers is gone when it was split, so the same message is stored again; each of its parts
- * ends as a duplicate then, which this world has no names for. */
-static bool may_come_again(const struct world *w, const struct parcel *p)
-{
-    unsigned targets[SIM_ENDPOINTS_MAX];
-    return scenario_targets(w->scenario, &p->m, targets) == 1;
-}
-
 static void publish(struct world *w, struct source *s)
 {
     struct parcel *p = world_draw_parcel(w);
@@ -38,19 +29,39 @@ static void publish(struct world *w, struct source *s)
     p->sourced = true;
     p->m.due_us = 0;
     parcel_seal(w, p);
-    s->list[s->count++] = (struct unacknowledged){ .parcel = p, .once = !may_come_again(w, p) };
+    s->list[s->count++] = (struct unacknowledged){ .parcel = p };
     s->published++;
     w->open_transactions++;
+}
+
+/* Who had its id last. */
+static struct parcel *latest(const struct unacknowledged *u)
+{
+    return u->parcel->copy != NULL ? u->parcel->copy : u->parcel;
 }
 
 static void note_brought(struct world *w, const struct unacknowledged *u, int answer)
 {
     world_note(w, (struct event){ .kind = EVENT_BROUGHT,
                                   .instance = INSTANCE_NONE,
-                                  .message = u->parcel->index,
+                                  .message = latest(u)->index,
                                   .destination = world_destination(w, u->parcel->m.destination),
                                   .number = u->times,
                                   .answer = (int16_t)answer });
+}
+
+/* The row of a message for several handlers is gone when it was split, so the same message is stored again, as another one of its
+ * id; each of its parts is left out, or ends as a duplicate. */
+static void bring_again(struct world *w, struct unacknowledged *u)
+{
+    struct parcel *p = world_parcel(w);
+    p->m = u->parcel->m;
+    p->sourced = true;
+    p->original = u->parcel;
+    p->older = u->parcel->copy;
+    u->parcel->copy = p;
+    parcel_seal(w, p);
+    parcel_stored(w, p);
 }
 
 /* It is stored, or was; whether that is acknowledged, and heard of, is a matter of luck. */
@@ -58,11 +69,14 @@ static void told(struct world *w, struct unacknowledged *u, int answer)
 {
     struct random *r = &w->dice[DIE_SOURCES];
     u->times++;
-    if (!u->parcel->stored && answer == PR_OK)
+    bool first = !u->parcel->stored && answer == PR_OK;
+    if (first)
         parcel_stored(w, u->parcel);
     else
         note_brought(w, u, answer);
-    bool again = !w->healed && !u->once && random_chance(r, w->scenario->brought_again);
+    if (!first && answer == PR_OK)
+        bring_again(w, u);
+    bool again = !w->healed && random_chance(r, w->scenario->brought_again);
     u->visible_us = w->mono_us + random_between(r, 0, w->scenario->safety_us / (u->times < 3 ? 50 : 4));
     u->acknowledged = u->acknowledged || !again;
 }
@@ -88,7 +102,7 @@ static size_t take_piece(struct world *w, struct source *s, struct unacknowledge
         if (u->visible_us <= w->mono_us)
             piece[count++] = u;
     }
-    if (count > 0 && !piece[0]->once && random_chance(r, 0.2)) {
+    if (count > 0 && random_chance(r, 0.2)) {
         piece[count] = piece[0];
         count++;
     }

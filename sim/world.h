@@ -98,7 +98,8 @@ struct parcel {
     bool sourced;        /* a source brings it (sources.c) */
     int inline_endpoint; /* 1 + where its sender tried to send it itself, in vain, before it was stored; 0: it did not */
     struct parcel *copy,
-        *original; /* the same id sent again, to the same endpoint under another name; NULL: it was not */
+        *original; /* the same id sent again, to the same endpoint under another name, or by its source; NULL: it was not */
+    struct parcel *older;          /* of those that a source brought again: copy is the latest */
     const struct parcel *corrects; /* the dead letter whose place it took; NULL: none */
     unsigned starts, arrivals, crashes;
 };

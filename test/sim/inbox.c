@@ -249,6 +249,45 @@ TEST(what_a_source_brings_again_is_stored_once) /* I34, B90 */
     story_ends(&s, "I34", "stored again");
 }
 
+/* Of the part for the first endpoint: made, or left out. */
+static void split(struct story *s, uint32_t message, enum event_kind part)
+{
+    judged(s, 1, message, 0, VERDICT_SPLIT, 0);
+    tell(s, (struct event){ .kind = (uint8_t)part, .instance = 1, .session = 1, .message = message, .destination = 1 });
+}
+
+/* By its source, when it was split. */
+static uint32_t stored_again(struct story *s, uint32_t message)
+{
+    struct parcel *p = world_parcel(&s->w), *original = s->w.parcels[message];
+    brought(s, message, PR_OK);
+    p->m = original->m;
+    p->original = original;
+    original->copy = p;
+    parcel_seal(&s->w, p);
+    parcel_stored(&s->w, p);
+    return p->index;
+}
+
+TEST(a_part_that_a_split_leaves_out_is_there_already) /* I32, I34, B66 */
+{
+    struct story s;
+    inbox_begins(&s);
+    split(&s, s.first, EVENT_BORN);
+    split(&s, stored_again(&s, s.first), EVENT_LEFT_OUT);
+    cycle(&s, 1, 2, LANES_ALL);
+    story_ends(&s, NULL, NULL);
+
+    inbox_begins(&s);
+    split(&s, s.first, EVENT_LEFT_OUT);
+    story_ends(&s, "I32", "nobody has one of its id");
+
+    inbox_begins(&s); /* the one that is there has left its own out, too */
+    split(&s, s.first, EVENT_BORN);
+    split(&s, stored_again(&s, s.second), EVENT_LEFT_OUT);
+    story_ends(&s, "I34", "stored again");
+}
+
 TEST(a_message_that_is_refused_as_a_duplicate_of_nothing_is_found) /* I34 */
 {
     struct story s;

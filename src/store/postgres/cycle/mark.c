@@ -62,7 +62,7 @@ int pg_marks_take(struct cycle_run *run, const PGresult *result)
     return PR_OK;
 }
 
-/* One entry for each message; one that somebody holds is left alone, and another one made (055_again.sql). */
+/* One entry for each message; one that somebody holds is left alone, and another one made (070_again.sql). */
 static const char NOTE_AGAIN[] = "WITH b AS (SELECT " NOW("$1") " AS t, " NOW(
     "$1") " + dedupe_us * interval '1 microsecond' AS until FROM {schema}.box WHERE name = {box_name} AND dedupe_us > "
           "0),"
