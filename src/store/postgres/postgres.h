@@ -119,9 +119,11 @@ struct pg_session {
     struct blocked_keys blocked;
     uint64_t idle_claim;        /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;        /* the next piece of what is over (purge.c) ... */
-    bool purge_found;           /* ... or found something, or a cycle has written since */
-    bool marks_left;            /* of the box, as far as is known */
     bool purge_more;            /* ... is there: the latest one was full */
+    bool purge_found;           /* the latest one removed something */
+    bool purge_wrote;           /* a cycle has written since */
+    bool purge_rests;           /* it found nothing, and nobody had written: the next one is far away */
+    bool marks_left;            /* of the box, as far as is known */
     struct retention retention; /* as the latest cycle had them */
     int64_t dedupe_us;
     int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */

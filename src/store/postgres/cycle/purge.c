@@ -248,10 +248,10 @@ static void purge_now(struct pg_session *session)
                                                                              purge_ended, purge_marks };
     struct pr_error error;
     int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
-    bool wrote = session->purge_found;
+    bool wrote = session->purge_wrote;
     size_t mark = session->link->result_count; /* those before it belong to a reply */
     pg_prefetch_drop(session);
-    session->purge_more = session->purge_found = false;
+    session->purge_more = session->purge_found = session->purge_wrote = false;
     for (size_t i = 0; i < ARRAY_LENGTH(purges) && link_is_up(session->link); i++) {
         if (purges[i](session, &error) == PR_OK || strcmp(session->link->state, LOCK_NOT_FREE) == 0)
             continue;
@@ -259,8 +259,9 @@ static void purge_now(struct pg_session *session)
                  LOG_STR("error", error.text));
         again_us = PURGE_FAILED_US;
     }
-    if (!wrote && !session->purge_found)
-        again_us = max64(again_us, PURGE_IDLE_US);
+    session->purge_rests = !wrote && !session->purge_found && again_us < PURGE_IDLE_US;
+    if (session->purge_rests)
+        again_us = PURGE_IDLE_US;
     session->purge_at_us = time_add(now_us, session->purge_more ? PURGE_AGAIN_US : again_us);
     link_forget_after(session->link, mark);
 }
@@ -277,11 +278,21 @@ void pg_purge_while_waiting(struct pg_session *session)
         purge_now(session);
 }
 
+/* There will be something to remove. */
+static void note_written(struct pg_session *session)
+{
+    session->purge_wrote = true;
+    if (session->purge_rests)
+        session->purge_at_us = min64(session->purge_at_us, time_add(mono_us(session->store), PURGE_EVERY_US));
+    session->purge_rests = false;
+}
+
 void pg_purge_before_cycle(struct pg_session *session, const struct cycle *cycle)
 {
     session->retention = cycle->retention;
     session->dedupe_us = cycle->dedupe_us;
-    session->purge_found |= pg_cycle_changes(cycle);
+    if (pg_cycle_changes(cycle))
+        note_written(session);
     if (cycle->epoch != 0 && is_due(session, session->purge_more ? 0 : PURGE_LATE_US))
         purge_now(session);
 }
