@@ -279,6 +279,17 @@ STORE_TEST(what_is_over_is_removed_while_nothing_is_to_be_done)
     CHECK_EQ(suite_table_count(s, "done"), 0);
 }
 
+/* A daemon looks for them now and then. */
+STORE_TEST(a_look_for_events_without_places_wakes_nobody)
+{
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    while (store_wait(&w->session, -1, 1) == WAIT_LOOK_AGAIN) /* it has come itself */
+        CYCLE(w, .fresh_rows = 10);
+    CHECK_EQ(store_place_events(&s->store, &s->error), PR_STALE);
+    CHECK_EQ(store_wait(&w->session, -1, 1), WAIT_TIMEOUT);
+}
+
 /* ---- Renewals of an idle box ------------------------------------------------------------------------------- */
 
 /* It has seen all that there is. */

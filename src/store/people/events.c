@@ -18,7 +18,7 @@ static int place_some(const struct store *store, int64_t *ret_placed, struct pr_
     rc = sql_number(&sql, SQL_events_may_place, NO_BOX, NO_VALUES, &may);
     if (rc == PR_OK && may != 0)
         rc = sql_number(&sql, SQL_events_place, NO_BOX, VALUES(V_INT(PLACED_AT_ONCE)), ret_placed);
-    if (rc == PR_OK)
+    if (rc == PR_OK && *ret_placed > 0) /* else nothing has changed, and a commit would wake all who wait */
         rc = sql_commit(&sql);
     sql_end(&sql);
     return rc;
