@@ -710,7 +710,7 @@ class _Claims:
                     self.ends[token] = asked_at + 3 * self.renew_at[token][1]
 
     def is_lost(self, token: str) -> bool:
-        """The daemon said so, or did not answer in time: the message comes again, to whoever asks."""
+        """The daemon said so, or did not answer in time: the message comes again, to any worker that asks."""
         with self.lock:
             return token in self.lost or self.ends.get(token, 0) < time.monotonic()
 

@@ -98,13 +98,12 @@ int note_again(struct conn *conn, pr_slice box, const struct pr_message *message
 #define FIRST_OVER(table, part)                                                                                        \
     "(id, " part ") IN (SELECT id, " part " FROM " table " WHERE box = ?1 AND until <= ?2"                             \
     " ORDER BY until, id, " part " LIMIT ?3)"
+/* clang-format off */
 #define LOOK_LATER(table, part)                                                                                        \
-    "UPDATE " table                                                                                                    \
-    " SET until = ?4 WHERE box = ?1 AND " FIRST_OVER(table,                                                            \
-                                                     part) " AND (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id "       \
-                                                           "IN " FORMS(table) ") OR EXISTS (SELECT 1 FROM "            \
-                                                                              "postrider_dead_letter d WHERE d.id "    \
-                                                                              "IN " FORMS(table) " AND d.box = ?1)"
+    "UPDATE " table " SET until = ?4 WHERE box = ?1 AND " FIRST_OVER(table, part)                                      \
+    " AND (EXISTS (SELECT 1 FROM \"{box}\" b WHERE b.id IN " FORMS(table) ")"                                          \
+    " OR EXISTS (SELECT 1 FROM postrider_dead_letter d WHERE d.id IN " FORMS(table) " AND d.box = ?1)"
+/* clang-format on */
 
 static const struct {
     const char *later, *gone; /* what is still needed is looked at again later */
