@@ -63,6 +63,12 @@ int wire_init(struct wire *w, const struct endpoint_config *config, const struct
     return PR_OK;
 }
 
+void wire_init_like(struct wire *w, const struct wire *like, const char *host, unsigned port)
+{
+    (void)like;
+    *w = (struct wire){ .fd = -1, .code = "", .host = host, .port = port };
+}
+
 void wire_fini(struct wire *w)
 {
     w->state = WIRE_CLOSED;

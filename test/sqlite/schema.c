@@ -55,6 +55,7 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
         "DROP TRIGGER postrider_ledger_event",
         "DROP VIEW postrider_messages",
         "DROP VIEW postrider_blocked_streams",
+        "DROP VIEW postrider_schedules",
         "DROP TABLE turns", /* they and all of flows are younger */
         "DROP TABLE activities",
         "DELETE FROM postrider_box WHERE name IN ('turns', 'activities')",
