@@ -93,6 +93,7 @@ TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_the
         "ALTER TABLE postrider_seen DROP COLUMN outcome",
         "ALTER TABLE postrider_seen DROP COLUMN alone",
         "ALTER TABLE postrider_seen DROP COLUMN until",
+        "ALTER TABLE postrider_seen DROP COLUMN again_at",
         "DROP TABLE postrider_again",
         "CREATE INDEX postrider_seen_at ON postrider_seen (at)",
         "UPDATE postrider_meta SET value = 21 WHERE key = 'schema_version'",
