@@ -2,6 +2,7 @@
 -- (core/schedule.h): what the schedule says, or its latest wish that nobody has taken up, with the order.  The row is stored anew,
 -- for one that is changed would be taken for a repair.  An order that changes nothing leaves no row; one for a schedule that does
 -- not exist stays as it is, and its owner says so.
+DROP TRIGGER IF EXISTS "postrider_{box}_schedule";
 CREATE TRIGGER "postrider_{box}_schedule" AFTER INSERT ON "{box}"
     WHEN NEW.destination = 'schedule:' AND NEW.due_at IS NULL AND iif(json_valid(CAST(NEW.payload AS TEXT)),
         json_extract(CAST(NEW.payload AS TEXT), '$.cron') IS NULL AND
