@@ -316,8 +316,9 @@ static void absorb_receipt(struct engine *e, const struct cycle_reply *r, int64_
         item->mark = 0;
         if (!loaded && !marked)
             item->outdated = true; /* read it again, if it is still there */
-        if (e->membership.stopping || item->seat == 0 || (!loaded && !marked)) {
-            item_return(e, item, false);
+        bool paused = endpoint_is_local(item->endpoint) && endpoint_has_pause(e, item->endpoint, now_us);
+        if (e->membership.stopping || item->seat == 0 || (!loaded && !marked) || (paused && !marked)) {
+            item_return(e, item, false); /* paused: others are handed back when they are to be taken */
         } else if (marked) {
             breakers_returned(e, item->endpoint, item);
             judge_duplicate(e, item, now_us);
