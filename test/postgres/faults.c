@@ -570,6 +570,7 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     PGconn *pg = suite_pg_connect();
     SEND(s, "outbox");
     suite_pg_do(pg, "DROP VIEW %s.open_breaker CASCADE");
+    suite_pg_do(pg, "DROP VIEW %s.schedules");
     suite_pg_do(pg, "DROP TABLE %s.breaker");
     suite_pg_do(pg, "DROP TABLE %s.evidence");
     suite_pg_do(pg, "DROP TABLE %s.ended");
