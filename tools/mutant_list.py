@@ -406,7 +406,7 @@ MUTANTS = [
     ("senders ring once, though few messages come", "postgres-faults each_of_them_rings",
      ("src/store/postgres/cycle/wait.c", "if (rc == WAIT_LOOK_AGAIN && session->many_come)", "if (rc == WAIT_LOOK_AGAIN)")),
     ("an event is another one when its id is in other letters", "lib whatever_form",
-     ("src/store/sqlite/029_events_box.sql", "                  lower(NEW.id)) AS id) n", "                  NEW.id) AS id) n")),
+     ("src/store/sqlite/035_event_words_box.sql", "                    lower(NEW.id)),", "                    NEW.id),")),
     ("an event is stored whatever version its stream has", "store sqlite refuses_with_both",
      ("src/core/message.c", "    if (!m->expects_version || m->expected_version == version)\n", "    if (true)\n")),
     ("a handler's event comes between what another one saw and appends", "store sqlite comes_between",

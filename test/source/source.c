@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/util.h"
 #include "check.h"
+#include "source/decode.h"
 #include "source/source.h"
 #include "source/undecodable.h"
 
@@ -104,4 +106,25 @@ TEST(tables_and_the_log_need_postgres_and_the_fault_names_the_store)
     CHECK_EQ(adopt_check(&store, &adoption, NULL, &report, &error), PR_EUNSUPPORTED);
     CHECK_STR(error.text, "tables are adopted in PostgreSQL only, in the store's own database; this store is memory");
     store_close(&store);
+}
+
+TEST(what_a_broker_brings_has_no_say_in_where_and_when_it_is_delivered) /* B206 */
+{
+    const struct decode_header headers[] = { { PR_STR("ce-specversion"), PR_STR("1.0") },
+                                             { PR_STR("ce-id"), PR_STR("1") },
+                                             { PR_STR("ce-source"), PR_STR("/shop") },
+                                             { PR_STR("ce-type"), PR_STR("order.created") },
+                                             { PR_STR("ce-postriderdestination"), PR_STR("billing") },
+                                             { PR_STR("ce-postriderdue"), PR_STR("2027-01-01T00:00:00Z") } };
+    struct decode_input in = { .headers = headers, .header_count = ARRAY_LENGTH(headers), .prefix = "ce-", .body = PR_STR("x") };
+    for (int foreign = 0; foreign < 2; foreign++) {
+        struct arena arena = { 0 };
+        struct pr_message m;
+        struct pr_error error;
+        in.is_foreign = foreign != 0;
+        CHECK_OK(decode_event(&in, &arena, &m, &error), &error);
+        CHECK_SLICE(m.destination, foreign ? PR_STR("") : PR_STR("billing"));
+        CHECK_EQ(m.due_us == 0, foreign);
+        arena_fini(&arena);
+    }
 }
