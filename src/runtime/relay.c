@@ -637,6 +637,16 @@ struct inliner *relay_inliner(const struct relay *r)
     return r->inliner;
 }
 
+bool relay_is_claimable(struct relay *r)
+{
+    bool all = true;
+    monitor_lock(&r->monitor);
+    for (size_t i = 0; i < r->box_loop_count; i++)
+        all = all && box_loop_view(r->box_loops[i])->claimable;
+    monitor_unlock(&r->monitor);
+    return all;
+}
+
 bool relay_has_box(const struct relay *r, pr_slice name)
 {
     return config_find_box(r->options.config, name) != NULL;

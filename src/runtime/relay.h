@@ -70,6 +70,8 @@ void relay_source(struct relay *r, size_t index, struct source_status *ret);
 /* For endpoints with mode: inline; sends while the relay runs. */
 struct inliner *relay_inliner(const struct relay *r);
 bool relay_has_box(const struct relay *r, pr_slice name);
+/* Every endpoint for claimers can be found: false while boxes begin or end. */
+bool relay_is_claimable(struct relay *r);
 
 /* Sums over the boxes, of the endpoints that the configuration has. */
 size_t relay_endpoint_count(const struct relay *r);

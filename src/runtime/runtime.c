@@ -692,6 +692,14 @@ void runtime_leave(struct runtime *rt)
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
 }
 
+bool runtime_is_claimable(struct runtime *rt)
+{
+    ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
+    bool claimable = rt->state == RUNTIME_RUNNING && relay_is_claimable(rt->relay);
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    return claimable;
+}
+
 struct feed *runtime_feed(struct runtime *rt)
 {
     return rt->feed;

@@ -113,6 +113,8 @@ void runtime_leave(struct runtime *rt);
 struct feed *runtime_feed(struct runtime *rt);
 /* Where claimers find messages, likewise. */
 struct pull *runtime_pull(struct runtime *rt);
+/* Who does not find an endpoint there looks for one that does not exist.  False: it may be that boxes begin or end. */
+bool runtime_is_claimable(struct runtime *rt);
 
 /* ---- How it is doing ------------------------------------------------------------------- */
 

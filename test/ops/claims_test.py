@@ -447,6 +447,27 @@ def what_was_claimed_from_a_killed_daemon_comes_again():  # B22, B98
 
 
 @test
+def who_asks_a_daemon_that_is_stopping_hears_that_it_does_not_run():
+    with contextlib.closing(Daemon()) as d:
+        d.process.send_signal(signal.SIGTERM)
+        d.process.wait(DEADLINE_SECONDS)
+        d.write(d.config.replace("stop_timeout: 2s", "stop_timeout: 30s").replace(
+            "boxes: {", "boxes: {outbox: {}, ").replace("routes: [", "routes: [{box: outbox, to: slow}, ").replace(
+            "endpoints:", "endpoints:\n  slow: {url: 'exec:sleep 2'}"))
+        d.start()
+        d.send(box="outbox")
+        wait_for("a delivery that keeps the daemon from ending", lambda: d.box("outbox").get("in_flight") == 1)
+        d.process.send_signal(signal.SIGTERM)
+        seen = set()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while d.process.poll() is None:
+                status, answer = d.ask("POST", "/v1/claims", {})
+                seen.add((status, answer.get("error", {}).get("code")))
+        assert (503, "not_running") in seen and seen <= {(200, None), (503, "not_running")}, seen
+        d.process.wait(DEADLINE_SECONDS)
+
+
+@test
 def wrong_requests_are_refused_and_change_nothing(d):
     c = (d.send(), d.claim_one())[1]
     token = c["token"]

@@ -84,18 +84,6 @@ static int claim(struct api *x, const struct pull_request *request, struct pr_er
     return pull_take(runtime_pull(x->rt), request, keep_claim, x, reterr);
 }
 
-/* A relay that has not started yet has no endpoint to claim from: a worker that heard so would give up.  False: answered. */
-static bool is_running(struct api *x)
-{
-    struct pr_error error;
-    if (runtime_enter(x->rt, &x->in, &error) != PR_OK) {
-        api_error(x, 503, "not_running", "try again soon", "%s", error.text);
-        return false;
-    }
-    runtime_leave(x->rt);
-    return true;
-}
-
 /* What the claimer offers to activities.  False: answered. */
 static bool tags_decode(struct api *x, struct pull_request *request)
 {
@@ -136,10 +124,14 @@ void api_claims(struct api *x)
         return;
     request.max = max != NULL ? (size_t)json_integer_value(max) : request.max;
     request.box = request.box.size > 0 ? request.box : PR_STR("inbox");
-    if (!is_running(x) || !api_wait_begin(x))
+    if (!api_wait_begin(x))
         return;
     int rc = claim(x, &request, &error);
     api_wait_end(x);
+    if (rc == PR_ENOTFOUND && !runtime_is_claimable(x->rt)) { /* a worker that hears 404 gives up */
+        api_error(x, 503, "not_running", "try again soon", "it is starting or stopping");
+        return;
+    }
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);

@@ -381,6 +381,13 @@ static void box_loop_attach(struct box_loop *d)
                      LOG_STR("error", error.text));
 }
 
+static void box_loop_set_claimable(struct box_loop *d, bool claimable)
+{
+    monitor_lock(d->options.monitor);
+    d->view.claimable = claimable;
+    monitor_unlock(d->options.monitor);
+}
+
 /* Those that nobody asks any more by the next setting; NULL: all. */
 static void box_loop_detach(struct box_loop *d, const struct setting *next)
 {
@@ -750,6 +757,7 @@ static void box_loop_rest(struct box_loop *d)
 static void box_loop_end(struct box_loop *d, bool left_behind)
 {
     box_loop_recall(d, RECALL_QUIT);
+    box_loop_set_claimable(d, false);
     box_loop_detach(d, NULL);
     store_session_close(&d->session);
     box_loop_publish(d, now_us());
@@ -767,6 +775,7 @@ static void *box_loop_run(void *arg)
     struct box_loop *d = arg;
     bool left_behind = false;
     box_loop_attach(d);
+    box_loop_set_claimable(d, true);
     for (;;) {
         box_loop_hear(d);
         box_loop_settle(d);

@@ -45,6 +45,7 @@ struct box_loop_view {
     const struct setting *setting; /* by which it works */
     int64_t tick_us;               /* when the loop last went round (monotonic) */
     bool joined;                   /* the store has answered at least once */
+    bool claimable;                /* its endpoints for claimers are there: not before it begins, nor when it ends */
     bool standby;                  /* it has had no lanes for STANDBY_US: another instance works the box */
     struct pr_error trouble;       /* code 0: the store is fine */
     bool ended, left_behind;       /* the thread is gone; it could not finish everything */
