@@ -9,16 +9,19 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#define SLOW_SECONDS 0.2 /* tests that take longer say so */
+
 /* One test of the running group.  cmocka prints the name after the test has ended, so a
- * skipped test says "name # SKIP why" there: cmocka's own skip line is "not ok". */
+ * skipped test says "name # SKIP why" there: cmocka's own skip line is "not ok".  So does a slow one: "name # 1.23 s". */
 struct check_case {
     const struct check_test *test;
     struct CMUnitTest *unit;
-    char skipped[256];
+    char said[256];
 };
 
 /* The sanitizers ask for these by name.  Tests ask for memory that does not exist. */
@@ -65,8 +68,8 @@ _Noreturn void check_skip(const char *file, int line, const char *why)
 {
     (void)file;
     (void)line;
-    snprintf(current->skipped, sizeof(current->skipped), "%s # SKIP %s", current->test->name, why);
-    current->unit->name = current->skipped;
+    snprintf(current->said, sizeof(current->said), "%s # SKIP %s", current->test->name, why);
+    current->unit->name = current->said;
     longjmp(skip_target, 1);
 }
 
@@ -122,11 +125,26 @@ bool check_aborts(void (*f)(void *arg), void *arg)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
+static double seconds_of(clockid_t clock)
+{
+    struct timespec at;
+    clock_gettime(clock, &at);
+    return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
+}
+
 static void check_run(void **state)
 {
     current = *state;
-    if (setjmp(skip_target) == 0)
-        current->test->run();
+    double began = seconds_of(CLOCK_MONOTONIC), worked = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    if (setjmp(skip_target) != 0)
+        return;
+    current->test->run();
+    double took = seconds_of(CLOCK_MONOTONIC) - began;
+    if (took < SLOW_SECONDS)
+        return;
+    snprintf(current->said, sizeof(current->said), "%s # %.2f s, %.2f s of this process", current->test->name, took,
+             seconds_of(CLOCK_PROCESS_CPUTIME_ID) - worked);
+    current->unit->name = current->said;
 }
 
 /* The words of the command line; without any every test is meant. */
