@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -97,6 +98,13 @@ class Daemon:
             r = c.getresponse()
             return r.status, json.loads(r.read())
 
+    def ask_text(self, path, body):
+        """The answer as it is written."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
+        with contextlib.closing(c):
+            c.request("POST", path, json.dumps(body), {"X-Postrider": "1", "Content-Type": "application/json"})
+            return c.getresponse().read().decode()
+
     def send(self, box="inbox", **fields):
         payload = {} if any(name.startswith("payload_") for name in fields) else {"payload": {"n": 1}}
         status, answer = self.ask("POST", "/v1/messages?box=" + box, {"type": "order.created", **payload, **fields})
@@ -144,6 +152,31 @@ class Daemon:
         self.process.stdout.close()
         self.log.close()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def check_written(pattern, text):
+    """The text is this, but for the ID, TIME, TOKEN or NUMBER, which differ each time."""
+    words = {"ID": "[0-9a-f-]{36}", "TIME": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TOKEN": "[0-9a-f-]+", "NUMBER": r"\d+"}
+    regex = re.sub("<([A-Z]+)>", lambda m: words[m.group(1)], re.escape(pattern))
+    assert re.fullmatch(regex + "\n", text), text
+
+
+@test
+def claims_and_their_results_are_written_as_they_always_were(d):  # B98
+    d.send(stream="s", payload={"a": 1})
+    text = d.ask_text("/v1/claims", {"endpoint": "worker"})
+    check_written('{"claims":[{"token":"<TOKEN>","attempt":1,"expires_at":"<TIME>","message":{"id":"<ID>","box":"inbox","seq":<NUMBER>,'
+                  '"row":<NUMBER>,"state":"in-flight","type":"order.created","stream":"s","destination":null,"endpoint":"worker","source":null,"subject":null,'
+                  '"content_type":null,"correlation_id":null,"traceparent":null,"tracestate":null,"causation_id":null,"created_at":"<TIME>",'
+                  '"due_at":null,"expires_at":null,"status":1,"attempts":1,"failures":0,"reason":null,"code":null,"error":null,"failed_at":null,'
+                  '"held_by":null,"held_for":null,"parked_by":null,"headers":{},"payload":"{\\"a\\":1}"}}]}', text)
+    claims = [{"token": json.loads(text)["claims"][0]["token"]}, {"token": ""}]
+    check_written('{"results":[{"token":"<TOKEN>","result":"ok","expires_at":"<TIME>"},{"token":"","result":"unknown"}]}',
+                  d.ask_text("/v1/claims/renew", {"claims": claims}))
+    effects = [{"box": "ledger", "type": "e", "stream": "w", "event": True, "expected_version": 7}]
+    check_written('{"results":[{"token":"<TOKEN>","result":"conflict","error":"stream \\"w\\" is at version 0, not 7: read it again before you retry"}]}',
+                  d.ask_text("/v1/claims/complete", {"claims": [dict(claims[0], effects=effects)]}))
+    assert d.end("complete", d.claim_one()) == ["ok"]
 
 
 @test
