@@ -203,10 +203,10 @@ static void leftovers_init(struct world *w, struct leftovers *l)
     ASSERT(rc == PR_OK);
 }
 
-/* It waits in the stream of this endpoint, where it was to go when it was held; routes may have changed since. */
+/* It waits at this endpoint, where it was to go when it was held; routes may have changed since. */
 static bool is_held_at(const struct endpoint_setting *s, pr_slice held_by)
 {
-    return held_by.size > s->name.size && held_by.data[s->name.size] == '/' && slice_starts_with(held_by, s->name);
+    return slice_eq(held_endpoint(held_by), s->name);
 }
 
 static bool is_strict(const struct world *w, const struct listed *row)

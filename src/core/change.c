@@ -334,12 +334,12 @@ int change_parked_by(const struct change *c, const struct pr_message *m)
     return changes_due(c, m) ? c->parked_by : m->parked_by;
 }
 
-int part_held_for(pr_slice destination, pr_slice holder)
+struct part_holder change_part_holder(const struct change *c, size_t part)
 {
-    bool by_endpoint =
-        holder.size == 0 || (holder.size == destination.size + 1 && slice_starts_with(holder, destination) &&
-                             holder.data[destination.size] == '/');
-    return by_endpoint ? PR_HELD_FOR_ENDPOINT : PR_HELD_FOR_STREAM;
+    ASSERT(part < c->destination_count);
+    return c->holders != NULL && c->holders[part].key.size > 0
+               ? c->holders[part]
+               : (struct part_holder){ .held_for = PR_HELD_FOR_ENDPOINT };
 }
 
 int64_t change_due_us(const struct change *c, const struct pr_message *m, int64_t now_us)

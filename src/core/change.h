@@ -67,7 +67,8 @@ struct change {
     char fingerprint[FINGERPRINT_SIZE];
 
     /* FATE_SPLIT: */
-    const pr_slice *destinations, *holders;
+    const pr_slice *destinations;
+    const struct part_holder *holders; /* NULL: all wait for room at their endpoints */
     size_t destination_count;
 };
 
@@ -95,8 +96,8 @@ int change_parked_by(const struct change *change, const struct pr_message *m);
 /* The numbers of a row that stays, ends or comes back, as they are afterwards.  Its texts are the caller's to keep. */
 void change_write(const struct change *change, struct pr_message *m, int64_t now_us);
 
-/* What a part of a split waits for, by who holds it (empty: its endpoint). */
-int part_held_for(pr_slice destination, pr_slice holder);
+/* What a part of a split waits for. */
+struct part_holder change_part_holder(const struct change *change, size_t part);
 
 /* The due time that is written; never 0, which is a fresh row's. */
 int64_t change_due_us(const struct change *change, const struct pr_message *m, int64_t now_us);

@@ -70,6 +70,12 @@ enum verdict_kind {
  * POSTPONE without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
 enum { ANSWER_BUSY = 16, ANSWER_REFUSED = 17, ANSWER_HANDLED = 18 }; /* beside enum pr_result */
 
+/* What a part of a split waits for from the beginning. */
+struct part_holder {
+    pr_slice key; /* held_by; empty: room at its endpoint, by the key "destination/" ... */
+    int held_for; /* ... enum pr_held_for; of an empty key PR_HELD_FOR_ENDPOINT, whatever it says */
+};
+
 struct verdict {
     enum verdict_kind kind;
     uint64_t row; /* with id: both must match */
@@ -97,11 +103,10 @@ struct verdict {
     int limit;     /* DEAD_LETTER: the limit that was reached, 0 none */
     pr_slice
         endpoint; /* DEAD_LETTER, COMPLETE, DISCARD, EXPIRE, DUPLICATE: where it was going (destination may be '') */
-    pr_slice moved_to;            /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
-    char fingerprint[17];         /* DEAD_LETTER; empty string otherwise */
-    const pr_slice *destinations; /* SPLIT */
-    const pr_slice *holders;      /* SPLIT: held_by of each part; NULL: all wait for their endpoints, that is
-                                   * "destination/" (see message_awaits_endpoint()) */
+    pr_slice moved_to;                 /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
+    char fingerprint[17];              /* DEAD_LETTER; empty string otherwise */
+    const pr_slice *destinations;      /* SPLIT */
+    const struct part_holder *holders; /* SPLIT: of each part; NULL: all wait for room at their endpoints */
     size_t destination_count;
 };
 

@@ -120,6 +120,14 @@ static inline bool message_blocks_stream(const struct pr_message *m)
     return m->due_us != 0 && !m->released && (message_has_failed(m) || m->attempts > 0);
 }
 
+/* The endpoint at which a row is held: held_by is a key, "endpoint/stream", or "endpoint/" while it waits for room there.  A
+ * key says where, and never what for: that is held_for.  Empty: it is no such key. */
+static inline pr_slice held_endpoint(pr_slice key)
+{
+    const char *slash = key.size > 0 ? memchr(key.data, '/', key.size) : NULL;
+    return (pr_slice){ key.data, slash != NULL ? (size_t)(slash - key.data) : 0 };
+}
+
 /* It waits for nothing but room at its endpoint: to people that is not held. */
 static inline bool message_awaits_endpoint(const struct pr_message *m)
 {

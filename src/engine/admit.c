@@ -63,7 +63,7 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
 /* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it
  * finds no room, or others are in its way, and *ret_holder says who: its stream, or its endpoint. */
 static struct item *admit_part(struct engine *e, const struct row *row, struct endpoint *ep, pr_slice key,
-                               pr_slice *ret_holder, int64_t now_us)
+                               struct part_holder *ret_holder, int64_t now_us)
 {
     struct row r = *row;
     struct stream *s = stream_is_ordered(ep, row->m.stream) ? stream_get(e, ep, row->m.stream, row->lane) : NULL;
@@ -76,9 +76,10 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
     r.m.code = r.m.error = (pr_slice){ NULL, 0 };
     r.m.destination = ep->setting->name;
     r.m.held_for = PR_HELD_FOR_ENDPOINT;
-    r.m.held_by = *ret_holder = (pr_slice){ key.data, ep->setting->name.size + 1 };
+    r.m.held_by = (pr_slice){ key.data, ep->setting->name.size + 1 };
+    *ret_holder = (struct part_holder){ r.m.held_by, PR_HELD_FOR_ENDPOINT };
     if (s != NULL && must_hold(e, s, row, false)) {
-        *ret_holder = key;
+        *ret_holder = (struct part_holder){ key, PR_HELD_FOR_STREAM };
         stream_is_held(s, row->m.seq);
         stream_update(e, s);
         e->counts.held++;

@@ -128,7 +128,8 @@ struct item {
     char *texts;                 /* owned: what the slices of verdict point at */
     struct send_effect *effects; /* owned */
     struct item **children;      /* SPLIT: owned array, child i for destination i, NULL: not kept */
-    pr_slice *destinations, *holders;
+    pr_slice *destinations;
+    struct part_holder *holders;
     size_t child_count;
     int *answer;                            /* the worker's; borrowed until the verdict is committed */
     enum send_outcome asked;                /* ASK: what its receiver said */

@@ -282,10 +282,18 @@ TEST(who_parked_a_row_stays_while_it_stays_parked)
 
 TEST(a_part_waits_for_its_endpoint_unless_its_stream_holds_it)
 {
-    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("")), PR_HELD_FOR_ENDPOINT);
-    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("a/")), PR_HELD_FOR_ENDPOINT);
-    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("a/s")), PR_HELD_FOR_STREAM);
-    CHECK_EQ(part_held_for(PR_STR("a"), PR_STR("b/")), PR_HELD_FOR_STREAM);
+    const struct part_holder holders[] = { { .held_for = PR_HELD_FOR_STREAM },
+                                           { PR_STR("a/s"), PR_HELD_FOR_STREAM },
+                                           { PR_STR("a/"), PR_HELD_FOR_ENDPOINT } };
+    struct change c = { .destination_count = 3, .holders = holders };
+    CHECK_EQ(change_part_holder(&c, 0).held_for, PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(change_part_holder(&c, 0).key.size, 0);
+    CHECK_SLICE(change_part_holder(&c, 1).key, "a/s");
+    CHECK_EQ(change_part_holder(&c, 1).held_for, PR_HELD_FOR_STREAM);
+    CHECK_SLICE(change_part_holder(&c, 2).key, "a/");
+    c.holders = NULL;
+    CHECK_EQ(change_part_holder(&c, 1).held_for, PR_HELD_FOR_ENDPOINT);
+    CHECK_EQ(change_part_holder(&c, 1).key.size, 0);
 }
 
 TEST(guards_hold_as_long_as_the_row_is_as_it_was)

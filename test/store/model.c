@@ -103,8 +103,10 @@ static void row_splits(struct model *m, struct model_row *r, const struct verdic
         part->retold = whole.retold;
         part->released = whole.released;
         part->created_us = whole.created_us;
-        if (v->holders != NULL && v->holders[i].size > 0)
-            text_set(part->held_by, v->holders[i]);
+        const bool by_stream = v->holders != NULL && v->holders[i].key.size > 0;
+        part->held_for = by_stream ? v->holders[i].held_for : PR_HELD_FOR_ENDPOINT;
+        if (by_stream)
+            text_set(part->held_by, v->holders[i].key);
         else
             snprintf(part->held_by, sizeof(part->held_by), "%.*s/", SLICE_ARGS(v->destinations[i]));
         part->seq = whole.seq;
@@ -191,7 +193,10 @@ int model_verdict(struct model *m, const struct verdict *v)
         r->released = true;
         row_comes_back(r, v->number, m->now_us);
         break;
-    case VERDICT_HOLD: text_set(r->held_by, v->held_by); break;
+    case VERDICT_HOLD:
+        text_set(r->held_by, v->held_by);
+        r->held_for = PR_HELD_FOR_STREAM;
+        break;
     case VERDICT_RESCHEDULE: row_comes_back(r, 0, v->due_us); break;
     case VERDICT_DEAD_LETTER:
         if (v->reason != 0) {
@@ -322,8 +327,7 @@ enum state model_state(const struct model *m, const struct model_row *r)
             return m->receipts[i].number > r->attempts ? STATE_IN_FLIGHT : STATE_COUNT;
     if (r->due_us == PR_NEVER)
         return STATE_PARKED;
-    const char *slash = strchr(r->held_by, '/');
-    if (r->held_by[0] != '\0' && (slash == NULL || slash[1] != '\0'))
+    if (r->held_by[0] != '\0' && r->held_for != PR_HELD_FOR_ENDPOINT)
         return STATE_HELD;
     if (r->due_us > m->now_us)
         return (r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0 ? STATE_RETRYING : STATE_DELAYED;

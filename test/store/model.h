@@ -18,7 +18,7 @@ struct model_row {
     char destination[MODEL_TEXT_MAX], stream[MODEL_TEXT_MAX], payload[MODEL_TEXT_MAX];
     char error[MODEL_TEXT_MAX], held_by[MODEL_TEXT_MAX], story[MODEL_TEXT_MAX];
     int64_t created_us, due_us, failed_us, died_us;
-    int status, attempts, failures, reason, cause;
+    int status, attempts, failures, reason, cause, held_for;
     bool released;
     bool dies;     /* while its instance is being buried: one attempt more */
     uint64_t read; /* the cycle of the instance at work whose fresh scan read it; 0: none */

@@ -96,7 +96,7 @@ static bool can_split(struct model *m, const struct model_row *r)
 static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct verdict *ret)
 {
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
-    static const pr_slice holders[] = { { NULL, 0 }, { "k2", 2 } };
+    static const struct part_holder holders[] = { { .key = { NULL, 0 } }, { { "k2", 2 }, PR_HELD_FOR_STREAM } };
     static const enum verdict_kind kinds[] = {
         VERDICT_COMPLETE, VERDICT_FAIL,     VERDICT_FAIL,        VERDICT_RETURN, VERDICT_ABANDON, VERDICT_RELEASE,
         VERDICT_DISCARD,  VERDICT_EXPIRE,   VERDICT_DEAD_LETTER, VERDICT_PARK,   VERDICT_HOLD,    VERDICT_HOLD,

@@ -47,6 +47,7 @@ static bool same_row(struct run *run, struct model_row *r, const struct listed *
            SAME(run, "failed", l->m.failed_us, r->failed_us) && SAME(run, "released", l->m.released, r->released) &&
            same_text(run, "stream", l->m.stream, r->stream) && same_text(run, "payload", l->m.payload, r->payload) &&
            same_text(run, "error", l->m.error, r->error) && same_text(run, "held_by", l->m.held_by, r->held_by) &&
+           (r->held_by[0] == '\0' || SAME(run, "held_for", l->m.held_for, r->held_for)) &&
            (r->retold || same_text(run, "story", l->m.story, r->story)) &&
            (state == STATE_COUNT || same_text(run, "state", pr_str(state_name(l->state)), state_name(state)));
 }

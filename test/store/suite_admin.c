@@ -211,6 +211,28 @@ STORE_TEST(a_row_says_who_parked_it_and_what_it_is_held_for)
     }
 }
 
+/* A key says where a row is held, and not what for: what reads like an endpoint's key can be a stream's. */
+STORE_TEST(what_a_row_is_held_for_is_what_its_column_says)
+{
+    struct worker *w = suite_join(s, "outbox");
+    const struct {
+        const char *key;
+        int held_for;
+        enum state state;
+    } rows[] = { { "a/", PR_HELD_FOR_STREAM, STATE_HELD },
+                 { "a/", PR_HELD_FOR_STREAM, STATE_HELD },
+                 { "b/s", PR_HELD_FOR_ENDPOINT, STATE_READY } };
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
+        pr_id id = SEND(s, "outbox", .stream = PR_STR("s"));
+        CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = pr_str(rows[i].key),
+                         .held_for = rows[i].held_for),
+                 PR_OK);
+        CHECK_EQ(suite_get(s, id)->state, rows[i].state);
+    }
+    CHECK_EQ(suite_box(s, "outbox")->held, 2);
+    CHECK_EQ(suite_box(s, "outbox")->ready, 1);
+}
+
 STORE_TEST(a_discarded_message_is_gone)
 {
     struct worker *w = suite_join(s, "outbox");

@@ -53,7 +53,8 @@ STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own
 
 static void split_to(struct worker *w, pr_id id, const char *to, const char *holder)
 {
-    const pr_slice destination = pr_str(to), by = pr_str(holder);
+    const pr_slice destination = pr_str(to);
+    const struct part_holder by = { pr_str(holder), PR_HELD_FOR_STREAM };
     CHECK_EQ(VERDICT(w, suite_seen(w->suite, id), .kind = VERDICT_SPLIT, .destinations = &destination, .holders = &by,
                      .destination_count = 1),
              PR_OK);

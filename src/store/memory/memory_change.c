@@ -24,19 +24,12 @@ static bool take_texts(const struct change *c, struct change_memory *m)
 }
 
 /* Who holds a part of a split; no data: no memory. */
-static pr_slice part_holder(const struct change *c, size_t part, struct arena *arena)
+static struct part_holder part_holder(const struct change *c, size_t part, struct arena *arena)
 {
-    pr_slice destination = c->destinations[part];
-    char *key;
-
-    if (c->holders != NULL && c->holders[part].size > 0)
-        return c->holders[part];
-    key = arena_alloc(arena, destination.size + 1);
-    if (key == NULL)
-        return (pr_slice){ NULL, 0 };
-    memcpy(key, destination.data, destination.size);
-    key[destination.size] = '/';
-    return (pr_slice){ key, destination.size + 1 };
+    struct part_holder holder = change_part_holder(c, part);
+    if (holder.key.size == 0)
+        holder.key = arena_printf(arena, "%.*s/", SLICE_ARGS(c->destinations[part]));
+    return holder;
 }
 
 /* One row per destination: the same message in another direction, with a new count. */
@@ -54,10 +47,11 @@ static bool take_split(const struct stored_row *row, const struct change *c, str
     m.released = row->m.released;
     for (; ret->row_count < c->destination_count; ret->row_count++) {
         m.destination = c->destinations[ret->row_count];
-        m.held_by = part_holder(c, ret->row_count, arena);
-        if (m.held_by.data == NULL)
+        const struct part_holder holder = part_holder(c, ret->row_count, arena);
+        if (holder.key.data == NULL)
             return false;
-        m.held_for = part_held_for(m.destination, m.held_by);
+        m.held_by = holder.key;
+        m.held_for = holder.held_for;
         struct stored_row *part = ret->rows[ret->row_count] = row_new(row->box, &m);
         if (part == NULL)
             return false;

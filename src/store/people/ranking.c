@@ -374,14 +374,11 @@ pr_slice stream_key(struct arena *arena, const struct stream_info *stream)
     return arena_printf(arena, "%.*s/%.*s", SLICE_ARGS(stream->endpoint), SLICE_ARGS(stream->stream));
 }
 
-bool stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream)
+void stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream)
 {
-    const char *slash = key.size > 0 ? memchr(key.data, '/', key.size) : NULL;
-    if (slash == NULL || slash == key.data + key.size - 1)
-        return false;
-    *ret_endpoint = (pr_slice){ key.data, (size_t)(slash - key.data) };
-    *ret_stream = (pr_slice){ slash + 1, key.size - ret_endpoint->size - 1 };
-    return true;
+    *ret_endpoint = held_endpoint(key);
+    const size_t name = ret_endpoint->size > 0 ? ret_endpoint->size + 1 : key.size; /* without a slash: of no stream */
+    *ret_stream = (pr_slice){ key.data + name, key.size - name };
 }
 
 bool stream_is_asked(const struct filter *f, const struct stream_info *stream)

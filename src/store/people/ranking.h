@@ -70,8 +70,8 @@ PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct q
 
 /* held_by of those behind it: "endpoint/stream", in the arena; data NULL: no memory. */
 pr_slice stream_key(struct arena *arena, const struct stream_info *stream);
-/* The other way round.  False: it is an endpoint's own key, "endpoint/". */
-bool stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream);
+/* The other way round; the stream is empty where the key is of none. */
+void stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream);
 bool stream_is_asked(const struct filter *filter, const struct stream_info *stream);
 /* Is one alone asked for?  Then its key says all of what is held. */
 bool stream_is_one(const struct filter *filter);

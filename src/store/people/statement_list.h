@@ -490,14 +490,27 @@ STATEMENT(dead_any,
  * a sort are looked at; ?4: paused endpoints; ?6: the clock of leases; ?7: the boot.
  * state, count, since when the oldest is ready, sort (of rows that were looked at, see counts.c). */
 
-/* These go by keys, which their index has, and not by held_for, which only rows have.
- * ways: the first key of each endpoint, "endpoint/" where parts wait for it alone; what waits in its streams is passed over
- * ('0' comes next after '/'). */
-#define SQLITE_COUNTS                                                                                                        \
-    "WITH RECURSIVE ways(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT 1) UNION ALL" \
+/* Where held rows wait is a key (held_by, see held_endpoint()), and what for is a column (held_for), which their index does not
+ * have: a look at each row would cost more than all the rest.  But all rows of a key are held for the same, and an endpoint's
+ * own key comes before the keys of its streams.  So one row of the first key of each endpoint is looked at: `own` are the keys
+ * of what waits for room at its endpoint.  The step from one endpoint to the next is all that is read out of a key's text ('0'
+ * comes next after '/'; see doc/adr/0091). */
+#define SQLITE_OWN                                                                                                           \
+    "ways(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT 1) UNION ALL"             \
     " SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= iif(instr(w.key, '/') > 0,"                                     \
-    " substr(w.key, 1, instr(w.key, '/') - 1) || '0', w.key || char(1)) ORDER BY held_by LIMIT 1)"                          \
+    " substr(w.key, 1, instr(w.key, '/') - 1) || '0', w.key || char(1)) ORDER BY held_by LIMIT 1)"                           \
     " FROM ways w WHERE w.key IS NOT NULL),"                                                                                 \
+    " own(key) AS MATERIALIZED (SELECT w.key FROM ways w"                                                                    \
+    " WHERE (SELECT b.held_for FROM \"{box}\" b WHERE b.held_by = w.key LIMIT 1) = 2)"
+#define POSTGRES_OWN                                                                                                         \
+    "ways(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by > '' ORDER BY b.held_by LIMIT 1) UNION ALL"                \
+    " SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by >= CASE WHEN strpos(w.key, '/') > 0"                             \
+    " THEN split_part(w.key, '/', 1) || '0' ELSE w.key || chr(1) END ORDER BY b.held_by LIMIT 1) FROM ways w WHERE w.key IS NOT NULL)," \
+    " own(key) AS MATERIALIZED (SELECT w.key FROM ways w"                                                                    \
+    " WHERE (SELECT b.held_for FROM {box} b WHERE b.held_by = w.key LIMIT 1) = 2)"
+
+#define SQLITE_COUNTS                                                                                                        \
+    "WITH RECURSIVE " SQLITE_OWN ","                                                                                          \
     " f(handle, number) AS MATERIALIZED (SELECT CAST(e.key AS INTEGER), max(e.value) FROM {prefix}claim c"                   \
     " JOIN {prefix}instance i ON i.id = c.instance, json_each(c.entries) e"                                                  \
     " WHERE c.box = '{box}' AND i.boot_id = ?7 AND i.lease_end > ?6 GROUP BY 1),"                                            \
@@ -505,7 +518,7 @@ STATEMENT(dead_any,
     " FROM \"{box}\" INDEXED BY \"{prefix}{box}_due\" WHERE held_by IS NULL AND due_at < 9223372036854775807"                \
     " ORDER BY due_at LIMIT ?5)"                                                                                             \
     " UNION ALL SELECT * FROM (SELECT 3, b.row_id, b.due_at, b.status, b.attempts, b.destination, b.created_at"              \
-    " FROM ways w CROSS JOIN \"{box}\" b ON b.held_by = w.key WHERE instr(w.key, '/') = length(w.key) LIMIT ?2)),"           \
+    " FROM own w CROSS JOIN \"{box}\" b ON b.held_by = w.key LIMIT ?2)),"                                                   \
     " states AS (SELECT r.sort, CASE WHEN f.number > r.attempts THEN 'in-flight'"                                            \
     " WHEN r.due_at = 9223372036854775807 THEN 'parked'"                                                                     \
     " WHEN r.due_at > ?1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'"                                       \
@@ -518,29 +531,25 @@ STATEMENT(dead_any,
     " UNION ALL SELECT 'parked', count(*), 0, 0 FROM (SELECT 1 FROM \"{box}\" INDEXED BY \"{prefix}{box}_due\""              \
     " WHERE held_by IS NULL AND due_at = 9223372036854775807 LIMIT 10001)"                                                   \
     " UNION ALL SELECT 'held', count(*), 0, 0 FROM (SELECT 1 FROM \"{box}\" INDEXED BY \"{prefix}{box}_held\""               \
-    " WHERE held_by IS NOT NULL AND instr(held_by, '/') < length(held_by) LIMIT 10001)"                                      \
+    " WHERE held_by IS NOT NULL AND held_by NOT IN (SELECT key FROM own) LIMIT 10001)"                                       \
     " UNION ALL SELECT 'stored', coalesce(max(seq), 0), 0, 0 FROM sqlite_sequence WHERE name = '{table}'"                    \
     " UNION ALL SELECT 'dead', count(*), 0, 0 FROM (SELECT 1 FROM {prefix}dead_letter WHERE box = '{box}' LIMIT 10001)"      \
     " UNION ALL SELECT 'done', count(*), 0, 0 FROM (SELECT 1 FROM {prefix}done WHERE box = '{box}' AND keep_until > ?1 LIMIT 10001)"
 
-#define COUNTED(sort, held_by, destination, from)                                                                            \
-    "(SELECT " sort " AS sort, coalesce(b.row_id, b.seq) << 6 | b.lane AS handle, b.due_at, " held_by " AS held_by, b.status," \
+#define COUNTED(sort, destination, from)                                                                                     \
+    "(SELECT " sort " AS sort, coalesce(b.row_id, b.seq) << 6 | b.lane AS handle, b.due_at, b.status,"                       \
     " b.attempts, " destination " AS destination, b.created_at FROM " from ")"
 /* Where nothing is paused, this index has it all, and not a row is read. */
-#define DUE_BY_INDEX COUNTED("2", "NULL", "''", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL ORDER BY b.due_at LIMIT ?5")
-#define DUE_BY_ROW COUNTED("2", "NULL", "b.destination", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL LIMIT ?5")
+#define DUE_BY_INDEX COUNTED("2", "''", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL ORDER BY b.due_at LIMIT ?5")
+#define DUE_BY_ROW COUNTED("2", "b.destination", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL LIMIT ?5")
 #define POSTGRES_COUNTS(due)                                                                                                 \
-    "WITH RECURSIVE ways(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by > '' ORDER BY b.held_by LIMIT 1) UNION ALL" \
-    " SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by >= CASE WHEN strpos(w.key, '/') > 0"                             \
-    " THEN split_part(w.key, '/', 1) || '0' ELSE w.key || chr(1) END ORDER BY b.held_by LIMIT 1) FROM ways w WHERE w.key IS NOT NULL)," \
+    "WITH RECURSIVE " POSTGRES_OWN ","                                                                                        \
     " f AS (SELECT u.handle, max(u.number) AS number FROM {prefix}claim c JOIN {prefix}instance i ON i.id = c.instance,"     \
     " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.box = {box_name} GROUP BY u.handle),"                           \
-    " rows AS (" COUNTED("1", "NULL", "b.destination", "{box} b WHERE b.due_at IS NULL AND b.held_by IS NULL LIMIT ?3")      \
+    " rows AS (" COUNTED("1", "b.destination", "{box} b WHERE b.due_at IS NULL AND b.held_by IS NULL LIMIT ?3")      \
     " UNION ALL " due " UNION ALL "                                                                                          \
-    COUNTED("3", "b.held_by", "b.destination", "ways w CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE b.held_by = w.key LIMIT ?2) b" \
-            " WHERE strpos(w.key, '/') = length(w.key) LIMIT ?2") "),"                                                       \
+    COUNTED("3", "b.destination", "own w CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE b.held_by = w.key LIMIT ?2) b LIMIT ?2") ")," \
     " states AS (SELECT r.sort, CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'"   \
-    " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'"                                                           \
     " WHEN r.due_at > ?1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'"                                       \
     " WHEN r.destination = ANY (?4::text[]) THEN 'paused' WHEN r.due_at > ?1 THEN 'retrying' ELSE 'ready' END AS state,"     \
     " greatest(r.created_at, r.due_at) AS since FROM rows r LEFT JOIN f ON f.handle = r.handle)"                             \
@@ -550,7 +559,7 @@ STATEMENT(dead_any,
     " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \
     " LIMIT 10001) p), NULL, NULL"                                                                                           \
     " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL"                       \
-    " AND strpos(b.held_by, '/') < length(b.held_by) LIMIT 10001) h), NULL, NULL"                                            \
+    " AND b.held_by NOT IN (SELECT key FROM own) LIMIT 10001) h), NULL, NULL"                                                \
     " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL, NULL FROM {box_seq}"                  \
     /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */                         \
     " UNION ALL SELECT 'oldest', 0, min(o.created_at), NULL FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM" \
@@ -614,30 +623,34 @@ STATEMENT(heads_whole,
              " CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE " POSTGRES_IS_HEAD
              " AND coalesce(b.row_id, b.seq) = p.place OFFSET 0) b"))
 
-/* What is held by each key: the key, how many, the place of the first.  ?1: keys at most; ?2: rows at most. */
+/* What is held by each key: the key, how many, the place of the first, what for.  ?1: keys at most; ?2: rows at most. */
 STATEMENT(held_keys,
-    SQLITE("SELECT held_by, count(*), min(seq) FROM (SELECT held_by, seq FROM \"{box}\" WHERE held_by > ''"
-           " ORDER BY held_by LIMIT ?2) GROUP BY held_by ORDER BY held_by LIMIT ?1"),
-    POSTGRES("SELECT h.held_by, count(*), min(h.seq) FROM (SELECT b.held_by, b.seq FROM {box} b WHERE b.held_by > ''"
+    SQLITE("WITH RECURSIVE " SQLITE_OWN " SELECT held_by, count(*), min(seq), iif(held_by IN (SELECT key FROM own), 2, 1)"
+           " FROM (SELECT held_by, seq FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT ?2) GROUP BY held_by ORDER BY held_by"
+           " LIMIT ?1"),
+    POSTGRES("WITH RECURSIVE " POSTGRES_OWN " SELECT h.held_by, count(*), min(h.seq), CASE WHEN h.held_by IN (SELECT key FROM own)"
+             " THEN 2 ELSE 1 END FROM (SELECT b.held_by, b.seq FROM {box} b WHERE b.held_by > ''"
              " ORDER BY b.held_by LIMIT ?2) h GROUP BY h.held_by ORDER BY h.held_by LIMIT ?1"))
-#define SQLITE_OF_KEY                                                                                                        \
+#define SQLITE_OF_KEY(held_for)                                                                                              \
     " SELECT k.key, (SELECT count(*) FROM (SELECT 1 FROM \"{box}\" WHERE held_by = k.key LIMIT 10001)),"                     \
-    " (SELECT seq FROM \"{box}\" WHERE held_by = k.key ORDER BY seq LIMIT 1) FROM "
-#define POSTGRES_OF_KEY                                                                                                      \
+    " (SELECT seq FROM \"{box}\" WHERE held_by = k.key ORDER BY seq LIMIT 1), " held_for " FROM "
+#define POSTGRES_OF_KEY(held_for)                                                                                            \
     " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"                     \
-    " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1) FROM "
+    " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1), " held_for " FROM "
 /* The same, key by key, from this one (?2) on. */
 STATEMENT(held_keys_from,
-    SQLITE("WITH RECURSIVE k(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= ?2 ORDER BY held_by LIMIT 1)"
+    SQLITE("WITH RECURSIVE " SQLITE_OWN ", k(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= ?2 ORDER BY held_by LIMIT 1)"
            " UNION ALL SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > k.key ORDER BY held_by LIMIT 1)"
-           " FROM k WHERE k.key IS NOT NULL LIMIT ?1)" SQLITE_OF_KEY "k WHERE k.key IS NOT NULL"),
-    POSTGRES("WITH RECURSIVE k(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by >= ?2 ORDER BY b.held_by LIMIT 1)"
+           " FROM k WHERE k.key IS NOT NULL LIMIT ?1)" SQLITE_OF_KEY("iif(k.key IN (SELECT key FROM own), 2, 1)") "k WHERE k.key IS NOT NULL"),
+    POSTGRES("WITH RECURSIVE " POSTGRES_OWN ", k(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by >= ?2 ORDER BY b.held_by LIMIT 1)"
              " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key ORDER BY b.held_by LIMIT 1)"
-             " FROM k WHERE k.key IS NOT NULL)" POSTGRES_OF_KEY "(SELECT key FROM k WHERE key IS NOT NULL LIMIT ?1) k"))
+             " FROM k WHERE k.key IS NOT NULL)" POSTGRES_OF_KEY("CASE WHEN k.key IN (SELECT key FROM own) THEN 2 ELSE 1 END")
+             "(SELECT key FROM k WHERE key IS NOT NULL LIMIT ?1) k"))
 /* The same of this key (?1). */
 STATEMENT(held_key,
-    SQLITE(SQLITE_OF_KEY "(SELECT held_by AS key FROM \"{box}\" WHERE held_by = ?1 LIMIT 1) k"),
-    POSTGRES(POSTGRES_OF_KEY "(SELECT b.held_by AS key FROM {box} b WHERE b.held_by = ?1 LIMIT 1) k"))
+    SQLITE(SQLITE_OF_KEY("k.held_for") "(SELECT held_by AS key, coalesce(held_for, 1) AS held_for FROM \"{box}\" WHERE held_by = ?1 LIMIT 1) k"),
+    POSTGRES(POSTGRES_OF_KEY("k.held_for")
+             "(SELECT b.held_by AS key, coalesce(b.held_for, 1) AS held_for FROM {box} b WHERE b.held_by = ?1 LIMIT 1) k"))
 /* Of keys that hold a single row (?1) those whose row came back, in the same order. */
 STATEMENT(held_alone,
     SQLITE("SELECT p.value FROM json_each(?1) p WHERE EXISTS (SELECT 1 FROM \"{box}\" WHERE held_by = p.value AND " SQLITE_IS_HEAD ")"
@@ -844,6 +857,8 @@ STATEMENT(order_pause,
 #undef POSTGRES_LOOKED
 #undef POSTGRES_LATEST
 #undef POSTGRES_GROUPS
+#undef SQLITE_OWN
+#undef POSTGRES_OWN
 #undef SQLITE_COUNTS
 #undef COUNTED
 #undef DUE_BY_INDEX

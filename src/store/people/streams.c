@@ -208,7 +208,8 @@ static int dead_head_read(struct question *q, struct keys *k, const struct strea
 struct held_key {
     pr_slice key;
     int64_t count, first_seq;
-    bool alone; /* a single row, and it came back */
+    int held_for; /* enum pr_held_for, of all its rows */
+    bool alone;   /* a single row, and it came back */
 };
 
 struct key_list {
@@ -230,7 +231,8 @@ static int keys_fetch(struct question *q, enum sql_statement statement, pr_slice
         }
         ret->list[ret->count++] = (struct held_key){ .key = question_text(q, &rows, 0),
                                                      .count = row_number(&rows, 1),
-                                                     .first_seq = row_number(&rows, 2) };
+                                                     .first_seq = row_number(&rows, 2),
+                                                     .held_for = (int)row_number(&rows, 3) };
         rc = PR_OK;
     }
     rows_end(&rows);
@@ -282,7 +284,10 @@ static int key_take_alone(struct question *q, struct keys *k, const struct strea
 static int key_take(struct question *q, struct keys *k, const struct held_key *key)
 {
     struct stream_info stream = { .box = k->box, .waiting = (uint64_t)min64(key->count, COUNT_EXACT_MAX + 1) };
-    if (!stream_key_split(key->key, &stream.endpoint, &stream.stream) || !stream_is_asked(k->streams->filter, &stream))
+    if (key->held_for == PR_HELD_FOR_ENDPOINT)
+        return PR_OK;
+    stream_key_split(key->key, &stream.endpoint, &stream.stream);
+    if (!stream_is_asked(k->streams->filter, &stream))
         return PR_OK;
     if (key->alone)
         return key_take_alone(q, k, &stream, key->first_seq);

@@ -85,7 +85,8 @@ static const char MESSAGES[] =
 
 /* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
  * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
- * parked or made dead before it had an endpoint may be for any). */
+ * parked or made dead before it had an endpoint may be for any).  The endpoint is read out of the key (held_endpoint()): the row
+ * of a message that the routes send has none. */
 static const char BLOCKED[] =
     "SELECT '{box}'::text AS box, h.stream, CASE WHEN d.id IS NULL THEN h.id ELSE d.id END AS head,"
     " CASE WHEN d.id IS NULL THEN h.seq ELSE d.seq END AS seq,"
@@ -98,7 +99,7 @@ static const char BLOCKED[] =
     " FROM (SELECT DISTINCT ON (k.key) k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, "
     "r.error,"
     " r.due_at, r.held_by FROM (SELECT b.held_by AS key, split_part(b.held_by, '/', 1) AS endpoint,"
-    " substr(b.held_by, strpos(b.held_by, '/') + 1) AS stream, count(*) AS held, min(b.seq) AS first"
+    " max(b.stream) AS stream, count(*) AS held, min(b.seq) AS first"
     " FROM \"{schema}\".\"{box}\" b WHERE b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2 GROUP BY b.held_by) k"
     " LEFT JOIN (SELECT b.*, CASE b.destination WHEN '' THEN"
     " jsonb_path_query_array(b.story::jsonb, '$[*].endpoint') ->> -1 ELSE b.destination END AS endpoint"

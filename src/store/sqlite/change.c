@@ -153,7 +153,7 @@ static int split_read(const struct changing *w, const struct change *c, sqlite3_
 
 /* A copy for one destination; one that has this id already, or had it and lost it to the dead
  * letters, keeps what it has (0). */
-static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice destination, pr_slice holder,
+static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice destination, struct part_holder holder,
                         uint64_t *ret_row)
 {
     sqlite3_stmt *insert;
@@ -175,8 +175,7 @@ static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice de
         ") VALUES"
         " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15" SENDER_TEXTS(
             COLUMN_NEXT) ") ON CONFLICT (id, destination) DO NOTHING",
-        w->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder), V_INT(part_held_for(destination, holder))), &insert,
-        w->reterr);
+        w->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder.key), V_INT(holder.held_for)), &insert, w->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
         if (sqlite3_bind_value(insert, i + 4, sqlite3_column_value(row, i)) != SQLITE_OK)
             rc = error_set(w->reterr, PR_ENOMEM, "out of memory for a row");
@@ -198,8 +197,7 @@ static int row_split(const struct changing *w, const struct change *c, const str
     if (rc == PR_OK)
         rc = split_read(w, c, &row);
     for (size_t i = 0; i < c->destination_count && rc == PR_OK; i++)
-        rc = split_insert(w, row, c->destinations[i], c->holders != NULL ? c->holders[i] : (pr_slice){ NULL, 0 },
-                          &ret_rows[i]);
+        rc = split_insert(w, row, c->destinations[i], change_part_holder(c, i), &ret_rows[i]);
     sqlite3_reset(row);
     return rc == PR_OK ? row_delete(w, c) : rc;
 }

@@ -248,7 +248,7 @@ static const char VIEW_MESSAGES[] =
 /* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
  * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
  * parked or made dead before it had an endpoint may be for any).  Of several heads the other columns are of the one with
- * the least rank. */
+ * the least rank.  The endpoint is read out of the key (held_endpoint()): the row of a message that the routes send has none. */
 #define NEVER "9223372036854775807"
 #define OF_HEAD(column, of_dead) " CASE WHEN d.row_id IS NULL THEN h." column " ELSE " of_dead " END AS " column ","
 static const char VIEW_BLOCKED[] =
@@ -264,7 +264,7 @@ static const char VIEW_BLOCKED[] =
                             "r.failure_reason, r.error, r.due_at,"
                             " r.held_by, min(r.rank) FROM (SELECT held_by AS key, substr(held_by, 1, instr(held_by, "
                             "'/') - 1) AS endpoint,"
-                            " substr(held_by, instr(held_by, '/') + 1) AS stream, count(*) AS held, min(seq) AS first "
+                            " max(stream) AS stream, count(*) AS held, min(seq) AS first "
                             "FROM \"{box}\""
                             " WHERE held_by IS NOT NULL AND coalesce(held_for, 1) <> 2 GROUP BY held_by) k"
                             " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN (SELECT json_extract(value, "

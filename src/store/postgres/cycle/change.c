@@ -323,9 +323,9 @@ static void put_split(const struct change_plan *plan, struct array *a, size_t or
         put_key(a, ord, c);
         array_i32(&a[3], (int)(plan->split_first[ord] + i));
         array_text(&a[4], c->destinations[i]);
-        pr_slice holder = c->holders != NULL ? c->holders[i] : NO_BOX;
-        array_text_or_null(&a[5], holder);
-        array_i32(&a[6], part_held_for(c->destinations[i], holder));
+        const struct part_holder holder = change_part_holder(c, i);
+        array_text_or_null(&a[5], holder.key);
+        array_i32(&a[6], holder.held_for);
     }
 }
 
