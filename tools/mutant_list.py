@@ -341,6 +341,8 @@ MUTANTS = [
      ("src/ops/replay/replay.c", "    these.limit = r->rate > 0 ? min_size((size_t)r->rate, STEP_ROWS) : STEP_ROWS;\n", "    these.limit = STEP_ROWS;\n")),
     ("metrics: a quote in a label", "metrics",
      ("src/ops/watch/metrics.c", "        if (c == '\\\\' || c == '\"')\n", "        if (c == '\\\\')\n")),
+    ("what an object has only at times is left out always", "ops always",
+     ("src/ops/member.c", "    if (m->optional && empty)\n", "    if (m->optional)\n")),
     ("health is as good as the best check", "cli an_open_breaker_is_seen",
      ("src/ops/watch/check.c", "        if (checks->items[i].state > worst)\n", "        if (checks->items[i].state < worst)\n")),
     ("a full disk is nothing", "ops full_disk",

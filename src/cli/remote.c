@@ -11,6 +11,8 @@
 #include "base/time.h"
 #include "base/utf8.h"
 #include "base/address.h"
+#include "base/util.h"
+#include "ops/reply.h"
 
 #include <curl/curl.h>
 #include <jansson.h>
@@ -292,8 +294,6 @@ static bool write_order(struct remote *r, const struct admin *a, struct buf *pat
 
 static struct admin_reply reply_of(const json_t *answer, long status)
 {
-    json_int_t next = json_integer_value(json_object_get(answer, "next"));
-
     const char *code = json_string_value(json_object_get(json_object_get(answer, "error"), "code"));
     bool handled = status == 409 && code != NULL && strcmp(code, "handled") == 0;
 
@@ -301,16 +301,12 @@ static struct admin_reply reply_of(const json_t *answer, long status)
         return (struct admin_reply){
             .matched = status == 409, .refused = status == 409, .handled = handled, .missing = status == 404
         };
-    return (struct admin_reply){
-        .matched = (uint64_t)json_integer_value(json_object_get(answer, "matched")),
-        .changed = (uint64_t)json_integer_value(json_object_get(answer, "changed")),
-        .refused = (uint64_t)json_integer_value(json_object_get(answer, "refused")),
-        .handled = (uint64_t)json_integer_value(json_object_get(answer, "handled")),
-        .missing = (uint64_t)json_integer_value(json_object_get(answer, "missing")),
-        .last_row = (uint64_t)next,
-        .more = next > 0,
-        .newest_row = (uint64_t)json_integer_value(json_object_get(answer, "newest_row")),
-    };
+    struct admin_reply reply = { 0 };
+    static const enum reply_shape shapes[] = { REPLY_CHANGE, REPLY_HANDLED, REPLY_MISSING, REPLY_FURTHER };
+    for (size_t i = 0; i < ARRAY_LENGTH(shapes); i++)
+        reply_parse(answer, shapes[i], NULL, &reply); /* no texts */
+    reply.more = reply.last_row > 0;
+    return reply;
 }
 
 static bool add_header(struct curl_slist **list, const char *line)

@@ -74,24 +74,26 @@ static void add_breaker(struct reply_decoder *d, const json_t *o, size_t max)
 static void decode_box(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct box_counts *b = row;
-    double age = json_number_value(json_object_get(o, "oldest_age_seconds"));
+    struct box_reply box = { 0 };
 
-    reply_parse(o, REPLY_BOX, d->arena, b);
-    b->oldest_us = age > 0 && age < 1e9 ? d->now_us - (int64_t)(age * 1e6) : 0;
+    reply_parse(o, REPLY_BOX, d->arena, &box);
+    *b = box.counts;
+    b->oldest_us = box.oldest_age_us > 0 ? d->now_us - box.oldest_age_us : 0;
 }
 
 static void decode_endpoint(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct endpoint_state *e = row;
-    const char *state = json_string_value(json_object_get(o, "state"));
-    bool paused = state != NULL && strcmp(state, "paused") == 0;
+    struct condition_reply condition = { .until_us = 0 };
 
+    reply_parse(o, REPLY_CONDITION, d->arena, &condition);
+    const bool paused = slice_eq_cstr(condition.state, "paused");
     reply_parse(o, REPLY_ENDPOINT, d->arena, e);
     reply_parse(json_object_get(o, "last_failure"), REPLY_FAILURE, d->arena, e);
     e->name = text_of(d, o, "name");
-    e->paused_until_us = paused ? time_of(o, "until", PR_NEVER) : 0;
-    e->by = text_of(d, o, "by");
-    e->why = paused ? text_of(d, o, "why") : (pr_slice){ NULL, 0 };
+    e->paused_until_us = paused ? condition.until_us : 0;
+    e->by = condition.by;
+    e->why = paused ? condition.why : (pr_slice){ NULL, 0 };
 }
 
 static void decode_instance(struct reply_decoder *d, const json_t *o, void *row)
@@ -102,12 +104,13 @@ static void decode_instance(struct reply_decoder *d, const json_t *o, void *row)
 static void decode_group(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct dead_group *g = row;
-    bool exact = !json_is_false(json_object_get(o, "count_exact"));
+    struct group_reply group = { .count = 0 };
 
-    reply_parse(o, REPLY_GROUP, d->arena, g);
-    g->count = count_of(o, "count");
-    g->partial = !exact && g->count < COUNT_EXACT_MAX;
-    g->count += !exact && g->count == COUNT_EXACT_MAX; /* then it says that there are more */
+    reply_parse(o, REPLY_GROUP, d->arena, &group);
+    *g = group.group;
+    g->count = group.count;
+    g->partial = !group.exact && g->count < COUNT_EXACT_MAX;
+    g->count += !group.exact && g->count == COUNT_EXACT_MAX; /* then it says that there are more */
 }
 
 static void decode_stream(struct reply_decoder *d, const json_t *o, void *row)
@@ -138,47 +141,44 @@ static void decode_message(struct reply_decoder *d, const json_t *o, void *row)
 /* What the ledger told of it. */
 static void decode_end(struct reply_decoder *d, const json_t *o, struct listed *l)
 {
-    pr_slice by = text_of(d, o, "by");
+    struct end_reply end = { .outcome = 0 };
 
-    l->ended = ended_parse(text_of(d, o, "outcome"));
-    if (l->ended == 0)
+    reply_parse(o, REPLY_END, d->arena, &end);
+    if (end.outcome == 0)
         return;
-    l->died_us = time_of(o, "ended_at", 0);
-    if (by.size == 0)
-        return;
-    l->ended = ENDED_BY_PERSON;
-    l->instance = by;
+    l->ended = end.by.size > 0 ? ENDED_BY_PERSON : end.outcome;
+    l->died_us = end.ended_us;
+    if (end.by.size > 0)
+        l->instance = end.by;
 }
 
-/* Each delivery tells all of them. */
-static void decode_marks(struct reply_decoder *d, const json_t *handled)
+/* The objects of a list as rows of a shape; how many. */
+static size_t decode_rows(struct reply_decoder *d, const json_t *list, enum reply_shape shape, size_t row_size,
+                          void **ret)
 {
-    const json_t *o;
-    size_t i;
+    const size_t count = json_array_size(list);
+    char *rows = arena_alloc_array(d->arena, count, row_size);
 
-    d->reply->marks = arena_alloc_array(d->arena, json_array_size(handled), sizeof(*d->reply->marks));
-    d->reply->mark_count = d->reply->marks != NULL ? json_array_size(handled) : 0;
-    json_array_foreach(handled, i, o) if (i < d->reply->mark_count) d->reply->marks[i] = (struct mark_info){
-        .box = text_of(d, o, "box"),
-        .handler = text_of(d, o, "handler"),
-        .outcome = ended_parse(text_of(d, o, "outcome")),
-        .at_us = time_of(o, "at", 0),
-    };
+    *ret = rows;
+    if (rows == NULL)
+        return 0;
+    memset(rows, 0, count * row_size);
+    for (size_t i = 0; i < count; i++)
+        reply_parse(json_array_get(list, i), shape, d->arena, rows + i * row_size);
+    return count;
 }
 
-static void decode_again(struct reply_decoder *d, const json_t *again)
+/* Each delivery has all of them. */
+static void decode_dedupe(struct reply_decoder *d, const json_t *delivery)
 {
-    const json_t *o;
-    size_t i;
+    void *marks, *again;
 
-    d->reply->again = arena_alloc_array(d->arena, json_array_size(again), sizeof(*d->reply->again));
-    d->reply->again_count = d->reply->again != NULL ? json_array_size(again) : 0;
-    json_array_foreach(again, i, o) if (i < d->reply->again_count) d->reply->again[i] = (struct again_info){
-        .box = text_of(d, o, "box"),
-        .destination = text_of(d, o, "destination"),
-        .times = count_of(o, "times"),
-        .at_us = time_of(o, "last_at", 0),
-    };
+    d->reply->mark_count =
+        decode_rows(d, json_object_get(delivery, "handled"), REPLY_MARK, sizeof(*d->reply->marks), &marks);
+    d->reply->again_count =
+        decode_rows(d, json_object_get(delivery, "again"), REPLY_AGAIN, sizeof(*d->reply->again), &again);
+    d->reply->marks = marks;
+    d->reply->again = again;
 }
 
 /* One for each endpoint that it goes to, with what it waits for. */
@@ -186,10 +186,8 @@ static void decode_delivery(struct reply_decoder *d, const json_t *o, void *row)
 {
     size_t count = (size_t)((struct listed *)row - d->reply->listed) + 1;
 
-    if (count == 1) {
-        decode_marks(d, json_object_get(o, "handled"));
-        decode_again(d, json_object_get(o, "again"));
-    }
+    if (count == 1)
+        decode_dedupe(d, o);
     decode_message(d, json_object_get(o, "message"), row);
     decode_end(d, json_object_get(o, "message"), row);
     add_breaker(d, json_object_get(json_object_get(o, "next"), "breaker"), count);

@@ -234,13 +234,14 @@ const char *condition_why(struct arena *arena, const struct endpoint_condition *
 void condition_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
                     const struct endpoint_state *e)
 {
-    struct endpoint_condition s = endpoint_condition(reply, e);
-
-    json_key(w, "state");
-    json_cstr(w, s.state);
-    member_time(w, "until", s.until_us);
-    member_text(w, "by", is_paused(&s) ? e->by : (pr_slice){ NULL, 0 });
-    member_text(w, "why", is_paused(&s) ? e->why : slice_from(condition_why(arena, &s, e)));
+    const struct endpoint_condition s = endpoint_condition(reply, e);
+    const struct condition_reply condition = {
+        .state = slice_from(s.state),
+        .until_us = s.until_us,
+        .by = is_paused(&s) ? e->by : (pr_slice){ NULL, 0 },
+        .why = is_paused(&s) ? e->why : slice_from(condition_why(arena, &s, e)),
+    };
+    reply_write(w, REPLY_CONDITION, &condition);
     json_key(w, "breakers");
     json_begin_array(w);
     for (size_t i = 0; i < reply->breaker_count; i++)

@@ -115,16 +115,15 @@ static bool is_array(pr_slice text)
     return text.size >= 2 && text.data[0] == '[' && text.data[text.size - 1] == ']' && utf8_valid(text);
 }
 
-/* As the ledger tells it. */
+/* As the ledger has it: there an instance, or the person who discarded it, is in one place. */
 static void json_end(struct json_writer *w, const struct listed *l)
 {
-    bool by_person = l->ended == ENDED_BY_PERSON;
-
-    json_key(w, "outcome");
-    json_cstr(w, ended_name(l->ended));
-    member_time(w, "ended_at", l->died_us);
-    member_text(w, "instance", by_person ? (pr_slice){ NULL, 0 } : l->instance);
-    member_text(w, "by", by_person ? l->instance : (pr_slice){ NULL, 0 });
+    const bool by_person = l->ended == ENDED_BY_PERSON;
+    const struct end_reply end = { .outcome = l->ended,
+                                   .ended_us = l->died_us,
+                                   .instance = by_person ? (pr_slice){ NULL, 0 } : l->instance,
+                                   .by = by_person ? l->instance : (pr_slice){ NULL, 0 } };
+    reply_write(w, REPLY_END, &end);
 }
 
 /* What only messages of one state have. */

@@ -1,33 +1,72 @@
-/* reply.h - rows of people's replies as JSON objects.
- *
- * One table of members for each struct (reply.c).  It writes the object for --json and for the API, and reads it for
- * --remote: what is missing there, or of another type, is as if it were null, since a newer daemon may say more and an
- * older one less.  What is computed and not stored (an age, a state by the clock) is its writer's affair. */
+/* reply.h - rows of people's replies as JSON objects: their tables of members (see member.h). */
 #ifndef OPS_REPLY_H
 #define OPS_REPLY_H
 
-#include "base/json.h"
-#include "store/store.h"
-
-#include <jansson.h>
+#include "ops/member.h"
+#include "store/schedules.h"
 
 /* Each with its struct. */
 enum reply_shape {
-    REPLY_BOX,      /* box_counts */
-    REPLY_ENDPOINT, /* endpoint_state: counts ... */
-    REPLY_FAILURE,  /* ... and its latest failure */
-    REPLY_BREAKER,  /* breaker_info */
-    REPLY_INSTANCE, /* instance_info */
-    REPLY_GROUP,    /* dead_group */
-    REPLY_STREAM,   /* stream_info */
-    REPLY_EVENT,    /* stored_event */
-    REPLY_MESSAGE,  /* listed ... */
-    REPLY_DEAD,     /* ... and what only dead letters have */
+    REPLY_BOX,              /* box_reply */
+    REPLY_CONDITION,        /* condition_reply ... */
+    REPLY_ENDPOINT,         /* ... endpoint_state: counts ... */
+    REPLY_FAILURE,          /* ... and its latest failure */
+    REPLY_BREAKER,          /* breaker_info */
+    REPLY_INSTANCE,         /* instance_info */
+    REPLY_GROUP,            /* group_reply */
+    REPLY_STREAM,           /* stream_info */
+    REPLY_EVENT,            /* stored_event */
+    REPLY_MESSAGE,          /* listed ... */
+    REPLY_DEAD,             /* ... what only dead letters have ... */
+    REPLY_END,              /* ... and what the ledger has: end_reply */
+    REPLY_MARK,             /* mark_info */
+    REPLY_AGAIN,            /* again_info */
+    REPLY_CHANGE,           /* admin_reply ... */
+    REPLY_HANDLED,          /* ... of a replay ... */
+    REPLY_MISSING,          /* ... */
+    REPLY_FURTHER,          /* ... and what comes only where there is any */
+    REPLY_FLOW,             /* flow_row */
+    REPLY_FLOW_STATES,      /* query_reply, of a QUERY_FLOWS */
+    REPLY_TOLD,             /* flow_tell_result */
+    REPLY_RETRIED,          /* flow_retried */
+    REPLY_SCHEDULE,         /* schedule_reply ... */
+    REPLY_SCHEDULE_MESSAGE, /* ... and what it sends */
+};
+
+/* What is computed for its object, beside what the store says. */
+struct box_reply {
+    struct box_counts counts;
+    bool exact; /* else the counts are lower bounds */
+    int64_t oldest_age_us;
+};
+struct condition_reply {
+    pr_slice state;
+    int64_t until_us;
+    pr_slice by, why;
+};
+struct group_reply {
+    struct dead_group group;
+    uint64_t count; /* COUNT_EXACT_MAX at most */
+    bool exact;     /* else the counts are lower bounds */
+};
+struct end_reply {
+    int outcome; /* enum ended_as */
+    int64_t ended_us;
+    pr_slice instance, by; /* one of both: an instance, or a person */
+};
+struct schedule_reply {
+    struct schedule_info info;
+    const char *grace, *origin;
+    pr_id id;
+    pr_slice in; /* its own box; info.s.box is where its messages go */
 };
 
 /* The members of row, a struct of that shape, into an object that is open. */
 void reply_write(struct json_writer *w, enum reply_shape shape, const void *row);
-/* Into row, which is zero.  Texts go into the arena; an object that is NULL or something else has no members. */
+/* "KEY":[{...},...] into an object that is open. */
+void reply_list(struct json_writer *w, const char *key, enum reply_shape shape, const void *rows, size_t row_size,
+                size_t count);
+/* Into row, which is zero; see members_read(). */
 void reply_parse(const json_t *object, enum reply_shape shape, struct arena *arena, void *row);
 
 /* Whole objects. */

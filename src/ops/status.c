@@ -272,25 +272,22 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
     json_begin_array(w);
     for (size_t i = 0; i < s->boxes.box_count; i++) {
         const struct box_counts *b = &s->boxes.boxes[i];
-
+        const struct box_reply row = { .counts = *b,
+                                       .exact = box_counts_exact(b),
+                                       .oldest_age_us =
+                                           b->oldest_us != 0 ? max64(s->boxes.now_us - b->oldest_us, 0) : 0 };
         json_begin_object(w);
-        reply_write(w, REPLY_BOX, b);
-        json_key(w, "counts_exact"); /* else: the counts are lower bounds */
-        json_bool(w, box_counts_exact(b));
-        json_key(w, "oldest_age_seconds");
-        json_double(w, b->oldest_us != 0 ? (double)max64(s->boxes.now_us - b->oldest_us, 0) / 1e6 : 0);
+        reply_write(w, REPLY_BOX, &row);
         json_end_object(w);
     }
     json_end_array(w);
 }
 
-void flow_states_json(struct json_writer *w, const struct query_reply *flows)
+void flow_states_json(struct json_writer *w, const char *key, const struct query_reply *flows)
 {
+    json_key(w, key);
     json_begin_object(w);
-    for (int state = FLOW_RUNNING; state < FLOW_CONTINUED; state++) {
-        json_key(w, flow_state_name(state));
-        json_uint(w, flows->flow_states[state]);
-    }
+    reply_write(w, REPLY_FLOW_STATES, flows);
     json_end_object(w);
 }
 
@@ -317,55 +314,31 @@ void status_endpoints_json(struct json_writer *w, const struct status *s)
 
 void status_instances_json(struct json_writer *w, const struct status *s)
 {
-    json_key(w, "instances");
-    json_begin_array(w);
-    for (size_t i = 0; i < s->instances.instance_count; i++)
-        instance_json(w, &s->instances.instances[i]);
-    json_end_array(w);
+    reply_list(w, "instances", REPLY_INSTANCE, s->instances.instances, sizeof(*s->instances.instances),
+               s->instances.instance_count);
 }
 
-static void json_subscriptions(struct json_writer *w, const struct status *s)
-{
-    json_key(w, "subscriptions");
-    json_begin_array(w);
-    for (size_t i = 0; i < s->subscriptions.subscription_count; i++)
-        reply_row_json(w, QUERY_SUBSCRIPTIONS, &s->subscriptions.subscriptions[i]);
-    json_end_array(w);
-}
-
-static void json_slots(struct json_writer *w, const struct status *s)
-{
-    json_key(w, "slots");
-    json_begin_array(w);
-    for (size_t i = 0; i < s->slot_count; i++) {
-        const struct wal_report *r = &s->slots[i];
-
-        json_begin_object(w);
-        json_key(w, "name");
-        json_slice(w, r->slot);
-        json_key(w, "there");
-        json_bool(w, r->there);
-        json_key(w, "active");
-        json_bool(w, r->active);
-        json_key(w, "lag_bytes");
-        json_int(w, r->lag);
-        json_end_object(w);
-    }
-    json_end_array(w);
-}
+static const struct member slot_members[] = {
+    /* clang-format off */
+    MEMBER(wal_report, "name", STRING, slot)
+    MEMBER(wal_report, "there", BOOL, there)
+    MEMBER(wal_report, "active", BOOL, active)
+    MEMBER(wal_report, "lag_bytes", NUMBER, lag)
+    /* clang-format on */
+};
 
 void status_json(struct json_writer *w, const struct status *s)
 {
+    static const struct members slots = MEMBERS(slot_members);
     json_begin_object(w);
     json_key(w, "health");
     json_cstr(w, check_state_name(checks_health(&s->checks)));
     checks_json(&s->checks, w);
     status_boxes_json(w, s);
     status_endpoints_json(w, s);
-    json_key(w, "flows");
-    flow_states_json(w, &s->flows);
+    flow_states_json(w, "flows", &s->flows);
     status_instances_json(w, s);
-    json_subscriptions(w, s);
-    json_slots(w, s);
+    reply_list_write(w, QUERY_SUBSCRIPTIONS, &s->subscriptions);
+    members_list(w, "slots", &slots, s->slots, sizeof(*s->slots), s->slot_count);
     json_end_object(w);
 }

@@ -30,8 +30,8 @@ void status_json(struct json_writer *w, const struct status *s);
 void boxes_hide_unused(const struct config *config, struct query_reply *boxes, const struct query_reply *instances);
 /* Members of it: "boxes": [...] and so on. */
 void status_boxes_json(struct json_writer *w, const struct status *s);
-/* {"running": 3, ...}, of a QUERY_FLOWS */
-void flow_states_json(struct json_writer *w, const struct query_reply *flows);
+/* "KEY": {"running": 3, ...}, of a QUERY_FLOWS */
+void flow_states_json(struct json_writer *w, const char *key, const struct query_reply *flows);
 void status_endpoints_json(struct json_writer *w, const struct status *s);
 void status_instances_json(struct json_writer *w, const struct status *s);
 

@@ -1,4 +1,4 @@
-/* What programs read as JSON: each object to the byte, and the same once more after it was read back. */
+/* What programs read as JSON: each object to the byte, and what is read back from it. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -444,4 +444,70 @@ TEST(groups_of_dead_letters_are_written_as_they_always_were)
     json_end_array(w);
     CHECK_SLICE(buf_slice(&p.text), GROUPS);
     paper_fini(&p);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* The object with this index of an array; or, without one, the object itself. */
+static const json_t *object_of(json_t *text, const char *list, size_t index)
+{
+    return list != NULL ? json_array_get(json_object_get(text, list), index) : text;
+}
+
+TEST(a_table_reads_what_it_has_written)
+{
+    static const struct {
+        const char *text, *list;
+        size_t index;
+        enum reply_shape shape;
+        const char *written;
+    } cases[] = {
+        { FLOW_ROW, NULL, 0, REPLY_FLOW, FLOW_ROW },
+        { FLOW_NEW, NULL, 0, REPLY_FLOW,
+          "{\"id\":\"new\",\"name\":null,\"version\":null,\"execution\":null,\"state\":null,\"custom_status\":null,"
+          "\"status_number\":0,\"input\":null,\"output\":null,\"error\":null,\"parent\":null,\"events\":0,"
+          "\"created_at\":null,\"updated_at\":null}" },
+        { STATUS, "boxes", 0, REPLY_BOX,
+          "{\"name\":\"outbox\",\"ready\":1,\"in_flight\":2,\"delayed\":3,\"retrying\":4,\"held\":5,\"parked\":6,"
+          "\"paused\":7,\"dead\":8,\"done\":9,\"counts_exact\":true,\"oldest_age_seconds\":1.5}" },
+        { STATUS, "endpoints", 1, REPLY_CONDITION,
+          "{\"state\":\"paused\",\"until\":null,\"by\":\"ann\",\"why\":\"deploy\"}" },
+        { WHY, "handled", 0, REPLY_MARK,
+          "{\"box\":\"inbox\",\"handler\":\"h\",\"at\":\"2023-11-14T22:13:20.000000Z\",\"outcome\":\"delivered\"}" },
+        { WHY, "again", 0, REPLY_AGAIN,
+          "{\"box\":\"inbox\",\"destination\":null,\"times\":2,\"last_at\":\"2023-11-14T22:13:20.000000Z\"}" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        union {
+            struct flow_row flow;
+            struct box_reply box;
+            struct condition_reply condition;
+            struct mark_info mark;
+            struct again_info again;
+        } row;
+        struct paper p;
+        struct json_writer *w = paper_init(&p);
+        json_t *text = json_loads(cases[i].text, 0, NULL);
+        CHECK(text != NULL);
+        memset(&row, 0, sizeof row);
+        reply_parse(object_of(text, cases[i].list, cases[i].index), cases[i].shape, &p.arena, &row);
+        json_begin_object(w);
+        reply_write(w, cases[i].shape, &row);
+        json_end_object(w);
+        CHECK_SLICE(buf_slice(&p.text), cases[i].written);
+        json_decref(text);
+        paper_fini(&p);
+    }
+}
+
+TEST(what_an_answer_lacks_is_read_as_null)
+{
+    struct group_reply group = { .count = 1 };
+    struct arena arena;
+    arena_init(&arena, 1024);
+    reply_parse(NULL, REPLY_GROUP, &arena, &group);
+    CHECK_EQ(group.count, 0);
+    CHECK(group.exact); /* an older daemon had no such word, and exact counts */
+    CHECK_EQ(group.group.cause, PR_REASON_NONE);
+    arena_fini(&arena);
 }

@@ -10,27 +10,20 @@
 #include "cli/command/flow.h"
 #include "cli/command/send.h"
 #include "ops/explain/words.h"
+#include "ops/reply.h"
 
 #define WAIT_BLOCK 4096
 
 static void print_tell_result(struct cli *cli, const struct flow_tell_result *result)
 {
     struct json_line line;
-    char id[PR_ID_TEXT_SIZE] = "";
-    if (!pr_id_is_zero(result->message))
-        pr_id_format(result->message, id);
     if (!cli->json) {
         printf("%s\n", text_clean_copy(&cli->arena, result->flow));
         return;
     }
     struct json_writer *w = line_begin(&line);
     json_begin_object(w);
-    json_key(w, "id");
-    json_slice(w, result->flow);
-    json_key(w, "message");
-    json_cstr(w, id[0] != '\0' ? id : NULL);
-    json_key(w, "duplicate");
-    json_bool(w, result->duplicate);
+    reply_write(w, REPLY_TOLD, result);
     json_end_object(w);
     line_end(&line);
 }

@@ -6,6 +6,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "ops/member.h"
 #include "ops/message.h"
 #include "ops/api/api.h"
@@ -55,14 +56,19 @@ static bool keep_claim(void *arg, const struct pull_claim *claim)
     return true;
 }
 
+static const struct member claim_members[] = {
+    /* clang-format off */
+    MEMBER(claimed_one, "token", STRING, token)
+    MEMBER(claimed_one, "attempt", INT, listed.m.attempts)
+    MEMBER(claimed_one, "expires_at", TIME, expires_us)
+    /* clang-format on */
+};
+
 static void claim_json(struct api *x, const struct claimed_one *c)
 {
+    static const struct members table = MEMBERS(claim_members);
     json_begin_object(&x->w);
-    json_key(&x->w, "token");
-    json_slice(&x->w, c->token);
-    json_key(&x->w, "attempt");
-    json_int(&x->w, c->listed.m.attempts);
-    member_time(&x->w, "expires_at", c->expires_us);
+    members_write(&x->w, &table, c);
     json_key(&x->w, "message");
     message_claimed_json(&x->w, &c->listed);
     json_end_object(&x->w);
@@ -316,13 +322,45 @@ static bool verdict_decode(struct api *x, json_t *claim, enum send_outcome outco
     return false;
 }
 
-static const char *answer_word(enum pull_answer answer)
+static const char *const answers[] = { [PULL_OK] = "ok",       [PULL_FAILED] = "failed",   [PULL_CONFLICT] = "conflict",
+                                       [PULL_STALE] = "stale", [PULL_UNKNOWN] = "unknown", [PULL_PENDING] = "pending" };
+
+static const char *answer_word(int answer)
 {
-    static const char *const words[] = {
-        [PULL_OK] = "ok",       [PULL_FAILED] = "failed",   [PULL_CONFLICT] = "conflict",
-        [PULL_STALE] = "stale", [PULL_UNKNOWN] = "unknown", [PULL_PENDING] = "pending"
-    };
-    return words[answer];
+    return answers[answer];
+}
+
+static int word_answer(pr_slice name)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(answers); i++)
+        if (slice_eq_cstr(name, answers[i]))
+            return (int)i;
+    return PULL_UNKNOWN;
+}
+
+static const struct member_words words_of_answers = { answer_word, word_answer };
+
+/* What became of one claim. */
+struct claim_result {
+    pr_slice token;
+    enum pull_answer answer;
+    const char *error;  /* NULL: none */
+    int64_t expires_us; /* of one that was renewed; 0: it was not */
+};
+
+static const struct member result_members[] = {
+    /* clang-format off */
+    MEMBER(claim_result, "token", STRING, token)
+    MEMBER_NAME(claim_result, "result", words_of_answers, answer)
+    MEMBER_IF(claim_result, "error", CSTR, error)
+    MEMBER_IF(claim_result, "expires_at", TIME, expires_us)
+    /* clang-format on */
+};
+
+static void result_json(struct api *x, const struct claim_result *result)
+{
+    static const struct members table = MEMBERS(result_members);
+    members_object(&x->w, &table, result);
 }
 
 /* The list of claims; NULL: answered. */
@@ -336,17 +374,8 @@ static json_t *claims_of(struct api *x)
     return NULL;
 }
 
-static void result_json(struct api *x, pr_slice token, enum pull_answer answer)
-{
-    json_begin_object(&x->w);
-    json_key(&x->w, "token");
-    json_slice(&x->w, token);
-    json_key(&x->w, "result");
-    json_cstr(&x->w, answer_word(answer));
-}
-
 /* Which stream is it, and where does it stand by now? */
-static void conflict_json(struct api *x, const struct pull_verdict *v)
+static const char *conflict_words(struct api *x, const struct pull_verdict *v)
 {
     struct runtime_inside in;
     struct pr_error error = { .code = PR_OK };
@@ -366,8 +395,8 @@ static void conflict_json(struct api *x, const struct pull_verdict *v)
     }
     if (entered)
         runtime_leave(x->rt);
-    json_key(&x->w, "error");
-    json_cstr(&x->w, rc == PR_ECONFLICT ? error.text : "a stream was at another version than expected: read it again");
+    const char *words = rc == PR_ECONFLICT ? arena_dup(&x->arena, error.text, strlen(error.text) + 1) : NULL;
+    return words != NULL ? words : "a stream was at another version than expected: read it again";
 }
 
 void api_claims_end(struct api *x)
@@ -400,10 +429,10 @@ void api_claims_end(struct api *x)
     json_key(&x->w, "results");
     json_begin_array(&x->w);
     for (size_t i = 0; i < count; i++) {
-        result_json(x, verdicts[i].token, verdicts[i].answer);
-        if (verdicts[i].answer == PULL_CONFLICT)
-            conflict_json(x, &verdicts[i]);
-        json_end_object(&x->w);
+        const struct pull_verdict *v = &verdicts[i];
+        result_json(x, &(struct claim_result){ .token = v->token,
+                                               .answer = v->answer,
+                                               .error = v->answer == PULL_CONFLICT ? conflict_words(x, v) : NULL });
     }
     json_end_array(&x->w);
     json_end_object(&x->w);
@@ -425,10 +454,9 @@ void api_claims_renew(struct api *x)
     for (size_t i = 0; i < json_array_size(claims); i++) {
         pr_slice token = slice_from(text_of(json_array_get(claims, i), "token"));
         enum pull_answer answer = pull_renew(runtime_pull(x->rt), token, span_us, &left_us);
-        result_json(x, token, answer);
-        if (answer == PULL_OK)
-            member_time(&x->w, "expires_at", time_add(now_us(), left_us));
-        json_end_object(&x->w);
+        result_json(x, &(struct claim_result){ .token = token,
+                                               .answer = answer,
+                                               .expires_us = answer == PULL_OK ? time_add(now_us(), left_us) : 0 });
     }
     json_end_array(&x->w);
     json_end_object(&x->w);

@@ -24,7 +24,7 @@ void api_dead_list(struct api *x)
         return;
     json_begin_object(&x->w);
     if (query.filter.after == 0)
-        member_count(&x->w, "total", "total_exact", counted.total);
+        member_count(&x->w, "total", counted.total);
     api_page(x, &reply, false);
 }
 

@@ -189,18 +189,32 @@ static bool number_of(struct api *x, const char *name, json_int_t max, uint64_t 
     return true;
 }
 
+static const struct member position_members[] = {
+    /* clang-format off */
+    MEMBER(subscription_info, "subscription", STRING, name)
+    MEMBER(subscription_info, "position", COUNT, position)
+    MEMBER(subscription_info, "fence", SOME, fence)
+    /* clang-format on */
+};
+
+static const struct member lease_members[] = {
+    /* clang-format off */
+    MEMBER(subscription_info, "held_by", TEXT, holder) /* somebody else has it */
+    MEMBER(subscription_info, "expires_at", TIME, until_us)
+    /* clang-format on */
+};
+
+static const struct members position_table = MEMBERS(position_members), lease_table = MEMBERS(lease_members);
+
 /* Its fence is only for who has it: with it the position can be moved. */
-static void write_standing(struct api *x, const struct subscription_info *s, bool has_it)
+static struct subscription_info standing_for(const struct subscription_info *s, bool has_it)
 {
-    json_key(&x->w, "subscription");
-    json_slice(&x->w, s->name);
-    json_key(&x->w, "position");
-    json_uint(&x->w, s->position);
-    json_key(&x->w, "fence");
+    struct subscription_info shown = *s;
     if (has_it)
-        json_uint(&x->w, s->fence);
+        shown.holder = (pr_slice){ NULL, 0 };
     else
-        json_cstr(&x->w, NULL);
+        shown.fence = 0;
+    return shown;
 }
 
 /* POST /v1/subscriptions/{name}/claim */
@@ -224,16 +238,12 @@ void api_subscription_claim(struct api *x)
     }
     if (!api_look_for(x, min64(wait_us, c.call.lease_us / 2), claim_once, &c, &c.found))
         return;
+    const struct subscription_info shown = standing_for(&c.info, c.has_it);
     json_begin_object(&x->w);
-    write_standing(x, &c.info, c.has_it);
+    members_write(&x->w, &position_table, &shown);
     if (!c.has_it)
         c.reply.event_count = 0;
-    json_key(&x->w, "held_by"); /* somebody else has it */
-    if (c.has_it)
-        json_cstr(&x->w, NULL);
-    else
-        json_slice(&x->w, c.info.holder);
-    member_time(&x->w, "expires_at", c.info.until_us);
+    members_write(&x->w, &lease_table, &shown);
     write_events(x, &c.reply);
     json_end_object(&x->w);
 }
@@ -251,8 +261,9 @@ void api_subscription_move(struct api *x)
         !api_span(x, "lease", json_object_get(x->json, "lease"), LEASE_MAX_US, &call.lease_us) ||
         !step(x, &call, &info, &rc))
         return;
+    const struct subscription_info shown = standing_for(&info, info.fence == call.fence);
     json_begin_object(&x->w);
-    write_standing(x, &info, info.fence == call.fence);
+    members_write(&x->w, &position_table, &shown);
     json_key(&x->w, "result");
     json_cstr(&x->w, rc == PR_OK ? "ok" : "stale");
     json_end_object(&x->w);

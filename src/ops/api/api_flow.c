@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "ops/api/api.h"
 #include "ops/flow/flow_view.h"
-#include "ops/member.h"
+#include "ops/reply.h"
 #include "ops/status.h"
 
 #define WAIT_DEFAULT_US PR_SECONDS(30)
@@ -80,18 +80,6 @@ static bool body_message_id(struct api *x, pr_id *ret)
     return false;
 }
 
-static void tell_result_json(struct api *x, const struct flow_tell_result *result)
-{
-    char id[PR_ID_TEXT_SIZE] = "";
-    if (!pr_id_is_zero(result->message))
-        pr_id_format(result->message, id);
-    json_begin_object(&x->w);
-    member_text(&x->w, "id", result->flow);
-    member_text(&x->w, "message", slice_from(id));
-    json_key(&x->w, "duplicate");
-    json_bool(&x->w, result->duplicate);
-}
-
 /* The execution is made by the first turn: it is known where there is such a flow already. */
 void api_flow_start(struct api *x)
 {
@@ -122,7 +110,8 @@ void api_flow_start(struct api *x)
     if (row != NULL)
         pr_id_format(row->execution, execution);
     x->status = result.duplicate ? 200 : 201;
-    tell_result_json(x, &result);
+    json_begin_object(&x->w);
+    reply_write(&x->w, REPLY_TOLD, &result);
     member_text(&x->w, "execution", slice_from(execution));
     json_end_object(&x->w);
 }
@@ -146,7 +135,8 @@ void api_flow_tell(struct api *x)
     }
     x->status = 202;
     result.flow = x->part;
-    tell_result_json(x, &result);
+    json_begin_object(&x->w);
+    reply_write(&x->w, REPLY_TOLD, &result);
     json_end_object(&x->w);
 }
 
@@ -177,12 +167,7 @@ static void retried_json(struct api *x, const struct flow_retried *r)
 {
     json_begin_object(&x->w);
     member_text(&x->w, "id", x->part);
-    json_key(&x->w, "resumed");
-    json_bool(&x->w, r->resumed);
-    json_key(&x->w, "replayed");
-    json_uint(&x->w, r->replayed);
-    json_key(&x->w, "hastened");
-    json_uint(&x->w, r->hastened);
+    reply_write(&x->w, REPLY_RETRIED, r);
     json_end_object(&x->w);
 }
 
@@ -278,8 +263,7 @@ void api_flows(struct api *x)
         member_text(&x->w, "next",
                     arena_printf(&x->arena, "%lld:%.*s", (long long)last->created_us, SLICE_ARGS(last->id)));
     }
-    json_key(&x->w, "states");
-    flow_states_json(&x->w, &reply);
+    flow_states_json(&x->w, "states", &reply);
     json_end_object(&x->w);
 }
 

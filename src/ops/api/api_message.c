@@ -10,7 +10,7 @@
 #include "ops/endpoint.h"
 #include "ops/api/api.h"
 #include "ops/change.h"
-#include "ops/member.h"
+#include "ops/reply.h"
 #include "ops/explain/ended_words.h"
 #include "ops/explain/message_why.h"
 #include "ops/flow/flow_tell.h"
@@ -122,38 +122,21 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
     struct happening what = { .kind = HAPPENING_CHANGED, .at_us = api_now(x) };
     pr_slice text = arena_printf(&x->arena, "%s: %llu changed, by %.*s", admin_name(admin->kind),
                                  (unsigned long long)r->changed, SLICE_ARGS(admin->by));
+    struct admin_reply further = { .made = r->made };
+    if (r->more) {
+        further.last_row = r->last_row;
+        further.newest_row = r->newest_row;
+    }
     json_begin_object(&x->w);
     json_key(&x->w, "action");
     json_cstr(&x->w, admin_name(admin->kind));
-    json_key(&x->w, "matched");
-    json_uint(&x->w, r->matched);
-    json_key(&x->w, "changed");
-    json_uint(&x->w, r->changed);
-    json_key(&x->w, "refused");
-    json_uint(&x->w, r->refused);
-    if (admin->kind == ADMIN_DEAD_REPLAY) {
-        json_key(&x->w, "handled"); /* of the refused */
-        json_uint(&x->w, r->handled);
-        member_time(&x->w, "handled_at", r->handled_us);
-    }
-    json_key(&x->w, "missing");
-    json_uint(&x->w, r->missing);
+    reply_write(&x->w, REPLY_CHANGE, r);
+    if (admin->kind == ADMIN_DEAD_REPLAY)
+        reply_write(&x->w, REPLY_HANDLED, r);
+    reply_write(&x->w, REPLY_MISSING, r);
     json_key(&x->w, "dry_run");
     json_bool(&x->w, admin->dry_run);
-    if (r->more) {
-        json_key(&x->w, "next"); /* as filter.after */
-        json_uint(&x->w, r->last_row);
-    }
-    if (r->more && r->newest_row > 0) {
-        json_key(&x->w, "newest_row"); /* as filter.newest_row: what dies meanwhile is not met */
-        json_uint(&x->w, r->newest_row);
-    }
-    if (!pr_id_is_zero(r->made)) {
-        char id[PR_ID_TEXT_SIZE];
-        pr_id_format(r->made, id);
-        json_key(&x->w, "made");
-        json_cstr(&x->w, id);
-    }
+    reply_write(&x->w, REPLY_FURTHER, &further);
     json_end_object(&x->w);
     if (admin->dry_run)
         return;

@@ -3,7 +3,9 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "ops/api/api.h"
+#include "ops/member.h"
 
 static bool destinations_are_known(struct api *x, const struct pr_message *messages, size_t count)
 {
@@ -19,24 +21,18 @@ static bool destinations_are_known(struct api *x, const struct pr_message *messa
 
 /* What became of one message, as members of an object. */
 struct sent {
-    const pr_id *id;
-    int answer;
+    pr_id id;
+    bool duplicate;
     uint64_t version; /* of an event; 0: it is none */
 };
 
-static void write_sent(struct api *x, const struct sent *sent)
-{
-    char text[PR_ID_TEXT_SIZE];
-    pr_id_format(*sent->id, text);
-    json_key(&x->w, "id");
-    json_cstr(&x->w, text);
-    json_key(&x->w, "duplicate");
-    json_bool(&x->w, sent->answer == PR_DUPLICATE);
-    if (sent->version > 0) {
-        json_key(&x->w, "version");
-        json_uint(&x->w, sent->version);
-    }
-}
+static const struct member sent_members[] = {
+    /* clang-format off */
+    MEMBER(sent, "id", ID, id)
+    MEMBER(sent, "duplicate", BOOL, duplicate)
+    MEMBER_IF(sent, "version", COUNT, version)
+    /* clang-format on */
+};
 
 /* The version that an event has in its stream: it never changes, so it can be asked for when it is committed. */
 static bool find_version(struct api *x, const struct pr_message *m, const pr_id *id, uint64_t *ret)
@@ -57,24 +53,18 @@ static bool find_version(struct api *x, const struct pr_message *m, const pr_id 
 static void answer_ids(struct api *x, const struct pr_message *messages, const pr_id *ids, const int *answers,
                        size_t count)
 {
+    static const struct members table = MEMBERS(sent_members);
     struct sent *list = arena_alloc_array(&x->arena, count, sizeof *list);
     for (size_t i = 0; list != NULL && i < count; i++) {
-        list[i] = (struct sent){ .id = &ids[i], .answer = answers[i] };
+        list[i] = (struct sent){ .id = ids[i], .duplicate = answers[i] == PR_DUPLICATE };
         if (!find_version(x, &messages[i], &ids[i], &list[i].version))
             return;
     }
     x->status = 202;
     json_begin_object(&x->w);
     if (list != NULL && count == 1)
-        write_sent(x, &list[0]);
-    json_key(&x->w, "messages");
-    json_begin_array(&x->w);
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        json_begin_object(&x->w);
-        write_sent(x, &list[i]);
-        json_end_object(&x->w);
-    }
-    json_end_array(&x->w);
+        members_write(&x->w, &table, &list[0]);
+    members_list(&x->w, "messages", &table, list, sizeof *list, list != NULL ? count : 0);
     json_end_object(&x->w);
 }
 

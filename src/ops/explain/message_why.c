@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
-#include "ops/member.h"
+#include "ops/reply.h"
 #include "ops/flow/flow_view.h"
 #include "ops/message.h"
 #include "ops/explain/ended_words.h"
@@ -68,12 +68,11 @@ static bool is_in_box(const struct listed *l)
     return l->state != STATE_DEAD && l->state != STATE_DONE && l->state != STATE_GONE;
 }
 
-/* The endpoint that it is held for: held_by is "endpoint/stream". */
-static pr_slice held_for(const struct listed *l)
+/* The endpoint at which it is held. */
+static pr_slice held_at(const struct listed *l)
 {
-    const pr_slice key = l->m.held_by;
-    const char *slash = key.size > 0 ? memchr(key.data, '/', key.size) : NULL;
-    return slash != NULL ? (pr_slice){ key.data, (size_t)(slash - key.data) } : message_endpoint(l);
+    const pr_slice endpoint = held_endpoint(l->m.held_by);
+    return endpoint.size > 0 ? endpoint : message_endpoint(l);
 }
 
 /* Of the head's parts, which may be on their way to several, the one that others wait for; or, before the routes have
@@ -121,7 +120,7 @@ static int ask_head(struct why_context *v, pr_slice endpoint, const struct liste
  * head that a person told to begin anew is none to the store, but goes first all the same. */
 static int find_head(struct why_context *v, struct pr_error *reterr)
 {
-    const pr_slice endpoint = held_for(v->l);
+    const pr_slice endpoint = held_at(v->l);
     const struct config_endpoint *setting = config_find_endpoint(v->o->config, endpoint);
     const struct listed *head;
     int rc = ask_head(v, endpoint, &head, reterr);
@@ -180,7 +179,7 @@ static int look_around(struct why_context *v, struct pr_error *reterr)
         return rc;
     for (size_t i = 0; i < v->instances.instance_count; i++)
         v->workers += slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
-    o->endpoint = v->l->state == STATE_HELD ? held_for(v->l) : message_endpoint(v->l);
+    o->endpoint = v->l->state == STATE_HELD ? held_at(v->l) : message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
     ask_routes(v);
     v->pause = find_pause(v, o->endpoint);
@@ -723,26 +722,17 @@ static void member_lines(struct json_writer *w, const struct message_why *o, con
     member_text(w, key, (pr_slice){ copy, copy != NULL ? text.size : 0 });
 }
 
-static void mark_json(struct json_writer *w, const struct mark_info *mark)
-{
-    json_begin_object(w);
-    member_text(w, "box", mark->box);
-    member_text(w, "handler", mark->handler);
-    member_time(w, "at", mark->at_us);
-    json_key(w, "outcome");
-    json_cstr(w, ended_name(mark->outcome));
-    json_end_object(w);
-}
+static const struct member command_members[] = {
+    /* clang-format off */
+    MEMBER(message_why_command, "command", CSTR, command)
+    MEMBER(message_why_command, "what", CSTR, what)
+    /* clang-format on */
+};
 
-static void again_json(struct json_writer *w, const struct again_info *again)
+void why_commands_json(struct json_writer *w, const struct message_why_command *commands, size_t count)
 {
-    json_begin_object(w);
-    member_text(w, "box", again->box);
-    member_text(w, "destination", again->destination);
-    json_key(w, "times");
-    json_uint(w, again->times);
-    member_time(w, "last_at", again->at_us);
-    json_end_object(w);
+    static const struct members members = MEMBERS(command_members);
+    members_list(w, "commands", &members, commands, sizeof(*commands), count);
 }
 
 void message_why_json(struct json_writer *w, const struct message_why *o)
@@ -759,25 +749,7 @@ void message_why_json(struct json_writer *w, const struct message_why *o)
     json_end_object(w);
     json_key(w, "breaker");
     breaker_json(w, o->breaker, o->reply->now_us);
-    json_key(w, "handled");
-    json_begin_array(w);
-    for (size_t i = 0; i < o->reply->mark_count; i++)
-        mark_json(w, &o->reply->marks[i]);
-    json_end_array(w);
-    json_key(w, "again");
-    json_begin_array(w);
-    for (size_t i = 0; i < o->reply->again_count; i++)
-        again_json(w, &o->reply->again[i]);
-    json_end_array(w);
-    json_key(w, "commands");
-    json_begin_array(w);
-    for (size_t i = 0; i < o->command_count; i++) {
-        json_begin_object(w);
-        json_key(w, "command");
-        json_cstr(w, o->commands[i].command);
-        json_key(w, "what");
-        json_cstr(w, o->commands[i].what);
-        json_end_object(w);
-    }
-    json_end_array(w);
+    reply_list(w, "handled", REPLY_MARK, o->reply->marks, sizeof(*o->reply->marks), o->reply->mark_count);
+    reply_list(w, "again", REPLY_AGAIN, o->reply->again, sizeof(*o->reply->again), o->reply->again_count);
+    why_commands_json(w, o->commands, o->command_count);
 }

@@ -39,4 +39,7 @@ PR_MUST_CHECK int message_why_make(struct message_why *o, struct pr_error *reter
 /* Members of an object: waits_for, now, next (what, at), breaker, commands. */
 void message_why_json(struct json_writer *w, const struct message_why *o);
 
+/* "commands": [{"command", "what"}, ...] */
+void why_commands_json(struct json_writer *w, const struct message_why_command *commands, size_t count);
+
 #endif

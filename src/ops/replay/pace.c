@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
+#include "ops/member.h"
 
 struct look {
     int64_t at_us; /* 0: there was none */
@@ -29,21 +31,23 @@ static struct pace pace_between(const struct endpoint_state *before, const struc
                           (double)(after->failed - before->failed) / seconds, over_us };
 }
 
+static const struct member pace_members[] = {
+    /* clang-format off */
+    MEMBER(pace, "sent_per_second", DOUBLE, sent)
+    MEMBER(pace, "failed_per_second", DOUBLE, failed)
+    MEMBER(pace, "over_seconds", SPAN, over_us)
+    /* clang-format on */
+};
+
 void pace_json(struct json_writer *w, const struct pace *rate)
 {
+    static const struct members table = MEMBERS(pace_members);
     json_key(w, "rates");
     if (rate->over_us == 0) {
         json_cstr(w, NULL);
         return;
     }
-    json_begin_object(w);
-    json_key(w, "sent_per_second");
-    json_double(w, rate->sent);
-    json_key(w, "failed_per_second");
-    json_double(w, rate->failed);
-    json_key(w, "over_seconds");
-    json_double(w, (double)rate->over_us / 1e6);
-    json_end_object(w);
+    members_object(w, &table, rate);
 }
 
 struct paces *paces_new(void)

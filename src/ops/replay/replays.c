@@ -317,34 +317,49 @@ static const char *state_word(const struct replay_job *job)
                                                              : "canary";
 }
 
-static void count(struct json_writer *w, const char *key, uint64_t value)
-{
-    json_key(w, key);
-    json_uint(w, value);
-}
+struct replay_reply {
+    pr_id id;
+    const char *state;
+    pr_slice filter, by, why, error;
+    uint64_t rate, canary, total, replayed, refused;
+    int64_t begun_us, ended_us;
+};
+
+static const struct member replay_members[] = {
+    /* clang-format off */
+    MEMBER(replay_reply, "id", ID, id)
+    MEMBER(replay_reply, "state", CSTR, state)
+    MEMBER(replay_reply, "filter", OBJECT, filter)
+    MEMBER(replay_reply, "rate", COUNT, rate)
+    MEMBER(replay_reply, "canary", COUNT, canary)
+    MEMBER(replay_reply, "by", TEXT, by)
+    MEMBER(replay_reply, "why", TEXT, why)
+    MEMBER(replay_reply, "total", BOUNDED, total)
+    MEMBER(replay_reply, "replayed", COUNT, replayed)
+    MEMBER(replay_reply, "refused", COUNT, refused)
+    MEMBER(replay_reply, "begun_at", TIME, begun_us)
+    MEMBER(replay_reply, "ended_at", TIME, ended_us)
+    MEMBER(replay_reply, "error", TEXT, error)
+    /* clang-format on */
+};
 
 static void job_write(const struct replay_job *job, struct json_writer *w)
 {
-    char id[PR_ID_TEXT_SIZE];
-    pr_id_format(job->id, id);
-    json_begin_object(w);
-    json_key(w, "id");
-    json_cstr(w, id);
-    json_key(w, "state");
-    json_cstr(w, state_word(job));
-    json_key(w, "filter");
-    json_raw(w, job->target);
-    count(w, "rate", job->replay.rate);
-    count(w, "canary", job->replay.canary);
-    member_text(w, "by", job->replay.order.by);
-    member_text(w, "why", job->replay.order.why);
-    member_count(w, "total", "total_exact", job->total);
-    count(w, "replayed", job->seen.sum.changed);
-    count(w, "refused", job->seen.sum.refused);
-    member_time(w, "begun_at", job->begun_us);
-    member_time(w, "ended_at", job->ended_us);
-    member_text(w, "error", slice_from(job->seen.why));
-    json_end_object(w);
+    static const struct members table = MEMBERS(replay_members);
+    const struct replay_reply r = { .id = job->id,
+                                    .state = state_word(job),
+                                    .filter = job->target,
+                                    .by = job->replay.order.by,
+                                    .why = job->replay.order.why,
+                                    .error = slice_from(job->seen.why),
+                                    .rate = job->replay.rate,
+                                    .canary = job->replay.canary,
+                                    .total = job->total,
+                                    .replayed = job->seen.sum.changed,
+                                    .refused = job->seen.sum.refused,
+                                    .begun_us = job->begun_us,
+                                    .ended_us = job->ended_us };
+    members_object(w, &table, &r);
 }
 
 int replays_write(struct replays *all, pr_id id, struct json_writer *w)

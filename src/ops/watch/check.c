@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
+#include "ops/member.h"
 
 const char *check_state_name(enum check_state state)
 {
@@ -83,19 +85,28 @@ enum check_state checks_health(const struct checks *checks)
     return worst;
 }
 
+static int word_state(pr_slice name)
+{
+    return slice_eq_cstr(name, "error") ? CHECK_ERROR : slice_eq_cstr(name, "warn") ? CHECK_WARN : CHECK_FINE;
+}
+
+static const char *state_word(int state)
+{
+    return check_state_name((enum check_state)state);
+}
+
+static const struct member_words words_of_checks = { state_word, word_state };
+
+static const struct member check_members[] = {
+    /* clang-format off */
+    MEMBER(check, "name", CSTR, name)
+    MEMBER_NAME(check, "state", words_of_checks, state)
+    MEMBER(check, "advice", CSTR, text)
+    /* clang-format on */
+};
+
 void checks_json(const struct checks *checks, struct json_writer *w)
 {
-    json_key(w, "checks");
-    json_begin_array(w);
-    for (size_t i = 0; i < checks->count; i++) {
-        json_begin_object(w);
-        json_key(w, "name");
-        json_cstr(w, checks->items[i].name);
-        json_key(w, "state");
-        json_cstr(w, check_state_name(checks->items[i].state));
-        json_key(w, "advice");
-        json_cstr(w, checks->items[i].text);
-        json_end_object(w);
-    }
-    json_end_array(w);
+    static const struct members members = MEMBERS(check_members);
+    members_list(w, "checks", &members, checks->items, sizeof(checks->items[0]), checks->count);
 }
