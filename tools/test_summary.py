@@ -24,7 +24,7 @@ POINT = re.compile(r"^(ok|not ok)\b[^#]*(#\s*(SKIP|TODO)\b)?", re.IGNORECASE)
 PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
 GOOD = ("OK", "EXPECTEDFAIL")
 SKIP = re.compile(r"#\s*SKIP\s*(.*)", re.IGNORECASE)
-MISSING = re.compile(r"not installed|names no server|is not set|^no \w+ command", re.IGNORECASE)
+MISSING = re.compile(r"not installed|cannot install|names no server|is not set|^no \w+ command", re.IGNORECASE)
 SAID_MAX = 40  # lines of comment on each side of a point that failed
 
 
@@ -131,10 +131,11 @@ def self_test():
         if got != expected:
             sys.exit("self test: %s with %r gave %r" % (result, stdout, got))
     skips = collections.Counter(skip_reasons({"result": "OK", "stdout": "1..2\nok 1 - a # SKIP x is not installed\nok 2 - b # SKIP y\n"}))
+    skips.update(skip_reasons({"result": "SKIP", "stdout": "starting\n# SKIP npm cannot install z here\n"}))
     skips.update(skip_reasons({"result": "SKIP", "stdout": ""}))
-    if skips != {"x is not installed": 1, "y": 1, "no reason given": 1}:
+    if skips != {"x is not installed": 1, "y": 1, "npm cannot install z here": 1, "no reason given": 1}:
         sys.exit("self test: skipped for %r" % skips)
-    if (print_skips(skips, True), print_skips(skips, False)) != (2, 0):
+    if (print_skips(skips, True), print_skips(skips, False)) != (3, 0):
         sys.exit("self test: what is missing does not fail where everything must run")
     said = failures("1..2\n# of b\nnot ok 1 - b\n# also of b\nok 2 - c\n# of c\n")
     if said != ["# of b", "not ok 1 - b", "# also of b"]:

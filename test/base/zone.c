@@ -130,7 +130,7 @@ TEST(zones_are_found_by_their_names_and_no_name_leads_out_of_the_directory)
         CHECK(strstr(error.text, wrong[i]) != NULL);
     }
     if (zone_find(slice_from("Europe/Berlin"), &zone, &error) != PR_OK)
-        SKIP("this system has no time zone files");
+        SKIP("the time zone files of this system are not installed");
     CHECK_EQ(zone_find(slice_from("Europe/Berlin"), &again, &error), PR_OK);
     CHECK(zone == again);
     CHECK_EQ(zone_first_at(zone, at("2026-03-29T02:30:00Z")), at("2026-03-29T01:00:00Z"));

@@ -28,7 +28,7 @@ static void check_next(const char *text, const char *zone_name, const char *afte
     const struct zone *zone;
     char found[TIME_TEXT_SIZE], wanted[TIME_TEXT_SIZE];
     if (zone_find(pr_str(zone_name), &zone, &error) != PR_OK)
-        SKIP("this system has no time zone files");
+        SKIP("the time zone files of this system are not installed");
     time_format_rfc3339(cron_next(&cron, zone, at(after)), found);
     time_format_rfc3339(at(expected), wanted);
     CHECK_STR(found, wanted);

@@ -302,7 +302,7 @@ STORE_TEST(a_prepared_transaction_is_read_when_it_is_committed) /* B29, S2 */
     PGconn *pg = suite_pg_connect();
     if (suite_pg_number(pg, "SELECT setting::int FROM pg_settings WHERE name = 'max_prepared_transactions'") == 0) {
         PQfinish(pg);
-        SKIP("the server has max_prepared_transactions = 0");
+        SKIP("max_prepared_transactions of the server is not set");
     }
     suite_pg_do(pg, "BEGIN");
     suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('prepared')");

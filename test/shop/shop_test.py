@@ -27,7 +27,7 @@ SEED = int(os.environ.get("SEED", time.time()))
 
 
 def skip(why):
-    print("skipped: " + why)
+    print("# SKIP " + why)
     sys.exit(77)
 
 
