@@ -1,4 +1,4 @@
-/* box_table.h - what a box may be told about its table, in the same words by every database. */
+/* box_table.h - how a table is checked before it becomes a box, and the errors about it: the same words for every database. */
 #ifndef STORE_BOX_TABLE_H
 #define STORE_BOX_TABLE_H
 

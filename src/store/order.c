@@ -55,7 +55,7 @@ int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t no
     return wanted_us > max64(current_us, now_us) ? wanted_us : -1;
 }
 
-/* Ids, or a single row: each is told. */
+/* By id, or a single row: each has a notice of its own. */
 bool order_tells_each(const struct admin *admin, size_t changed)
 {
     return changed <= 1 || (order_is_by_id(admin) && changed <= NOTICES_EACH_MAX);

@@ -26,7 +26,7 @@ PR_MUST_CHECK int order_check_matched(const struct admin *admin, uint64_t matche
  * -1: nothing changes. */
 int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t now_us);
 
-#define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
+#define NOTICES_EACH_MAX 1000 /* more rows than this are one notice: read everything again */
 /* Do instances get a notice for each of the changed rows, or one that they read everything again? */
 bool order_tells_each(const struct admin *admin, size_t changed);
 /* Does anybody have to hear of it? */

@@ -26,7 +26,7 @@ PR_MUST_CHECK int request_look(struct store *store, pr_id id, struct arena *aren
 /* Is there a trace of a request with this id?  Then it is not sent again: what was delivered would be handled twice. */
 PR_MUST_CHECK int request_was_sent(struct store *store, pr_id id, bool *ret, struct pr_error *reterr);
 /* Store a request: the message with its header; *ret_id: what to ask for.  reply_to: an endpoint where the reply goes; empty:
- * it stays in the store of whoever handles it. */
+ * it stays in the store of the program that handles it. */
 PR_MUST_CHECK int request_message(const struct pr_message *m, pr_slice reply_to, struct buf *headers,
                                   struct pr_message *ret, struct pr_error *reterr);
 

@@ -18,7 +18,7 @@
  * {message} is the columns of a message ({message_brief}: without its payload); ?1, ?2, ... are the values, and ?2 is the
  * largest payload where there is one.
  *
- * Threads: whoever has begun has the store's connection for people until sql_end(). */
+ * Threads: the thread that called sql_begin() has the store's connection for people until sql_end(). */
 #ifndef STORE_SQL_H
 #define STORE_SQL_H
 

@@ -325,7 +325,7 @@ int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us)
 
 /* ---- People --------------------------------------------------------------------------------- */
 
-/* Whoever asks: the pattern goes into SQL. */
+/* Checked for every caller: the pattern goes into SQL. */
 static int type_check(pr_slice type, struct pr_error *reterr)
 {
     struct pr_error why;

@@ -12,7 +12,7 @@
  *   T4  A lane has at most one owner, and changes hands only when its owner gave it or died.
  *   T5  A receipt is on disk before cycle() returns: so is every row it names.
  *   T6  Burying an instance counts the hand-outs on its open receipts: attempts = number, where
- *       it is number - 1 (else it was judged, or an operator began to count anew), once; and frees
+ *       it is number - 1 (else it was judged, or an operator began to count again from 0), once; and frees
  *       its lanes.  The story of such a row says when it was handed out and to which instance
  *       (STORY_LOST).
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
@@ -104,8 +104,8 @@ struct listed {
     unsigned lane;   /* where lanes are shared; else 0 */
     /* In flight: */
     pr_slice instance; /* its name */
-    /* Ended (state DONE or GONE), as the ledger tells it: when is died_us, at which attempt m.attempts, and the instance is who
-     * told it, or, ENDED_BY_PERSON, the person.  All else of the message is gone.  0: it is not from the ledger. */
+    /* Ended (state DONE or GONE), as the ledger has it: died_us is when, m.attempts at which attempt, and instance is the one that
+     * ended it, or, with ENDED_BY_PERSON, the person.  All else of the message is gone.  0: it is not from the ledger. */
     int ended;       /* enum ended_as */
     const char *bad; /* cannot be decoded; listed all the same (B87) */
 };
@@ -127,7 +127,7 @@ struct again_info {
 #define LOOK_MAX                                                                                                       \
     25000 /* rows that a listing looks at before it answers: people wait for a fifth of a second, not more */
 #define ENDED_LOOK_US PR_SECONDS(2) /* that a person waits for the ledger */
-#define COUNT_EXACT_MAX 10000       /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
+#define COUNT_EXACT_MAX 10000       /* a larger count is COUNT_EXACT_MAX + 1: "10,000+" */
 
 /* As a listing tells it, where nothing but its mark is left of it; slices are borrowed. */
 struct listed listed_marked(const struct mark_info *mark, pr_id id);
@@ -396,7 +396,7 @@ struct flow_order {
     size_t flow_count;
     bool force;                 /* DELETE: also those that run */
     pr_slice turns, activities; /* DELETE: boxes; empty: `turns` and `activities` */
-    int64_t keep;               /* PRUNE: so many executions before the current one stay; negative: any number */
+    int64_t keep;               /* PRUNE: how many executions before the current one stay; negative: all */
     int64_t before_us;          /* PRUNE: those that ended before it go; 0: whenever they ended */
 };
 
@@ -431,7 +431,7 @@ struct admin {
 struct admin_reply {
     uint64_t matched; /* rows that the filter or the ids found */
     uint64_t changed; /* what happened (or, dry_run, would have) */
-    uint64_t refused; /* e.g. replay of an id that was sent anew */
+    uint64_t refused; /* for example the replay of an id that was sent again */
     uint64_t
         handled; /* ... of these, since the message has been handled, or its flow has gone on without it: see again */
     int64_t handled_us;  /* when the first of them was handled; 0: none */
@@ -635,7 +635,7 @@ PR_MUST_CHECK int store_session_look(struct store *store, pr_slice session, stru
                                      struct session_info *ret, struct pr_error *reterr);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
-/* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told for
+/* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that did not hold for
  * calm_us is forgotten.  The messages about new ones are checked, and stored in the same transaction: each warning is raised
  * exactly once, whenever the process dies.  ret_new: room for count.  PR_EUNSUPPORTED where the store is no database. */
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,

@@ -45,7 +45,7 @@ PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct p
 PR_MUST_CHECK int memory_repair(struct store *store, pr_slice box, pr_id id, pr_slice destination, pr_slice payload);
 
 /* What senders committed since somebody last wrote durably is gone, and its places are drawn again; `lost` (may be NULL) is
- * told of each message.  Every session hears of it with its next cycle (history_changed).  Returns how many.
+ * called with each message.  Every session hears of it with its next cycle (history_changed).  Returns how many.
  * all: as after a failover to a server that never heard of it, all rows of boxes are gone, also those on receipts; for stores
  * without dead letters. */
 size_t memory_lose(struct store *store, bool all, void (*lost)(void *arg, const struct pr_message *m), void *arg);

@@ -269,7 +269,7 @@ static bool is_handled(const struct stored_row *row, const struct admin *admin)
     return admin->kind == ADMIN_DEAD_REPLAY && !admin->again && mark_of_letter(row) != NULL;
 }
 
-/* B2: a dead letter whose id was sent anew stays dead. */
+/* B2: a dead letter whose id was sent again stays dead. */
 static bool is_refused(const struct stored_row *row, const struct admin *admin)
 {
     return row_takes(row, admin) == ORDER_REFUSES || is_handled(row, admin) ||

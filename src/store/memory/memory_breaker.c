@@ -1,4 +1,4 @@
-/* Breakers that are not closed: they are kept beside the instance that told of them. */
+/* Breakers that are not closed: they are kept with the instance that reported them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -76,7 +76,7 @@ void row_append_event(struct stored_row *row)
 
 void events_lose(struct memory *memory)
 {
-    memory->event_places = 0; /* those that are left have been told */
+    memory->event_places = 0; /* those that are left were reported before */
     list_foreach(node, &memory->events) {
         struct kept_effect *e = LIST_ENTRY(node, struct kept_effect, all);
         if (e->row <= memory->durable_row) {

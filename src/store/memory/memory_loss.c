@@ -1,6 +1,6 @@
 /* Lost commits, as with senders that do not wait for the disk (synchronous_commit = off) and a server that crashes.
  *
- * Whoever commits durably takes all earlier commits to disk.  A cycle that changes something and an operator do;
+ * A durable commit takes all earlier commits to disk.  A cycle that changes something and an operator do;
  * senders do not, here.  So what is lost was read at most, and nobody has written anything about it. */
 #include "store/memory/memory_model.h"
 

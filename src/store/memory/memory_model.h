@@ -26,7 +26,7 @@
 #include "store/memory/memory.h"
 #include "store/memory/memory_tree.h"
 
-#define NOTICES_KEPT 1024 /* who is further behind reads everything anew */
+#define NOTICES_KEPT 1024 /* an instance that is further behind reads everything again */
 #define NOTICES_MAX 256   /* in one reply */
 #define AUDIT_KEPT 1000
 #define KEPT_LISTS 1024    /* of what effects left behind */

@@ -59,7 +59,7 @@ static int notices_read(struct memory_session *session, int64_t after)
         return PR_ENOMEM;
     const struct list_node *first = list_first(&memory->notices);
     bool missed = first == NULL || LIST_ENTRY(first, struct stored_notice, node)->n.number > after + 1;
-    /* Too many for one reply: whoever heard a part only might send what was discarded meanwhile. */
+    /* Too many for one reply: an instance that got a part of them might send what was discarded meanwhile. */
     if (missed || memory->notice_last - after > NOTICES_MAX) {
         reply->notices[reply->notice_count++] = (struct notice){ .number = memory->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;

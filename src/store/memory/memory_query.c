@@ -171,18 +171,18 @@ static size_t count_marks(const struct memory *memory, pr_id id)
     return count;
 }
 
-static int mark_told(struct memory_listing *l, const struct box *box, const struct stored_mark *mark, bool alone)
+static int mark_found(struct memory_listing *l, const struct box *box, const struct stored_mark *mark, bool alone)
 {
-    struct mark_info *told = &l->reply->marks[l->reply->mark_count++];
-    *told = (struct mark_info){ .box = slice_dup(l->arena, box_name(box)),
-                                .handler = slice_dup(l->arena, mark->handler),
-                                .outcome = mark->outcome,
-                                .at_us = mark->at_us };
+    struct mark_info *found = &l->reply->marks[l->reply->mark_count++];
+    *found = (struct mark_info){ .box = slice_dup(l->arena, box_name(box)),
+                                 .handler = slice_dup(l->arena, mark->handler),
+                                 .outcome = mark->outcome,
+                                 .at_us = mark->at_us };
     struct listed *room = alone ? listing_room(l) : NULL;
-    if (told->box.data == NULL || told->handler.data == NULL || (alone && room == NULL))
+    if (found->box.data == NULL || found->handler.data == NULL || (alone && room == NULL))
         return PR_ENOMEM;
     if (alone)
-        l->reply->listed[l->reply->listed_count++] = listed_marked(told, mark->id);
+        l->reply->listed[l->reply->listed_count++] = listed_marked(found, mark->id);
     return PR_OK;
 }
 
@@ -196,7 +196,7 @@ static int listing_marks(struct memory_listing *l, pr_id id)
         const struct box *box = LIST_ENTRY(node, struct box, node);
         for (const struct stored_mark *m = mark_next_of_id(box, id, NULL); m != NULL && rc == PR_OK;
              m = mark_next_of_id(box, id, m))
-            rc = mark_told(l, box, m, alone);
+            rc = mark_found(l, box, m, alone);
     }
     return rc;
 }

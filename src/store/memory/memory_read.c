@@ -1,5 +1,5 @@
 /* What a cycle reads.  Each lane has its own indexes; rows of several lanes are merged, so that
- * a page is in the order of its index whoever owns how many lanes. */
+ * a page is in the order of its index, however many lanes its reader owns. */
 #include <string.h>
 
 #include "base/util.h"

@@ -199,7 +199,7 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
 }
 
 /* Others of its stream wait behind it, or (strict) behind a parked one.  Without memory they hear of it when they
- * read the lane anew. */
+ * read the lane again. */
 static void tell_failure(const struct stored_row *row)
 {
     struct stored_notice *notice = NULL;

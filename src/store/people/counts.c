@@ -57,7 +57,7 @@ static void walk_row(const struct count_walk *w, const struct rows *rows)
     };
     enum state state =
         listing_context_state(&w->q->s, w->counts->name, (uint64_t)row_number(rows, 0), &m, m.destination);
-    if (state != STATE_IN_FLIGHT) /* those are told by the receipts */
+    if (state != STATE_IN_FLIGHT) /* messages in flight are counted by the receipts */
         count_add(w->counts, state, 1);
     if (state == STATE_READY)
         oldest_add(w->counts, message_ready_since(&m));
@@ -144,7 +144,7 @@ static void count_take(struct box_counts *counts, const struct rows *rows, int64
     if (slice_eq_cstr(name, "oldest"))
         return;
     enum state state = state_parse(name);
-    if (state != STATE_IN_FLIGHT || sort == 0) /* those are told by the receipts */
+    if (state != STATE_IN_FLIGHT || sort == 0) /* messages in flight are counted by the receipts */
         count_add(counts, state, count);
 }
 

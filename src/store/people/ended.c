@@ -1,7 +1,7 @@
 /* What the ledger knows of an id: who, where and when it ended (core/ended.h).
  *
  * The bucket of the id is read, the newest entry first, in pieces.  Where ids tell no time all of them share one, which may
- * be long: whoever asks waits for a bounded time, and learns how far the search went.  The database only looks whether the bytes are
+ * be long: the search is bounded in time, and the reply says how far it went.  The database only looks whether the bytes are
  * there; that they are an id, and not parts of two, is seen here. */
 #include "base/error.h"
 #include "base/slice.h"

@@ -233,7 +233,7 @@ static int activity_letter(struct sql *sql, const struct activity_message *a, st
     return rc == PR_OK && again ? resume_with(&flow.flows[0], NULL, arena, ret) : rc;
 }
 
-/* Results and timers are of the execution that failed: the next one asks for them anew. */
+/* Results and timers belong to the execution that failed: the next execution starts its own. */
 static int turn_letter(struct sql *sql, const struct pr_message *m, const struct turn_message *t, struct arena *arena,
                        struct flow_letter *ret)
 {

@@ -9,7 +9,7 @@
 PR_MUST_CHECK int flow_order_run(struct sql *sql, const struct admin *admin, struct arena *arena,
                                  struct admin_reply *reply);
 
-/* What the flow of an activity is told, which a person ends with DISCARD or DEAD_ADD; *ret and its texts are in the arena.
+/* The messages to the flow of an activity that a person ends with DISCARD or DEAD_ADD; *ret and its texts are in the arena.
  * Outcome PR_UNKNOWN: it is another order, or no activity.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int flow_order_result(const struct admin *admin, const struct pr_message *m, struct arena *arena,
                                     struct pr_message *ret);
@@ -29,7 +29,7 @@ struct flow_letter {
 PR_MUST_CHECK int flow_order_letter(struct sql *sql, const struct admin *admin, pr_slice box,
                                     const struct pr_message *m, struct arena *arena, struct flow_letter *ret);
 
-/* The box that flows are told in. */
+/* The box of turns, where messages to flows go. */
 pr_slice flow_order_turns(const struct admin *admin);
 
 #endif

@@ -32,7 +32,7 @@ const struct hand_out *listing_context_hand_out(const struct listing_context *s,
 enum state listing_context_state(const struct listing_context *s, pr_slice box, uint64_t row,
                                  const struct pr_message *m, pr_slice endpoint);
 
-/* Room for one more in the list, which has so many; it may have moved.  NULL: no memory.  *capacity begins with 0. */
+/* Room for one more entry in a list of `count`; the list may have moved.  NULL: no memory.  *capacity begins with 0. */
 void *list_room(struct arena *arena, void *list, size_t count, size_t *capacity, size_t size);
 
 #endif

@@ -22,7 +22,7 @@
 #define ARENA_BYTES 65536
 #define TRIES_MAX 5 /* two operators and a busy engine can run into each other more than once */
 
-/* What running instances are told of one row. */
+/* The notice to running instances about one row. */
 struct notice_target {
     pr_slice box, stream, endpoint;
     uint64_t row; /* that they know, or will know; 0: none */
@@ -35,7 +35,7 @@ struct order_page {
     struct notice_target *targets;
     pr_slice *boxes;
     struct ended *ended;       /* of each that is discarded: what the ledger says of it */
-    struct flow_letter *flows; /* of each: what its flow is told with it */
+    struct flow_letter *flows; /* of each row: the messages that its flow gets with the order */
     size_t count, room[5];
     struct arena arena; /* their texts */
 };
@@ -234,10 +234,10 @@ static int pending_tell_flows(struct order_run *o, const int *answers)
 {
     struct order_page *p = &o->pending;
     pr_slice turns = box_known(o, flow_order_turns(o->admin));
-    int rc = PR_OK, told[ARRAY_LENGTH(p->flows->messages)];
+    int rc = PR_OK, stored[ARRAY_LENGTH(p->flows->messages)];
     for (size_t i = 0; i < p->count && rc == PR_OK && turns.size > 0; i++)
         if (answers[i] == PR_OK && p->flows[i].count > 0)
-            rc = o->sql->ops->insert(o->sql, turns, p->flows[i].messages, p->flows[i].count, o->s.now_us, told);
+            rc = o->sql->ops->insert(o->sql, turns, p->flows[i].messages, p->flows[i].count, o->s.now_us, stored);
     return rc;
 }
 

@@ -1,5 +1,5 @@
-/* ranking.h - listings, groups and streams as people want them told: what matters most comes first.  Stores
- * find them; this puts them in order, the same for all. */
+/* ranking.h - the order of listings, groups and streams for people: what matters most comes first.  Stores find the rows;
+ * they are ordered here, the same for all stores. */
 #ifndef STORE_PEOPLE_RANKING_H
 #define STORE_PEOPLE_RANKING_H
 
@@ -7,7 +7,7 @@
 
 /* The limit is reached, and there are more: go on after the last one. */
 void reply_is_full(struct query_reply *reply);
-/* filter.look_max was used up at this row, 0: it was not.  Of several tables the first is told. */
+/* filter.look_max was used up at this row (0: it was not).  Of several tables the first one counts. */
 void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
 /* One more dead letter of its group.  PR_OK or PR_ENOMEM. */

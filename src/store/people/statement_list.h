@@ -388,7 +388,7 @@ STATEMENT(listing_look_done_box,
 
 /* ---- The ledger of what has ended ---------------------------------------------------------------------------------------- */
 
-/* ?1: the bucket; ?2: numbers before it; ?3: an id; ?4: how many.  ids are told where they may hold it, else NULL. */
+/* ?1: the bucket; ?2: numbers before it; ?3: an id; ?4: how many.  ids: NULL where ?3 is not in them. */
 STATEMENT(ended,
     SQLITE("SELECT number, at, box, endpoint, instance, outcome, attempt, iif(instr(ids, ?3) > 0, ids, NULL) FROM {prefix}ended"
            " INDEXED BY {prefix}ended_bucket WHERE bucket = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?4"),
@@ -527,7 +527,7 @@ STATEMENT(dead_any,
     " FROM rows r LEFT JOIN f ON f.handle = r.handle)"                                                                       \
     " SELECT state, count(*), min(since), sort FROM states GROUP BY sort, state"                                             \
     " UNION ALL SELECT 'in-flight', count(*), 0, 0 FROM f CROSS JOIN \"{box}\" b WHERE b.row_id = f.handle AND b.attempts < f.number" \
-    /* These are told by their index alone. */                                                                               \
+    /* These are counted in their index alone. */                                                                            \
     " UNION ALL SELECT 'parked', count(*), 0, 0 FROM (SELECT 1 FROM \"{box}\" INDEXED BY \"{prefix}{box}_due\""              \
     " WHERE held_by IS NULL AND due_at = 9223372036854775807 LIMIT 10001)"                                                   \
     " UNION ALL SELECT 'held', count(*), 0, 0 FROM (SELECT 1 FROM \"{box}\" INDEXED BY \"{prefix}{box}_held\""               \
@@ -555,7 +555,7 @@ STATEMENT(dead_any,
     " greatest(r.created_at, r.due_at) AS since FROM rows r LEFT JOIN f ON f.handle = r.handle)"                             \
     " SELECT state, count(*), min(since), sort FROM states GROUP BY sort, state"                                             \
     " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " HAND_OUTS_OF_BOX "), NULL, NULL"                                   \
-    /* These are told by their index alone: it is read where it lies together, rows lie far apart. */                        \
+    /* These are counted in their index alone: its pages lie together, and rows lie far apart. */                           \
     " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \
     " LIMIT 10001) p), NULL, NULL"                                                                                           \
     " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL"                       \
@@ -717,7 +717,7 @@ STATEMENT(order_lock_wait, SQLITE(""), POSTGRES("SET LOCAL lock_timeout = '2s'")
 /* ?1: an id that was not found.  Where nobody can hold it, it is not there. */
 STATEMENT(order_look_box, SQLITE(""), POSTGRES("SELECT 1 FROM {box} WHERE id = ?1 LIMIT 1"))
 STATEMENT(order_look_letter, SQLITE(""), POSTGRES("SELECT 1 FROM {prefix}dead_letter WHERE id = ?1 LIMIT 1"))
-/* ?1: a dead letter.  B2: not where its id was sent anew. */
+/* ?1: a dead letter.  B2: not where its id was sent again. */
 #define CAN_REPLAY(box)                                                                                                      \
     "SELECT 1 FROM {prefix}dead_letter d WHERE d.row_id = ?1 AND NOT EXISTS"                                                 \
     " (SELECT 1 FROM " box " b WHERE b.id = d.id AND b.destination = d.destination)"

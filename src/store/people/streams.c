@@ -71,17 +71,17 @@ static int head_tell(struct question *q, struct rows *rows, pr_slice box)
     const uint64_t row = (uint64_t)row_number(rows, rows_after_message(rows) + 1);
     const enum state state = listing_context_state(&q->s, box, row, &m, m.destination);
     for (size_t i = 0; i < q->reply->stream_count; i++) {
-        struct stream_info *told = &q->reply->streams[i];
-        if (told->head_row != place || !slice_eq(told->box, box))
+        struct stream_info *shown = &q->reply->streams[i];
+        if (shown->head_row != place || !slice_eq(shown->box, box))
             continue;
-        struct stream_info head = stream_of_row(told->box, &m, state, q->s.now_us);
-        head.stream = told->stream;
-        head.endpoint = told->endpoint;
+        struct stream_info head = stream_of_row(shown->box, &m, state, q->s.now_us);
+        head.stream = shown->stream;
+        head.endpoint = shown->endpoint;
         head.code = slice_dup(q->arena, head.code);
         head.error = slice_dup(q->arena, head.error);
-        head.waiting = told->waiting;
+        head.waiting = shown->waiting;
         q->lacks_memory |= head.code.data == NULL || head.error.data == NULL;
-        *told = head;
+        *shown = head;
     }
     return PR_OK;
 }

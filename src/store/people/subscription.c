@@ -61,7 +61,7 @@ int subscription_place_check(uint64_t place, uint64_t last, struct pr_error *ret
                                      (unsigned long long)place, (unsigned long long)last);
 }
 
-/* Whoever had no answer says it again: it is there already. */
+/* A caller that got no answer asks again, and finds it done. */
 static bool is_repeated(const struct subscription_call *c, const struct subscription_info *s)
 {
     return s->fence == c->fence && c->to == s->position && c->from == SUBSCRIPTION_ANYWHERE && c->message_count == 0;

@@ -98,7 +98,7 @@ void batch_add(struct batch *batch, const struct pr_message *message);
 /* As arguments of PG_MESSAGE_INSERT: $1 is the time (now_us 0: the server's clock), then the arrays. */
 void batch_args(struct batch *batch, int64_t now_us, struct args *ret);
 
-/* How a batch becomes rows of a box, whoever has it: v is the batch.  Between them come the values of these columns. */
+/* How a batch becomes rows of a box, for senders and for effects: v is the batch.  Between them come the values of these columns. */
 #define MESSAGE_NEW_INTO "INSERT INTO {box} (" BATCH_COLUMNS("", COLUMN_NAME) ", created_at) SELECT "
 #define MESSAGE_NEW_END " WHERE" MESSAGE_IS_NOT_DEAD("v") " AND" MESSAGE_IS_NOT_HANDLED("v") MESSAGE_NEW_RETURNED
 #define MESSAGE_NEW_RETURNED " ORDER BY v.ord" UNLESS_IN_BOX " RETURNING id, destination"

@@ -2,7 +2,7 @@
  *
  * Files run in the order of their numbers and once each; those named *_box once for each box:
  * for the boxes that are there when the file is new, and for a new box all of them.  Views name
- * all boxes, so they are made anew each time.  Two who migrate at once wait for each other. */
+ * all boxes, so they are made again each time.  Two who migrate at once wait for each other. */
 #include "store/postgres/migrate.h"
 
 #include <stdio.h>
@@ -170,7 +170,7 @@ static int views_make(struct link *link, struct pr_error *reterr)
 
 /* ---- Rights ----------------------------------------------------------------------------------- */
 
-/* As statements: who may call send(), and who may look at views.  Both are made anew, and an application must
+/* As statements: who may call send(), and who may look at views.  Both are dropped and made again, and an application must
  * not stop because the tables were upgraded. */
 static int rights_read(struct link *link, struct buf *ret, struct pr_error *reterr)
 {
@@ -303,7 +303,7 @@ static int server_check(struct link *link, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Files, boxes, and what is made anew when there were some. */
+/* Files, boxes, and (when there were some) the views and functions that depend on them. */
 static int schema_grow(struct link *link, int version, const struct store_box *boxes, size_t box_count,
                        struct pr_error *reterr)
 {

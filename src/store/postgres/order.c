@@ -17,7 +17,7 @@ static void arg_json(struct args *args, pr_slice json)
 
 /* ---- Dead letters ---------------------------------------------------------------------------- */
 
-/* Back to its place: a new row with the old seq; B2: not when its id was sent anew.  With a new id ($4) it is a corrected
+/* Back to its place: a new row with the old seq; B2: not when its id was sent again.  With a new id ($4) it is a corrected
  * copy, and the original stays and says so. */
 #define NEW_status "d.status | 32768"
 #define NEW_failures "0"

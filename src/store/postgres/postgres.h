@@ -126,7 +126,7 @@ struct pg_session {
     bool marks_left;            /* of the box, as far as is known */
     struct retention retention; /* as the latest cycle had them */
     int64_t dedupe_us;
-    int64_t repaired;        /* lines about rows that were changed by hand, as the engine was told (repaired.c) ... */
+    int64_t repaired;        /* lines about rows that were changed by hand, as of the last reply (repaired.c) ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
     /* The fresh scan. */
@@ -185,7 +185,7 @@ struct peer {
     int64_t silent_us; /* for how long its row has been the same before our eyes */
 };
 
-/* An outcome of a part of a cycle: roll back and begin anew. */
+/* An outcome of a part of a cycle: roll back and begin again. */
 enum { CYCLE_ANEW = 1 };
 
 /* One cycle on its way. */
@@ -268,7 +268,7 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 void pg_evidence_add(struct cycle_run *run);
 /* cycle/mark.c */
 PR_MUST_CHECK int pg_marks_tell_time(struct cycle_run *run); /* how long those of this box are kept, who joins says */
-PR_MUST_CHECK int pg_marks_ask_time(struct cycle_run *run);  /* ... and who does not know it is told */
+PR_MUST_CHECK int pg_marks_ask_time(struct cycle_run *run);  /* ... for cycles that do not know it */
 void pg_marks_ask(struct cycle_run *run, PGresult **ret);
 /* Those of its messages that were duplicates are counted where the box has dedupe. */
 void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us);

@@ -1,4 +1,4 @@
-/* The table of a box, for whoever sends through a connection of his own.  It is asked once for each box: what the server said
+/* The table of a box, for senders with connections of their own.  It is asked once for each box: what the server said
  * is kept with the connection, by libpq's own means, and goes with it. */
 #include <stdio.h>
 #include <stdlib.h>

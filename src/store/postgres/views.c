@@ -1,4 +1,4 @@
-/* The views: all boxes together, so they are made anew when there is another one. */
+/* The views: each over all boxes, so they are dropped and made again when there is another box. */
 #include "store/postgres/views.h"
 
 #include "store/postgres/message.h"

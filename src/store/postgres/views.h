@@ -18,7 +18,7 @@ struct pg_box {
 
 /* {schema} and {box} become the bare names: scripts quote them themselves.  Behind a double quote {box} is the box's table. */
 void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, struct pg_box box);
-/* A script that makes all views anew; boxes: a result with their names and tables. */
+/* A script that drops all views and makes them again; boxes: a result with their names and tables. */
 void pg_views_write(struct buf *b, pr_slice schema, const PGresult *boxes);
 
 #endif

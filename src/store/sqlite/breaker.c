@@ -1,4 +1,4 @@
-/* breaker.c - breakers that are not closed, kept beside the instance that told of them. */
+/* breaker.c - breakers that are not closed, kept with the instance that reported them. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
-/* ---- Told by a cycle ------------------------------------------------------------------ */
+/* ---- Written by a cycle ------------------------------------------------------------------ */
 
 static int breaker_open(struct sqlite_cycle *run, const struct breaker_change *c)
 {

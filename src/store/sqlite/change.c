@@ -227,7 +227,7 @@ static int dead_delete(const struct changing *w, const struct change *c)
     return changing_do(w, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", VALUES(V_INT(c->row)));
 }
 
-/* Back to its place: a new row with the old seq.  Nothing is made where its id was sent anew.  With a new id (?11) it is a
+/* Back to its place: a new row with the old seq.  Nothing is made where its id was sent again.  With a new id (?11) it is a
  * corrected copy. */
 /* clang-format off */
 static const char BACK_ROW[] =

@@ -20,7 +20,7 @@
 #define PATTERN_BYTES_MAX 1024            /* of GLOB and LIKE, which recurse: ours have less (base/glob.h) */
 #define SQL_MAX 65536                     /* bytes of one statement of ours; they have a few hundred */
 #define WAL_BYTES_KEPT "67108864"         /* a log that grew is cut back to this */
-#define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is begun anew */
+#define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is begun from its start again */
 #define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless somebody reads for longer than this */
 
 #define ARRAY_BYTES_MAX (64u << 20) /* of one value: 10,000 keys of streams, and room */
@@ -650,13 +650,13 @@ void conn_rollback(struct conn *conn)
 }
 
 /* A long reader keeps the log from being emptied: then try again when it has grown as much
- * again, and not after every commit.  Writers who never pause keep it from being begun anew, since
+ * again, and not after every commit.  Writers who never pause keep it from being begun from its start again, since
  * each of them comes while we are still copying what the others wrote: so once it is long they are
  * kept out for that moment. */
 void conn_checkpoint(struct conn *conn, int pages)
 {
     if (conn->wal_pages < conn->wal_tried)
-        conn->wal_tried = conn->wal_pressed = 0; /* it was begun anew */
+        conn->wal_tried = conn->wal_pressed = 0; /* the log began from its start */
     if (conn->db == NULL || conn->wal_pages - conn->wal_tried < pages)
         return;
     conn->wal_tried = conn->wal_pages;

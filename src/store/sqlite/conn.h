@@ -4,7 +4,7 @@
  * In SQL texts '{box}' is the name of a box, "{box}" its table ({table} is the table's bare name), and what all boxes share is
  * {prefix}name; names are valid identifiers (name_is_valid), values are always parameters.
  *
- * Threads: whoever uses a connection holds it (conn_lock).  An in-memory database has one
+ * Threads: a thread that uses a connection holds it (conn_lock).  An in-memory database has one
  * connection for everybody. */
 #ifndef STORE_SQLITE_CONN_H
 #define STORE_SQLITE_CONN_H
@@ -92,7 +92,7 @@ PR_MUST_CHECK int conn_commit(struct conn *conn, struct pr_error *reterr);
 void conn_rollback(struct conn *conn); /* fine when there is none */
 
 /* Once the log has grown by `pages`: move what is in it into the database, as far as
- * nobody is in the way.  A log that has become long is begun anew: writers wait for a moment. */
+ * nobody is in the way.  A log that has become long is begun from its start again: writers wait for a moment. */
 void conn_checkpoint(struct conn *conn, int pages);
 
 /* Which table a box (?1) has, and that there is none. */

@@ -103,7 +103,7 @@ static bool cycle_was_answered(const struct sqlite_cycle *run)
     return pr_id_equal(s->instance, run->cycle->instance) && run->cycle->number <= s->number;
 }
 
-/* Our own row, as the fence: whoever took our lanes has deleted it. */
+/* Our own row, as the fence: an instance that took our lanes has deleted it. */
 static int cycle_fence(struct sqlite_cycle *run, struct instance_row *stored)
 {
     const struct cycle *c = run->cycle;
@@ -194,7 +194,7 @@ static int cycle_data_version(struct sqlite_cycle *run, int64_t *ret)
     return rc == PR_UNKNOWN ? PR_OK : rc;
 }
 
-/* The inside of the transaction; the caller ends it.  PR_STALE: begin anew, with the write lock. */
+/* The inside of the transaction; the caller ends it.  PR_STALE: begin again, with the write lock. */
 static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
 {
     struct sqlite_session *session = run->session;
@@ -283,7 +283,7 @@ static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
 }
 
 /* Another file took the place of ours: nothing of what was read is known to be in it, and nobody there knows this instance as
- * it is now (B28).  It joins anew. */
+ * it is now (B28).  It joins again. */
 static int cycle_check_file(struct sqlite_cycle *run)
 {
     struct sqlite_session *session = run->session;

@@ -3,7 +3,7 @@
  * At most one instance of a box has lanes: all of them.  Others stand by and look, in each of
  * their cycles, whether they may take over:
  *   - nobody works the box, and it was not passed to another one that lives; or
- *   - the owner's lease is over, or was given before the machine was started anew (unless somebody's long transaction kept
+ *   - the owner's lease is over, or was given before the machine was restarted (unless somebody's long transaction kept
  *     it from renewing: then it has a moment to do so); or
  *   - the owner held the lock file, and we can have it now: its process is gone.
  * Who takes over buries the owner in the same transaction: its row is deleted, so whatever it
@@ -48,7 +48,7 @@ void lease_open_lock(struct sqlite_session *session)
     session->lock_fd = -1;
     if (location->memory || asprintf(&path, "%s-%s.lock", location->path, session->box_name) < 0)
         return;
-    struct stat database; /* whoever may write there may hold its locks, and nobody else */
+    struct stat database; /* its locks may be held by those who may write it, and by nobody else */
     mode_t mode = stat(location->path, &database) == 0 ? database.st_mode & 0660 : 0600;
     session->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     if (session->lock_fd < 0)
@@ -222,7 +222,7 @@ int lease_can_take(struct sqlite_cycle *run, bool *ret)
     if (!owner.there || !owner.over)
         session->over_since_us = 0;
     if (!*ret)
-        lease_unlock(session); /* it told us nothing, and the owner may want it */
+        lease_unlock(session); /* having the lock said nothing, and the owner may want it */
     return PR_OK;
 }
 

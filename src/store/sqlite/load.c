@@ -1,6 +1,6 @@
 /* load.c - large payloads, which a cycle reads without their rows.
  *
- * Each is there twice while it is copied: sqlite3_blob_read() would spare that, but takes another column than it was told in
+ * Each is there twice while it is copied: sqlite3_blob_read() would spare that, but takes another column than it was given in
  * tables with a virtual column before it, as boxes have (seen in SQLite 3.40). */
 #include <stdlib.h>
 #ifdef __GLIBC__

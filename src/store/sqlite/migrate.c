@@ -2,7 +2,7 @@
  *
  * Files run in the order of their numbers and once each; those named *_box once for each box:
  * for the boxes that are there when the file is new, and for a new box all of them.  Views name
- * all boxes, so they are made anew each time.  All names but the boxes' begin with postrider_: the
+ * all boxes, so they are made again each time.  All names but the boxes' begin with postrider_: the
  * file is the application's.  A store with the names of before gets these first (rename.c). */
 #include "store/sqlite/migrate.h"
 

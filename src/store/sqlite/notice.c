@@ -1,4 +1,4 @@
-/* notice.c - what operators did, told to the instances that run; and the endpoints' rows. */
+/* notice.c - notices of what operators did, for the instances that run; and the endpoints' rows. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
@@ -158,8 +158,8 @@ static int notice_last(struct sqlite_cycle *run, int64_t *ret)
 }
 
 /* Numbers run without gaps: when the one behind the cursor is not there any more, it was purged
- * while this instance slept.  Then it is told to read everything anew; and also when there are too
- * many, since whoever heard a part only might send what was discarded meanwhile. */
+ * while this instance slept.  Then it has to read everything again; and also when there are too
+ * many, since an instance that got a part of them might send what was discarded meanwhile. */
 static int notices_missed(struct sqlite_cycle *run, bool *ret_missed)
 {
     struct cycle_reply *reply = &run->session->reply;
@@ -182,15 +182,15 @@ static int notices_missed(struct sqlite_cycle *run, bool *ret_missed)
     return rc;
 }
 
-/* Rows that were changed by hand.  When the reply that told of it was lost, it is told again. */
+/* Rows that were changed by hand.  When the reply that said so was lost, the next one says it again. */
 static int repairs_read(struct sqlite_cycle *run, bool joins)
 {
     const struct sqlite_session *session = run->session;
     struct cycle_reply *reply = &run->session->reply;
     int rc = conn_int(run->conn, "SELECT times FROM postrider_repaired WHERE box = '{box}'", session->box, NULL, 0,
                       &run->repaired, run->reterr);
-    bool told = run->repaired == session->repaired && run->cycle->number != session->repaired_cycle;
-    if (rc < 0 || joins || told)
+    bool known = run->repaired == session->repaired && run->cycle->number != session->repaired_cycle;
+    if (rc < 0 || joins || known)
         return rc;
     struct notice *notices = arena_alloc_array(&run->session->arena, reply->notice_count + 1, sizeof(*notices));
     if (notices == NULL)

@@ -12,7 +12,7 @@
 #define PURGE_EVERY_US PR_SECONDS(1)
 #define PURGE_PIECE 1000                         /* rows of each table */
 #define ENDED_PIECE 200                          /* ... of the ledger: as many pages as a thousand others have */
-#define NOTICE_AGE_US PR_MINUTES(60)             /* who sleeps for longer reads everything anew */
+#define NOTICE_AGE_US PR_MINUTES(60)             /* an instance that sleeps for longer reads everything again */
 #define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than anybody is tried on */
 
 bool purge_is_due(const struct sqlite_cycle *run)
@@ -29,7 +29,7 @@ static int piece(struct sqlite_cycle *run, const char *sql, const struct value *
     return rc;
 }
 
-/* A notice from the far future is one from before the machine was started anew. */
+/* A notice from the far future is one from before the machine was restarted. */
 static int purge_notices(struct sqlite_cycle *run)
 {
     return piece(run,
@@ -81,7 +81,7 @@ static int purge_ended(struct sqlite_cycle *run)
     return rc;
 }
 
-/* Strict streams wait behind dead letters: they are told that these are gone. */
+/* Strict streams wait behind dead letters: a notice says that these are gone. */
 static int purge_dead(struct sqlite_cycle *run)
 {
     static const char told[] =

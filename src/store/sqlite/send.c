@@ -78,7 +78,7 @@ static int send_step(sqlite3_stmt *statement, const struct pr_message *message, 
     return rc == SQLITE_OK ? sqlite3_step(statement) : rc;
 }
 
-/* It was passed over: as a duplicate, or because a check of the box refused it?  Told apart by asking for the error. */
+/* The row was not inserted: as a duplicate, or because a check of the box refused it?  The error of the statement says which. */
 static int send_passed_over(sqlite3 *db, pr_slice box, const struct pr_message *message, int64_t now_us,
                             struct pr_error *reterr)
 {
@@ -159,7 +159,7 @@ static int write_first(sqlite3 *db, struct pr_error *reterr)
         return PR_OK;
     int rc = sqlite3_exec(db, "DELETE FROM postrider_meta WHERE 0", NULL, NULL, NULL);
     return (rc & 0xff) == SQLITE_BUSY ? sqlite_fault(db, rc, path_of(db), reterr)
-                                      : PR_OK; /* others are told by what follows */
+                                      : PR_OK; /* other faults show in what follows */
 }
 
 /* What it found must still be so when it is inserted: without a transaction of the caller's there is one of ours. */

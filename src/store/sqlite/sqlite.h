@@ -83,8 +83,8 @@ struct sqlite_session {
     bool locked;       /* the lock file is ours */
     int64_t purge_next_us;   /* the next piece of what is over (purge.c) ... */
     bool purge_more;         /* ... is there: the latest one was full */
-    uint64_t generation;     /* of the connection (conn.generation) that the engine was told of */
-    int64_t repaired;        /* how often rows were changed by hand, as the engine was told ... */
+    uint64_t generation;     /* of the connection (conn.generation), as of the last reply */
+    int64_t repaired;        /* how often rows were changed by hand, as of the last reply ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
     /* The fresh scan: rows up to here were read, by lane; and where the latest cycle began,
@@ -95,7 +95,7 @@ struct sqlite_session {
     /* Wake-ups. */
     int event_fd, inotify_fd; /* -1: none */
     char *log_path;           /* the -wal file; NULL in memory */
-    bool watching;            /* a write to it will be told */
+    bool watching;            /* a write to it will wake the session */
     int64_t data_version;     /* what the latest cycle has seen */
     int64_t fresh_version;    /* ... and the latest one that looked for new rows */
     bool fresh_reported;      /* that there may be some: once, until they were looked for */
@@ -172,7 +172,7 @@ PR_MUST_CHECK int ended_insert(struct conn *conn, const struct ended *list, size
 /* mark.c */
 PR_MUST_CHECK int mark_insert(struct conn *conn, const struct effect *mark, int64_t now_us, struct pr_error *reterr);
 PR_MUST_CHECK int marks_tell_time(struct sqlite_cycle *run); /* how long those of this box are kept, who joins says */
-PR_MUST_CHECK int marks_ask_time(struct sqlite_cycle *run);  /* ... and who does not know it is told */
+PR_MUST_CHECK int marks_ask_time(struct sqlite_cycle *run);  /* ... for cycles that do not know it */
 PR_MUST_CHECK int marks_read(struct sqlite_cycle *run);
 PR_MUST_CHECK int marks_forget(struct sqlite_cycle *run, bool *ret_more); /* of this box */
 

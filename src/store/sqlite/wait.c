@@ -117,7 +117,7 @@ static int64_t next_look_us(const struct sqlite_session *session, int64_t now_us
     return min64(time_add(now_us, pause_us), until_us);
 }
 
-/* Where the log was written to just now, more writes are no news. */
+/* Where the log was written to just now, more writes say nothing new. */
 static bool may_listen(const struct sqlite_session *session, int64_t now_us)
 {
     return session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;

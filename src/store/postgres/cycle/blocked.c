@@ -2,7 +2,7 @@
  * value, or stores a message of the same id.  To store such a one means to wait for the end of that transaction, and
  * nobody's row can be asked beforehand, for what is not committed is not seen.
  *
- * So the ordinary cycle just stores its effects, under a lock_timeout of 100 ms.  When that runs out it begins anew, and tries
+ * So the ordinary cycle just stores its effects, under a lock_timeout of 100 ms.  When that runs out it begins again, and tries
  * its effects before anything is written: a statement for some of one kind, undone whatever becomes of it (link.h), and where
  * that runs into a lock, one for each of them.  Those are answered ANSWER_BUSY and their keys remembered; all others go on.
  * As long as keys are remembered, effects with these are busy without being asked, and tried again after a while: about

@@ -1,4 +1,4 @@
-/* Breakers that are not closed, kept beside the instance that told of them.
+/* Breakers that are not closed, kept with the instance that reported them.
  *
  * They are written in the first batch of a cycle, fenced by the lock of the instance's row as
  * everything else there. */
@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
-/* ---- Told by a cycle ---------------------------------------------------------------------------- */
+/* ---- Written by a cycle ---------------------------------------------------------------------------- */
 
 static const char OPEN[] =
     "INSERT INTO {schema}.breaker (instance, endpoint, type, since, until, probes, failure_reason, code, error)"

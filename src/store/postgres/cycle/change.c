@@ -6,11 +6,11 @@
  *
  * A row is found by its id, through the key, and by its handle among those of that id.  Those that
  * are deleted, nearly all, are looked for where they were seen (ctid_cache.c): that spares the walk
- * through the key.  When one is not there any more, the cycle begins anew with keys.
+ * through the key.  When one is not there any more, the cycle begins again, with keys.
  *
  * Nobody waits for a row in a user's open transaction: what is updated is taken by SKIP LOCKED, and what was
  * skipped is answered ANSWER_BUSY.  What is only deleted is not locked before, which would cost as much again; when
- * that has run into somebody's lock, the cycle begins anew and takes all rows so (wary). */
+ * that has run into somebody's lock, the cycle begins again and takes all rows so (wary). */
 #include "store/postgres/cycle/change.h"
 
 #include <limits.h>
@@ -128,7 +128,7 @@ static int plan_make(struct change_plan *plan)
 /* clang-format off */
 #define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
 
-/* Nothing is returned but their number: it is all of them, or the cycle begins anew.  IS TRUE keeps
+/* Nothing is returned but their number: it is all of them, or the cycle begins again.  IS TRUE keeps
  * the list from becoming a join: it is to be a hash table that the rows are compared with. */
 static const char DELETE_BY_CTID[] =
     "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
@@ -380,13 +380,13 @@ static void add_group(struct change_plan *plan, enum group group, unsigned wave)
     link_add(p->link, statement_of(group, p->wary), p->box, &args, &plan->results[group]);
 }
 
-/* What a statement tells of a row, see ANSWERS: the first that is told decides. */
-static int answer_of(int told, int before)
+/* The answer for a row by what a statement returned (see ANSWERS); of several the first by rank decides. */
+static int answer_of(int returned, int before)
 {
     static const int answers[] = { 0, PR_OK, PR_STALE, ANSWER_BUSY };
     static const int ranks[] = { 0, 3, 2, 1 };
     int rank_before = before == PR_OK ? 3 : before == PR_STALE ? 2 : before == ANSWER_BUSY ? 1 : 0;
-    return ranks[told] > rank_before ? answers[told] : before;
+    return ranks[returned] > rank_before ? answers[returned] : before;
 }
 
 static void take_group(struct change_plan *plan, enum group group)

@@ -1,7 +1,7 @@
 /* Where new rows were seen, so that they can be deleted without a walk through the key.
  *
  * It is a guess: a row that was updated since lies elsewhere, and what is in its old place may be
- * another one.  So whoever uses it compares, and has the key as well.  Rows fall into slots by
+ * another one.  So its reader compares the row, and has the key as well.  Rows fall into slots by
  * their places, which follow each other; a later one takes the slot of an earlier one. */
 #include <stdlib.h>
 #include <string.h>

@@ -110,7 +110,8 @@ static int run_inside(struct cycle_run *run)
     run->comes_back = wants_snapshot && changes && !run->replayed && effects_come_back(run);
     int rc = run_first_batch(run, changes, wants_snapshot && !run->comes_back);
     if (rc == PR_OK && run->comes_back && run->replayed) {
-        session_remember(run->session, run); /* it landed: begin anew as one that only reads, with the snapshot first */
+        session_remember(run->session,
+                         run); /* it was committed: begin again as a cycle that only reads, with the snapshot first */
         return CYCLE_ANEW;
     }
     if (rc == PR_OK && changes && !run->replayed)

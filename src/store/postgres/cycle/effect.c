@@ -95,7 +95,7 @@ void pg_tallies_add(struct cycle_run *run, const struct tally *tallies, size_t c
     link_add(run->link, TALLY_INSERT, NO_BOX, &args, NULL);
 }
 
-/* Of two pauses the later end wins; everybody is told. */
+/* Of two pauses the later end wins; all instances get a notice. */
 static void add_pauses(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -239,7 +239,7 @@ static const char HISTORY_ROWS[] =
     " FROM v ORDER BY execution, first ON CONFLICT (execution, first) DO NOTHING RETURNING execution, first)"
     " SELECT v.ord FROM v JOIN made m ON m.execution = v.execution AND m.first = v.first";
 
-/* Whether all were made is told by how many were: joined with what was asked for, a thousand take a hundred milliseconds. */
+/* Their number says whether all were made: a join with what was asked for takes a hundred milliseconds for a thousand. */
 #define SEEN_INSERT                                                                                                    \
     "INSERT INTO {schema}.seen (box, id, handler, at, outcome, alone, until) SELECT box, id, handler,"                 \
     " coalesce($1, now()), outcome, alone, coalesce($1, now()) + keep * interval '1 microsecond'"                      \
@@ -472,7 +472,7 @@ static int sendings_make(struct cycle_run *run)
     return rc;
 }
 
-/* Who was not applied, whatever becomes of the verdicts; and PR_OK of the rest, which is true unless it is told. */
+/* Who was not applied, whatever becomes of the verdicts; and PR_OK for the rest. */
 static int answers_make(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;

@@ -12,7 +12,7 @@
 
 #define KEEP_MAX_US INT64_C(8000000000000000000) /* of mail: an interval has room for it */
 
-/* Told: place, execution (NULL: there is none), next, state (NULL: somebody holds it).  Each through the key: given the choice,
+/* Returns place, execution (NULL: there is none), next, state (NULL: somebody holds it).  Each through the key: given the choice,
  * the server goes through all flows in the order of their ids. */
 const char PG_FLOW_GUARDS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, id)),"

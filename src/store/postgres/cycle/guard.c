@@ -2,12 +2,12 @@
  *
  * Rows are locked in the order of their keys, and those that somebody else holds are skipped: a cycle does not wait for a
  * user's transaction.  What is not there yet is born with the effect itself, behind the verdicts (effect.c); when somebody
- * else was faster, the cycle begins anew and finds it here, and when somebody is just making it, blocked.c does. */
+ * else was faster, the cycle begins again and finds it here, and when somebody is just making it, blocked.c does. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
 
-/* $1: places in the cycle, $2 ...: keys.  Told: place, how many there are (NULL: somebody holds it). */
+/* $1: places in the cycle, $2 ...: keys.  Returns the place and how many there are (NULL: somebody holds it). */
 static const char EVENT_GUARDS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, key)),"
     " locked AS MATERIALIZED (SELECT v.ord, s.version FROM v JOIN {schema}.event_stream s ON s.stream = v.key"
@@ -32,7 +32,7 @@ static const char KNOWN_EVENTS[] = "SELECT v.ord FROM unnest($1, $2, $3) AS v(or
                                    " ON e.stream = v.key AND e.id = v.id";
 
 /* A message that is an event is appended by a trigger (033_events.sql), whatever the number of its stream is; but that would wait
- * for whoever holds the stream.  (What belongs to no verdict is no event.) */
+ * for the transaction that holds the stream.  (What belongs to no verdict is no event.) */
 static bool is_plain_event(const struct effect *e)
 {
     return e->kind == EFFECT_MESSAGE && e->message->event && !effect_guards_stream(e) && e->verdict != EFFECT_ALWAYS;
@@ -55,7 +55,7 @@ static bool is_asked(const struct cycle_run *run, size_t i, enum effect_kind kin
     return guard_is(run, i, kind) && (ids || run->guards.first[i] == i);
 }
 
-/* The row of a flow guards the history of its execution: whoever has the one has the other, and the key of the history is the
+/* The row of a flow guards the history of its execution: a transaction that has the row has the history, and the key of the history is the
  * second line.  Where that has met something, the history is asked, too. */
 static bool is_guarded_by_flow(const struct cycle_run *run, size_t history)
 {

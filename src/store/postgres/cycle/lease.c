@@ -6,7 +6,7 @@
  * clock believes it, unless the other is still connected: that one holds an advisory lock of its id.
  *
  * Lanes move only under a lock of the box's row.  A cycle that changes something holds a shared
- * lock of its own instance row; whoever buries an instance needs that row for itself, so either
+ * lock of its own instance row; an instance that buries another one needs that row for itself, so either
  * the cycle is through or it finds that it is buried.  A row that is locked is of somebody
  * alive, so it is skipped and nobody waits.  Lanes that are passed to somebody stand in the box's row until he has
  * taken them. */
@@ -153,7 +153,7 @@ static int watch_others(struct cycle_run *run)
     session->watched = now;
     session->watched_count = now != NULL ? run->peer_count : 0;
     if (!all)
-        session->offers_until = 0; /* the next cycle is told again */
+        session->offers_until = 0; /* the next reply has them again */
     return now != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "out of memory for %zu instances", run->peer_count);
 }
 
@@ -207,7 +207,7 @@ static void take_own(struct cycle_run *run)
     run->before = (uint64_t)field_i64(run->own, 0, 1);
     run->lease_left_us = field_time(run->own, 0, 2) - run->mono_us;
     if (run->lease_left_us > run->cycle->lease_us)
-        run->lease_left_us = 0; /* the clock has gone back: write it anew */
+        run->lease_left_us = 0; /* the clock has gone back: write the lease again */
 }
 
 int pg_lease_take_reads(struct cycle_run *run)

@@ -11,7 +11,7 @@
 #define PIECE_MIN ((size_t)2 << 20)
 #define PIECES_MAX 16 /* of one payload: for each the server may unpack the whole */
 
-/* As bytes, so that pieces can be cut anywhere; in a database that takes any bytes for text they are told as they are. */
+/* As bytes, so that pieces can be cut anywhere; in a database that takes any bytes for text they are passed on as they are. */
 static const char PIECE[] =
     "SELECT octet_length(v.bytes), substr(v.bytes, $3::int, $4::int), v.version FROM (SELECT coalesce(b.payload_bytes,"
     " convert_to(b.payload, CASE WHEN getdatabaseencoding() = 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END), '')"

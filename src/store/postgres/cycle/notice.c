@@ -1,4 +1,4 @@
-/* What operators did, told to the instances that run; and the endpoints' rows. */
+/* Notices of what operators did, for the instances that run; and the endpoints' rows. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
@@ -119,7 +119,7 @@ int pg_notices_take(struct cycle_run *run)
     reply->notices = arena_alloc_array(&run->session->arena, (size_t)count + 1, sizeof(reply->notices[0]));
     if (reply->notices == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %d notices", count);
-    if (count == NOTICES_PER_CYCLE) { /* whoever heard a part only might send what was discarded meanwhile */
+    if (count == NOTICES_PER_CYCLE) { /* an instance that got a part of them might send what was discarded meanwhile */
         reply->notice_last = field_i64(r, count - 1, COLUMN_NUMBER);
         reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;

@@ -61,7 +61,8 @@ static const char PURGE_AUDIT[] =
                                         " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE needed))),"              \
                                         " gone AS (DELETE FROM {schema}." table                                        \
                                         " WHERE ctid = ANY (ARRAY(SELECT ctid FROM over WHERE NOT needed)))"           \
-                                        " SELECT count(*), EXISTS (SELECT FROM {schema}." table " WHERE box = {box_name}) FROM over"
+                                        " SELECT count(*), EXISTS (SELECT FROM {schema}." table                        \
+                                        " WHERE box = {box_name}) FROM over"
 
 /* Marks, and behind them what arrived again. */
 static const char *const purges_of_marks[] = {
@@ -72,7 +73,7 @@ static const char *const purges_of_marks[] = {
 #define DEAD_IS_OVER "died_at < " NOW("$1") " - $2 * interval '1 microsecond'"
 static const char DEAD_ARE_OVER[] = "SELECT FROM {schema}.dead_letter WHERE " DEAD_IS_OVER " LIMIT 1";
 
-/* Strict streams wait behind dead letters: they are told that these are gone. */
+/* Strict streams wait behind dead letters: a notice says that these are gone. */
 static const char PURGE_DEAD[] =
     "WITH gone AS (DELETE FROM {schema}.dead_letter WHERE row_id IN (SELECT row_id FROM {schema}.dead_letter"
     " WHERE " DEAD_IS_OVER " ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)"
@@ -81,7 +82,7 @@ static const char PURGE_DEAD[] =
     " SELECT box, $4, 0, seq, stream, destination FROM gone WHERE stream IS NOT NULL)"
     " SELECT count(*) FROM gone";
 
-/* Whoever finds somebody else folding leaves it to them.  Of failures the latest stays. */
+/* One instance folds at a time; others leave it to that one.  Of failures the latest stays. */
 static const char FOLD_TALLIES[] =
     "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally "
     "{schema}', 0))"
@@ -206,7 +207,7 @@ static int purge_marks(struct pg_session *session, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Notices are committed in the order of their numbers.  Whoever writes one now makes nobody wait here: another time. */
+/* Notices are committed in the order of their numbers.  While another transaction writes one, nobody waits here: another time. */
 static int dead_delete(struct pg_session *session, struct args *args, struct pr_error *reterr)
 {
     PGresult *count = NULL;

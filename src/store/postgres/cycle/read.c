@@ -308,7 +308,7 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
     return rc;
 }
 
-/* All goes out; rows that are here already are told while the server is at work. */
+/* All goes out; rows that are here already are put into the reply while the server works. */
 static int reads_commit(struct cycle_run *run)
 {
     link_add_commit(run->link);

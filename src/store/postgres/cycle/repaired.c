@@ -1,6 +1,6 @@
 /* Rows that somebody changed by plain SQL (B19): the trigger of 023_repaired_box.sql leaves a line for each transaction.
  *
- * Lines are found by being there, since they are committed in any order.  Whoever sees others than before tells its engine at
+ * Lines are found by being there, since they are committed in any order.  A session that sees others than before tells its engine at
  * once; and with its next cycle it makes one notice of all of them, for everybody who has not looked meanwhile. */
 #include "base/error.h"
 #include "store/postgres/postgres.h"
@@ -10,19 +10,19 @@ int pg_repairs_take(struct cycle_run *run, int64_t lines)
     struct pg_session *session = run->session;
     struct cycle_reply *reply = &session->reply;
     bool joins = run->cycle->notice_after == 0;                          /* and has read nothing yet */
-    bool lost = !joins && session->repaired_cycle == run->cycle->number; /* the reply that told of it */
+    bool lost = !joins && session->repaired_cycle == run->cycle->number; /* the reply that said so */
     if (lines != session->repaired)
         session->repaired_cycle = joins || lines == 0 ? 0 : run->cycle->number;
-    bool told = lines == session->repaired && !lost;
+    bool known = lines == session->repaired && !lost;
     session->repaired = lines;
-    if (joins || told || (lines == 0 && !lost))
+    if (joins || known || (lines == 0 && !lost))
         return PR_OK;
     log_emit(session->store->log, LOG_INFO, "rows_repaired", LOG_SLICE("box", session->box));
     reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_REPAIRED };
     return PR_OK;
 }
 
-/* Notices are committed in the order of their numbers.  Whoever writes one now makes nobody wait here: another time. */
+/* Notices are committed in the order of their numbers.  While another transaction writes one, nobody waits here: another time. */
 void pg_repairs_tell(struct pg_session *session)
 {
     struct link *link = session->link;

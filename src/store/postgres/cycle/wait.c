@@ -4,7 +4,7 @@
  * a sender's commit; so where many messages come, or a backlog waits anyway, nobody rings: a waiting session looks, often
  * while something happens, and a few times a second when nothing does.
  *
- * Whoever is to be rung up holds the advisory lock of the box (one of them is enough: all of them listen), also
+ * A session that wants to be woken holds the advisory lock of the box (one of them is enough: all of them listen), also
  * during its cycles; a sender that finds it taken rings, and otherwise shares it until it has
  * committed (the trigger in 017_text_box.sql).  So who has got the lock and then looks has missed nobody,
  * and who does not get it looks on.  All else that a look would find rings, too (048_ring_box.sql): who holds the lock looks

@@ -158,7 +158,7 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice tab
     return NULL;
 }
 
-/* Equal names must mean equal texts, whoever prepared them.  But when a batch fails, what it was to deallocate is
+/* Equal names must mean equal texts, also of statements that another session of the pooler prepared.  But when a batch fails, what it was to deallocate is
  * still there: so a text that comes back later has another number.  Owns the text. */
 static void statement_set_text(struct link_statement *s, char *text, unsigned number)
 {

@@ -19,7 +19,7 @@
  *     rc = link_leave(link, reterr);
  *     link_settle(link);                             three is set, and the caller's; or it stays as it was
  *
- * Whatever uses the link next settles it first; except a batch that is told to go behind it (link_queue_next).
+ * Whatever uses the link next settles it first; except a batch that goes behind it (link_queue_next).
  *
  * Inside a transaction a statement can be tried: whether it fails or not, it is undone, and the rest goes on:
  *
@@ -107,7 +107,7 @@ struct link {
     size_t batch_at, batch_end; /* what link_take() takes; the same: nothing */
     bool queues_next, waits;    /* waits: a batch was sent, and link_take() will be called */
     char *trial;                /* what is added now is tried; NULL: it is not */
-    int add_failed;             /* a fault of link_add(), told by link_run() */
+    int add_failed;             /* a fault of link_add(), returned by link_run() */
     PGresult **results;         /* kept until link_forget() */
     size_t result_count, result_room;
 };
@@ -151,7 +151,7 @@ PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error
 char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice table);
 
 /* Which boxes there are, and their tables: asked by each new connection.  A statement about a box that is not among them
- * fails, and so that one is found that was made since, its connection is made anew (link_should_retry). */
+ * fails, and so that one is found that was made since, its connection is made again (link_should_retry). */
 PR_MUST_CHECK int link_learn(struct link *link, struct pr_error *reterr);
 /* Is the text about a box that the link does not know?  Then the next link_run() says so. */
 bool link_lacks_box(struct link *link, const char *sql, pr_slice box);
@@ -168,7 +168,7 @@ void link_forget_after(struct link *link, size_t mark); /* what came since resul
 
 void link_add_begin(struct link *link);
 void link_add_commit(struct link *link);
-void link_rollback(struct link *link); /* when there is a transaction; nothing to be told */
+void link_rollback(struct link *link); /* when there is a transaction; its faults do not matter */
 
 /* After a fault: may the whole transaction simply be tried again? */
 bool link_should_retry(const struct link *link);

@@ -2,7 +2,7 @@
  *
  * While cycles of one batch follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
  * rows it tells: those behind them, as of the same snapshot.  So it is asked in advance, and the server reads it
- * while the engine works on the rows of the last reply.  It is one struct fresh that the session keeps.  Whoever uses it makes sure
+ * while the engine works on the rows of the last reply.  It is one struct fresh that the session keeps.  Its users make sure
  * that the question is the same, that our own row is as it was, and that there is no notice: then no row can have changed
  * since it was read.  (doc/adr/0049) */
 #include <stdlib.h>

@@ -81,7 +81,7 @@ static int running_remember(struct pg_session *session, const struct snapshot *n
 }
 
 /* Somebody has used up many xids in one transaction, and nobody has ended since.  So end one: then
- * xmax is above them all.  The cycle begins anew. */
+ * xmax is above them all.  The cycle begins again. */
 static int snapshot_shorten(struct cycle_run *run)
 {
     link_rollback(run->link);
