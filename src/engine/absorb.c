@@ -98,7 +98,7 @@ static void add_failed_head(struct engine *e, const struct notice *n)
         return;
     if (ep != NULL && (e->membership.open & lane_bit(lane)) != 0 && e->setting.override_count == 0)
         s = stream_get(e, ep, n->stream, lane);
-    if (s == NULL || !stream_add_head(e, s, n->seq, false)) {
+    if (s == NULL || !stream_add_head(e, s, n->seq, 0, false)) {
         open_lanes(e, lane_bit(lane)); /* it is being read, goes elsewhere, or there is no memory */
         return;
     }
@@ -405,6 +405,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     absorb_receipt(e, r, now_us);
     absorb_lanes(e, r, now_us);
     absorb_reads(e, r, now_us);
+    gone_heads(e, now_us);
     start_absorb(e, r, now_us);
 }
 

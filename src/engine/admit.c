@@ -173,7 +173,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
         if (s == NULL)
             return NO_ROOM;
         head = keeps_back(ep, &row->m);
-        if (head && !stream_add_head(e, s, row->m.seq, false)) {
+        if (head && !stream_add_head(e, s, row->m.seq, row->m.due_us, false)) {
             stream_update(e, s);
             return NO_ROOM;
         }

@@ -1,11 +1,12 @@
-/* Rows that are out, and that others have deleted: an activity whose flow has cancelled it.
+/* Rows that are out, or that others wait behind, and that somebody has deleted: an activity whose flow has cancelled it, a timer.
  *
  * Nobody tells us, since a notice would cost all engines of the store a lock for each of them.  So we ask, with the cycle that
  * renews the lease, for those that have been out for a while; whoever works on them can stop.  A cycle that fails says nothing
- * of any row. */
+ * of any row.  A failed head that has not come back when it was due is looked for with the rest of its lane, which is read anew. */
 #include "engine/internal.h"
 
 #define GONE_AFTER_US PR_SECONDS(1) /* what is out for less will mostly be over before anybody could stop it */
+#define HEAD_LATE_US PR_SECONDS(5)  /* what is due comes sooner, unless there is no room for it */
 
 static bool is_asked_for(const struct item *item, int64_t now_us)
 {
@@ -61,4 +62,26 @@ size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max)
         ret_tokens[count++] = item_token(item);
     }
     return count;
+}
+
+/* It should be here, and nothing keeps it in the store. */
+static bool misses_head(const struct engine *e, const struct stream *s, int64_t now_us)
+{
+    const struct head *first = s->heads;
+    return s->head_count > 0 && s->busy == 0 && !first->here && !first->dead && first->due_us != PR_NEVER &&
+           store_now(e, now_us) - first->due_us > HEAD_LATE_US && !endpoint_is_closed(e, s->endpoint, now_us);
+}
+
+void gone_heads(struct engine *e, int64_t now_us)
+{
+    uint64_t lanes = 0;
+    if (!box_is_of_flows(e->setting.kind) || !e->plan.cycle.force_write || e->window.head_count == 0 ||
+        e->membership.opening != OPEN_DONE)
+        return;
+    map_foreach(node, &e->window.streams) {
+        const struct stream *s = MAP_ENTRY(node, struct stream, node);
+        if (misses_head(e, s, now_us))
+            lanes |= lane_bit(s->lane);
+    }
+    open_lanes(e, lanes);
 }

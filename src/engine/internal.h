@@ -140,6 +140,7 @@ struct item {
 
 struct head {
     int64_t seq;
+    int64_t due_us; /* store: when it comes back; PR_NEVER: not by itself */
     bool dead;
     bool here; /* it waits in memory: others can line up behind it there */
 };
@@ -486,7 +487,7 @@ void stream_free(struct engine *e, struct stream *s); /* whatever is left of it 
 void stream_insert(struct engine *e, struct stream *s, struct item *item);
 void stream_update(struct engine *e, struct stream *s); /* after any change; may free s when nothing is left of it */
 bool stream_blocks(const struct stream *s, const struct pr_message *m);
-bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead);
+bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, int64_t due_us, bool dead);
 void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is such a head */
 bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
@@ -608,6 +609,7 @@ void run_check(const struct item *first);
 void gone_plan(struct engine *e, int64_t now_us);
 void gone_absorb(struct engine *e, const struct cycle_reply *r);
 void gone_forget(struct engine *e, struct item *item);
+void gone_heads(struct engine *e, int64_t now_us); /* with a cycle that has renewed the lease */
 
 /* breakers.c: who waits for them here */
 bool breakers_allow(struct endpoint *ep, int64_t now_us); /* may anything be sent there? */

@@ -120,7 +120,7 @@ static bool absorb_head_at(struct engine *e, struct endpoint *ep, const struct r
     if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !keeps_back(ep, &row->m))
         return true;
     s = stream_get(e, ep, row->m.stream, row->lane);
-    if (s == NULL || !stream_add_head(e, s, row->m.seq, row->dead))
+    if (s == NULL || !stream_add_head(e, s, row->m.seq, row->m.due_us, row->dead))
         return false;
     stream_update(e, s);
     return true;

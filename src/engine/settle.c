@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "core/fingerprint.h"
 #include "core/verdict.h"
 #include "engine/internal.h"
@@ -166,7 +167,7 @@ static bool keeps_blocking(const struct item *item)
     return blocks == BLOCKS_STRICT ? ordering == ORDERING_STRICT : ordering != ORDERING_AVAILABLE;
 }
 
-static void settle_stream(struct engine *e, struct item *item, bool applied)
+static void settle_stream(struct engine *e, struct item *item, bool applied, int64_t now_us)
 {
     struct stream *s = item->stream;
     bool known = true;
@@ -178,7 +179,8 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
         known = false; /* a person changed it meanwhile: the store knows whether others wait for it */
         stream_remove_head(e, s, item->m.seq);
     } else if (applied && keeps_blocking(item)) {
-        known = stream_add_head(e, s, item->m.seq, item->verdict.kind == VERDICT_DEAD_LETTER);
+        known = stream_add_head(e, s, item->m.seq, time_add(store_now(e, now_us), item->verdict.delay_us),
+                                item->verdict.kind == VERDICT_DEAD_LETTER);
         stream_set_here(s, item->m.seq, false);
         stream_hold_followers(e, s);
     } else {
@@ -287,7 +289,7 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
     }
     if (item->verdict.kind == VERDICT_SPLIT)
         settle_split(e, item, applied, split_rows);
-    settle_stream(e, item, applied);
+    settle_stream(e, item, applied, now_us);
     if (item->receipt != NULL)
         receipt_leave(item, false);
     item_free(e, item);

@@ -146,18 +146,19 @@ static bool heads_make_room(struct stream *s)
     return true;
 }
 
-bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
+bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, int64_t due_us, bool dead)
 {
     size_t at = head_place(s, seq);
 
     if (is_head_at(s, at, seq)) {
+        s->heads[at].due_us = due_us;
         s->heads[at].dead = dead;
         return true;
     }
     if (!heads_make_room(s))
         return false;
     memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
-    s->heads[at] = (struct head){ seq, dead, false };
+    s->heads[at] = (struct head){ .seq = seq, .due_us = due_us, .dead = dead };
     s->heads_here = min_size(s->heads_here, at);
     s->head_count++;
     e->window.head_count++;
@@ -244,7 +245,7 @@ void stream_hold_followers(struct engine *e, struct stream *s)
         bool waits = stream_misses_head(s, item->m.seq) || (s->held && s->held_from <= item->m.seq);
         if (item->place != PLACE_WAITING || item->m.released || !waits)
             continue;
-        if (message_blocks_stream(&item->m) && !stream_add_head(e, s, item->m.seq, false))
+        if (message_blocks_stream(&item->m) && !stream_add_head(e, s, item->m.seq, item->m.due_us, false))
             return; /* no memory: it stays where it is */
         if (slice_eq(item->m.held_by, s->key))
             stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */

@@ -549,6 +549,44 @@ TEST(whoever_runs_an_activity_is_told_that_it_was_cancelled) /* B129, B130 */
     play_close(&p);
 }
 
+static const struct delivery *out_in_stream(const struct play *p, size_t count, const char *stream)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq_cstr(p->out[i]->message->stream, stream))
+            return p->out[i];
+    return NULL;
+}
+
+TEST(what_waits_behind_a_failed_row_goes_on_when_a_flow_has_cancelled_that_row) /* B114, B128 */
+{
+    struct play p;
+    play_open(&p, "activities", BOX_ACTIVITIES);
+    pr_id head = play_send(&p, "session", PR_STR("1"));
+    pr_id follower = play_send(&p, "session", PR_STR("2"));
+    play_send(&p, "", PR_STR("cancels it"));
+    size_t count = play_turn(&p);
+    const struct delivery *first = out_in_stream(&p, count, "session"), *canceller = out_in_stream(&p, count, "");
+    CHECK(count == 2 && first != NULL && canceller != NULL && pr_id_equal(first->message->id, head));
+    const struct delivery_result again = { .token = first->token,
+                                           .outcome = SEND_AGAIN,
+                                           .reason = PR_REASON_HANDLER_EXCEPTION,
+                                           .retry_after_us = PR_SECONDS(3) };
+    engine_result(p.engine, p.now_us, &again);
+    CHECK_EQ(play_turn(&p), 0);
+    struct send_effect *cancel = calloc(1, sizeof(*cancel));
+    CHECK(cancel != NULL);
+    cancel->effect = (struct effect){ .kind = EFFECT_DELETE, .id = head };
+    cancel->box = cancel->effect.box = p.setting.box;
+    play_answer(&p, canceller, SEND_OK, cancel);
+    CHECK_EQ(play_turn(&p), 0);
+    CHECK_EQ(play_look(&p, head).state, STATE_GONE);
+    for (int second = 0; second < 20 && (count = play_turn(&p)) == 0; second++)
+        p.now_us += PR_SECONDS(1);
+    CHECK_EQ(count, 1);
+    CHECK(pr_id_equal(p.out[0]->message->id, follower));
+    play_close(&p);
+}
+
 TEST(a_run_whose_effects_the_database_refuses_fails_and_what_was_with_its_first_message_comes_again)
 {
     struct play p;
