@@ -9,7 +9,7 @@
 pr_id flow_start_id(pr_slice flow);
 /* The message of a task: of its activity, of its timer, of the start of its child; number counts from 1. */
 pr_id flow_task_id(pr_id execution, int64_t number);
-/* The message that says how it ended, and the one that cancels a child. */
+/* The message that says how it ended, and the one that cancels a child; number 0: the one that cancels the execution, as the one before it was. */
 pr_id flow_result_id(pr_id execution, int64_t number);
 pr_id flow_cancel_id(pr_id execution, int64_t number);
 /* The index-th piece of mail that goes over to this execution. */

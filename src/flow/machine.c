@@ -93,6 +93,7 @@ static void nondeterministic(pr_flow *f, pr_slice expected, pr_slice found)
                              f->cursor + 1, SLICE_ARGS(expected), SLICE_ARGS(found));
     if (e.message.data == NULL || expected.data == NULL || found.data == NULL)
         machine_no_memory(f);
+    f->diverged = f->outcome != FLOW_ERRED;
     machine_fail(f, &e);
 }
 

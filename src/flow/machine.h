@@ -97,6 +97,7 @@ struct pr_flow {
     uint32_t cancel_at; /* index of the event */
     bool inert;
     bool out_of_memory;
+    bool diverged; /* the code does not fit to the history: error says where */
     enum flow_outcome outcome;
     struct flow_error error;     /* FLOW_ERRED */
     struct flow_error last_seen; /* of the latest failure that the code was given */

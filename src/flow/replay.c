@@ -4,9 +4,8 @@
 #include "base/slice.h"
 #include "flow/machine.h"
 
-/* Run the code with the first `base` events of the history. */
-static int run(pr_flow *f, const struct flow_history *history, size_t base, const struct flow_code *code,
-               struct arena *arena, struct pr_error *reterr)
+int flow_replay_beginning(pr_flow *f, const struct flow_history *history, size_t base, const struct flow_code *code,
+                          struct arena *arena, struct pr_error *reterr)
 {
     if (base == 0)
         return error_set(reterr, PR_EINVAL, "the history is empty");
@@ -31,21 +30,15 @@ static int run(pr_flow *f, const struct flow_history *history, size_t base, cons
     return rc == PR_OK ? rc : error_set(reterr, rc, "out of memory for a replay");
 }
 
-static bool is_divergence(const pr_flow *f)
-{
-    return f->outcome == FLOW_ERRED && f->error.category == PR_CATEGORY_CONFIGURATION && f->error.event > 0;
-}
-
 int flow_replay(const struct flow_history *history, const struct flow_code *code, struct arena *arena,
                 struct flow_replayed *ret, struct pr_error *reterr)
 {
     pr_flow f;
-    int rc = run(&f, history, history->count, code, arena, reterr);
+    int rc = flow_replay_beginning(&f, history, history->count, code, arena, reterr);
     if (rc != PR_OK)
         return rc;
-    *ret = (struct flow_replayed){ .diverged = is_divergence(&f),
-                                   .ended = f.outcome != FLOW_SUSPENDED,
-                                   .added = f.fresh_count };
+    *ret =
+        (struct flow_replayed){ .diverged = f.diverged, .ended = f.outcome != FLOW_SUSPENDED, .added = f.fresh_count };
     if (ret->diverged)
         ret->error = f.error;
     return PR_OK;
@@ -61,7 +54,7 @@ static bool same(const struct flow_event *a, const struct flow_event *b)
 static int check_prefix(const struct flow_history *h, size_t base, const pr_flow *f, struct pr_error *reterr)
 {
     size_t at = base;
-    if (is_divergence(f))
+    if (f->diverged)
         return error_set(reterr, PR_FAILED, "with %zu of %zu events: %.*s", base, h->count,
                          SLICE_ARGS(f->error.message));
     for (size_t i = 0; i < f->fresh_count; i++) {
@@ -91,7 +84,7 @@ int flow_check_prefixes(const struct flow_history *history, const struct flow_co
     int rc = PR_OK;
     for (size_t base = 1; base <= history->count && rc == PR_OK; base++) {
         pr_flow f;
-        rc = run(&f, history, base, code, arena, reterr);
+        rc = flow_replay_beginning(&f, history, base, code, arena, reterr);
         if (rc == PR_OK)
             rc = check_prefix(history, base, &f, reterr);
     }

@@ -15,6 +15,10 @@ struct flow_replayed {
 PR_MUST_CHECK int flow_replay(const struct flow_history *history, const struct flow_code *code, struct arena *arena,
                               struct flow_replayed *ret, struct pr_error *reterr);
 
+/* Run the code with the first `base` events; *f is as the code left it, in the arena.  Faults as above. */
+PR_MUST_CHECK int flow_replay_beginning(pr_flow *f, const struct flow_history *history, size_t base,
+                                        const struct flow_code *code, struct arena *arena, struct pr_error *reterr);
+
 /* I11: however much of the history is there, the commands of the code are those that follow in it.  PR_OK, or PR_FAILED: where
  * they are not. */
 PR_MUST_CHECK int flow_check_prefixes(const struct flow_history *history, const struct flow_code *code,

@@ -28,10 +28,27 @@ static bool resumes(const struct flow_row *row, const struct turn_message *m)
     return m->kind == TURN_START && m->resume && row != NULL && row->state == FLOW_FAILED;
 }
 
+/* A parent that goes on begins its own children again, and not what somebody else began under the same id. */
+static bool is_of_other_parent(const struct flow_row *row, const struct turn_message *m)
+{
+    return m->parent.size > 0 && !(slice_eq(m->parent, row->parent) && m->parent_task == row->parent_task);
+}
+
 /* Of a flow that does not run: does this begin it? */
 static bool begins(const struct flow_row *row, const struct turn_message *m)
 {
-    return m->kind == TURN_START && (row == NULL || m->restart || resumes(row, m));
+    if (m->kind != TURN_START || row == NULL)
+        return m->kind == TURN_START;
+    return (m->restart || resumes(row, m)) && !is_of_other_parent(row, m);
+}
+
+/* What the start begins; a flow that goes on stays what it was, whatever is the highest version by now. */
+static void begun_by(const struct flow_row *row, const struct turn_message *start, pr_slice *ret_name,
+                     pr_slice *ret_version)
+{
+    bool same = resumes(row, start) && row->version.size > 0;
+    *ret_name = same ? row->name : start->name;
+    *ret_version = same ? row->version : start->version;
 }
 
 int flow_turn_resumes(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
@@ -69,8 +86,7 @@ int flow_turn_code(const struct flow_row *row, const struct pr_message *const *m
         if (rc == PR_ENOMEM)
             return rc;
         if (rc == PR_OK && begins(row, &m)) {
-            *ret_name = m.name;
-            *ret_version = m.version;
+            begun_by(row, &m, ret_name, ret_version);
             return PR_OK;
         }
     }
@@ -83,9 +99,11 @@ int flow_turn_code(const struct flow_row *row, const struct pr_message *const *m
 static void begin_row(struct turn *t, const struct turn_message *start)
 {
     const struct flow_row *before = t->in->row;
+    pr_slice name, version;
+    begun_by(before, start, &name, &version);
     *t->row = (struct flow_row){ .id = t->in->flow,
-                                 .name = start->name,
-                                 .version = t->in->code != NULL ? t->in->code->version : start->version,
+                                 .name = name,
+                                 .version = t->in->code != NULL ? t->in->code->version : version,
                                  .execution = t->in->new_execution,
                                  .state = FLOW_RUNNING,
                                  .input = start->data,
@@ -177,6 +195,16 @@ static struct flow_event end_of(struct turn *t, const pr_flow *f)
     return end_event(t, FLOW_EVENT_NONE, (pr_slice){ "", 0 });
 }
 
+/* The code has not seen that the flow is cancelled: its next execution will. */
+static void pass_cancel_on(struct turn *t, const pr_flow *f)
+{
+    struct turn_message m = { .kind = TURN_CANCEL, .flow = t->row->id };
+    if (!f->cancel_pending || f->cancel_seen)
+        return;
+    m.data = machine_event(f, f->cancel_at)->data;
+    turn_send_turn(t, &m, flow_cancel_id(t->row->execution, 0));
+}
+
 /* The next execution has no events yet: a message to itself makes it begin, and its mail waits for it. */
 static void continue_as_new(struct turn *t, pr_flow *f)
 {
@@ -192,6 +220,7 @@ static void continue_as_new(struct turn *t, pr_flow *f)
     row->tasks = 0;
     struct turn_message again = { .kind = TURN_START, .flow = row->id, .name = row->name, .version = row->version };
     turn_send_turn(t, &again, flow_continue_id(row->execution));
+    pass_cancel_on(t, f);
     if (mailbox_left(f, &left, &count) != PR_OK)
         t->out_of_memory = true;
     for (size_t i = 0; i < count && !t->out_of_memory; i++) {
@@ -206,19 +235,6 @@ static void continue_as_new(struct turn *t, pr_flow *f)
 
 /* ---- A turn that runs ------------------------------------------------------------------------------------------------ */
 
-/* Key-values of the flow that was there before go with it; what it has set anew is stored beside. */
-static void forget_state(struct turn *t, const pr_flow *f)
-{
-    pr_slice kept;
-    for (size_t i = 0; i < t->in->state_count && t->row->restarts; i++) {
-        if (pr_state_get(f, t->in->state[i].key, &kept) == PR_OK)
-            continue;
-        struct effect *e = turn_effect(t, EFFECT_STATE);
-        e->key = t->row->id;
-        e->name = t->in->state[i].key;
-    }
-}
-
 static void store_turn(struct turn *t, pr_flow *f)
 {
     struct flow_event end = end_of(t, f);
@@ -232,7 +248,7 @@ static void store_turn(struct turn *t, pr_flow *f)
     t->out->event_count = f->fresh_count;
     t->row->next = (int64_t)machine_event_count(f);
     t->row->tasks = (int64_t)(f->task_count > (size_t)t->row->tasks ? f->task_count : (size_t)t->row->tasks);
-    if (f->status_changes > 0)
+    if (f->status_changes > 0 || t->resumes) /* it may have begun with it */
         t->row->custom_status = f->status;
     t->row->status_number += f->status_changes;
     t->row->created_us = t->in->row != NULL && !t->row->restarts ? t->in->row->created_us : 0;
@@ -245,8 +261,10 @@ static void store_turn(struct turn *t, pr_flow *f)
         turn_cancel_all(t);
     else
         turn_cancel_tasks(t, f);
-    forget_state(t, f);
-    turn_store_state(t, f);
+    if (t->row->restarts)
+        turn_replace_state(t, f);
+    else
+        turn_store_state(t, f);
     if (t->first && t->in->mail_count > 0)
         turn_keep_mail(t, NULL, 0);
     if (f->outcome == FLOW_CONTINUES)
@@ -285,6 +303,15 @@ static void run_code(struct turn *t)
 
 /* ---- A turn that does not run ----------------------------------------------------------------------------------------- */
 
+/* Who wanted to begin the flow, too, is told that there is one. */
+static void refuse_children(struct turn *t)
+{
+    for (size_t i = 0; i < t->message_count; i++) {
+        if (t->messages[i].kind == TURN_START)
+            turn_refuse_child(t, &t->messages[i]);
+    }
+}
+
 /* The flow ends without its code: poison, or a history that cannot be read. */
 static void end_without_code(struct turn *t, const struct flow_error *error)
 {
@@ -310,6 +337,7 @@ static void end_without_code(struct turn *t, const struct flow_error *error)
     if (t->first && t->in->mail_count > 0)
         turn_keep_mail(t, NULL, 0);
     turn_tell_parent(t);
+    refuse_children(t);
 }
 
 static void end_dead(struct turn *t)

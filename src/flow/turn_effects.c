@@ -137,20 +137,41 @@ static int compare_keys(const void *a, const void *b)
     return slice_cmp(x->key, y->key);
 }
 
+/* value.data NULL: it goes. */
+static void store_value(struct turn *t, pr_slice key, pr_slice value)
+{
+    struct effect *e = turn_effect(t, EFFECT_STATE);
+    e->key = t->row->id;
+    e->name = key;
+    e->value = value;
+}
+
+static pr_slice value_now(const pr_flow *f, pr_slice key)
+{
+    pr_slice value;
+    return pr_state_get(f, key, &value) == PR_OK ? value : (pr_slice){ NULL, 0 };
+}
+
 /* Each key once, with what it has now. */
 void turn_store_state(struct turn *t, pr_flow *f)
 {
     if (f->change_count > 0)
         qsort(f->changes, f->change_count, sizeof(*f->changes), compare_keys);
     for (size_t i = 0; i < f->change_count; i++) {
-        if (i > 0 && slice_eq(f->changes[i - 1].key, f->changes[i].key))
-            continue;
-        struct effect *e = turn_effect(t, EFFECT_STATE);
-        e->key = t->row->id;
-        e->name = f->changes[i].key;
-        if (pr_state_get(f, e->name, &e->value) != PR_OK)
-            e->value = (pr_slice){ NULL, 0 };
+        if (i == 0 || !slice_eq(f->changes[i - 1].key, f->changes[i].key))
+            store_value(t, f->changes[i].key, value_now(f, f->changes[i].key));
     }
+}
+
+/* The flow that was there before has left key-values; those of this one take their place, also those that a resumed one has begun with. */
+void turn_replace_state(struct turn *t, const pr_flow *f)
+{
+    for (size_t i = 0; i < t->in->state_count; i++) {
+        if (value_now(f, t->in->state[i].key).data == NULL)
+            store_value(t, t->in->state[i].key, (pr_slice){ NULL, 0 });
+    }
+    for (size_t i = 0; i < f->state_count; i++)
+        store_value(t, f->state[i].key, f->state[i].value);
 }
 
 void turn_keep_mail(struct turn *t, const struct pr_message *m, int64_t keep_us)

@@ -43,6 +43,7 @@ void turn_schedule_tasks(struct turn *t, pr_flow *f);
 void turn_cancel_tasks(struct turn *t, pr_flow *f);
 void turn_cancel_all(struct turn *t);
 void turn_store_state(struct turn *t, pr_flow *f);
+void turn_replace_state(struct turn *t, const pr_flow *f);
 void turn_tell_parent(struct turn *t);
 void turn_keep_mail(struct turn *t, const struct pr_message *m, int64_t keep_us);
 void turn_refuse_child(struct turn *t, const struct turn_message *start);

@@ -141,6 +141,21 @@ TEST(a_cancel_reaches_the_execution_that_runs) /* B104, B111 */
     stand_free(s);
 }
 
+TEST(a_cancel_that_nobody_has_seen_goes_over_to_the_next_execution) /* B104, B111 */
+{
+    struct stand *s = stand_new(second_waits);
+    stand_start(s, "1");
+    struct turn_message result = stand_result_of(s, 1, ""), cancel = stand_named(s, TURN_CANCEL, NULL, "enough");
+    stand_queue(s, &result);
+    stand_queue(s, &cancel); /* the wait is satisfied, and there is no other one behind it */
+    stand_run(s);
+    stand_run(s);
+    CHECK_EQ(s->row.state, FLOW_CANCELLED);
+    CHECK_STR(stand_events(s, 1), "started test, cancel, activity work, cancelled");
+    CHECK_SLICE(s->history.events[1].data, "enough");
+    stand_free(s);
+}
+
 static int fails_in_between(pr_flow *f, pr_slice input, pr_slice *ret_output)
 {
     (void)ret_output;

@@ -189,6 +189,25 @@ TEST(a_flow_whose_very_first_message_is_poison_exists_as_failed) /* B144 */
     stand_free(s);
 }
 
+TEST(a_parent_whose_start_meets_a_poisoned_flow_is_told_that_it_cannot_have_it) /* B103, B144 */
+{
+    struct stand *s = stand_new(worker);
+    stand_start(s, "x");
+    struct turn_message start = stand_named(s, TURN_START, "test", "mine");
+    start.parent = PR_STR("mother");
+    start.parent_execution.bytes[0] = 1;
+    start.parent_task = 1;
+    s->other_count = 0;
+    s->dead = (struct flow_dead){ .category = PR_CATEGORY_POISON, .count = 6, .limit = 5 };
+    stand_queue(s, &start);
+    stand_run(s);
+    CHECK_EQ(s->row.state, FLOW_FAILED);
+    CHECK_EQ(s->other_count, 2); /* its own child is cancelled */
+    CHECK_SLICE(s->others[1].stream, "mother");
+    CHECK_SLICE(s->others[1].type, "child");
+    stand_free(s);
+}
+
 TEST(a_poisoned_flow_without_a_history_is_ended_by_what_its_row_says) /* B144 */
 {
     struct stand *s = stand_new(worker);

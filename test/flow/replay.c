@@ -331,6 +331,36 @@ TEST(a_history_file_is_replayed_without_a_store) /* B168 */
     arena_fini(&arena);
 }
 
+static const char mothers[] =
+    "{\"n\":1,\"kind\":\"started\",\"at\":1,\"name\":\"test\",\"version\":\"1\",\"data\":\"in\"}\n"
+    "{\"n\":2,\"kind\":\"child\",\"at\":1,\"task\":1,\"name\":\"kid\",\"id\":\"k\",\"data\":\"in\"}\n"
+    "{\"n\":3,\"kind\":\"child_end\",\"at\":2,\"task\":1,\"failed\":true,\"data\":\"{\\\"category\\\":"
+    "\\\"configuration\\\","
+    "\\\"message\\\":\\\"nondeterministic\\\",\\\"kind\\\":\\\"nondeterminism\\\",\\\"event\\\":2,\\\"expected\\\":"
+    "\\\"timer\\\","
+    "\\\"found\\\":\\\"now\\\"}\"}\n";
+
+static int waits_for_kid(pr_flow *f, pr_slice input, pr_slice *ret_output)
+{
+    return pr_result(f, pr_child_with(f, "kid", input, &(struct pr_child_options){ .id = "k" }), ret_output, NULL);
+}
+
+TEST(a_child_whose_code_did_not_fit_says_nothing_of_its_parents_code) /* B160, B168 */
+{
+    struct flow_history h;
+    struct flow_replayed replayed;
+    struct pr_error error;
+    struct arena arena;
+    struct flow_code code = { .name = PR_STR("test"), .version = PR_STR("1"), .function = waits_for_kid };
+    arena_init(&arena, 4096);
+    CHECK_OK(stand_history(&h, mothers, &error), &error);
+    CHECK_OK(flow_replay(&h, &code, &arena, &replayed, &error), &error);
+    CHECK(!replayed.diverged && replayed.ended);
+    CHECK_OK(flow_check_prefixes(&h, &code, &arena, &error), &error);
+    flow_history_fini(&h);
+    arena_fini(&arena);
+}
+
 static int unstable_calls;
 static int unstable(pr_flow *f, pr_slice input, pr_slice *ret_output)
 {

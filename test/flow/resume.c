@@ -127,3 +127,102 @@ TEST(only_a_flow_that_failed_is_resumed) /* B112 */
     CHECK(pr_id_equal(s->row.execution, execution) && s->row.state == FLOW_COMPLETED);
     stand_free(s);
 }
+
+static struct turn_message begun_by_mother(const struct stand *s)
+{
+    struct turn_message start = stand_named(s, TURN_START, "test", "x");
+    start.parent = PR_STR("mother");
+    start.parent_execution.bytes[0] = 1;
+    start.parent_task = 3;
+    return start;
+}
+
+/* Its second execution begins with what the first one has left. */
+static int twice(pr_flow *f, pr_slice input, pr_slice *ret_output)
+{
+    int rc = pr_state_set(f, slice_eq_cstr(input, "2") ? PR_STR("other") : PR_STR("key"), input);
+    if (rc != PR_OK || slice_eq_cstr(input, "2")) {
+        rc = rc != PR_OK ? rc : pr_call(f, "work", input, ret_output);
+        if (rc != PR_FAILED)
+            return rc;
+        rc = pr_state_set(f, PR_STR("key"), PR_STR("spoilt"));
+        return rc != PR_OK ? rc : PR_FAILED;
+    }
+    rc = pr_set_status(f, PR_STR("half"));
+    return rc != PR_OK ? rc : pr_continue_as_new(f, PR_STR("2"), NULL);
+}
+
+TEST(a_flow_goes_on_with_the_status_and_the_values_that_its_execution_has_begun_with) /* B104, B146 */
+{
+    struct stand *s = stand_new(twice);
+    stand_start(s, "1");
+    stand_run(s);
+    stand_fail(s, 1, "no truck");
+    CHECK_EQ(s->row.state, FLOW_FAILED);
+    CHECK_STR(stand_value(s, "key"), "spoilt");
+    stand_resume(s);
+    CHECK_EQ(s->row.state, FLOW_RUNNING);
+    CHECK_SLICE(s->row.custom_status, "half");
+    CHECK_STR(stand_value(s, "key"), "1");
+    CHECK_STR(stand_value(s, "other"), "2");
+    stand_result(s, 1, "done");
+    CHECK_EQ(s->row.state, FLOW_COMPLETED);
+    stand_free(s);
+}
+
+/* What a parent that goes on sends to a child of it that was open. */
+static struct turn_message begun_again(const struct stand *s, const char *parent, int64_t task)
+{
+    struct turn_message again = stand_named(s, TURN_START, "test", "x");
+    again.restart = again.resume = true;
+    again.parent = slice_from(parent);
+    again.parent_execution.bytes[0] = 9;
+    again.parent_task = task;
+    return again;
+}
+
+TEST(a_parent_that_goes_on_begins_its_own_children_again_and_no_flow_of_somebody_else) /* B103, B146 */
+{
+    struct stand *s = stand_new(patient);
+    struct turn_message start = begun_by_mother(s);
+    stand_queue(s, &start);
+    stand_run(s);
+    stand_result(s, 1, "paid");
+    stand_event(s, "go", "now");
+    CHECK_EQ(s->row.state, FLOW_COMPLETED);
+    struct turn_message others = begun_again(s, "father", 3), another = begun_again(s, "mother", 4);
+    s->other_count = 0;
+    stand_queue(s, &others);
+    stand_queue(s, &another);
+    stand_run(s);
+    CHECK_EQ(s->row.state, FLOW_COMPLETED);
+    CHECK_EQ(others_of(s, "child", "father"), 1); /* they are told that they cannot have it */
+    CHECK_EQ(others_of(s, "child", "mother"), 1);
+    struct turn_message own = begun_again(s, "mother", 3);
+    stand_queue(s, &own);
+    stand_run(s);
+    CHECK_EQ(s->row.state, FLOW_RUNNING);
+    stand_free(s);
+}
+
+TEST(a_flow_that_goes_on_stays_on_its_version) /* B110, B146 */
+{
+    struct stand *s = stand_new(patient);
+    struct pr_message made;
+    const struct pr_message *run[] = { &made };
+    pr_slice name, version;
+    struct turn_message start = begun_by_mother(s), again = begun_again(s, "mother", 3);
+    stand_queue(s, &start);
+    stand_run(s);
+    stand_fail(s, 1, "{\"category\":\"configuration\",\"message\":\"no such card\"}");
+    CHECK_EQ(s->row.state, FLOW_FAILED);
+    CHECK_EQ(turn_message_make(&again, flow_start_id(again.flow), &s->kept, &made), PR_OK);
+    CHECK_EQ(flow_turn_code(&s->row, run, 1, &s->kept, &name, &version), PR_OK);
+    CHECK_SLICE(name, "test");
+    CHECK_SLICE(version, "1");   /* its parent named none, and there may be a higher one by now */
+    again.version = PR_STR("2"); /* it has continued on another version since its parent began it */
+    CHECK_EQ(turn_message_make(&again, flow_start_id(again.flow), &s->kept, &made), PR_OK);
+    CHECK_EQ(flow_turn_code(&s->row, run, 1, &s->kept, &name, &version), PR_OK);
+    CHECK_SLICE(version, "1");
+    stand_free(s);
+}
