@@ -26,6 +26,7 @@
  *   I34  a source is told of duplicates where there are any
  *   I32  where a box has dedupe, an id is ended once per handler within its time, and splits leave out what is there only
  *   I37, I38  turns of flows (turns.h)
+ *   I48 to I51  flows themselves (flows.h)
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_events.h  I41 to I44, of the event store

@@ -15,6 +15,7 @@
     X(events, 2, "writers of events, readers, a projection")  /* events.c */                                           \
     X(storm, 100, "a broken endpoint beside a healthy one")   /* storm.c */                                            \
     X(turns, 10, "flows whose messages go out in runs")       /* turns.c */                                            \
+    X(flows, 10, "flows, their children and activities")      /* flows.c */                                            \
     X(schedules, 20, "schedules, clocks and deploys")         /* schedules.c */                                        \
     X(requests, 20, "requests, and replies late and twice")   /* requests.c */
 

@@ -164,13 +164,10 @@ int flow_run_activity(struct pr_context *context, const struct pr_message *messa
 
 /* ---- What follows from its end, whoever did it ------------------------------------------------------------- */
 
-static double draw(void)
+static double draw(struct flows *f)
 {
-    uint64_t bits = 0;
     struct random r;
-    if (random_bytes_os(&bits, sizeof(bits)) < 0)
-        bits = 0; /* only jitter hangs on it */
-    random_init(&r, bits);
+    random_init(&r, flows_random(f));
     return random_double(&r);
 }
 
@@ -251,7 +248,7 @@ static void error_of(const struct delivery_result *r, struct arena *arena, struc
 static void failed(struct flows *f, const struct pr_message *m, const struct activity_message *a,
                    const struct flow_error *error, struct arena *arena, struct delivery_result *r)
 {
-    int64_t after_us = flow_activity_retry(&a->retry, m->failures + 1, error, draw());
+    int64_t after_us = flow_activity_retry(&a->retry, m->failures + 1, error, draw(f));
 
     if (after_us < 0)
         tell_flow(f, a, error, arena, r);

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/id.h"
 #include "core/offer.h"
 #include "core/story.h"
 #include "runtime/flow/internal.h"
@@ -23,6 +25,46 @@ static pr_slice box_of_kind(const struct config *config, enum box_kind kind)
         if (config->boxes[i].kind == kind)
             return slice_from(config->boxes[i].name);
     return (pr_slice){ "", 0 };
+}
+
+/* ---- Time and randomness ---------------------------------------------------------------------------- */
+
+static const struct clock *clock_of(const struct flows *f)
+{
+    return f->options.clock != NULL ? f->options.clock : clock_system();
+}
+
+int64_t flows_now_us(const struct flows *f)
+{
+    return clock_mono_us(clock_of(f)) + atomic_load(&f->clock_offset_us);
+}
+
+uint64_t flows_random(struct flows *f)
+{
+    uint64_t bits;
+
+    if (f->options.random != NULL)
+        bits = random_u64(f->options.random);
+    else if (random_bytes_os(&bits, sizeof(bits)) < 0)
+        bits = (uint64_t)flows_now_us(f);
+    return bits;
+}
+
+pr_id flows_new_id(struct flows *f)
+{
+    uint64_t bits[2] = { 0 };
+    uint8_t bytes[10];
+    pr_id id;
+
+    if (f->options.random == NULL) {
+        pr_id_new(&id); /* in this program they ascend */
+        return id;
+    }
+    bits[0] = flows_random(f);
+    bits[1] = flows_random(f);
+    memcpy(bytes, bits, sizeof(bytes));
+    id_make(flows_now_us(f) / 1000, bytes, &id);
+    return id;
 }
 
 /* ---- What we offer, and what others do ------------------------------------------------------------- */
@@ -95,13 +137,11 @@ int flows_open(const struct flows_options *options, struct flows **ret, struct p
     f->setting = &options->config->flows;
     f->turns_box = box_of_kind(options->config, BOX_TURNS);
     f->activities_box = box_of_kind(options->config, BOX_ACTIVITIES);
-    pr_id holder;
-    pr_id_new(&holder);
-    pr_id_format(holder, f->holder);
     hot_init(&f->hot, (size_t)f->setting->cache_bytes);
     list_init(&f->running);
     ASSERT(pthread_mutex_init(&f->lock, NULL) == 0);
-    atomic_store(&f->clock_offset_us, clock_wall_us(clock_system()) - clock_mono_us(clock_system()));
+    atomic_store(&f->clock_offset_us, clock_wall_us(clock_of(f)) - clock_mono_us(clock_of(f)));
+    pr_id_format(flows_new_id(f), f->holder);
     flow_watch_teller(options->program->flows.count > 0);
     int rc = make_offers(f, reterr);
     if (rc == PR_OK)
@@ -126,12 +166,7 @@ void flows_close(struct flows *f)
 
 void flows_clock(struct flows *f, int64_t store_now_us)
 {
-    atomic_store(&f->clock_offset_us, store_now_us - clock_mono_us(clock_system()));
-}
-
-int64_t flows_now_us(const struct flows *f)
-{
-    return clock_mono_us(clock_system()) + atomic_load(&f->clock_offset_us);
+    atomic_store(&f->clock_offset_us, store_now_us - clock_mono_us(clock_of(f)));
 }
 
 void flows_lost_lanes(struct flows *f, uint64_t lanes)

@@ -13,6 +13,8 @@
 #ifndef RUNTIME_FLOW_FLOWS_H
 #define RUNTIME_FLOW_FLOWS_H
 
+#include "base/random.h"
+#include "base/time.h"
 #include "core/cycle.h"
 #include "core/delivery.h"
 #include "runtime/config/config.h"
@@ -27,7 +29,9 @@ struct flows_options { /* everything is borrowed until free */
     const struct config *config;
     const struct program *program;
     struct store *store;
-    struct log *log; /* may be NULL */
+    struct log *log;           /* may be NULL */
+    const struct clock *clock; /* the simulator's; NULL: the system's */
+    struct random *random;     /* the same; NULL: the operating system's, from any thread */
 };
 
 struct flows;

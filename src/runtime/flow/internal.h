@@ -36,6 +36,8 @@ struct flows {
 };
 
 int64_t flows_now_us(const struct flows *f); /* the store's */
+uint64_t flows_random(struct flows *f);
+pr_id flows_new_id(struct flows *f); /* a UUIDv7 */
 
 /* For handlers: it comes again after this time, uncounted.  error is copied. */
 PR_MUST_CHECK int flow_postpone(struct pr_context *context, int64_t after_us, const char *format, ...) PR_PRINTF(3, 4);

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/message.h"
@@ -321,6 +320,9 @@ static int take_turn(struct turn_job *job, struct pr_context *context)
         .arena = &job->arena,
     };
 
+    in.seed = flows_random(f);
+    in.new_execution = flows_new_id(f);
+    in.next_execution = flows_new_id(f);
     int rc = find_flow(job, &in, &error);
     if (rc == PR_OK && context->delivery->dead != NULL) {
         dead = dead_of(context->delivery->dead);
@@ -328,10 +330,6 @@ static int take_turn(struct turn_job *job, struct pr_context *context)
     } else if (rc == PR_OK && flow_turn_code(in.row, in.messages, in.count, in.arena, &name, &version) == PR_OK) {
         in.code = flow_registry_find(&f->options.program->flows, name, version);
     }
-    if (random_bytes_os(&in.seed, sizeof(in.seed)) < 0)
-        in.seed = (uint64_t)in.now_us;
-    pr_id_new(&in.new_execution);
-    pr_id_new(&in.next_execution);
     if (rc == PR_OK)
         rc = flow_turn(&in, &job->out, &error);
     if (rc == PR_OK && job->out.bad_count > 0 && in.dead == NULL)

@@ -1,0 +1,121 @@
+/* The world of flows.h: its instances, its store, and what its checkers must know of what happened.
+ *
+ *   flows.c           who starts flows and tells them something, the faults, the end
+ *   flow_instance.c   instances: two engines and the flows of one process
+ *   flow_programs.c   their programs, and what the functions of activities have done
+ *   check_flows.c     the checkers */
+#ifndef SIM_FLOW_WORLD_H
+#define SIM_FLOW_WORLD_H
+
+#include "base/arena.h"
+#include "base/random.h"
+#include "base/time.h"
+#include "engine/engine.h"
+#include "flow/turn_message.h"
+#include "flows.h"
+#include "random_flow.h"
+#include "runtime/config/config.h"
+#include "runtime/flow/flows.h"
+#include "store/store.h"
+
+#define FLOW_INSTANCES 2
+#define FLOW_OUT_MAX 32
+#define FLOW_ATTEMPTS_MAX 3
+#define FLOW_NOTES_MAX 4096
+#define FLOW_FLOWS_MAX 1000
+#define FLOW_PROGRAMS 2
+
+/* A box of one instance. */
+struct flow_side {
+    enum box_kind kind;
+    struct engine *engine;
+    struct engine_setting setting;
+    struct endpoint_setting endpoint;
+    struct store_session session;
+    uint64_t lanes, peers_serial;
+    struct flow_out {
+        const struct delivery *d;
+        bool is_run; /* its result is here, and the engine does not have it yet */
+        struct delivery_result result;
+    } out[FLOW_OUT_MAX];
+    size_t out_count;
+};
+
+struct flow_instance {
+    struct flows *flows; /* NULL: it is down */
+    struct flow_side sides[2];
+};
+
+/* What the function of an activity did. */
+struct flow_note {
+    pr_id execution;
+    int64_t number;
+    bool failed;
+    pr_slice text; /* its output, or why it failed; data NULL: only that it began */
+};
+
+struct flow_world {
+    const struct life *life;
+    enum flows_bug bug;
+    struct breach *breach;
+    struct random random, ids;
+    int64_t mono_us, wall_offset_us;
+    struct clock clock;
+    struct store store;
+    struct config config;
+    struct config_box boxes[2];
+    struct program *programs[FLOW_PROGRAMS]; /* the second one has version 2, too */
+    struct random_flow codes[FLOW_PROGRAMS][4];
+    size_t deployed;   /* this one is started now, if not an older one */
+    bool code_changes; /* version 1 of the second program is other code */
+    bool clock_steps;  /* the clock on the wall jumps */
+    bool killed;       /* the function that is being called takes its instance with it */
+    struct flow_instance instances[FLOW_INSTANCES];
+    uint64_t started; /* instances so far */
+    uint64_t sent;    /* events and mail, and what nobody asked for: numbers of what they say */
+    unsigned roots, begun_roots;
+    bool calm;                      /* nothing fails any more */
+    uint64_t hardships;             /* after which an innocent may look like poison */
+    pr_slice flows[FLOW_FLOWS_MAX]; /* ids that have had a turn */
+    size_t flow_count;
+    struct flow_note notes[FLOW_NOTES_MAX];
+    size_t note_count;
+    struct arena arena, kept; /* of one question; of the whole life */
+    struct life_counts counts;
+    struct flows_life_counts more;
+};
+
+int64_t flow_world_wall_us(const struct flow_world *w);
+bool flow_chance(struct flow_world *w, double share); /* of a fault: never when it is calm */
+void flow_broken(struct flow_world *w, const char *invariant, const char *format, ...) PR_PRINTF(3, 4);
+void flow_happened(struct flow_world *w, const char *format, ...) PR_PRINTF(2, 3);
+/* Into the box of turns; id zero: a new one. */
+void flow_world_tell(struct flow_world *w, const struct turn_message *m, pr_id id);
+/* A flow that has a turn. */
+void flow_world_meet(struct flow_world *w, pr_slice flow);
+/* Its row, with all of its texts; false: there is none. */
+bool flow_world_row(struct flow_world *w, pr_slice flow, struct flow_row *ret);
+/* The answer is in w->arena, which it empties before. */
+void flow_world_ask(struct flow_world *w, const struct query *query, struct query_reply *ret);
+
+/* flow_programs.c */
+void flow_programs_make(struct flow_world *w);
+void flow_programs_free(struct flow_world *w);
+#define FLOW_KILLS "kill" /* an activity, and a flow, that take their instance with them */
+#define FLOW_CALLS_KILLER "calls killer"
+
+/* flow_instance.c */
+void flow_instance_start(struct flow_world *w, struct flow_instance *i);
+void flow_instance_die(struct flow_world *w, struct flow_instance *i);
+/* A cycle, if one is due; false: there was nothing in it but looks. */
+bool flow_instance_cycle(struct flow_world *w, struct flow_instance *i, struct flow_side *s, bool changed);
+bool flow_instance_take(struct flow_world *w, struct flow_instance *i, struct flow_side *s);
+/* One that is out goes on: it is run, or its engine hears of it.  It may die of it.  false: nothing is out. */
+bool flow_instance_work(struct flow_world *w, struct flow_instance *i, struct flow_side *s);
+
+/* check_flows.c */
+void check_cancelled_children(struct flow_world *w); /* with empty boxes */
+void check_running_flows(struct flow_world *w);      /* there should be none */
+void check_flows(struct flow_world *w);
+
+#endif

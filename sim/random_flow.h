@@ -1,0 +1,22 @@
+/* A flow of random steps.  Which they are depends on its seed, its input and all that it has seen so far, and on nothing else: so
+ * it is as deterministic as a flow must be, and two seeds are two programs. */
+#ifndef SIM_RANDOM_FLOW_H
+#define SIM_RANDOM_FLOW_H
+
+#include <postrider_flow.h>
+
+#define RANDOM_FLOW_STEPS 20
+#define RANDOM_FLOW_CHILDREN 4
+
+struct random_flow {
+    uint64_t seed;
+    int generations;                            /* it continues as new so often at most */
+    const char *next_version;                   /* some of them as this one; NULL: all as the same */
+    const char *children[RANDOM_FLOW_CHILDREN]; /* names of flows that it starts; NULL: no more */
+    const char *activities[2];
+};
+
+/* A flow function; it was registered with its struct random_flow. */
+int random_flow_run(pr_flow *f, pr_slice input, pr_slice *ret_output);
+
+#endif
