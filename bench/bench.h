@@ -15,7 +15,7 @@
  *   pgbare.c   PostgreSQL without Postrider
  *   postgres.c draining against that, and with an old snapshot that somebody holds
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
- *   flow.c     flows and their activities, on either store
+ *   flow.c     flows and their activities, on either store; sleeping.c: many that sleep
  *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
  *   pglive.c   latency, and the daemon and the server while nothing happens
  *

@@ -10,6 +10,7 @@
 
 #include "bench.h"
 #include "report.h"
+#include "sleeping.h"
 
 #define CLIENTS 20 /* flows at a time */
 #define FAN_OUT 5
@@ -183,12 +184,26 @@ static void measure_store(const struct bench *b, const char *url, const struct g
     pr_engine_free(engine);
 }
 
+static void measure_sleeping(const struct bench *b, const char *store)
+{
+    char url[1024];
+    snprintf(url, sizeof url, "sqlite:%s?synchronous=normal", bench_path(b, "sleeping.db"));
+    if (store == NULL || strcmp(store, "normal") == 0)
+        sleeping_measure(b, &(struct sleeping_place){ .name = "sqlite", .url = url });
+    if (getenv("POSTRIDER_TEST_PG") != NULL && (store == NULL || strcmp(store, "postgres") == 0))
+        sleeping_postgres(b);
+}
+
 void bench_flow(const struct bench *b)
 {
     static const struct goals normal = { "sqlite_normal", 3000, 0, 1 }, full = { "sqlite_full", 1000, 0, 0 },
                               postgres = { "postgres", 1000, 3000, 3 };
     const char *server = getenv("POSTRIDER_TEST_PG"), *store = getenv("FLOW_STORE");
     char url[1024];
+    if (is_wanted(b, "sleeping")) /* first, while this process is small: the others begin as it is */
+        measure_sleeping(b, store);
+    if (b->only != NULL && strcmp(b->only, "sleeping") == 0)
+        return;
     if (store == NULL || strcmp(store, "normal") == 0) {
         snprintf(url, sizeof url, "sqlite:%s?synchronous=normal", bench_path(b, "normal.db"));
         measure_store(b, url, &normal);

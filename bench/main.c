@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "listing.h"
+#include "sleeping.h"
 #include "report.h"
 
 #define SERVERS_PARENT "/dev/shm"
@@ -51,7 +52,7 @@ static const char usage[] =
     "stuck, flow or "
     "lease;\n"
     "                of inbox: handle, push or pull;\n"
-    "                of flow: fan_out, one or chain;\n"
+    "                of flow: fan_out, one, chain or sleeping;\n"
     "                of transports: kafka, amqp, amqp1, nats, redis, mqtt, http, http_50ms, file or exec\n"
     "  --quick       everything smaller: less than a minute, and less to be trusted\n"
     "  --json        results only, no progress and no table\n"
@@ -131,6 +132,11 @@ void bench_wal(const struct bench *b)
 void listing_postgres(const struct bench *b)
 {
     progress(b, "postgres is not built in: libpq was not found");
+}
+
+void sleeping_postgres(const struct bench *b)
+{
+    listing_postgres(b);
 }
 #endif
 

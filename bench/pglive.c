@@ -13,6 +13,7 @@
 #include "latency.h"
 #include "pgbare.h"
 #include "postgres.h"
+#include "sleeping.h"
 #include "report.h"
 
 #define P50_AT_MOST_MS 0.6
@@ -195,27 +196,73 @@ static void await_daemon(PGconn *pg)
     }
 }
 
+/* ---- The server, watched ------------------------------------------------------------------------------ */
+
+struct server_watch {
+    PGconn *pg;
+    int pid;
+    double cpu_seconds, statements; /* at the mark */
+};
+
+static void watch_begin(struct server_watch *w, const char *database)
+{
+    *w = (struct server_watch){ .pg = pgbare_open(database) };
+    w->pid = server_pid(w->pg);
+    log_statements(w->pg, true); /* costs the server next to nothing */
+}
+
+static void watch_mark(void *watch)
+{
+    struct server_watch *w = watch;
+    w->cpu_seconds = server_cpu_seconds(w->pid);
+    w->statements = logged_statements();
+}
+
+static void watch_read(void *watch, double *ret_cpu_seconds, double *ret_statements)
+{
+    const struct server_watch *w = watch;
+    *ret_cpu_seconds = server_cpu_seconds(w->pid) - w->cpu_seconds;
+    *ret_statements = logged_statements() - w->statements;
+}
+
+static void watch_end(struct server_watch *w)
+{
+    log_statements(w->pg, false);
+    pgbare_close(w->pg);
+}
+
+void sleeping_postgres(const struct bench *b)
+{
+    struct server_watch w;
+    pgbare_create("sleeping");
+    watch_begin(&w, "sleeping");
+    sleeping_measure(
+        b,
+        &(struct sleeping_place){
+            .name = "postgres", .url = pgbare_url("sleeping"), .mark = watch_mark, .read = watch_read, .server = &w });
+    watch_end(&w);
+    pgbare_remove("sleeping");
+}
+
 void pg_measure_idle(const struct bench *b)
 {
     size_t watch_s = b->quick ? LEASE_ROUND_S : PURGE_ROUND_S;
+    struct server_watch w;
+    double server_cpu, statements;
     pgbare_create("idle");
-    PGconn *pg = pgbare_open("idle");
-    int server = server_pid(pg);
     progress(b, "idle: watching daemon and server for %zu s", watch_s);
     pid_t daemon = daemon_start(b, pgbare_url("idle"), DAEMON_LEASE_S);
-    await_daemon(pg);
-    log_statements(pg, true); /* costs the server next to nothing */
+    watch_begin(&w, "idle");
+    await_daemon(w.pg);
     pause_seconds(SETTLE_S);
-    double begin = seconds_now(), cpu = daemon_cpu_seconds(daemon), server_cpu = server_cpu_seconds(server);
-    double statements = logged_statements();
+    double begin = seconds_now(), cpu = daemon_cpu_seconds(daemon);
+    watch_mark(&w);
     pause_seconds(watch_s);
     cpu = daemon_cpu_seconds(daemon) - cpu;
-    server_cpu = server_cpu_seconds(server) - server_cpu;
-    statements = logged_statements() - statements;
+    watch_read(&w, &server_cpu, &statements);
     double seconds = seconds_now() - begin;
-    log_statements(pg, false);
+    watch_end(&w);
     daemon_stop(daemon);
-    pgbare_close(pg);
     pgbare_remove("idle");
     report_value("postgres_idle_queries", statements / seconds, "1/s", BOUND_AT_MOST, IDLE_QUERIES_AT_MOST);
     report_value("postgres_idle_cpu", (cpu + server_cpu) / seconds * 100, "% of a core", BOUND_AT_MOST,
