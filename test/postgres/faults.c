@@ -605,8 +605,10 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
         suite_pg_do(pg, sql);
     }
     suite_pg_do(pg, "INSERT INTO %s.endpoint (name, sent) VALUES ('e', 7)");
-    suite_pg_do(pg, "INSERT INTO %s.outbox (row_id, type, destination, created_at, due_at)"
-                    " VALUES (nextval(pg_get_serial_sequence('%s.outbox', 'seq')), 'part', 'a', now(), now())");
+    suite_pg_do(
+        pg,
+        "INSERT INTO %s.outbox (id, lane, row_id, type, destination, created_at, due_at) SELECT id, uuid_hash(id) & 63,"
+        " nextval(pg_get_serial_sequence('%s.outbox', 'seq')), 'part', 'a', now(), now() FROM gen_random_uuid() id");
     suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'"); /* before breakers and the log */
     CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
     CHECK_OK(store_migrate(&s->store, NULL, 0, &s->error), &s->error);

@@ -241,8 +241,8 @@ def test_times_in_other_units_are_refused_and_those_of_the_relay_pass(place):  #
         place.psql("UPDATE {s}.outbox SET %s = to_timestamp(1794989385000)" % column, fails=column + " " + TIMES)
     place.psql("UPDATE {s}.outbox SET expires_at = to_timestamp(1794989385 / 1000)", fails="expires_at " + TIMES)
     # A row of before the checks can be changed and sent.
-    place.psql("""SET session_replication_role = replica; INSERT INTO {s}.outbox (type, due_at, expires_at, headers)
-        VALUES ('before', to_timestamp(1794989385000), to_timestamp(1794989385000), '{}')""")
+    place.psql("""SET session_replication_role = replica; INSERT INTO {s}.outbox (type, lane, due_at, expires_at, headers)
+        VALUES ('before', 1, to_timestamp(1794989385000), to_timestamp(1794989385000), '{}')""")
     place.psql("""UPDATE {s}.outbox SET headers = '{"a":"b"}', due_at = due_at WHERE type = 'before'""")
     place.psql("UPDATE {s}.outbox SET due_at = to_timestamp(1)")
     place.relay()

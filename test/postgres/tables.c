@@ -65,6 +65,32 @@ STORE_TEST(the_table_of_a_box_in_a_schema_is_nobody_elses_and_stays) /* D14 */
     PQfinish(pg);
 }
 
+/* Rows of one stream are in one lane, so that one instance has them all: also when a trigger of the application or a person
+ * changes the stream, and whatever a sender writes into the column. */
+STORE_TEST(the_lane_is_that_of_the_stream_whoever_changes_it) /* B26 */
+{
+    static const char wrong[] = "SELECT count(*) FROM %s.outbox WHERE lane <>"
+                                " (CASE WHEN stream <> '' THEN hashtext(stream) ELSE uuid_hash(id) END & 63)";
+    (void)s;
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "CREATE FUNCTION %s.zz_tenant() RETURNS trigger LANGUAGE plpgsql AS"
+                    " $$BEGIN NEW.stream := 'tenant-' || NEW.type; RETURN NEW; END$$");
+    suite_pg_do(pg, "CREATE TRIGGER zz_tenant BEFORE INSERT ON %s.outbox FOR EACH ROW WHEN (NEW.type <> 'plain')"
+                    " EXECUTE FUNCTION %s.zz_tenant()");
+    suite_pg_do(pg,
+                "INSERT INTO %s.outbox (type, stream) SELECT 't' || n, 'order-' || n FROM generate_series(1, 100) n");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type, lane) SELECT 'plain', n %% 3 FROM generate_series(1, 100) n");
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox WHERE stream LIKE 'tenant-t%%'"), 100);
+    CHECK_EQ(suite_pg_number(pg, wrong), 0);
+    suite_pg_do(pg, "UPDATE %s.outbox SET stream = 'moved-' || stream");
+    CHECK_EQ(suite_pg_number(pg, wrong), 0);
+    suite_pg_do(pg, "UPDATE %s.outbox SET lane = 1");
+    CHECK_EQ(suite_pg_number(pg, wrong), 0);
+    suite_pg_do(pg, "UPDATE %s.outbox SET id = gen_random_uuid()");
+    CHECK_EQ(suite_pg_number(pg, wrong), 0);
+    PQfinish(pg);
+}
+
 STORE_TEST(a_box_that_another_program_has_made_since_is_found) /* D14 */
 {
     struct suite other = { .url = "" };

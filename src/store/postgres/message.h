@@ -37,7 +37,7 @@
 
 /* The columns that move unchanged with a row from table to table; of: COLUMN_OF_G for t "g.", and so on. */
 #define MESSAGE_MOVED(t, of) MESSAGE_BACK(t, of) ", " t "lane, " t "destination, " t "due_at, " t "released"
-/* ... and into a box, where the lane computes itself and a due time is given. */
+/* ... and into a box, where a trigger sets the lane and a due time is given. */
 #define MESSAGE_BACK(t, of)                                                                                            \
     t "seq, " t "id, " t "stream, " t "type, " t "headers, " t "event, " t "created_at, " t "expires_at, " t           \
       "payload, " t "payload_bytes" SENDER_TEXTS(of)

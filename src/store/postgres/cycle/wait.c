@@ -6,7 +6,7 @@
  *
  * A session that wants to be woken holds the advisory lock of the box (one of them is enough: all of them listen), also
  * during its cycles; a sender that finds it taken rings, and otherwise shares it until it has
- * committed (the trigger in 017_text_box.sql).  So who has got the lock and then looks has missed nobody,
+ * committed (the trigger in 077_insert_box.sql).  So who has got the lock and then looks has missed nobody,
  * and who does not get it looks on.  All else that a look would find rings, too (048_ring_box.sql): who holds the lock looks
  * rarely.  Behind a pooler there are only looks; so there are where the server allows
  * two-phase commit (max_prepared_transactions), since a transaction that has rung cannot be prepared.
@@ -52,7 +52,7 @@ void pg_wait_close(struct pg_session *session)
 #define SLEEP_LOCK "(hashtextextended('postrider ' || $1, 0))"
 #define CHANNEL_SIZE (2 * BOX_NAME_MAX + 2)
 
-/* The channel on which senders NOTIFY, as 017_text_box.sql has it. */
+/* The channel on which senders NOTIFY, as 077_insert_box.sql has it. */
 static pr_slice channel_name(const struct pg_session *session, char ret[CHANNEL_SIZE])
 {
     int size = snprintf(ret, CHANNEL_SIZE, "%s.%s", session->link->conninfo->schema, session->box_name);

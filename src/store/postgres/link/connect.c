@@ -78,7 +78,7 @@ static void notice_log(void *arg, const char *text)
     log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
 }
 
-/* A pooler makes up the process id that it tells at the start.  The statement that wakes cannot be prepared (017_text_box.sql). */
+/* A pooler makes up the process id that it tells at the start.  A sender that rings cannot be prepared (077_insert_box.sql). */
 static int greet(struct link *link, struct pr_error *reterr)
 {
     PGresult *result = PQexecParams(link->pg,
