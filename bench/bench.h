@@ -11,9 +11,11 @@
  *   burden.c   what a deep backlog, stuck streams and poison cost
  *   events.c   what events cost their senders, and how fast a projection is
  *   latency.c  from a commit in another process to the handler
+ *   timeline.c when one message passes which step on that way
  *   daemon.c   the real daemon: its memory, and what it costs while nothing happens
  *   pgbare.c   PostgreSQL without Postrider
  *   postgres.c draining against that, and with an old snapshot that somebody holds
+ *   pginsert.c what the box costs those who send
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
  *   flow.c     flows and their activities, on either store; sleeping.c: many that sleep
  *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
@@ -63,6 +65,8 @@ void bench_sqlite(const struct bench *b);
 void bench_burden(const struct bench *b);
 void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
+void bench_timeline(
+    const struct bench *b); /* in the program with fail points; on SQLite, and where there is a server on PostgreSQL */
 void bench_events(const struct bench *b);   /* on SQLite, and where there is a server on PostgreSQL */
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
 void bench_transports(const struct bench *b);

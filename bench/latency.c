@@ -18,15 +18,7 @@
 #include "report.h"
 
 #define PER_SECOND 100
-#define COUNT_MAX 10000
 #define ARRIVAL_TIMEOUT_S 10
-
-struct board { /* shared by the two processes */
-    bool go;
-    size_t count;
-    double begun[COUNT_MAX], committed[COUNT_MAX], handled[COUNT_MAX];
-    size_t handled_count;
-};
 
 static void sleep_until(double seconds)
 {
@@ -35,13 +27,13 @@ static void sleep_until(double seconds)
         ;
 }
 
-static void await_go(const struct board *board)
+static void await_go(const struct latency_board *board)
 {
     while (!__atomic_load_n(&board->go, __ATOMIC_ACQUIRE))
         sleep_until(seconds_now() + 0.001);
 }
 
-static void produce(const struct latency_run *run, struct board *board)
+static void produce(const struct latency_run *run, struct latency_board *board)
 {
     await_go(board);
     void *conn = run->sender->open(run->place);
@@ -57,7 +49,7 @@ static void produce(const struct latency_run *run, struct board *board)
 
 static int handle(struct pr_context *context, const struct pr_message *message, void *user)
 {
-    struct board *board = user;
+    struct latency_board *board = user;
     size_t i;
     double now = seconds_now();
     (void)context;
@@ -71,7 +63,7 @@ static int handle(struct pr_context *context, const struct pr_message *message, 
     return PR_OK;
 }
 
-static struct pr_engine *start_engine(const struct latency_run *run, struct board *board)
+static struct pr_engine *start_engine(const struct latency_run *run, struct latency_board *board)
 {
     char config[1024];
     struct pr_error error;
@@ -92,7 +84,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void report_latency(const struct latency_run *run, const struct board *board)
+static void report_latency(const struct latency_run *run, const struct latency_board *board)
 {
     double *after = malloc(2 * board->count * sizeof *after), *whole = after + board->count;
     if (after == NULL)
@@ -114,10 +106,10 @@ static void report_latency(const struct latency_run *run, const struct board *bo
 
 void latency_measure(const struct bench *b, const struct latency_run *run)
 {
-    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct latency_board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         die("no memory");
-    board->count = min_size(b->latency_s * PER_SECOND, COUNT_MAX);
+    board->count = min_size(b->latency_s * PER_SECOND, LATENCY_COUNT_MAX);
     progress(b, "latency: %zu messages, %d a second", board->count, PER_SECOND);
 
     pid_t pid = fork(); /* before the engine has threads */
@@ -144,7 +136,10 @@ void latency_measure(const struct bench *b, const struct latency_run *run)
     if (pr_engine_stop(engine, PR_SECONDS(10)) != PR_OK)
         die("the engine did not stop");
     pr_engine_free(engine);
-    report_latency(run, board);
+    if (run->report != NULL)
+        run->report(run, board);
+    else
+        report_latency(run, board);
     munmap(board, sizeof *board);
 }
 
@@ -183,14 +178,15 @@ static void sqlite_sender_close(void *self)
     free(sender);
 }
 
+const struct latency_sender latency_sqlite_sender = { sqlite_sender_open, sqlite_sender_insert, sqlite_sender_close };
+
 void bench_latency(const struct bench *b)
 {
-    static const struct latency_sender sender = { sqlite_sender_open, sqlite_sender_insert, sqlite_sender_close };
     const char *path = bench_path(b, "latency.db");
     bare_create(path);
     latency_measure(b,
                     &(struct latency_run){
-                        .sender = &sender,
+                        .sender = &latency_sqlite_sender,
                         .place = path,
                         .url = bare_url(path),
                         .names = { "latency_p50", "latency_p99", "latency_with_insert_p50", "latency_with_insert_p99" },

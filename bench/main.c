@@ -25,7 +25,8 @@
 #define DEEP_SPARE 10                     /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|listings|flow|events|inbox|all] [--messages "
+    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|listings|flow|events|inbox|timeline|all] "
+    "[--messages "
     "N] "
     "[--only "
     "PART] "
@@ -46,9 +47,12 @@ static const char usage[] =
     "PostgreSQL\n"
     "  events        events beside plain messages, and a projection, on SQLite and PostgreSQL\n"
     "  inbox         handling through the C API, with dedupe, by HTTP push and pull, on SQLite and PostgreSQL\n"
+    "  timeline      when one message passes which step from its INSERT to its verdict, for a picture: ./dev bench "
+    "timeline\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
-    "  --only PART   of sqlite: ended; of postgres: latency, idle, drain, ended, instances, senders, killed, depth, "
+    "  --only PART   of sqlite: ended; of postgres: latency, idle, insert, drain, ended, instances, senders, killed, "
+    "depth, "
     "stuck, flow or "
     "lease;\n"
     "                of inbox: handle, push or pull;\n"
@@ -143,7 +147,7 @@ void sleeping_postgres(const struct bench *b)
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle, postgres, wal, transports, listings, flow, events, inbox;
+    bool sqlite, latency, idle, postgres, wal, transports, listings, flow, events, inbox, timeline;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -154,12 +158,17 @@ static bool order_what(struct order *o, const char *word)
     const struct {
         const char *word;
         bool *ret, in_all; /* what wants a server is done only when it is asked for */
-    } parts[] = {
-        { "sqlite", &o->sqlite, true },          { "latency", &o->latency, true }, { "idle", &o->idle, true },
-        { "postgres", &o->postgres, false },     { "wal", &o->wal, false },        { "listings", &o->listings, false },
-        { "transports", &o->transports, false }, { "flow", &o->flow, false },      { "inbox", &o->inbox, false },
-        { "events", &o->events, false }
-    };
+    } parts[] = { { "sqlite", &o->sqlite, true },
+                  { "latency", &o->latency, true },
+                  { "idle", &o->idle, true },
+                  { "postgres", &o->postgres, false },
+                  { "wal", &o->wal, false },
+                  { "listings", &o->listings, false },
+                  { "transports", &o->transports, false },
+                  { "flow", &o->flow, false },
+                  { "inbox", &o->inbox, false },
+                  { "events", &o->events, false },
+                  { "timeline", &o->timeline, false } };
     bool known = all;
     for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
         bool named = strcmp(word, parts[i].word) == 0;
@@ -197,7 +206,7 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
             return false;
     }
     if (!o->inbox && !o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->transports &&
-        !o->listings && !o->flow && !o->events)
+        !o->listings && !o->flow && !o->events && !o->timeline)
         o->sqlite = o->latency = o->idle = true;
     return true;
 }
@@ -265,6 +274,8 @@ static int run(const struct bench *b, const struct order *o)
         bench_flow(b);
     if (o->events)
         bench_events(b);
+    if (o->timeline)
+        bench_timeline(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);

@@ -52,12 +52,13 @@ static void sender_close(void *self)
     pgbare_close(self);
 }
 
+const struct latency_sender latency_postgres_sender = { sender_open, sender_insert, sender_close };
+
 void pg_measure_latency(const struct bench *b)
 {
-    static const struct latency_sender sender = { sender_open, sender_insert, sender_close };
     pgbare_create("latency");
     latency_measure(b, &(struct latency_run){
-                           .sender = &sender,
+                           .sender = &latency_postgres_sender,
                            .place = "latency",
                            .url = pgbare_url("latency"),
                            .names = { "postgres_latency_p50", "postgres_latency_p99",
@@ -92,11 +93,10 @@ static void emitter_emit(void *self, const void *payload, size_t size)
 void bench_wal(const struct bench *b)
 {
     static const char sources[] = "sources: [{wal: bench, box: outbox}]\n";
-    static const struct latency_sender inserter = { sender_open, sender_insert, sender_close };
     static const struct latency_sender emitter = { emitter_open, emitter_emit, sender_close };
     pgbare_create("log");
     latency_measure(b, &(struct latency_run){
-                           .sender = &inserter,
+                           .sender = &latency_postgres_sender,
                            .place = "log",
                            .url = pgbare_url("log"),
                            .sources = sources,

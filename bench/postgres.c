@@ -215,11 +215,11 @@ static const struct part {
     bool uses_backlog; /* a database of that name, with all messages */
 } parts[] = {
     { "latency", pg_measure_latency, false }, { "idle", pg_measure_idle, false },
-    { "drain", measure_draining, true },      { "ended", measure_ended, true },
-    { "instances", pg_measure_two, true },    { "senders", pg_measure_senders, true },
-    { "killed", pg_measure_killed, false },   { "depth", pg_measure_depth, false },
-    { "stuck", pg_measure_stuck, false },     { "flow", measure_flow, false },
-    { "lease", measure_lease_queue, false },
+    { "insert", pg_measure_insert, false },   { "drain", measure_draining, true },
+    { "ended", measure_ended, true },         { "instances", pg_measure_two, true },
+    { "senders", pg_measure_senders, true },  { "killed", pg_measure_killed, false },
+    { "depth", pg_measure_depth, false },     { "stuck", pg_measure_stuck, false },
+    { "flow", measure_flow, false },          { "lease", measure_lease_queue, false },
 };
 
 static bool part_is_wanted(const struct bench *b, const struct part *part)

@@ -8,6 +8,9 @@
 void pg_measure_latency(const struct bench *b);
 void pg_measure_idle(const struct bench *b);
 
+/* pginsert.c */
+void pg_measure_insert(const struct bench *b);
+
 /* pgburden.c; those who want it find the backlog in a database of that name. */
 void pg_measure_depth(const struct bench *b);
 void pg_measure_stuck(const struct bench *b);

@@ -4,6 +4,10 @@ import json
 import sys
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from plot import LABEL, OTHERS, OURS, ROW, TEXT, WIDTH, bar, heading, number, picture  # noqa: E402
+
 TITLES = {
     "drain": ("Draining a backlog", "messages a second, from the start of the process", True),
     "latency": ("Commit to handler, 100 a second", "milliseconds, half of them are faster", False),
@@ -18,13 +22,6 @@ COLUMNS = {
     "flow": [("handled", "handled meanwhile, a second")],
     "stuck": [("cpu_us", "processor, µs a message")],
 }
-ROW, LABEL, WIDTH, TEXT = 26, 190, 380, 120
-
-
-def number(value):
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def label(line):
@@ -35,17 +32,11 @@ def plot(measure, lines):
     title, unit, _ = TITLES[measure]
     shown = [line for line in lines if line["value"] is not None]
     most = max((line["value"] for line in shown), default=0) or 1
-    height = 40 + ROW * len(shown)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LABEL + WIDTH + TEXT}" height="{height}" role="img" '
-             f'font-family="sans-serif" font-size="13"><title>{title}</title>'
-             f'<rect width="100%" height="100%" fill="white"/><text x="8" y="20" font-weight="bold">{title}: {unit}</text>']
+    parts = [heading(f"{title}: {unit}")]
     for i, line in enumerate(shown):
-        y, length = 34 + ROW * i, max(1, WIDTH * line["value"] / most)
-        color = "#1f6f8b" if line["peer"] == "postrider" else "#b0b7bf"
-        parts.append(f'<text x="{LABEL - 8}" y="{y + 15}" text-anchor="end">{label(line)}</text>'
-                     f'<rect x="{LABEL}" y="{y + 3}" width="{length:.0f}" height="{ROW - 8}" fill="{color}"/>'
-                     f'<text x="{LABEL + length + 6:.0f}" y="{y + 15}">{number(line["value"])}</text>')
-    return "".join(parts) + "</svg>\n"
+        color = OURS if line["peer"] == "postrider" else OTHERS
+        parts.append(bar(34 + ROW * i, label(line), 0, WIDTH * line["value"] / most, number(line["value"]), color))
+    return picture(title, LABEL + WIDTH + TEXT, 40 + ROW * len(shown), parts)
 
 
 def table(measure, lines):
