@@ -145,6 +145,53 @@ static void measure_sending(const struct bench *b)
     report_turns("send_prepared", prepared, bare, rounds, "messages/s", BOUND_AT_LEAST, SEND_AT_LEAST);
 }
 
+/* ---- The box beside a table with the same columns and nothing else ------------------------------- */
+
+static double plain_rate(sqlite3 *db, const char *table, size_t count, size_t each)
+{
+    char sql[128];
+    sqlite3_stmt *insert;
+    snprintf(sql, sizeof sql, "INSERT INTO %s (destination, type, payload) VALUES ('sink', 'bench.message', ?1)",
+             table);
+    if (sqlite3_prepare_v2(db, sql, -1, &insert, NULL) != SQLITE_OK)
+        die("%s", sqlite3_errmsg(db));
+    sqlite3_bind_text(insert, 1, payload, sizeof payload, SQLITE_STATIC);
+    double begin = seconds_now();
+    for (size_t done = 0; done < count; done += each) {
+        bare_run(db, "BEGIN IMMEDIATE");
+        for (size_t i = 0; i < each; i++)
+            if (sqlite3_step(insert) != SQLITE_DONE || sqlite3_reset(insert) != SQLITE_OK)
+                die("%s", sqlite3_errmsg(db));
+        bare_run(db, "COMMIT");
+    }
+    double rate = (double)count / (seconds_now() - begin);
+    sqlite3_finalize(insert);
+    return rate;
+}
+
+static void measure_box(const struct bench *b)
+{
+    double box[2][BENCH_ROUNDS_MAX], bare[2][BENCH_ROUNDS_MAX];
+    static const size_t each[] = { 1, BENCH_BATCH };
+    const size_t rounds = b->rounds * 5, counts[] = { b->messages / 500, b->messages / 50 };
+    bare_payload(payload);
+    bare_create(bench_path(b, "box.db"));
+    sqlite3 *db = bare_open(bench_path(b, "box.db"), SENDER_CHECKPOINT_PAGES);
+    bare_run(db, "CREATE TABLE bare AS SELECT * FROM outbox WHERE 0");
+    for (size_t i = 0; i < rounds; i++) {
+        for (size_t k = 0; k < ARRAY_LENGTH(each); k++) {
+            box[k][i] = plain_rate(db, "outbox", counts[k], each[k]);
+            bare[k][i] = plain_rate(db, "bare", counts[k], each[k]);
+        }
+        progress(b, "box %zu/%zu: one each %.0f/s, bare %.0f/s; many %.0f/s, bare %.0f/s", i + 1, rounds, box[0][i],
+                 bare[0][i], box[1][i], bare[1][i]);
+    }
+    bare_close(db);
+    bare_remove(bench_path(b, "box.db"));
+    report_turns("box_insert_one_each", box[0], bare[0], rounds, "messages/s", BOUND_NONE, 0);
+    report_turns("box_insert_many", box[1], bare[1], rounds, "messages/s", BOUND_NONE, 0);
+}
+
 /* ---- Draining -------------------------------------------------------------------------- */
 
 static double bare_round(const struct bench *b, double (*rate)(sqlite3 *db, size_t count))
@@ -238,10 +285,20 @@ static void measure_ended(const struct bench *b)
 
 void bench_sqlite(const struct bench *b)
 {
-    bool ended_only = b->only != NULL && strcmp(b->only, "ended") == 0;
-    if (!ended_only) {
-        measure_sending(b);
-        measure_draining(b);
+    static const struct {
+        const char *name;
+        void (*measure)(const struct bench *b);
+    } parts[] = { { "send", measure_sending },
+                  { "insert", measure_box },
+                  { "drain", measure_draining },
+                  { "ended", measure_ended } };
+    bool found = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
+        if (b->only != NULL && strcmp(b->only, parts[i].name) != 0)
+            continue;
+        found = true;
+        parts[i].measure(b);
     }
-    measure_ended(b);
+    if (!found)
+        die("there is no part \"%s\": see --help", b->only);
 }
