@@ -17,6 +17,7 @@
  *   postgres.c draining against that, and with an old snapshot that somebody holds
  *   pginsert.c what the box costs those who send
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
+ *   logbox.c   a prototype: a box as a log; pglog.c measures it
  *   flow.c     flows and their activities, on either store; sleeping.c: many that sleep
  *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
  *   pglive.c   latency, and the daemon and the server while nothing happens

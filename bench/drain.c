@@ -17,6 +17,13 @@ static int refuse(struct pr_context *context, const struct pr_message *message, 
     return pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "this message is poison");
 }
 
+/* The endpoint "flaky" takes every message at its second attempt. */
+static int refuse_once(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)user;
+    return message->failures > 0 ? PR_OK : pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "this message fails once");
+}
+
 static const char *ended;
 
 void drain_set_ended(const char *span)
@@ -38,13 +45,14 @@ struct pr_engine *drain_start_at(const char *url, const char *sink)
              "endpoints:\n"
              "  sink: %s\n"
              "  poison: {url: \"handler:poison\", retry: [20ms, 20ms, 20ms, 20ms]}\n"
+             "  flaky: {url: \"handler:flaky\", retry: [20ms], breaker: off}\n"
              "routes: [{to: sink}]\n"
              "log: {level: error}\n"
              "%s%s\n",
              url, sink, ended != NULL ? "ended: " : "", ended != NULL ? ended : "");
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "poison", refuse, NULL) < 0 ||
-        pr_engine_start(engine, &error) < 0)
+        pr_engine_handle_named(engine, "flaky", refuse_once, NULL) < 0 || pr_engine_start(engine, &error) < 0)
         die("%s", error.text);
     return engine;
 }

@@ -1,6 +1,6 @@
 /* drain.h - an engine in this process, with a stopwatch.
  *
- * Its endpoint "sink" is the null transport; "poison" fails every message, five times each. */
+ * Its endpoint "sink" is the null transport; "poison" fails every message, five times each; "flaky" fails each once. */
 #ifndef BENCH_DRAIN_H
 #define BENCH_DRAIN_H
 

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "pgarray.h"
 
 #define FILL_BATCH 100000
 #define LANES 64
@@ -47,8 +50,7 @@ void pgbare_close(PGconn *pg)
     PQfinish(pg);
 }
 
-/* The result is owned by the caller. */
-static PGresult *must(PGconn *pg, PGresult *result)
+PGresult *pgbare_must(PGconn *pg, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
@@ -58,15 +60,28 @@ static PGresult *must(PGconn *pg, PGresult *result)
 
 void pgbare_run(PGconn *pg, const char *sql)
 {
-    PQclear(must(pg, PQexec(pg, sql)));
+    PQclear(pgbare_must(pg, PQexec(pg, sql)));
 }
 
 double pgbare_number(PGconn *pg, const char *sql)
 {
-    PGresult *result = must(pg, PQexec(pg, sql));
+    PGresult *result = pgbare_must(pg, PQexec(pg, sql));
     double number = strtod(PQgetvalue(result, 0, 0), NULL);
     PQclear(result);
     return number;
+}
+
+double pgbare_server_us(PGconn *pg)
+{
+    char path[64], stat[512] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", PQbackendPID(pg));
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fgets(stat, sizeof stat, file) == NULL || strrchr(stat, ')') == NULL ||
+        sscanf(strrchr(stat, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        die("cannot read %s", path);
+    fclose(file);
+    return 1e6 * (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
 static void server_run(const char *format, ...) PR_PRINTF(1, 2);
@@ -107,10 +122,9 @@ void pgbare_copy(const char *from, const char *to)
 
 /* ---- Messages ------------------------------------------------------------------------------------ */
 
-/* A statement on one connection, parsed and planned once. */
-static void prepare(PGconn *pg, const char *name, const char *sql)
+void pgbare_prepare(PGconn *pg, const char *name, const char *sql)
 {
-    PQclear(must(pg, PQprepare(pg, name, sql, 0, NULL)));
+    PQclear(pgbare_must(pg, PQprepare(pg, name, sql, 0, NULL)));
 }
 
 static void run_with_count(PGconn *pg, const char *name, size_t count)
@@ -118,7 +132,7 @@ static void run_with_count(PGconn *pg, const char *name, size_t count)
     char text[32];
     const char *values[] = { text };
     snprintf(text, sizeof text, "%zu", count);
-    PQclear(must(pg, PQexecPrepared(pg, name, 1, values, NULL, NULL, 0)));
+    PQclear(pgbare_must(pg, PQexecPrepared(pg, name, 1, values, NULL, NULL, 0)));
 }
 
 void pgbare_insert(PGconn *pg, size_t count, size_t streams)
@@ -161,7 +175,7 @@ double pgbare_send_rate(PGconn *pg, size_t count, size_t batch)
              " repeat('x', %d) FROM generate_series(1, $1::int)",
              BENCH_PAYLOAD);
     PQclear(PQexec(pg, "DEALLOCATE ALL"));
-    prepare(pg, "send", sql);
+    pgbare_prepare(pg, "send", sql);
     double begin = seconds_now();
     for (size_t done = 0; done < count; done += batch)
         run_with_count(pg, "send", min_size(batch, count - done));
@@ -170,42 +184,17 @@ double pgbare_send_rate(PGconn *pg, size_t count, size_t batch)
 
 /* ---- Draining ------------------------------------------------------------------------------------ */
 
-/* A one-dimensional array in PostgreSQL's binary form. */
-struct array {
-    char bytes[20 + ROWS_MAX * 20];
-    int size, count;
-};
-
-static void array_begin(struct array *a, uint32_t element)
-{
-    const uint32_t head[] = { htonl(1), 0, htonl(element), 0, htonl(1) };
-    memcpy(a->bytes, head, sizeof head);
-    a->size = sizeof head;
-    a->count = 0;
-}
-
-static void array_add(struct array *a, const void *bytes, int size)
-{
-    uint32_t length = htonl((uint32_t)size), count = htonl((uint32_t)++a->count);
-    memcpy(a->bytes + a->size, &length, 4);
-    memcpy(a->bytes + a->size + 4, bytes, (size_t)size);
-    memcpy(a->bytes + 12, &count, 4);
-    a->size += 4 + size;
-}
-
-static void array_add_i64(struct array *a, int64_t value)
-{
-    uint64_t wire = htobe64((uint64_t)value);
-    array_add(a, &wire, 8);
-}
-
-enum { OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_UUID = 2950 };
+#define STEPS_MAX 8
 
 struct drainer {
     PGconn *pg;
     int64_t after[LANES]; /* the last seq that was read of each lane */
-    struct array ids;     /* read last time, not deleted yet */
-    struct array rows, numbers, positions;
+    struct pg_array ids;  /* read last time, not deleted yet */
+    struct pg_array failed;
+    struct pg_array rows, numbers, positions;
+    size_t waiting; /* failed, and not read again yet */
+    const char *steps[STEPS_MAX];
+    int step_count;
     char sink[BENCH_PAYLOAD];
 };
 
@@ -215,50 +204,66 @@ static const char READ[] =
     "- 1"
     " AND b.seq > l.seq AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 16) f";
 static const char DELETE[] = "DELETE FROM outbox WHERE id = ANY ($1::uuid[])";
+static const char FAIL[] =
+    "UPDATE outbox SET (" PGBARE_FATE ") = (SELECT " PGBARE_FATE_FAILED ") WHERE id = ANY ($1::uuid[])";
 static const char RECEIPT[] = "INSERT INTO claim (instance, cycle, box, at, rows, numbers)"
                               " VALUES ('00000000-0000-0000-0000-000000000001', $1::bigint, 'outbox', now(), $2, $3)";
 
-static void send_step(PGconn *pg, const char *name, int count, const char *const *values, const int *lengths)
+static void send_step(struct drainer *d, const char *name, int count, const char *const *values, const int *lengths)
 {
     static const int formats[] = { 1, 1, 1 };
-    if (!PQsendQueryPrepared(pg, name, count, values, lengths, formats, 1))
-        die("bare PostgreSQL: %s", PQerrorMessage(pg));
+    if (!PQsendQueryPrepared(d->pg, name, count, values, lengths, formats, 1))
+        die("bare PostgreSQL: %s", PQerrorMessage(d->pg));
+    d->steps[d->step_count++] = name;
 }
 
 static void send_batch(struct drainer *d)
 {
     static uint64_t cycles; /* receipts have keys of their own */
     int64_t cycle = (int64_t)htobe64(++cycles);
-    array_begin(&d->positions, OID_INT8);
+    pg_array_begin(&d->positions, OID_INT8);
     for (int lane = 0; lane < LANES; lane++)
-        array_add_i64(&d->positions, d->after[lane]);
+        pg_array_add_i64(&d->positions, d->after[lane]);
     const char *receipt[] = { (const char *)&cycle, d->rows.bytes, d->numbers.bytes };
-    send_step(d->pg, "begin", 0, NULL, NULL);
-    send_step(d->pg, "read", 1, (const char *[]){ d->positions.bytes }, &d->positions.size);
-    send_step(d->pg, "delete", 1, (const char *[]){ d->ids.bytes }, &d->ids.size);
-    send_step(d->pg, "receipt", 3, receipt, (const int[]){ 8, d->rows.size, d->numbers.size });
-    send_step(d->pg, "commit", 0, NULL, NULL);
+    d->step_count = 0;
+    send_step(d, "begin", 0, NULL, NULL);
+    send_step(d, "read", 1, (const char *[]){ d->positions.bytes }, &d->positions.size);
+    send_step(d, "delete", 1, (const char *[]){ d->ids.bytes }, &d->ids.size);
+    if (d->failed.count > 0)
+        send_step(d, "fail", 1, (const char *[]){ d->failed.bytes }, &d->failed.size);
+    d->waiting += (size_t)d->failed.count;
+    if (d->waiting > 0)
+        send_step(d, "due", 0, NULL, NULL);
+    send_step(d, "receipt", 3, receipt, (const int[]){ 8, d->rows.size, d->numbers.size });
+    send_step(d, "commit", 0, NULL, NULL);
     if (!PQpipelineSync(d->pg))
         die("bare PostgreSQL: %s", PQerrorMessage(d->pg));
 }
 
-/* What was read is noted: to be deleted and, on a receipt, to be known. */
-static size_t take_rows(struct drainer *d, const PGresult *r)
+static void forget_rows(struct drainer *d)
+{
+    pg_array_begin(&d->ids, OID_UUID);
+    pg_array_begin(&d->failed, OID_UUID);
+    pg_array_begin(&d->rows, OID_INT8);
+    pg_array_begin(&d->numbers, OID_INT4);
+}
+
+/* What was read is noted: to be deleted or to fail and, on a receipt, to be known. */
+static size_t take_rows(struct drainer *d, const PGresult *r, bool fresh)
 {
     static const uint32_t one = 0x01000000;
     int count = PQntuples(r);
-    array_begin(&d->ids, OID_UUID);
-    array_begin(&d->rows, OID_INT8);
-    array_begin(&d->numbers, OID_INT4);
     for (int i = 0; i < count; i++) {
         uint16_t lane;
         uint64_t seq;
         memcpy(&lane, PQgetvalue(r, i, 1), 2);
         memcpy(&seq, PQgetvalue(r, i, 2), 8);
-        d->after[ntohs(lane)] = (int64_t)be64toh(seq);
-        array_add(&d->ids, PQgetvalue(r, i, 0), 16);
-        array_add_i64(&d->rows, (int64_t)be64toh(seq));
-        array_add(&d->numbers, &one, 4);
+        if (fresh)
+            d->after[ntohs(lane)] = (int64_t)be64toh(seq);
+        bool fails = fresh && strcmp(PQgetvalue(r, i, 3), PGBARE_FLAKY) == 0;
+        pg_array_add(fails ? &d->failed : &d->ids, PQgetvalue(r, i, 0), 16);
+        pg_array_add_i64(&d->rows, (int64_t)be64toh(seq));
+        pg_array_add(&d->numbers, &one, 4);
         memcpy(d->sink, PQgetvalue(r, i, 6), min_size((size_t)PQgetlength(r, i, 6), sizeof d->sink));
     }
     return (size_t)count;
@@ -267,31 +272,35 @@ static size_t take_rows(struct drainer *d, const PGresult *r)
 /* One transaction; how many were read. */
 static size_t drain_batch(struct drainer *d)
 {
-    size_t count = 0;
+    size_t fresh = 0, due = 0;
     send_batch(d);
-    for (int step = 0; step < 5; step++) {
-        PGresult *result = must(d->pg, PQgetResult(d->pg));
-        if (step == 1)
-            count = take_rows(d, result);
+    forget_rows(d);
+    for (int i = 0; i < d->step_count; i++) {
+        PGresult *result = pgbare_must(d->pg, PQgetResult(d->pg));
+        if (strcmp(d->steps[i], "read") == 0)
+            fresh = take_rows(d, result, true);
+        else if (strcmp(d->steps[i], "due") == 0)
+            due = take_rows(d, result, false);
         PQclear(result);
         PQclear(PQgetResult(d->pg)); /* the end of the step */
     }
     PQclear(PQgetResult(d->pg)); /* the end of the batch */
-    return count;
+    d->waiting -= due;
+    return fresh + due;
 }
 
 static void drain_begin(struct drainer *d, PGconn *pg)
 {
     *d = (struct drainer){ .pg = pg };
-    array_begin(&d->ids, OID_UUID);
-    array_begin(&d->rows, OID_INT8);
-    array_begin(&d->numbers, OID_INT4);
+    forget_rows(d);
     pgbare_run(pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan");
-    prepare(pg, "begin", "BEGIN");
-    prepare(pg, "read", READ);
-    prepare(pg, "delete", DELETE);
-    prepare(pg, "receipt", RECEIPT);
-    prepare(pg, "commit", "COMMIT");
+    pgbare_prepare(pg, "begin", "BEGIN");
+    pgbare_prepare(pg, "read", READ);
+    pgbare_prepare(pg, "delete", DELETE);
+    pgbare_prepare(pg, "fail", FAIL);
+    pgbare_prepare(pg, "due", PGBARE_DUE);
+    pgbare_prepare(pg, "receipt", RECEIPT);
+    pgbare_prepare(pg, "commit", "COMMIT");
     if (!PQenterPipelineMode(pg))
         die("bare PostgreSQL: %s", PQerrorMessage(pg));
 }
@@ -304,12 +313,12 @@ double pgbare_drain_rate(PGconn *pg, size_t count)
     double begin = seconds_now();
     do
         done += batch = drain_batch(&d);
-    while (batch > 0);
+    while (batch > 0 || d.waiting > 0);
     double seconds = seconds_now() - begin;
     PQexitPipelineMode(pg);
     if (done < count || pgbare_number(pg, "SELECT count(*) FROM outbox") > 0)
         die("bare PostgreSQL found only %zu of %zu messages", done, count);
-    return (double)done / seconds;
+    return (double)count / seconds;
 }
 
 double pgbare_drain_while(PGconn *pg, const atomic_bool *wanted)
@@ -340,12 +349,12 @@ static void lease_batch(PGconn *pg)
     char count[16], ids[LEASE_BATCH * 24] = "{";
     size_t size = 1;
     snprintf(count, sizeof count, "%d", LEASE_BATCH);
-    PGresult *leased = must(pg, PQexecPrepared(pg, "lease", 1, (const char *[]){ count }, NULL, NULL, 0));
+    PGresult *leased = pgbare_must(pg, PQexecPrepared(pg, "lease", 1, (const char *[]){ count }, NULL, NULL, 0));
     for (int i = 0; i < PQntuples(leased); i++)
         size += (size_t)snprintf(ids + size, sizeof ids - size, "%s%s", i > 0 ? "," : "", PQgetvalue(leased, i, 0));
     snprintf(ids + size, sizeof ids - size, "}");
     PQclear(leased);
-    PQclear(must(pg, PQexecPrepared(pg, "delete", 1, (const char *[]){ ids }, NULL, NULL, 0)));
+    PQclear(pgbare_must(pg, PQexecPrepared(pg, "delete", 1, (const char *[]){ ids }, NULL, NULL, 0)));
 }
 
 double pgbare_lease_rate(PGconn *pg, size_t count)
@@ -356,12 +365,12 @@ double pgbare_lease_rate(PGconn *pg, size_t count)
              " generate_series(1, $1::int)",
              BENCH_PAYLOAD);
     PQclear(PQexec(pg, "DEALLOCATE ALL"));
-    prepare(pg, "insert", insert);
-    prepare(pg, "lease",
-            "UPDATE public.queue SET leased_until = now() + interval '1 minute' WHERE id IN"
-            " (SELECT id FROM public.queue WHERE leased_until IS NULL ORDER BY id LIMIT $1"
-            " FOR UPDATE SKIP LOCKED) RETURNING id, payload");
-    prepare(pg, "delete", "DELETE FROM public.queue WHERE id = ANY ($1::bigint[])");
+    pgbare_prepare(pg, "insert", insert);
+    pgbare_prepare(pg, "lease",
+                   "UPDATE public.queue SET leased_until = now() + interval '1 minute' WHERE id IN"
+                   " (SELECT id FROM public.queue WHERE leased_until IS NULL ORDER BY id LIMIT $1"
+                   " FOR UPDATE SKIP LOCKED) RETURNING id, payload");
+    pgbare_prepare(pg, "delete", "DELETE FROM public.queue WHERE id = ANY ($1::bigint[])");
     double begin = seconds_now();
     for (size_t done = 0; done < count; done += LEASE_BATCH) {
         run_with_count(pg, "insert", LEASE_BATCH);

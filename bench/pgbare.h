@@ -24,6 +24,13 @@ PGconn *pgbare_open(const char *database);
 void pgbare_close(PGconn *pg);
 void pgbare_run(PGconn *pg, const char *sql);
 double pgbare_number(PGconn *pg, const char *sql);
+/* The result, if it is none of a failure; owned by the caller. */
+PGresult *pgbare_must(PGconn *pg, PGresult *result);
+/* A statement on one connection, parsed and planned once. */
+void pgbare_prepare(PGconn *pg, const char *name, const char *sql);
+
+/* Microseconds of the processor that the server's process for this connection has used; it must be on this machine. */
+double pgbare_server_us(PGconn *pg);
 
 /* ---- Messages ------------------------------------------------------------------------------------ */
 
@@ -35,8 +42,19 @@ void pgbare_set_durable(bool durable);
 /* As an application sends: so many messages in transactions of `batch`.  Messages a second. */
 double pgbare_send_rate(PGconn *pg, size_t count, size_t batch);
 
+/* The columns of a message that has failed once, what they become, and how it is found when its time has come. */
+#define PGBARE_FATE "status, attempts, failures, failure_reason, failed_at, due_at, error, story"
+#define PGBARE_FATE_FAILED                                                                                             \
+    "1 | 32768, 1, 1, 1, now(), now() + interval '20 milliseconds', 'it said no',"                                     \
+    " '[{\"at\":\"2026-01-01T00:00:00Z\",\"step\":\"retry\",\"reason\":\"timeout\",\"attempt\":1}]'::json"
+#define PGBARE_DUE                                                                                                     \
+    "SELECT b.id, b.lane, b.seq, b.destination, b.stream, b.type, b.payload FROM outbox b WHERE b.due_at <= now()"     \
+    " AND b.held_by IS NULL ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT 1000"
+/* Messages for this endpoint fail at their first attempt. */
+#define PGBARE_FLAKY "flaky"
+
 /* What a relay cannot do without: read 64 lanes by key, delete what the last read returned, insert one
- * receipt; one transaction, one round trip.  Messages a second. */
+ * receipt; one transaction, one round trip.  What fails is updated, and read again by its time.  Messages a second. */
 double pgbare_drain_rate(PGconn *pg, size_t count);
 /* The same, as long as it is wanted and there are messages.  Messages a second. */
 double pgbare_drain_while(PGconn *pg, const atomic_bool *wanted);

@@ -31,15 +31,14 @@ static double bare_round(const struct bench *b)
     return rate;
 }
 
-/* What went into the log between two places, without images of whole pages.  0: the server cannot tell. */
-static double wal_bytes(PGconn *pg, const char *from, const char *to)
+double pg_wal_bytes(PGconn *pg, const char *from, const char *to)
 {
     char sql[512];
     snprintf(sql, sizeof sql, "SELECT sum(record_size) FROM pg_get_wal_stats('%s', '%s')", from, to);
     return pgbare_number(pg, sql);
 }
 
-static void wal_place(PGconn *pg, char ret[64])
+void pg_wal_place(PGconn *pg, char ret[64])
 {
     PGresult *result = PQexec(pg, "SELECT pg_current_wal_flush_lsn()");
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -53,15 +52,15 @@ static double engine_round(const struct bench *b, double *ret_wal)
     char from[64], to[64];
     pgbare_copy("backlog", "run");
     PGconn *pg = pgbare_open("postgres");
-    wal_place(pg, from);
+    pg_wal_place(pg, from);
     double rate = (double)b->messages / drain_seconds(pgbare_url("run"));
-    wal_place(pg, to);
-    *ret_wal = PQserverVersion(pg) >= 150000 ? wal_bytes(pg, from, to) / (double)b->messages : 0;
+    pg_wal_place(pg, to);
+    *ret_wal = PQserverVersion(pg) >= 150000 ? pg_wal_bytes(pg, from, to) / (double)b->messages : 0;
     pgbare_close(pg);
     return rate;
 }
 
-static void inspect_wal(void)
+void pg_wal_inspect(void)
 {
     PGconn *pg = pgbare_open("postgres");
     if (PQserverVersion(pg) >= 150000)
@@ -72,7 +71,7 @@ static void inspect_wal(void)
 static void measure_draining(const struct bench *b)
 {
     double bare[BENCH_ROUNDS_MAX], engine[BENCH_ROUNDS_MAX], wal[BENCH_ROUNDS_MAX];
-    inspect_wal();
+    pg_wal_inspect();
     for (size_t i = 0; i < b->rounds; i++) {
         bare[i] = bare_round(b);
         engine[i] = engine_round(b, &wal[i]);
@@ -92,7 +91,7 @@ static void measure_ended(const struct bench *b)
 {
     double with[BENCH_ROUNDS_MAX], without[BENCH_ROUNDS_MAX], wal;
     size_t rounds = b->quick ? 2 : ENDED_ROUNDS;
-    inspect_wal();
+    pg_wal_inspect();
     for (size_t turn = 0; turn < 2 * rounds; turn++) {
         size_t i = turn / 2;
         bool is_with = (turn % 2 == 0) != (i % 2 == 0); /* neither side always comes first */
@@ -213,6 +212,7 @@ static const struct part {
     const char *name;
     void (*measure)(const struct bench *b);
     bool uses_backlog; /* a database of that name, with all messages */
+    bool when_named;   /* not in the default run */
 } parts[] = {
     { "latency", pg_measure_latency, false }, { "idle", pg_measure_idle, false },
     { "insert", pg_measure_insert, false },   { "drain", measure_draining, true },
@@ -220,11 +220,12 @@ static const struct part {
     { "senders", pg_measure_senders, true },  { "killed", pg_measure_killed, false },
     { "depth", pg_measure_depth, false },     { "stuck", pg_measure_stuck, false },
     { "flow", measure_flow, false },          { "lease", measure_lease_queue, false },
+    { "log", pg_measure_log, false, true },
 };
 
 static bool part_is_wanted(const struct bench *b, const struct part *part)
 {
-    return b->only == NULL || strcmp(b->only, part->name) == 0;
+    return b->only == NULL ? !part->when_named : strcmp(b->only, part->name) == 0;
 }
 
 void bench_postgres(const struct bench *all)

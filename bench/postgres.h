@@ -2,7 +2,15 @@
 #ifndef BENCH_POSTGRES_H
 #define BENCH_POSTGRES_H
 
+#include <libpq-fe.h>
+
 #include "bench.h"
+
+/* postgres.c: what went into the server's log between two places, without images of whole pages, when pg_wal_inspect() was called;
+ * only from version 15 on. */
+void pg_wal_inspect(void);
+void pg_wal_place(PGconn *pg, char ret[64]);
+double pg_wal_bytes(PGconn *pg, const char *from, const char *to);
 
 /* pglive.c */
 void pg_measure_latency(const struct bench *b);
@@ -17,5 +25,8 @@ void pg_measure_stuck(const struct bench *b);
 void pg_measure_two(const struct bench *b);
 void pg_measure_killed(const struct bench *b);
 void pg_measure_senders(const struct bench *b);
+
+/* pglog.c */
+void pg_measure_log(const struct bench *b);
 
 #endif
