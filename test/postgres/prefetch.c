@@ -162,6 +162,19 @@ STORE_TEST(who_asks_for_less_than_was_read_in_advance_misses_nothing) /* B11 */
     prefetch_end(&a);
 }
 
+/* Its window is full, or it is being stopped. */
+STORE_TEST(who_asks_for_nothing_new_is_not_told_what_was_read_in_advance) /* B11 */
+{
+    struct prefetch a = prefetch_begin(s);
+    struct cycle cycle = drain_cycle(&a.d);
+    cycle.fresh_rows = 0;
+    worker_cycle(a.d.w, &cycle);
+    CHECK_EQ(a.d.w->reply->row_count, 0);
+    a.d.count = 0;
+    prefetch_on(&a);
+    prefetch_end(&a);
+}
+
 /* The same number again: the scan goes over the same ground, and what lies behind it was read for nothing. */
 STORE_TEST(what_was_read_in_advance_is_forgotten_when_an_answer_was_lost) /* B7, B27 */
 {

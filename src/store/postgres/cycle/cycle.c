@@ -176,7 +176,8 @@ static int run_one_batch(struct cycle_run *run)
     run->one_batch = true;
     run->has_snapshot = run->cycle->fresh_rows > 0;
     run->session->one_batch_left -= run->has_snapshot;
-    run->uses_prefetch = pg_prefetch_fits(run);
+    /* Who asks for nothing new (the window is full, or it stops) has no room for what was read in advance. */
+    run->uses_prefetch = run->has_snapshot && pg_prefetch_fits(run);
     if (!run->uses_prefetch)
         pg_prefetch_drop(run->session);
     else if (!run->link->pooled)
