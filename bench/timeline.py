@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from plot import OTHERS, OURS, ROW, TEXT, bar, heading, number, picture  # noqa: E402
+from plots import FAINT, OTHERS, OURS, ROW, bar, number, picture, text  # noqa: E402
 
 TITLE = "The way of one message, in milliseconds since its INSERT began"
-LABEL, WIDTH = 300, 420
+LABEL, WIDTH, WORDS = 300, 420, 120
 # Until which hop, and whose time it is.  What is read and announced in one cycle has no hop in between.
 STEPS = [
     ("committed", "INSERT and COMMIT, until they return", OTHERS),
@@ -43,24 +43,25 @@ def main():
     results = {line["name"]: line["value"] for line in lines if "name" in line}
     stores = [store for store in STORES if f"timeline_{store}_ended_p50" in results]
     most = max(results[f"timeline_{store}_ended_p50"] for store in stores)
-    parts, y = [heading(TITLE)], 34
+    parts, y = [], 34
     for store in stores:
         version = machine["sqlite"] if store == "sqlite" else machine["postgresql"].split(" ")[0]
         handled = results[f"timeline_{store}_handled_p50"] - results[f"timeline_{store}_committed_p50"]
-        parts.append(heading(f"{STORES[store]} {version}: {number(handled)} ms from the return of the COMMIT to the handler", y + 15))
+        parts.append(text(8, y + 15, f"{STORES[store]} {version}: {number(handled)} ms from the return of the COMMIT to the handler",
+                          bold=True))
         y += ROW
         for label, begin, end, color in steps_of(store, results):
-            text = f"{number(end - begin)}, at {number(end)}"
-            parts.append(bar(y, label, WIDTH * begin / most, WIDTH * (end - begin) / most, text, color, LABEL))
+            words = f"{number(end - begin)}, at {number(end)}"
+            parts.append(bar(y, LABEL, label, WIDTH * begin / most, WIDTH * (end - begin) / most, words, color))
             y += ROW
         y += ROW // 2
     caption = [f"Medians of {machine['messages']} messages, 100 a second; grey: the sender's time, blue: the relay's. {machine['date']}, "
                f"{machine['command']}.",
                f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, load {machine['load']:.1f} at the start."]
     for line in caption:
-        parts.append(f'<text x="8" y="{y + 12}" fill="#555">{line}</text>')
+        parts.append(text(8, y + 12, line, color=FAINT))
         y += 20
-    Path(sys.argv[2]).write_text(picture(TITLE, LABEL + WIDTH + TEXT, y + 8, parts), encoding="utf-8")
+    Path(sys.argv[2]).write_text(picture(TITLE, LABEL + WIDTH + WORDS, y + 8, parts), encoding="utf-8")
 
 
 main()

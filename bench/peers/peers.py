@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Postrider beside other queues, in turns on the same servers: ./dev bench peers [--only MEASURE] [--peer NAME] [--messages N]
-[--rounds N] [--seconds N] [--out FILE].
+[--rounds N] [--seconds N] [--note TEXT] [--out FILE].
 
 Measures: drain, latency, flow, idle, held, stuck.  Results are JSON lines, one for each peer, setting and measure, with the median of
 the rounds and all of them; report.py makes tables and plots of them.  Everything runs on this machine, sender, worker and server
@@ -223,7 +223,8 @@ def idle(context, peer, url):
 
 
 def held(context, peer, url):
-    """The flow while somebody holds an old snapshot: what is handled in the second half of it, compared with the first."""
+    """The flow while somebody holds an old snapshot: what is sent in its last quarter, compared with the first, and how much of all
+    that is handled meanwhile."""
     if peer.server != "postgres":
         return None
     holder = subprocess.Popen(["psql", "-XAtq", url], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -237,7 +238,8 @@ def held(context, peer, url):
     handled = worker.stop()["handled"]
     holder.stdin.close()
     holder.wait()
-    return {"value": rates[-1] / rates[0], "unit": "of the first quarter", "rates": rates, "handled": handled}
+    return {"value": rates[-1] / rates[0], "unit": "of the first quarter", "rates": rates,
+            "kept": handled / (sum(rates) * context.seconds) if handled is not None else None}
 
 
 def stuck(context, peer, url):
@@ -285,7 +287,7 @@ def summary(name, peer, results):
     return {**line, **middle, "value": statistics.median_low([r["value"] for r in good]), "rounds": [r["value"] for r in good]}
 
 
-def machine(context):
+def machine(context, arguments):
     def first(*command):
         try:
             return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
@@ -297,7 +299,8 @@ def machine(context):
                         "commit": first("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"), "load": os.getloadavg()[0],
                         "postgresql": context.psql("SHOW server_version"), "redis": first("redis-server", "--version"),
                         "beanstalkd": first("beanstalkd", "-v"), "node": first(str(context.node), "--version"),
-                        "packages": package["dependencies"]}}
+                        "packages": package["dependencies"], "note": arguments.note,
+                        "arguments": f"--messages {arguments.messages} --seconds {arguments.seconds} --rounds {arguments.rounds}"}}
 
 
 def main():
@@ -308,6 +311,7 @@ def main():
     parser.add_argument("--messages", type=int, default=300_000, help="messages of a drain (default 300000)")
     parser.add_argument("--seconds", type=int, default=10, help="seconds of a flow (default 10)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each (default 3)")
+    parser.add_argument("--note", help="what else to know of this run: it stands beside its results")
     parser.add_argument("--out", help="also write the results to this file")
     arguments = parser.parse_args()
     out = open(arguments.out, "w", encoding="utf-8") if arguments.out else None
@@ -319,7 +323,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as folder:
         context = Context(arguments, folder)
         context.psql("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        write(machine(context))
+        write(machine(context, arguments))
         measure_all(context, arguments, write)
 
 

@@ -2,8 +2,7 @@ import { PgBoss } from 'pg-boss';
 import { pool } from './peer-pg.mjs';
 
 export const settings = {
-    // As its documentation begins: one job every two seconds would measure the pause, not the queue, so the batch is what its
-    // chapter on throughput begins with.
+    // As work() is when nothing is said: one job at a time, with two seconds between two looks.  So this shows that pause.
     default: { batchSize: 1 },
     // Its documented ways to be fast: large batches that are fetched on without a pause, several workers, and LISTEN/NOTIFY for
     // latency.  A batch of 1,000 in 4 workers drained most on two cores.

@@ -1,80 +1,144 @@
 #!/usr/bin/env python3
-"""report.py RESULTS.jsonl FOLDER: the results of peers.py as FOLDER/peers.md, with a plot (SVG) for each measure."""
+"""report.py RESULTS.jsonl... [--pictures FOLDER] [--into PAGE]: the results of peers.py as Markdown on stdout, and a plot (SVG) for each measure.
+
+With --into PAGE the Markdown takes the place of what stands between the two comments of that page that name this program, and the
+pictures go beside it.  Of several files the later ones replace what the earlier ones have of the same measure.
+"""
+import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from plot import LABEL, OTHERS, OURS, ROW, TEXT, WIDTH, bar, heading, number, picture  # noqa: E402
+from plots import bars, number  # noqa: E402
 
-TITLES = {
-    "drain": ("Draining a backlog", "messages a second, from the start of the process", True),
-    "latency": ("Commit to handler, 100 a second", "milliseconds, half of them are faster", False),
-    "flow": ("Eight clients, one message in each transaction", "messages a second that were sent", True),
-    "idle": ("Nothing to do", "statements a second", False),
-    "held": ("Somebody holds an old snapshot", "rate of the last quarter, as a share of the first", True),
-    "stuck": ("100,000 messages behind two failed heads", "messages a second of the others", True),
+# measure: title, what the value is, is more better?, what we aim at (for the value, or for another column), columns beside it
+MEASURES = {
+    "drain": ("Draining a backlog", "messages a second, from the start of the process", True, ("value", 160_000),
+              [("cpu_us", "processor, µs a message"), ("memory_mb", "memory, MB"), ("messages", "messages")]),
+    "latency": ("Commit to handler, 100 a second", "milliseconds, half of them are faster", False, ("value", 0.6),
+                [("p99", "99 of 100, ms")]),
+    "flow": ("Eight clients, one message in each transaction", "messages a second that were sent", True, None,
+             [("handled", "handled meanwhile, a second")]),
+    "idle": ("Nothing to do", "statements a second", False, ("value", 1), []),
+    "held": ("Somebody holds an old snapshot", "rate of the last quarter, as a share of the first", True, None,
+             [("first", "sent in the first, a second"), ("last", "in the last"), ("kept", "handled, as a share of what was sent")]),
+    "stuck": ("100,000 messages behind two failed heads", "messages a second of the others", True, None,
+              [("cpu_us", "processor, µs a message")]),
 }
-COLUMNS = {
-    "drain": [("cpu_us", "processor, µs a message"), ("memory_mb", "memory, MB"), ("messages", "messages")],
-    "latency": [("p99", "99 of 100, ms")],
-    "flow": [("handled", "handled meanwhile, a second")],
-    "stuck": [("cpu_us", "processor, µs a message")],
-}
+KEEPS_UP = 0.9  # of what is sent is handled meanwhile
+PLACE = re.compile(r"(<!-- peers: made by bench/peers/report.py -->\n).*?(<!-- /peers -->)", re.S)
 
 
 def label(line):
     return line["peer"] if line["setting"] == "default" else f"{line['peer']}, {line['setting']}"
 
 
+def falls_behind(line):
+    """Its senders are faster than its worker: the backlog grows."""
+    return line["measure"] == "flow" and (line.get("handled") or 0) < KEEPS_UP * line["value"]
+
+
+def ranked(measure, lines):
+    """The best first; what has no value, and why, at the end."""
+    sign = -1 if MEASURES[measure][2] else 1
+    return sorted(lines, key=lambda line: (line["value"] is None, sign * (line["value"] or 0)))
+
+
+def beside(line):
+    if line["value"] is None:
+        return line["why"]
+    return number(line["value"]) + (f", falls behind: handles {number(line['handled'] or 0)}" if falls_behind(line) else "")
+
+
 def plot(measure, lines):
-    title, unit, _ = TITLES[measure]
-    shown = [line for line in lines if line["value"] is not None]
-    most = max((line["value"] for line in shown), default=0) or 1
-    parts = [heading(f"{title}: {unit}")]
-    for i, line in enumerate(shown):
-        color = OURS if line["peer"] == "postrider" else OTHERS
-        parts.append(bar(34 + ROW * i, label(line), 0, WIDTH * line["value"] / most, number(line["value"]), color))
-    return picture(title, LABEL + WIDTH + TEXT, 40 + ROW * len(shown), parts)
+    title, unit = MEASURES[measure][:2]
+    return bars(f"{title}: {unit}", [(label(l), l["value"], beside(l), l["peer"] == "postrider") for l in ranked(measure, lines)])
+
+
+def cells(line, columns):
+    if line["value"] is None:
+        return [line["why"], *("" for _ in columns), ""]
+    return [number(line["value"]), *(number(line.get(key)) for key, _ in columns), ", ".join(map(number, line["rounds"]))]
 
 
 def table(measure, lines):
-    columns = COLUMNS.get(measure, [])
-    out = ["| | " + " | ".join([TITLES[measure][1], *(name for _, name in columns), "all rounds"]) + " |",
-           "|---|" + "---|" * (len(columns) + 2)]
-    best_first = TITLES[measure][2]
-    for line in sorted(lines, key=lambda l: (l["value"] is None, (l["value"] or 0) * (-1 if best_first else 1))):
-        if line["value"] is None:
-            out.append(f"| {label(line)} | {line['why']} |" + " |" * (len(columns) + 1))
-            continue
-        cells = [number(line["value"]), *(number(line.get(key)) for key, _ in columns), ", ".join(map(number, line["rounds"]))]
-        out.append(f"| {label(line)} | " + " | ".join(cells) + " |")
-    return "\n".join(out)
+    columns = MEASURES[measure][4]
+    head = ["", MEASURES[measure][1], *(name for _, name in columns), "all rounds"]
+    rows = [[label(line), *cells(line, columns)] for line in ranked(measure, lines)]
+    return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def verdict(measure, lines):
+    """What Postrider does not reach: its own goal, and those that are better."""
+    _, _, more, goal, _ = MEASURES[measure]
+    ours = next((line for line in lines if line["peer"] == "postrider" and line["value"] is not None), None)
+    if ours is None:
+        return "Postrider was not measured."
+    said = []
+    if goal is not None:
+        key, bound = goal
+        reached = ours[key] >= bound if more else ours[key] <= bound
+        said.append(f"Postrider's goal, {number(bound)}, is {'reached' if reached else 'not reached'}.")
+    better = [l for l in ranked(measure, lines) if l["value"] is not None and l["peer"] != "postrider"
+              and (l["value"] > ours["value"] if more else l["value"] < ours["value"])]
+    said.append("Better than Postrider: " + ", ".join(label(line) for line in better) + "." if better else "None is better than Postrider.")
+    behind = [label(line) for line in lines if line["value"] is not None and falls_behind(line)]
+    if behind:
+        said.append("Senders faster than the worker, so that the backlog grows: " + ", ".join(behind) + ".")
+    return " ".join(said)
+
+
+def about(machine):
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    return (f"{machine['date']}, commit {machine['commit']}, {machine['cores']} cores, Linux {machine['kernel']}, load {machine['load']:.1f} at "
+            f"the start, PostgreSQL {machine['postgresql'].split(' ')[0]}, {(machine['redis'] or 'no Redis').split(' sha')[0]}, "
+            f"{machine['beanstalkd'] or 'no beanstalkd'}, Node {machine['node']}, {packages}. `./dev bench peers {machine['arguments']}`"
+            + (f" ({machine['note']})" if machine.get("note") else "") + ".")
+
+
+def read(sources):
+    machine, results = None, {}
+    for source in sources:
+        lines = [json.loads(line) for line in Path(source).read_text(encoding="utf-8").splitlines()]
+        machine = next((line["machine"] for line in lines if "machine" in line), machine)
+        for measure in {line["measure"] for line in lines if "measure" in line}:
+            results[measure] = [with_quarters(line) for line in lines if line.get("measure") == measure]
+    if machine is None:
+        sys.exit("report.py: these are no results of peers.py: they do not tell the machine")
+    return machine, results
+
+
+def with_quarters(line):
+    return {**line, "first": line["rates"][0], "last": line["rates"][-1]} if line.get("rates") else line
 
 
 def main():
-    source, folder = sys.argv[1], Path(sys.argv[2])
-    lines = [json.loads(line) for line in Path(source).read_text(encoding="utf-8").splitlines()]
-    machine = next(line["machine"] for line in lines if "machine" in line)
-    results = [line for line in lines if "measure" in line]
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
-    text = [
-        "# Postrider beside other queues", "",
-        "Made by `bench/peers/report.py` from the results of `./dev bench peers`. Each queue at the settings that its documentation "
-        "begins with (its name alone) and at the fastest that it documents (`best`); `bench/peers/` has them, each with its reason. Sender, "
-        "worker and server share one machine.", "",
-        f"{machine['date']}, commit {machine['commit']}, {machine['cores']} cores, Linux {machine['kernel']}, load {machine['load']:.1f} at the "
-        f"start, PostgreSQL {machine['postgresql']}, {machine['redis'].split(' sha')[0]}, {machine['beanstalkd']}, Node {machine['node']}, "
-        f"{packages}.", "",
-    ]
-    for measure in TITLES:
-        of_it = [line for line in results if line["measure"] == measure]
-        if not of_it:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="+")
+    parser.add_argument("--pictures", type=Path, help="a folder for the plots (default: of the page, or this one)")
+    parser.add_argument("--into", type=Path, help="the page that the Markdown is written into")
+    arguments = parser.parse_args()
+    folder = arguments.pictures or (arguments.into.parent if arguments.into else Path())
+    machine, results = read(arguments.results)
+    said = [about(machine), ""]
+    for measure, (title, *_) in MEASURES.items():
+        if measure not in results:
+            said += [f"### {title}", "", "Not measured in this run.", ""]
             continue
-        (folder / f"peers-{measure}.svg").write_text(plot(measure, of_it), encoding="utf-8")
-        text += [f"## {TITLES[measure][0]}", "", f"![{TITLES[measure][0]}](peers-{measure}.svg)", "", table(measure, of_it), ""]
-    (folder / "peers.md").write_text("\n".join(text), encoding="utf-8")
+        (folder / f"peers-{measure}.svg").write_text(plot(measure, results[measure]), encoding="utf-8")
+        said += [f"### {title}", "", f"![{title}](peers-{measure}.svg)", "", table(measure, results[measure]), "",
+                 verdict(measure, results[measure]), ""]
+    if arguments.into is None:
+        print("\n".join(said))
+        return
+    page = arguments.into.read_text(encoding="utf-8")
+    if not PLACE.search(page):
+        sys.exit(f"report.py: {arguments.into} has no place for it: <!-- peers: made by bench/peers/report.py --> ... <!-- /peers -->")
+    filled = PLACE.sub(lambda m: m.group(1) + "\n" + "\n".join(said) + "\n" + m.group(2), page)
+    arguments.into.write_text(filled, encoding="utf-8")
 
 
 main()
