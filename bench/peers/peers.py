@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Postrider beside other queues, in turns on the same servers: ./dev bench peers [--only MEASURE] [--peer NAME] [--messages N]
-[--rounds N] [--seconds N] [--note TEXT] [--out FILE].
+[--rounds N] [--seconds N] [--patience N] [--note TEXT] [--out FILE].
 
 Measures: drain, latency, flow, idle, held, stuck.  Results are JSON lines, one for each peer, setting and measure, with the median of
 the rounds and all of them; report.py makes tables and plots of them.  Everything runs on this machine, sender, worker and server
@@ -26,7 +26,6 @@ LATENCY_PER_SECOND = 100
 CLIENTS = 8
 STUCK = 100_000
 START_S = 60
-DRAIN_S = 600
 
 
 class Peer:
@@ -115,7 +114,7 @@ class Context:
     def __init__(self, arguments, folder):
         self.folder = Path(folder)
         self.program = Path(arguments.program)
-        self.messages, self.seconds = arguments.messages, arguments.seconds
+        self.messages, self.seconds, self.patience = arguments.messages, arguments.seconds, arguments.patience
         self.modules = self.folder / "node"
         self.server = os.environ["POSTRIDER_TEST_PG"]
         self.numbers = iter(range(1_000_000))
@@ -183,10 +182,10 @@ def drain(context, peer, url):
     count = max(20, int(context.messages * peer.share))
     peer.sender(context, url, "fill", count, SIZE)
     worker = Worker(context, peer, url, count)  # its start is part of it
-    done = worker.wait("done", DRAIN_S)
+    done = worker.wait("done", context.patience)
     worker.stop()
     if done is None:
-        raise RuntimeError(f"{count} messages were not drained in {DRAIN_S} s")
+        raise RuntimeError(f"{count} messages were not drained in {context.patience} s")
     seconds = float(done.split()[1]) - worker.begun
     cpu = worker.usage.ru_utime + worker.usage.ru_stime
     return {"value": count / seconds, "unit": "messages/s", "messages": count, "cpu_us": 1e6 * cpu / count,
@@ -272,8 +271,8 @@ def measure_all(context, arguments, write):
                     rounds[peer].append({"failed": str(error)})
                 finally:
                     remove()
-        for peer in peers:
-            write(summary(name, peer, rounds[peer]))
+                if turn + 1 == arguments.rounds:
+                    write(summary(name, peer, rounds[peer]))
 
 
 def summary(name, peer, results):
@@ -300,7 +299,7 @@ def machine(context, arguments):
                         "postgresql": context.psql("SHOW server_version"), "redis": first("redis-server", "--version"),
                         "beanstalkd": first("beanstalkd", "-v"), "node": first(str(context.node), "--version"),
                         "packages": package["dependencies"], "note": arguments.note,
-                        "arguments": f"--messages {arguments.messages} --seconds {arguments.seconds} --rounds {arguments.rounds}"}}
+                        "arguments": f"--messages {arguments.messages} --seconds {arguments.seconds} --rounds {arguments.rounds} --patience {arguments.patience}"}}
 
 
 def main():
@@ -311,6 +310,7 @@ def main():
     parser.add_argument("--messages", type=int, default=300_000, help="messages of a drain (default 300000)")
     parser.add_argument("--seconds", type=int, default=10, help="seconds of a flow (default 10)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each (default 3)")
+    parser.add_argument("--patience", type=int, default=600, help="seconds until a drain is given up (default 600)")
     parser.add_argument("--note", help="what else to know of this run: it stands beside its results")
     parser.add_argument("--out", help="also write the results to this file")
     arguments = parser.parse_args()
