@@ -1,6 +1,6 @@
 /* drain.h - an engine in this process, with a stopwatch.
  *
- * Its endpoint "sink" is the null transport; "poison" fails every message, five times each; "flaky" fails each once. */
+ * Its endpoint "sink" is the null transport; "poison" fails every message, five times each. */
 #ifndef BENCH_DRAIN_H
 #define BENCH_DRAIN_H
 
@@ -10,6 +10,8 @@
 struct pr_engine *drain_start(const char *url);
 /* With another endpoint as "sink", as it stands in the configuration: "{url: ...}". */
 struct pr_engine *drain_start_at(const char *url, const char *sink);
+/* Such a one: a handler that fails each message of the type "bench.flaky" once. */
+#define DRAIN_FLAKY "{url: \"handler:flaky\", retry: [20ms], breaker: off}"
 /* The setting `ended` of engines that are started from now on; NULL: the default. */
 void drain_set_ended(const char *span);
 void drain_stop(struct pr_engine *engine);

@@ -318,7 +318,7 @@ static void take_rows(struct log_drainer *d, struct log_batch *b, const PGresult
 {
     for (int i = 0; i < PQntuples(r); i++) {
         int64_t seq = field_seq(r, i);
-        if (strcmp(PQgetvalue(r, i, 3), PGBARE_FLAKY) == 0)
+        if (strcmp(PQgetvalue(r, i, 5), PGBARE_FLAKY) == 0)
             pg_array_add_i64(&b->failed, seq);
         else
             b->outcomes[b->count / 8] |= (unsigned char)(1u << b->count % 8);

@@ -260,7 +260,7 @@ static size_t take_rows(struct drainer *d, const PGresult *r, bool fresh)
         memcpy(&seq, PQgetvalue(r, i, 2), 8);
         if (fresh)
             d->after[ntohs(lane)] = (int64_t)be64toh(seq);
-        bool fails = fresh && strcmp(PQgetvalue(r, i, 3), PGBARE_FLAKY) == 0;
+        bool fails = fresh && strcmp(PQgetvalue(r, i, 5), PGBARE_FLAKY) == 0;
         pg_array_add(fails ? &d->failed : &d->ids, PQgetvalue(r, i, 0), 16);
         pg_array_add_i64(&d->rows, (int64_t)be64toh(seq));
         pg_array_add(&d->numbers, &one, 4);

@@ -50,8 +50,8 @@ double pgbare_send_rate(PGconn *pg, size_t count, size_t batch);
 #define PGBARE_DUE                                                                                                     \
     "SELECT b.id, b.lane, b.seq, b.destination, b.stream, b.type, b.payload FROM outbox b WHERE b.due_at <= now()"     \
     " AND b.held_by IS NULL ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT 1000"
-/* Messages for this endpoint fail at their first attempt. */
-#define PGBARE_FLAKY "flaky"
+/* Messages of this type fail at their first attempt. */
+#define PGBARE_FLAKY "bench.flaky"
 
 /* What a relay cannot do without: read 64 lanes by key, delete what the last read returned, insert one
  * receipt; one transaction, one round trip.  What fails is updated, and read again by its time.  Messages a second. */

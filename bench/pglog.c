@@ -60,7 +60,7 @@ static void check_send(struct check *c, PGconn *pg, unsigned *seed, double open_
     for (size_t i = 0; i < count; i++) {
         seqs[i] = (int64_t)pgbare_number(pg, rand_r(seed) % 20 == 0
                                                  ? "INSERT INTO log (destination, type, payload)"
-                                                   " VALUES ('" PGBARE_FLAKY "', 'bench.message', 'x') RETURNING seq"
+                                                   " VALUES ('sink', '" PGBARE_FLAKY "', 'x') RETURNING seq"
                                                  : "INSERT INTO log (destination, type, payload)"
                                                    " VALUES ('sink', 'bench.message', 'x') RETURNING seq");
         if (rand_r(seed) % 8 == 0)
@@ -142,10 +142,11 @@ static void measure_check(const struct bench *b)
 static void insert(PGconn *pg, const char *table, size_t count, size_t flaky_every)
 {
     char sql[512];
-    snprintf(sql, sizeof sql,
-             "INSERT INTO %s (destination, type, payload) SELECT CASE WHEN %zu > 0 AND n %% greatest(%zu, 1) = 0 THEN "
-             "'" PGBARE_FLAKY "' ELSE 'sink' END, 'bench.message', repeat('x', %d) FROM generate_series(1, %zu) n",
-             table, flaky_every, flaky_every, BENCH_PAYLOAD, count);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO %s (destination, type, payload) SELECT 'sink', CASE WHEN %zu > 0 AND n %% greatest(%zu, 1) = 0"
+        " THEN '" PGBARE_FLAKY "' ELSE 'bench.message' END, repeat('x', %d) FROM generate_series(1, %zu) n",
+        table, flaky_every, flaky_every, BENCH_PAYLOAD, count);
     pgbare_run(pg, sql);
 }
 
@@ -205,12 +206,12 @@ static struct turn log_turn(const struct bench *b, PGconn *wal)
     return turn;
 }
 
-static double engine_turn(const struct bench *b)
+static double engine_turn(const struct bench *b, bool fails)
 {
     double begin, end;
     pgbare_copy("backlog", "run");
     begin = seconds_now();
-    struct pr_engine *engine = drain_start(pgbare_url("run"));
+    struct pr_engine *engine = drain_start_at(pgbare_url("run"), fails ? DRAIN_FLAKY : "{url: \"null:\"}");
     drain_sent_at(engine, b->messages, &end); /* also those that come back */
     drain_stop(engine);
     return (double)b->messages / (end - begin);
@@ -238,7 +239,7 @@ static void measure_failing(const struct bench *b, const struct failing *f)
         struct turn bare = bare_turn(b, pg), log = log_turn(b, pg);
         rate[0][i] = bare.rate;
         rate[1][i] = log.rate;
-        rate[2][i] = engine_turn(b);
+        rate[2][i] = engine_turn(b, f->every > 0);
         cpu[0][i] = bare.server_us;
         cpu[1][i] = log.server_us;
         wal[0][i] = bare.wal;

@@ -214,12 +214,12 @@ static const struct part {
     bool uses_backlog; /* a database of that name, with all messages */
     bool when_named;   /* not in the default run */
 } parts[] = {
-    { "latency", pg_measure_latency, false }, { "idle", pg_measure_idle, false },
-    { "insert", pg_measure_insert, false },   { "drain", measure_draining, true },
-    { "ended", measure_ended, true },         { "instances", pg_measure_two, true },
-    { "senders", pg_measure_senders, true },  { "killed", pg_measure_killed, false },
-    { "depth", pg_measure_depth, false },     { "stuck", pg_measure_stuck, false },
-    { "flow", measure_flow, false },          { "lease", measure_lease_queue, false },
+    { "latency", pg_measure_latency, false, false }, { "idle", pg_measure_idle, false, false },
+    { "insert", pg_measure_insert, false, false },   { "drain", measure_draining, true, false },
+    { "ended", measure_ended, true, false },         { "instances", pg_measure_two, true, false },
+    { "senders", pg_measure_senders, true, false },  { "killed", pg_measure_killed, false, false },
+    { "depth", pg_measure_depth, false, false },     { "stuck", pg_measure_stuck, false, false },
+    { "flow", measure_flow, false, false },          { "lease", measure_lease_queue, false, false },
     { "log", pg_measure_log, false, true },
 };
 
