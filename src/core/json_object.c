@@ -9,6 +9,7 @@
 
 struct json_cursor {
     const char *at, *end;
+    bool nests; /* an object or an array was met in another one */
 };
 
 static bool skip_value(struct json_cursor *c, int depth);
@@ -128,6 +129,7 @@ static bool skip_value(struct json_cursor *c, int depth)
     skip_space(c);
     if (c->at == c->end)
         return false;
+    c->nests |= depth > 0 && (*c->at == '{' || *c->at == '[');
     switch (*c->at) {
     case '{': ok = skip_members(c, depth, '}', true); break;
     case '[': ok = skip_members(c, depth, ']', false); break;
@@ -143,17 +145,29 @@ static bool skip_value(struct json_cursor *c, int depth)
 
 bool slice_is_json(pr_slice text)
 {
-    struct json_cursor c = { text.data, text.data + text.size };
+    struct json_cursor c = { .at = text.data, .end = text.data + text.size };
     return skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
+}
+
+static bool is_object(pr_slice text, bool *ret_nests)
+{
+    struct json_cursor c = { .at = text.data, .end = text.data + text.size };
+    skip_space(&c);
+    bool ok = c.at < c.end && *c.at == '{' && skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
+    *ret_nests = c.nests;
+    return ok;
 }
 
 bool slice_is_json_object(pr_slice text)
 {
-    if (text.size == 0 || (text.size == 2 && memcmp(text.data, "{}", 2) == 0))
-        return true;
-    struct json_cursor c = { text.data, text.data + text.size };
-    skip_space(&c);
-    return c.at < c.end && *c.at == '{' && slice_is_json(text);
+    bool nests;
+    return text.size == 0 || (text.size == 2 && memcmp(text.data, "{}", 2) == 0) || is_object(text, &nests);
+}
+
+bool slice_is_flat_json_object(pr_slice text)
+{
+    bool nests;
+    return text.size == 0 || (is_object(text, &nests) && !nests);
 }
 
 /* ---- Members ---------------------------------------------------------------------------------- */
@@ -173,7 +187,7 @@ int json_object_walk(pr_slice text, json_member member, void *arg)
 {
     if (text.size == 0 || !slice_is_json_object(text))
         return PR_EINVAL;
-    struct json_cursor c = { text.data, text.data + text.size };
+    struct json_cursor c = { .at = text.data, .end = text.data + text.size };
     int rc = PR_OK;
     skip_space(&c);
     c.at++;
@@ -191,7 +205,7 @@ int json_object_walk(pr_slice text, json_member member, void *arg)
 
 int json_array_walk(pr_slice text, json_element element, void *arg)
 {
-    struct json_cursor c = { text.data, text.data + text.size };
+    struct json_cursor c = { .at = text.data, .end = text.data + text.size };
     int rc = PR_OK;
     if (text.size > 0)
         skip_space(&c);

@@ -86,8 +86,12 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
         return error_set(reterr, PR_EINVAL,
                          message->event ? "expected_version is below 0: it is how many events the stream has, 0: none"
                                         : "expected_version is only for events: set event to true");
-    if (!slice_is_json_object(message->headers))
-        return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
+    if (!slice_is_flat_json_object(message->headers))
+        return error_set(reterr, PR_EINVAL,
+                         slice_is_json_object(message->headers)
+                             ? "headers must not hold objects or arrays: each value is a string, a number, true, false "
+                               "or null"
+                             : "headers are not a JSON object such as {\"tenant\":\"7\"}");
     if (!time_is_plausible(message->due_us) || !time_is_plausible(message->expires_us))
         return error_set(reterr, PR_EINVAL,
                          "%s is %lld: it must be Unix microseconds of the years 2000 to 2299 (seconds * 1000000, "

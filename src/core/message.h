@@ -48,7 +48,7 @@ static inline int message_status_bits(const struct pr_message *m)
 }
 
 /* Why a stored row cannot be handled, or NULL when it can: the same rules as
- * message_check, for rows that were INSERTed past it. */
+ * message_check, for rows that were INSERTed past it.  One whose headers nest can be: a handler may read them. */
 const char *message_defect(const struct pr_message *message, size_t payload_max);
 
 static inline bool counter_is_valid(int count)
@@ -58,6 +58,8 @@ static inline bool counter_is_valid(int count)
 
 /* One JSON object and nothing else?  (Empty text counts as one.) */
 bool slice_is_json_object(pr_slice text);
+/* ... in which no value is an object or an array? */
+bool slice_is_flat_json_object(pr_slice text);
 /* One value of any kind, not nested too deep. */
 bool slice_is_json(pr_slice text);
 

@@ -118,7 +118,7 @@ TEST(headers_must_be_one_json_object)
         "{}",
         " { } ",
         "{\"a\":1}",
-        "{\"a\":{\"b\":[1,2.5e-3,\"x\\u00e9\\n\",true,false,null]}}",
+        "{\"a\":2.5e-3,\"b\":\"x\\u00e9\\n\",\"c\":true,\"d\":false,\"e\":null,\"f\":\":{[\"}",
         "{\"a\":\"\xc3\xa9\"}\n",
         "{\"\":-0}",
         "{\"a\":0.1E+7}",
@@ -158,6 +158,20 @@ TEST(headers_must_be_one_json_object)
         if (check_code((struct pr_message){ .type = PR_STR("t"), .headers = pr_str(bad[i]) }) != PR_EINVAL)
             check_fail(__FILE__, __LINE__, "accepted: %s", bad[i]);
     CHECK(!slice_is_json_object(PR_STR("{\"a\":\"\0\"}")));
+}
+
+/* ... and such a row of before can still be handed out. */
+TEST(a_header_that_is_an_object_or_an_array_is_refused_and_the_text_says_why)
+{
+    static const char *const nested[] = { "{\"a\":{}}", "{\"a\":1,\"b\" : [1]}",
+                                          "{\"a\":{\"b\":[1,2.5e-3,\"x\\u00e9\\n\",true,false,null]}}" };
+    for (size_t i = 0; i < ARRAY_LENGTH(nested); i++) {
+        struct pr_message m = { .type = PR_STR("t"), .headers = pr_str(nested[i]) };
+        struct pr_error error;
+        CHECK_EQ(message_check(&m, PAYLOAD_MAX, &error), PR_EINVAL);
+        CHECK(strstr(error.text, "headers must not hold objects or arrays") != NULL);
+        CHECK(message_defect(&m, PAYLOAD_MAX) == NULL);
+    }
 }
 
 TEST(headers_that_nest_without_end_are_refused_and_do_not_hang)

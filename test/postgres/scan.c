@@ -397,6 +397,7 @@ STORE_TEST(rows_that_logical_replication_applies_are_delivered) /* S5 */
     PGconn *pg = suite_pg_connect();
     suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'own' FROM generate_series(1, 5)");
     CHECK_EQ(read_type(w, "own"), 5);
+    suite_pg_do(pg, "SET session_replication_role = replica");
     suite_pg_do(pg, "INSERT INTO %s.outbox (xid, seq, type) OVERRIDING SYSTEM VALUE"
                     " SELECT '900000000000', g, 'future' FROM generate_series(1000, 1009) g");
     sweeps_until(s, w, "future", 10);

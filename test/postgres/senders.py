@@ -31,7 +31,7 @@ class Receiver:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(handler):
                 body = handler.rfile.read(int(handler.headers["Content-Length"]))
-                self.got.setdefault(handler.headers["ce-type"], []).append(body)
+                self.got[handler.headers["ce-type"]] = self.got.get(handler.headers["ce-type"], []) + [body]
                 handler.send_response(204)
                 handler.end_headers()
 
@@ -218,7 +218,11 @@ def test_what_is_no_message_is_refused_with_a_name_that_says_why(place):
     place.psql(insert % "'', NULL", fails="type is empty: every message needs a type such as order.created")
     for headers in ("[1]", '"a"', "7", "null"):
         place.psql(insert % ("'a', '%s'" % headers), fails='headers are not a JSON object such as {"tenant":"7"}')
+    for headers in ('{"a":{}}', '{"a":1,"b" : [1]}', '{"a":"{", "b":[[]]}'):
+        place.psql(insert % ("'a', '%s'" % headers), fails="headers must not hold objects or arrays: each value is a string, a number")
+        place.psql("SELECT {s}.send('a', 'x'::text, headers => '%s')" % headers, fails="headers must not hold objects or arrays")
     place.psql(insert % "'a', '{}'")
+    place.psql(insert % """'a', '{"a":"{\\":{[","b":-1.5,"c":true,"d":null}'""")
     place.psql(insert % "'a', NULL")
 
 
@@ -241,8 +245,8 @@ def test_times_in_other_units_are_refused_and_those_of_the_relay_pass(place):  #
         place.psql("UPDATE {s}.outbox SET %s = to_timestamp(1794989385000)" % column, fails=column + " " + TIMES)
     place.psql("UPDATE {s}.outbox SET expires_at = to_timestamp(1794989385 / 1000)", fails="expires_at " + TIMES)
     # A row of before the checks can be changed and sent.
-    place.psql("""SET session_replication_role = replica; INSERT INTO {s}.outbox (type, lane, due_at, expires_at, headers)
-        VALUES ('before', 1, to_timestamp(1794989385000), to_timestamp(1794989385000), '{}')""")
+    place.psql("""SET session_replication_role = replica; INSERT INTO {s}.outbox (type, due_at, expires_at, headers)
+        VALUES ('before', to_timestamp(1794989385000), to_timestamp(1794989385000), '{}')""")
     place.psql("""UPDATE {s}.outbox SET headers = '{"a":"b"}', due_at = due_at WHERE type = 'before'""")
     place.psql("UPDATE {s}.outbox SET due_at = to_timestamp(1)")
     place.relay()

@@ -375,6 +375,9 @@ static const struct {
     { "type, headers", "'t', '{\"a\":'", "postrider: headers" },
     { "type, headers", "'t', 'a: b'", "postrider: headers" },
     { "type, headers", "'t', 5", "postrider: headers" },
+    { "type, headers", "'t', '{\"a\":{}}'",
+      "postrider: headers must not hold objects or arrays: each value is a string" },
+    { "type, headers", "'t', '{\"a\":1, \"b\" : [ 1 ]}'", "postrider: headers must not hold objects or arrays" },
     { "type, id", "'t', 'order-7'", "postrider: id must be a UUID" },
     { "type, id", "'t', 7", "postrider: id" },
     { "type, id", "'t', x'0102030405'", "blob of 16 bytes" },
@@ -409,12 +412,13 @@ TEST(what_no_relay_could_understand_is_refused_where_it_is_written_and_the_text_
 
     raw_run(db, "INSERT INTO outbox (type, payload, headers, due_at, expires_at) VALUES"
                 " ('good', NULL, NULL, NULL, NULL), ('good', '', '{}', 946684800000000, 1767225600000000),"
-                " ('good', x'', ' {\"a\": \"b\"}', 9223372036854775807, 10413791999999999)");
+                " ('good', x'', ' {\"a\": \"b\"}', 9223372036854775807, 10413791999999999),"
+                " ('good', '', '{\"a\":\"{\\\":{[\",\"b\":-1.5,\"c\":true,\"d\":null}', NULL, NULL)");
     raw_run(db, "INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-00000000000A', 'good'), "
                 "(randomblob(16), 'good')");
-    static const char *const changes[] = {
-        "stream = x'73'", "due_at = 1767225600", "expires_at = 1767225600000", "type = ''", "headers = '[]'", "id = 'x'", "payload = 1"
-    };
+    static const char *const changes[] = { "stream = x'73'", "due_at = 1767225600", "expires_at = 1767225600000",
+                                           "type = ''",      "headers = '[]'",      "headers = '{\"a\":[]}'",
+                                           "id = 'x'",       "payload = 1" };
     for (size_t i = 0; i < ARRAY_LENGTH(changes); i++) {
         snprintf(sql, sizeof(sql), "UPDATE outbox SET %s", changes[i]);
         CHECK_EQ(raw_try(db, sql) & 0xff, SQLITE_CONSTRAINT);
