@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "base/utf8.h"
 #include "engine/internal.h"
 
 #define POSTPONED_US PR_MILLISECONDS(200) /* until a receiver is asked again whose database was busy */
@@ -126,8 +127,10 @@ void engine_free(struct engine *e)
         evidence_fini(&e->endpoints[i]);
     }
     orphans_forget(e);
-    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++) {
+        skips_forget(&e->endpoints[i]);
         free(e->endpoints[i].key);
+    }
     free(e->endpoints);
     engine_leave(e);
     arena_fini(&e->plan.arena);
@@ -157,6 +160,7 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
     e->setting.batch = setting->batch;
     e->setting.retention = setting->retention;
     for (size_t i = 0; i < before; i++) {
+        skips_forget(&e->endpoints[i]);
         ASSERT(slice_eq(e->endpoints[i].setting->name, setting->endpoints[i].name) &&
                e->endpoints[i].setting->ordering == setting->endpoints[i].ordering);
         e->endpoints[i].setting = &setting->endpoints[i];
@@ -472,10 +476,10 @@ static void fail_by_worker(struct engine *e, struct item *item, const struct pr_
         .retry_after_us = v->retry_after_us,
         .release_followers = v->release_followers,
     };
-    size_t code_size = min_size(v->code.size, sizeof(result.code) - 1);
+    pr_slice code = utf8_cut_bytes(v->code, sizeof(result.code) - 1);
 
-    if (code_size > 0)
-        memcpy(result.code, v->code.data, code_size);
+    if (code.size > 0)
+        memcpy(result.code, code.data, code.size);
     result.error = strndup(v->error.data != NULL ? v->error.data : "", v->error.size);
     judge_failure(e, item, &result, now_us);
     free(result.error);

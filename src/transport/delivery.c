@@ -34,12 +34,25 @@ static char *clean_text(pr_slice text)
     return copy;
 }
 
+/* Never ending inside a character.  Without memory there is none. */
+static void clean_code(pr_slice code, char ret[RESULT_CODE_SIZE])
+{
+    struct buf b;
+    buf_init(&b, (size_t)RESULT_CODE_SIZE * 4);
+    utf8_clean(&b, utf8_cut(code, RESULT_CODE_SIZE));
+    pr_slice clean = utf8_cut_bytes(buf_slice(&b), RESULT_CODE_SIZE - 1);
+    if (!buf_failed(&b) && clean.size > 0)
+        memcpy(ret, clean.data, clean.size);
+    ret[buf_failed(&b) ? 0 : clean.size] = '\0';
+    buf_fini(&b);
+}
+
 void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcome outcome, int reason, const char *code,
                    pr_slice error)
 {
     ASSERT(outcome == SEND_FAILED || outcome == SEND_UNKNOWN);
     *ret = (struct delivery_result){ .token = token, .outcome = outcome, .reason = reason };
-    snprintf(ret->code, sizeof(ret->code), "%s", code);
+    clean_code(slice_from(code), ret->code);
     ret->error = error.size > 0 ? clean_text(error) : NULL;
 }
 

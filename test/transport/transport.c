@@ -114,6 +114,22 @@ TEST(transport_poll_asserts_that_results_are_not_too_many)
     CHECK(check_aborts(poll_liar, NULL));
 }
 
+/* What a program answers may be longer than a code is, in any characters. */
+TEST(transport_result_code_never_ends_inside_a_character) /* B30 */
+{
+    struct delivery_result r;
+    char code[2 * RESULT_CODE_SIZE + 3] = "a";
+    for (size_t i = 1; i + 2 < sizeof(code); i += 2)
+        memcpy(code + i, "\xc3\xa4", 3);
+    for (int from = 0; from < 2; from++) {
+        result_failed(&r, 7, SEND_FAILED, PR_REASON_REJECTED, code + from, PR_STR(""));
+        CHECK(utf8_valid(slice_from(r.code)));
+        CHECK(strlen(r.code) >= RESULT_CODE_SIZE - 2);
+    }
+    result_failed(&r, 7, SEND_FAILED, PR_REASON_REJECTED, "x\xff", PR_STR(""));
+    CHECK_STR(r.code, "x\xef\xbf\xbd");
+}
+
 /* B31 */
 TEST(transport_result_text_is_clean_and_short)
 {
