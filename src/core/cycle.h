@@ -13,6 +13,13 @@
 
 enum row_from { ROW_FRESH, ROW_DUE, ROW_HELD, ROW_REREAD, ROW_HEAD };
 
+/* New rows that need not be told: of this destination; or, where that is empty, of those without one, of this type, unless they are
+ * replies. */
+struct fresh_skip {
+    pr_slice destination, type;
+};
+bool fresh_is_skipped(const struct fresh_skip *skips, size_t count, const struct pr_message *m);
+
 struct row {
     struct pr_message m; /* slices are borrowed until the next cycle() of the session */
     uint64_t row;        /* the store's name for it: unique in its box while it lives, > 0 */
@@ -223,6 +230,8 @@ struct cycle {
     /* Reads; they see the changes above.  rows 0: not asked for. */
     size_t fresh_rows, fresh_bytes; /* stops at whichever is reached; at least one row */
     uint64_t restart_lanes;         /* fresh scan of these lanes begins anew */
+    const struct fresh_skip *skips; /* new rows that may be left out: whoever asks has no room for them */
+    size_t skip_count;
     /* > 0: the new rows that this cycle reads are to be started, if they are so many at most, none was handed out before, no
      * two are of one stream, and no notice was committed before them that is not in the reply.  Then the store puts all of
      * them on the receipt of this cycle, with number 1, and says so in reply.started.  Such a cycle changes nothing else.  A
@@ -348,6 +357,12 @@ struct cycle_reply {
     struct row *rows; /* everything that was read, in the order asked */
     size_t row_count;
     bool fresh_end; /* nothing more is there right now */
+    struct {
+        int64_t from_seq, to_seq;
+    } skipped; /* [from, to): new rows were left out, all of them here; from == to: none */
+    const int64_t
+        *passed; /* with cycle.skips, per lane: up to here nothing new is to come but what commits late; NULL, or
+                            * INT64_MIN of a lane: no further than to its last new row */
     enum started started;
     bool due_end;
     int64_t next_due_us; /* the first due time after now, PR_NEVER: none (parked rows do not count) */

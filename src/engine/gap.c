@@ -180,9 +180,13 @@ static enum admitted take_fresh(struct engine *e, struct endpoint *ep, const str
     struct gap *g = &ep->gaps[GAP_NO_ROOM][GAP_FRESH];
     struct target target;
 
-    if (row_is_ours(e, row) && !scan_will_come(e, row) && find_target(e, row, &target) == ep &&
-        !held_types_passes_over(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
-        return NO_ROOM;
+    if (row_is_ours(e, row) && !scan_will_come(e, row)) {
+        struct endpoint *to = find_target(e, row, &target);
+        /* NULL: one that goes nowhere, and was left out for its type. */
+        if ((to == NULL || (to == ep && !held_types_passes_over(e, ep, row))) &&
+            admit(e, row, &target, now_us) == NO_ROOM)
+            return NO_ROOM;
+    }
     g->from_seq = row->m.seq;
     g->after_row = row->row;
     return TAKEN;

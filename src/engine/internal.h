@@ -3,6 +3,7 @@
  *   window.c          items: the rows that are in memory, their slots and their room
  *   stream.c          streams: order, failed heads, held followers
  *   gap.c             gaps: rows that were met and are not in memory, and reading them again
+ *   skip.c            ... and new rows that the store need not tell
  *   route.c           where a row goes
  *   receipt.c         what was announced to the store before it was sent
  *   start.c           ... and what the store announces itself, when it reads it
@@ -204,6 +205,16 @@ struct held_types {
     uint8_t *stream_filter; /* owned: the streams with rows in GAP_HELD_TYPE gaps, by their hash; NULL: none */
 };
 
+#define SKIP_TYPES_MAX 16
+
+/* Rows that go to an endpoint whatever else they say, see skip.c: */
+struct skips {
+    bool named;                  /* those with its name */
+    char *types[SKIP_TYPES_MAX]; /* those of these types without a destination; owned */
+    size_t count;
+    bool planned; /* the cycle being made leaves them out */
+};
+
 /* A pause that the store does not know yet. */
 struct local_pause {
     int64_t until_us; /* store time; 0: none */
@@ -264,6 +275,7 @@ struct endpoint {
     struct gap gaps[GAP_WHYS][GAP_SOURCES];
     char *key; /* "name/": held_by of what is held for it; owned */
     struct held_types held_types;
+    struct skips skips;
     int64_t full_since_us; /* 0: has room */
     bool slow;             /* the scan reads on past its rows */
     struct tally tally;    /* for the next cycle */
@@ -562,6 +574,14 @@ void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us,
                   int64_t now_us);       /* latency: from taking the message to its result */
 void choose_unsent(struct item *item);   /* it was taken, and comes back */
 void choose_settle(struct endpoint *ep); /* what is out has changed: tell the limits */
+/* skip.c */
+void skips_learn(struct engine *e, struct endpoint *ep, const struct row *row); /* it was passed over */
+void skips_forget(struct endpoint *ep);                                         /* the routes may be others */
+void skips_plan(struct engine *e);
+void skips_absorb(struct engine *e, const struct cycle_reply *r); /* before the new rows */
+/* Do all rows of this type without a destination go to this endpoint, and nowhere else? */
+bool route_is_by_type(const struct engine_setting *s, pr_slice type, unsigned endpoint);
+
 /* load.c */
 size_t late_bytes(const struct engine *e);
 size_t item_payload_size(const struct item *item); /* also while it is in the store */

@@ -268,6 +268,8 @@ static void plan_fresh(struct engine *e, size_t rows, int64_t now_us)
 
     c->restart_lanes = e->reading.restart_lanes;
     c->fresh_rows = rows;
+    if (rows > 0)
+        skips_plan(e);
     c->fresh_bytes = max_size(1, min_size(window_bytes_free(e) / 2, READ_BYTES_MAX));
     if (rows > 0)
         e->reading.fresh_at_us = now_us;

@@ -30,6 +30,7 @@ static bool absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return false;
     if (ep != NULL && (endpoint_has_gap(ep) || admit(e, row, &target, now_us) == NO_ROOM)) {
         gap_pass_over(e, ep, row);
+        skips_learn(e, ep, row);
         return false;
     }
     if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
@@ -47,6 +48,7 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
             e->reading.fresh_wanted || e->plan.cycle.effect_count > 0; /* our own, which nobody announces */
         return;
     }
+    skips_absorb(e, r);
     e->reading.fresh_wanted = !r->fresh_end;
     e->reading.fresh_passed = true;
     if (r->fresh_end)

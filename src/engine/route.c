@@ -55,10 +55,14 @@ bool route_takes_box(pr_slice named, pr_slice box, enum box_kind kind)
     return named.size > 0 ? slice_eq(named, box) : kind == BOX_OUTBOX;
 }
 
+static bool may_match(const struct engine_setting *s, const struct route *r, pr_slice type)
+{
+    return route_takes_box(r->box, s->box, s->kind) && (r->type.size == 0 || slice_glob(r->type, type));
+}
+
 static bool route_matches(const struct engine_setting *s, const struct route *r, const struct pr_message *m)
 {
-    return route_takes_box(r->box, s->box, s->kind) && (r->type.size == 0 || slice_glob(r->type, m->type)) &&
-           (r->source.size == 0 || slice_glob(r->source, m->source)) &&
+    return may_match(s, r, m->type) && (r->source.size == 0 || slice_glob(r->source, m->source)) &&
            (r->stream.size == 0 || slice_glob(r->stream, m->stream)) &&
            route_headers_match(r->headers, r->header_count, m) && !(r->untagged && is_tagged(m));
 }
@@ -91,6 +95,27 @@ size_t engine_route(const struct engine_setting *s, const struct pr_message *m, 
             for (size_t k = 0; k < s->routes[i].to_count; k++)
                 count = add_endpoint(s->routes[i].to[k], ret, count, max);
     return count;
+}
+
+bool route_is_by_type(const struct engine_setting *s, pr_slice type, unsigned endpoint)
+{
+    bool goes = false;
+
+    for (size_t i = 0; i < s->override_count; i++)
+        if (may_match(s, &s->overrides[i], type))
+            return false;
+    for (size_t i = 0; i < s->route_count; i++) {
+        const struct route *r = &s->routes[i];
+        if (!may_match(s, r, type))
+            continue;
+        if (r->source.size > 0 || r->stream.size > 0 || r->header_count > 0 || r->untagged)
+            return false;
+        for (size_t k = 0; k < r->to_count; k++)
+            if (r->to[k] != endpoint)
+                return false;
+        goes = goes || r->to_count > 0;
+    }
+    return goes;
 }
 
 size_t route_message(const struct engine *e, const struct pr_message *m, unsigned *ret, size_t max)

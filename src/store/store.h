@@ -16,7 +16,8 @@
  *       its lanes.  The story of such a row says when it was handed out and to which instance
  *       (STORY_LOST).
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
- *       read exactly once by the fresh scan after it was started or restarted.  (A store may read
+ *       read exactly once by the fresh scan after it was started or restarted, or left out since
+ *       cycle.skips has it, and then it is within reply.skipped.  (A store may read
  *       such rows again, minutes later or when its connection was lost, to see whether any was
  *       overlooked.)
  *   T8  No row is lost by a read: reading changes nothing.

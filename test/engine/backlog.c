@@ -237,6 +237,44 @@ TEST(what_fails_at_once_and_has_no_breaker_does_not_hold_up_a_healthy_endpoint) 
     stage_close(&s);
 }
 
+#define LONG_STORM 100000
+
+/* A row that is told takes a place in a reply: so many of them would be 250 looks.  By its destination, and by its type. */
+TEST(a_backlog_without_room_is_left_out_of_what_is_told) /* B77, T7 */
+{
+    for (int by_type = 0; by_type < 2; by_type++) {
+        struct stage s;
+        struct engine_counts before, after;
+
+        stage_set(&s);
+        s.scenario.engine.window_count = WINDOW;
+        s.scenario.engine.batch = BATCH;
+        s.scenario.check = false;
+        stage_endpoint(&s, ORDERING_FIFO)->breaker = (struct breaker_setting){ .enabled = false };
+        s.scenario.endpoints[1].policy.retry =
+            (struct retry_setting){ .base_us = PR_MINUTES(10), .factor = 1, .failures = 100 };
+        s.scenario.route_to[0][0] = 1;
+        stage_open(&s);
+        s.w.quiet = true;
+        s.w.judge = judge;
+        s.w.cycle_us = PR_MILLISECONDS(2);
+        down = true;
+        for (int i = 0; i < LONG_STORM; i++)
+            world_send_to(&s.w, by_type ? "" : "e1", "", "ok");
+        pr_id healthy = world_send_to(&s.w, "e0", "", "ok");
+        engine_counts(s.w.instances[0].engine, &before);
+        while (!stage_done(&s, healthy))
+            stage_run(&s, PR_MILLISECONDS(50));
+        engine_counts(s.w.instances[0].engine, &after);
+        CHECK(after.cycles - before.cycles < 200);
+        CHECK(s.w.mono_us < PR_SECONDS(1));
+        down = false; /* and nothing that was left out is forgotten */
+        stage_run(&s, PR_MINUTES(30));
+        CHECK_EQ(s.count, LONG_STORM + 1);
+        stage_close(&s);
+    }
+}
+
 /* ---- An endpoint that is gone ------------------------------------------------------------------------------ */
 
 TEST(what_was_held_for_an_endpoint_that_is_gone_is_parked_soon_also_for_many_streams) /* B18 */

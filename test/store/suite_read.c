@@ -67,6 +67,84 @@ STORE_TEST(the_fresh_scan_stops_at_its_limit_of_bytes_but_reads_at_least_one_row
     CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 5 - count);
 }
 
+/* ---- What is left out ---------------------------------------------------------------- */
+
+static const struct fresh_skip skips[] = { { .destination = { "x", 1 } },
+                                           { .type = { "a", 1 } },
+                                           { .type = { "b", 1 } } };
+#define SKIPS .skips = skips, .skip_count = ARRAY_LENGTH(skips)
+
+STORE_TEST(new_rows_that_nobody_has_room_for_are_left_out_and_the_reply_says_where) /* T7, B77 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = SEND(s, "outbox", .type = PR_STR("c")), left[3], told[5];
+    left[0] = SEND(s, "outbox", .type = PR_STR("a"));
+    told[0] = SEND(s, "outbox", .type = PR_STR("a"), .destination = PR_STR("y"));
+    told[1] = SEND(s, "outbox", .type = PR_STR("a"),
+                   .headers = PR_STR("{\"postrider-reply\":\"00000000-0000-7000-8000-000000000001\"}"));
+    left[1] = SEND(s, "outbox", .type = PR_STR("b"), .headers = PR_STR("{\"h\":\"1\"}"));
+    told[2] = SEND(s, "outbox", .type = PR_STR("x"));
+    told[3] = SEND(s, "outbox", .type = PR_STR("ab"));
+    left[2] = SEND(s, "outbox", .type = PR_STR("c"), .destination = PR_STR("x"));
+    told[4] = SEND(s, "outbox", .type = PR_STR("c"));
+    CYCLE(w, .fresh_rows = 1, .fresh_bytes = SIZE_MAX); /* how large rows are is known now */
+    CHECK(reply_find(w->reply, first) != NULL);
+    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 100, .fresh_bytes = SIZE_MAX, SKIPS);
+    CHECK(r->fresh_end);
+    CHECK(r->skipped.from_seq < r->skipped.to_seq);
+    CHECK_EQ(r->row_count, ARRAY_LENGTH(told));
+    int64_t from_seq = r->skipped.from_seq, to_seq = r->skipped.to_seq;
+    for (size_t i = 0; i < ARRAY_LENGTH(told); i++) {
+        const struct row *row = reply_find(r, told[i]);
+        CHECK(row != NULL);
+        CHECK(r->passed != NULL && r->passed[row->lane] >= row->m.seq);
+    }
+    int64_t passed[LANE_COUNT];
+    memcpy(passed, r->passed, sizeof(passed));
+    r = CYCLE(w, .fresh_rows = 100, .fresh_bytes = SIZE_MAX, SKIPS);
+    CHECK_EQ(r->row_count, 0);
+    CHECK_EQ(r->skipped.from_seq, r->skipped.to_seq); /* each once */
+    r = CYCLE(w, .reread = { .rows = 100, .from_seq = from_seq, .to_seq = to_seq });
+    for (size_t i = 0; i < ARRAY_LENGTH(left); i++) {
+        const struct row *row = reply_find(r, left[i]);
+        CHECK(row != NULL);
+        CHECK(row->m.seq >= from_seq && row->m.seq < to_seq && passed[row->lane] >= row->m.seq);
+    }
+}
+
+STORE_TEST(where_much_is_left_out_what_is_told_comes_in_order_and_nothing_is_forgotten) /* T7 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id told[40];
+    bool seen[40] = { false };
+    size_t count = 0;
+    int64_t from_seq = INT64_MAX, to_seq = 0;
+    for (size_t i = 0; i < 400; i++) {
+        pr_id id = SEND(s, "outbox", .type = i % 10 == 9 ? PR_STR("c") : PR_STR("a"), .stream = PR_STR("s"));
+        if (i % 10 == 9)
+            told[i / 10] = id;
+    }
+    CYCLE(w, .fresh_rows = 1, .fresh_bytes = SIZE_MAX);
+    for (int cycles = 0; count < 40 && cycles < 400; cycles++) {
+        const struct cycle_reply *r = CYCLE(w, .fresh_rows = 3, .fresh_bytes = SIZE_MAX, SKIPS);
+        CHECK(r->row_count <= 3);
+        for (size_t i = 0; i < r->row_count; i++)
+            seen[count] = count < 40 && pr_id_equal(r->rows[i].m.id, told[count]), count++;
+        if (r->skipped.from_seq < r->skipped.to_seq) {
+            from_seq = min64(from_seq, r->skipped.from_seq);
+            to_seq = max64(to_seq, r->skipped.to_seq);
+        }
+    }
+    CHECK_EQ(count, 40);
+    for (size_t i = 0; i < 40; i++)
+        CHECK(seen[i]);
+    const struct cycle_reply *r = CYCLE(w, .reread = { .rows = 1000, .from_seq = from_seq, .to_seq = to_seq });
+    size_t left = 0;
+    for (size_t i = 0; i < r->row_count; i++)
+        left += slice_eq_cstr(r->rows[i].m.type, "a");
+    CHECK_EQ(left, 359); /* the first was read before */
+}
+
 /* ---- Large payloads --------------------------------------------------------------- */
 
 #define LARGE (5 << 20) /* several pieces of a server's answer */

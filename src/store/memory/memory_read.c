@@ -114,6 +114,8 @@ static struct stored_row *placed(struct tree_node *node)
 
 /* ---- Fresh rows ----------------------------------------------------------------------------- */
 
+#define SKIP_LOOKS 4 /* as many rows are looked at as may be told, and then so many times more */
+
 /* A lane on its way through the ranges that the scan asked for. */
 struct lane_walk {
     struct scan_range ranges[SCAN_RANGES_MAX];
@@ -185,6 +187,26 @@ static int fresh_snapshot(struct memory_session *session)
     return scan_snapshot(session->scan, last, &now);
 }
 
+static void note_skipped(struct cycle_reply *reply, int64_t seq)
+{
+    bool first = reply->skipped.from_seq == reply->skipped.to_seq;
+    reply->skipped.from_seq = first ? seq : min64(reply->skipped.from_seq, seq);
+    reply->skipped.to_seq = first ? seq + 1 : max64(reply->skipped.to_seq, seq + 1);
+}
+
+static int reply_passed(struct memory_session *session, const struct lane_walk *lanes, uint64_t owned)
+{
+    int64_t *passed = arena_alloc_array(&session->arena, LANE_COUNT, sizeof(passed[0]));
+    if (passed == NULL)
+        return PR_ENOMEM;
+    for (unsigned i = 0; i < LANE_COUNT; i++) {
+        bool is_new = (owned & lane_bit(i)) != 0 && lanes[i].ranges[lanes[i].at].kind == SCAN_NEW;
+        passed[i] = is_new ? lanes[i].last_seq : INT64_MIN;
+    }
+    session->reply.passed = passed;
+    return PR_OK;
+}
+
 static int read_fresh(struct memory_session *session, const struct cycle *cycle, uint64_t owned)
 {
     struct lane_walk lanes[LANE_COUNT];
@@ -205,17 +227,23 @@ static int read_fresh(struct memory_session *session, const struct cycle *cycle,
         merge_add(&merge, i, fresh_settle(f, &box->lanes[i], range_first(&box->lanes[i], &f->ranges[0])));
     }
 
-    size_t rows = 0, bytes = 0;
-    while (merge.count > 0 && rows < cycle->fresh_rows && (rows == 0 || bytes < cycle->fresh_bytes)) {
+    size_t rows = 0, bytes = 0, looked = 0;
+    while (merge.count > 0 && rows < cycle->fresh_rows && (rows == 0 || bytes < cycle->fresh_bytes) &&
+           looked < SKIP_LOOKS * cycle->fresh_rows) {
         unsigned lane = merge.top[0].lane;
         struct lane_walk *f = &lanes[lane];
         struct tree_node *node = merge.top[0].node;
-        rc = reply_add(session, placed(node), ROW_FRESH, cycle->payload_max);
-        if (rc < 0)
-            return rc;
-        rows++;
-        bytes += message_bytes(&placed(node)->m);
+        looked++;
         f->last_seq = node->key.a;
+        if (fresh_is_skipped(cycle->skips, cycle->skip_count, &placed(node)->m)) {
+            note_skipped(&session->reply, node->key.a);
+        } else {
+            rc = reply_add(session, placed(node), ROW_FRESH, cycle->payload_max);
+            if (rc < 0)
+                return rc;
+            rows++;
+            bytes += message_bytes(&placed(node)->m);
+        }
         merge_advance(&merge, fresh_settle(f, &box->lanes[lane], range_find(&f->ranges[f->at], tree_next(node))));
     }
     session->reply.fresh_end = merge.count == 0;
@@ -230,7 +258,7 @@ static int read_fresh(struct memory_session *session, const struct cycle *cycle,
                                        .last_seq = lanes[i].last_seq,
                                        .whole = unfinished & lane_bit(i) ? lanes[i].at : lanes[i].count };
     session->pending_number = cycle->number;
-    return PR_OK;
+    return cycle->skip_count > 0 ? reply_passed(session, lanes, owned) : PR_OK;
 }
 
 /* The next cycle has another number: so the reply to the last one arrived.  The same number

@@ -134,6 +134,7 @@ struct pg_session {
     struct scan_pending pending[LANE_COUNT];
     uint64_t pending_number;
     size_t lane_rows[LANE_COUNT]; /* how many to ask a lane for */
+    size_t skip_rows[LANE_COUNT]; /* ... and how many to look at where most are left out; 0: as all */
     unsigned first_lane;          /* whose turn is first */
     size_t row_bytes;             /* of the latest rows, on average; 0: not known */
     unsigned one_batch_left;      /* cycles that may go on with the latest snapshot (cycle.c) */

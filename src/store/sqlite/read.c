@@ -8,18 +8,32 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/slice.h"
 #include "core/id.h"
+#include "core/request.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
 #define WALK_STEP 20000 /* row_ids passed over at a time */
 #define WALK_MAX 200000 /* ... in one cycle: a lease must not end meanwhile */
 #define ROWS_FIRST 64
+#define SKIPS_BYTES_MAX ((size_t)1 << 20)
 
 static const char SELECT_FRESH[] =
     "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO("?3") " FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2"
                                                        " AND due_at IS NULL AND held_by IS NULL ORDER BY row_id";
+/* What struct fresh_skip says: the types are ?4, the destinations ?5. */
+#define IS_SKIPPED                                                                                                     \
+    "CASE destination WHEN '' THEN type IN (SELECT value FROM json_each(?4)) AND"                                      \
+    " instr(coalesce(headers, ''), '" HEADER_REPLY "') = 0 ELSE destination IN (SELECT value FROM json_each(?5)) END"
+static const char SELECT_FRESH_OTHERS[] =
+    "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO("?3") " FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2"
+                                                       " AND due_at IS NULL AND held_by IS NULL AND NOT " IS_SKIPPED
+                                                       " ORDER BY row_id";
+static const char SELECT_SKIPPED[] =
+    "SELECT min(row_id), max(row_id) FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2 AND ?3 IS NOT NULL"
+    " AND due_at IS NULL AND held_by IS NULL AND " IS_SKIPPED;
 static const char SELECT_DUE[] = "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO(
     "?6") " FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL"
           " AND due_at <= ?1 AND (due_at, seq, row_id) > (?2, ?3, ?4) ORDER BY due_at, seq, row_id LIMIT ?5";
@@ -114,6 +128,7 @@ struct fresh_walk {
     int64_t at;         /* all up to here were seen */
     bool uneven;        /* some lanes are further than others: they were not restarted */
     bool full;
+    struct buf types, destinations; /* of cycle.skips, as arrays */
 };
 
 static int64_t lanes_lowest(const struct sqlite_cycle *run)
@@ -138,13 +153,53 @@ static void lanes_advance(struct sqlite_cycle *run, int64_t at)
         run->position[i] = max64(run->position[i], at);
 }
 
+/* An array of the types of those without a destination, or of the destinations. */
+static void write_skips(const struct cycle *c, bool destinations, struct buf *ret)
+{
+    struct json_writer w;
+    json_init(&w, ret);
+    json_begin_array(&w);
+    for (size_t i = 0; i < c->skip_count; i++)
+        if ((c->skips[i].destination.size > 0) == destinations)
+            json_slice(&w, destinations ? c->skips[i].destination : c->skips[i].type);
+    json_end_array(&w);
+}
+
+/* Which rows of (from, to] were left out? */
+static int note_skipped(struct sqlite_cycle *run, const struct fresh_walk *walk, int64_t from, int64_t to)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    sqlite3_stmt *statement;
+    int rc = conn_bind(run->conn, SELECT_SKIPPED, run->session->box,
+                       VALUES(V_INT(from), V_INT(to), limit_of(run), V_TEXT(buf_slice(&walk->types)),
+                              V_TEXT(buf_slice(&walk->destinations))),
+                       &statement, run->reterr);
+    if (rc == PR_OK)
+        rc = conn_step(run->conn, statement, run->reterr);
+    if (rc <= 0)
+        return rc;
+    if (sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+        bool first = reply->skipped.from_seq == reply->skipped.to_seq;
+        reply->skipped.from_seq = first ? sqlite3_column_int64(statement, 0) : reply->skipped.from_seq;
+        reply->skipped.to_seq = sqlite3_column_int64(statement, 1) + 1;
+    }
+    sqlite3_reset(statement);
+    return PR_OK;
+}
+
 /* Read the fresh rows of (walk->at, to]. */
 static int walk_step(struct sqlite_cycle *run, struct fresh_walk *walk, int64_t to)
 {
+    bool skips = run->cycle->skip_count > 0;
+    int64_t from = walk->at;
     sqlite3_stmt *statement;
     struct row *row;
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to), limit_of(run)),
-                       &statement, run->reterr);
+    int rc = skips ? conn_bind(run->conn, SELECT_FRESH_OTHERS, run->session->box,
+                               VALUES(V_INT(from), V_INT(to), limit_of(run), V_TEXT(buf_slice(&walk->types)),
+                                      V_TEXT(buf_slice(&walk->destinations))),
+                               &statement, run->reterr)
+                   : conn_bind(run->conn, SELECT_FRESH, run->session->box,
+                               VALUES(V_INT(from), V_INT(to), limit_of(run)), &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     walk->at = to;
@@ -165,7 +220,40 @@ static int walk_step(struct sqlite_cycle *run, struct fresh_walk *walk, int64_t 
         }
     }
     sqlite3_reset(statement);
-    return rc < 0 ? rc : PR_OK;
+    return rc >= 0 && skips ? note_skipped(run, walk, from, walk->at) : rc < 0 ? rc : PR_OK;
+}
+
+static int reply_passed(struct sqlite_cycle *run, int64_t at)
+{
+    int64_t *passed = arena_alloc_array(&run->session->arena, LANE_COUNT, sizeof(passed[0]));
+    if (passed == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
+    for (unsigned i = 0; i < LANE_COUNT; i++)
+        passed[i] = at;
+    run->session->reply.passed = passed;
+    return PR_OK;
+}
+
+static int walk_all(struct sqlite_cycle *run, struct fresh_walk *walk)
+{
+    int64_t last = 0, first = 0, walked = 0;
+    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last, run->reterr);
+
+    while (rc == PR_OK && walk->at < last && !walk->full && walked < WALK_MAX) {
+        /* Over the gap that deleted rows left behind. */
+        rc = conn_int(run->conn, "SELECT row_id FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id LIMIT 1",
+                      run->session->box, VALUES(V_INT(walk->at)), &first, run->reterr);
+        if (rc != PR_OK)
+            break;
+        walk->at = first - 1;
+        rc = walk_step(run, walk, min64(last, walk->at + WALK_STEP));
+        walked += WALK_STEP;
+    }
+    if (rc < 0)
+        return rc;
+    lanes_advance(run, walk->at);
+    run->session->reply.fresh_end = walk->at >= last;
+    return run->cycle->skip_count > 0 ? reply_passed(run, walk->at) : PR_OK;
 }
 
 static int read_fresh(struct sqlite_cycle *run)
@@ -177,24 +265,16 @@ static int read_fresh(struct sqlite_cycle *run)
         .at = lanes_lowest(run),
         .uneven = lanes_uneven(run),
     };
-    int64_t last = 0, first = 0, walked = 0;
-    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last, run->reterr);
-
-    while (rc == PR_OK && walk.at < last && !walk.full && walked < WALK_MAX) {
-        /* Over the gap that deleted rows left behind. */
-        rc = conn_int(run->conn, "SELECT row_id FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id LIMIT 1",
-                      run->session->box, VALUES(V_INT(walk.at)), &first, run->reterr);
-        if (rc != PR_OK)
-            break;
-        walk.at = first - 1;
-        rc = walk_step(run, &walk, min64(last, walk.at + WALK_STEP));
-        walked += WALK_STEP;
-    }
-    if (rc < 0)
-        return rc;
-    lanes_advance(run, walk.at);
-    run->session->reply.fresh_end = walk.at >= last;
-    return PR_OK;
+    buf_init(&walk.types, SKIPS_BYTES_MAX);
+    buf_init(&walk.destinations, SKIPS_BYTES_MAX);
+    write_skips(c, false, &walk.types);
+    write_skips(c, true, &walk.destinations);
+    int rc = buf_failed(&walk.types) != PR_OK || buf_failed(&walk.destinations) != PR_OK
+                 ? error_set(run->reterr, PR_ENOMEM, "out of memory for a reply")
+                 : walk_all(run, &walk);
+    buf_fini(&walk.types);
+    buf_fini(&walk.destinations);
+    return rc;
 }
 
 /* ---- What came back -------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/request.h"
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
@@ -59,20 +60,19 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
  * was read has an xid from xmax on: if one has, it was restored from another server, where it was
  * committed, and its xid means nothing here.  The snapshots are chosen for each range, and not for each
  * row. */
-#define FRESH_ROWS(more)                                                                                               \
+#define RANGES                                                                                                         \
     " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen"            \
     " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, "  \
     "ord)"                                                                                                             \
-    " OFFSET 0) r"                                                                                                     \
-    " CROSS JOIN LATERAL (SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD(                                             \
-        "$9::bigint") ", b.ctid,"                                                                                      \
-                      " NULLIF(r.kind, 2::smallint)" more " FROM {box} b"                                              \
-                      " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND "         \
-                      "b.held_by IS NULL"                                                                              \
-                      " AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                    \
-                      " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"          \
-                      " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen))"                          \
-                      " ORDER BY b.seq LIMIT r.most) f"
+    " OFFSET 0) r"
+#define ROWS_OF_RANGE                                                                                                  \
+    " FROM {box} b WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND "              \
+    "b.held_by IS NULL AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
+    " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"                            \
+    " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen)) ORDER BY b.seq LIMIT r.most"
+#define ROW_AND_KIND(tid)                                                                                              \
+    "SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b." tid ", NULLIF(r.kind, 2::smallint)"
+#define FRESH_ROWS(more) RANGES " CROSS JOIN LATERAL (" ROW_AND_KIND("ctid") more ROWS_OF_RANGE ") f"
 
 _Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
 
@@ -103,9 +103,28 @@ static const char FRESH_START[] = "WITH found AS MATERIALIZED (SELECT f.*" FRESH
                                          " = count(nullif(stream, '')) AND EXISTS (SELECT FROM own) RETURNING 1)"
                                          " SELECT found.*, EXISTS (SELECT FROM receipt) FROM found";
 
+/* Without those of cycle.skips; the types of those that have no destination are $12, the destinations $13.  `most` is how many rows are
+ * looked at, and of each range the last one is there in any case: it says how many these were, and which of them are left
+ * out. */
+static const char FRESH_OTHERS[] = "SELECT f.*" RANGES " CROSS JOIN LATERAL (" ROW_AND_KIND(
+    "tid") ", b.skip, b.looked, b.skipped_from, b.skipped_to"
+           " FROM (SELECT l.*, count(*) OVER w AS looked, max(l.seq) OVER w AS last, min(l.seq) FILTER (WHERE l.skip) "
+           "OVER w AS"
+           " skipped_from, max(l.seq) FILTER (WHERE l.skip) OVER w AS skipped_to FROM (SELECT b.*, b.ctid AS tid,"
+           " CASE b.destination WHEN '' THEN b.type = ANY ($12::text[]) AND strpos(coalesce(b.headers::text, ''), "
+           "'" HEADER_REPLY "') = 0 ELSE b.destination = ANY ($13::text[]) END AS skip" ROWS_OF_RANGE
+           ") l WINDOW w AS ()) b"
+           " WHERE NOT b.skip OR b.seq = b.last ORDER BY b.seq) f LIMIT $10::bigint";
+
+#define SKIP_ROWS 50000 /* looked at by one such question */
+
 #define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
 #define COLUMN_KIND (COLUMN_TID + 1)
 #define COLUMN_STARTED (COLUMN_KIND + 2) /* behind the handle */
+#define COLUMN_SKIP (COLUMN_KIND + 1)
+#define COLUMN_LOOKED (COLUMN_SKIP + 1)
+#define COLUMN_SKIPPED_FROM (COLUMN_LOOKED + 1)
+#define COLUMN_SKIPPED_TO (COLUMN_SKIPPED_FROM + 1)
 
 /* What one lane was asked, and what came. */
 struct fresh_lane {
@@ -129,6 +148,7 @@ struct fresh {
     size_t rows_max, bytes_max;
     bool large;                      /* rows may be more than there is room for */
     bool starts;                     /* what is found is to be put on the receipt */
+    bool skips;                      /* what is in cycle.skips is left out */
     bool prefetched;                 /* it was asked in advance: */
     int failed;                      /* to tell its rows */
     uint64_t snapshot_number, owned; /* as of these */
@@ -161,7 +181,7 @@ static void lane_ask(struct fresh *f, unsigned lane)
     struct pg_session *session = f->run->session;
     struct fresh_lane *l = &f->lanes[lane];
     struct array *a = session->arrays;
-    l->most = session->lane_rows[lane];
+    l->most = f->skips ? max_size(session->skip_rows[lane], SKIP_ROWS / LANE_COUNT) : session->lane_rows[lane];
     for (size_t i = 0; i < l->count; i++) {
         const struct scan_range *r = &l->ranges[i];
         array_i16(&a[0], (int)lane);
@@ -185,6 +205,22 @@ static void fresh_look(struct fresh *f)
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if (f->run->lanes & lane_bit(lane))
             f->lanes[lane].count = scan_ranges(f->run->session->scan, lane, f->lanes[lane].ranges);
+}
+
+/* Two arrays of the session that the ranges do not need. */
+static void skip_args(const struct fresh *f, struct args *args)
+{
+    struct array *types = &f->run->session->arrays[7], *destinations = &f->run->session->arrays[8];
+    const struct cycle *c = f->run->cycle;
+    array_begin(types, OID_TEXT);
+    array_begin(destinations, OID_TEXT);
+    for (size_t i = 0; i < c->skip_count; i++)
+        if (c->skips[i].destination.size > 0)
+            array_text(destinations, c->skips[i].destination);
+        else
+            array_text(types, c->skips[i].type);
+    arg_array(args, types);
+    arg_array(args, destinations);
 }
 
 static void start_args(const struct fresh *f, struct args *args)
@@ -223,13 +259,21 @@ static void fresh_ask(struct fresh *f)
     args.failed = args.failed != PR_OK ? args.failed : buf_failed(&f->text);
     arg_literal(&args, args.failed == PR_OK ? f->text.data : "");
     arg_i64(&args, size_to_i64(c->payload_max));
-    arg_i64(&args, size_to_i64(c->fresh_rows) + (c->fresh_rows < INT64_MAX));
+    /* One more; and of each range one that is only there to tell where it ends. */
+    arg_i64(&args, size_to_i64(min_size(c->fresh_rows, INT64_MAX / 2)) + (f->skips ? 1 + RANGES_MAX : 1));
     arg_i64(&args, session->seen_last);
     if (f->large)
         arg_i64(&args, size_to_i64(c->fresh_bytes));
+    else if (f->skips)
+        skip_args(f, &args);
     else if (f->starts)
         start_args(f, &args);
-    link_add(f->run->link, f->large ? FRESH_LARGE : f->starts ? FRESH_START : FRESH, session->box, &args, &f->result);
+    link_add(f->run->link,
+             f->large    ? FRESH_LARGE
+             : f->skips  ? FRESH_OTHERS
+             : f->starts ? FRESH_START
+                         : FRESH,
+             session->box, &args, &f->result);
     buf_fini(&f->text); /* it is with the others in the batch */
 }
 
@@ -273,23 +317,46 @@ static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_
     return true;
 }
 
+/* Is it only there to say how far its range was looked through? */
+static bool is_left_out(const struct fresh *f, int row)
+{
+    return f->skips && field_bool(f->result, row, COLUMN_SKIP);
+}
+
+static void note_skipped(struct fresh *f, struct fresh_lane *l, size_t range, int row)
+{
+    struct cycle_reply *reply = &f->run->session->reply;
+    l->rows[range] = (size_t)field_i64(f->result, row, COLUMN_LOOKED);
+    if (field_is_null(f->result, row, COLUMN_SKIPPED_FROM))
+        return;
+    int64_t from = field_i64(f->result, row, COLUMN_SKIPPED_FROM),
+            to = field_i64(f->result, row, COLUMN_SKIPPED_TO) + 1;
+    bool first = reply->skipped.from_seq == reply->skipped.to_seq;
+    reply->skipped.from_seq = first ? from : min64(reply->skipped.from_seq, from);
+    reply->skipped.to_seq = first ? to : max64(reply->skipped.to_seq, to);
+}
+
 static int fresh_count(struct fresh *f)
 {
     int rows = PQntuples(f->result);
-    size_t bytes = 0;
+    size_t bytes = 0, told = 0;
     fresh_reset(f);
-    for (f->rows = 0; f->rows < rows && (size_t)f->rows < f->rows_max && (f->rows == 0 || bytes < f->bytes_max);
-         f->rows++) {
+    for (f->rows = 0; f->rows < rows && told < f->rows_max && (told == 0 || bytes < f->bytes_max); f->rows++) {
         int i = f->rows;
         unsigned lane = (unsigned)field_int(f->result, i, 1);
         if (!fresh_count_row(f, lane, row_range(f, i), field_i64(f->result, i, 2)))
             return error_set(f->run->reterr, PR_ESTORE,
                              "the server returns rows in another order than it was asked for");
+        if (f->skips)
+            note_skipped(f, &f->lanes[lane], row_range(f, i), i);
+        if (is_left_out(f, i))
+            continue;
+        told++;
         bytes += pg_message_size(f->result, i, 1) + ROW_BYTES;
     }
     f->cut = f->rows < rows || bytes >= f->bytes_max;
-    if (f->rows > 0)
-        f->run->session->row_bytes = bytes / (size_t)f->rows;
+    if (told > 0)
+        f->run->session->row_bytes = bytes / told;
     return PR_OK;
 }
 
@@ -321,12 +388,26 @@ static size_t lane_share(const struct cycle_run *run)
     return share + share / 4 + LANE_ROWS_MORE;
 }
 
+/* What is left to look at may be in few lanes: they share what one question looks at. */
+static void skips_adapt(const struct fresh *f)
+{
+    size_t short_lanes = 0;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        short_lanes += f->lanes[lane].whole < f->lanes[lane].count;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        f->run->session->skip_rows[lane] = f->lanes[lane].whole < f->lanes[lane].count ? SKIP_ROWS / short_lanes : 0;
+}
+
 /* Next time the lane at which the limits cut is first; and a lane that had much and has no more is
  * asked for less. */
 static void fresh_adapt(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
     session->first_lane = f->cut ? f->cut_lane : session->first_lane;
+    if (f->skips) {
+        skips_adapt(f);
+        return;
+    }
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
         const struct fresh_lane *l = &f->lanes[lane];
         if (l->count > 0 && l->whole == l->count)
@@ -390,7 +471,7 @@ static int fresh_reply_rows(struct fresh *f)
     if (order == NULL || f->fated == NULL)
         return error_set(f->run->reterr, PR_ENOMEM, "out of memory for the rows of a reply");
     for (int i = 0; i < f->rows; i++) {
-        if (row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
+        if (!is_left_out(f, i) && row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
             order[count++] = (struct placed){ .seq = field_i64(f->result, i, 2), .row = i };
     }
     qsort(order, count, sizeof(order[0]), placed_compare);
@@ -405,6 +486,22 @@ static int fresh_reply_rows(struct fresh *f)
             f->fated[f->fated_count++] = reply->row_count - 1;
     }
     return rc;
+}
+
+static int reply_passed(struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    int64_t *passed = arena_alloc_array(&session->arena, LANE_COUNT, sizeof(passed[0]));
+    if (passed == NULL)
+        return error_set(f->run->reterr, PR_ENOMEM, "out of memory for a reply");
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
+        const struct fresh_lane *l = &f->lanes[lane];
+        size_t last = l->count > 0 ? min_size(l->whole, l->count - 1) : 0;
+        bool is_new = l->count > 0 && l->ranges[last].kind == SCAN_NEW;
+        passed[lane] = is_new ? l->last_seq[last] : INT64_MIN; /* INT64_MIN is SCAN_BEGIN: none came */
+    }
+    session->reply.passed = passed;
+    return PR_OK;
 }
 
 /* The rest of the reply; and how far each lane came, for when it has arrived. */
@@ -422,7 +519,7 @@ static int fresh_reply_end(struct fresh *f)
         session->pending[lane] = (struct scan_pending){ .set = true, .whole = l->whole, .last_seq = l->last_seq[last] };
     }
     session->pending_number = f->run->cycle->number;
-    return PR_OK;
+    return f->skips ? reply_passed(f) : PR_OK;
 }
 
 /* Lanes that have more than they were asked for: all of it, next time. */
@@ -580,8 +677,9 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
                run->cycle->fresh_bytes / LARGE_BYTES < run->cycle->fresh_rows;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         session->lane_rows[lane] = max_size(session->lane_rows[lane], lane_share(run));
-    f->starts = run->cycle->start_fresh > 0 && !f->large && !run->replayed && !run->anew && pg_lease_is_calm(run) &&
-                run->lanes == run->before;
+    f->skips = run->cycle->skip_count > 0 && !f->large;
+    f->starts = run->cycle->start_fresh > 0 && !f->large && !f->skips && !run->replayed && !run->anew &&
+                pg_lease_is_calm(run) && run->lanes == run->before;
     fresh_ask(f);
     return f;
 }
@@ -629,7 +727,8 @@ int pg_fresh_take(struct fresh *f)
         return PR_OK;
     bool started = fresh_has_started(f);
     rc = f->prefetched ? prefetch_confirm(f) : fresh_count(f);
-    if (rc == PR_OK && !f->prefetched && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */
+    if (rc == PR_OK && !f->prefetched && fresh_judge(f) && !f->cut &&
+        !f->skips) { /* there is room for more than was asked for */
         fresh_widen(f);
         rc = fresh_ask_again(f);
     }
