@@ -131,11 +131,12 @@ void faults_begin(struct world *w)
 {
     const struct faults *f = &w->faults;
     const struct plague plagues[] = {
-        { crash_some, f->crash_every_us, DIE_CRASHES },     { freeze_some, f->freeze_every_us, DIE_FREEZES },
-        { stop_some, f->stop_every_us, DIE_STOPS },         { step_clock, f->step_every_us, DIE_CLOCK },
-        { outage, f->outage_every_us, DIE_OUTAGES },        { operator_act, f->operator_every_us, DIE_OPERATORS },
-        { operators_share, f->share_every_us, DIE_SHARES }, { retune_some, f->retune_every_us, DIE_RETUNES },
-        { operator_edit, f->edit_every_us, DIE_EDITS },     { operator_export, f->export_every_us, DIE_EXPORTS },
+        { crash_some, f->crash_every_us, DIE_CRASHES },       { freeze_some, f->freeze_every_us, DIE_FREEZES },
+        { stop_some, f->stop_every_us, DIE_STOPS },           { step_clock, f->step_every_us, DIE_CLOCK },
+        { outage, f->outage_every_us, DIE_OUTAGES },          { operator_act, f->operator_every_us, DIE_OPERATORS },
+        { operators_share, f->share_every_us, DIE_SHARES },   { retune_some, f->retune_every_us, DIE_RETUNES },
+        { asks_change, f->ask_every_us, DIE_ASKS },           { operator_edit, f->edit_every_us, DIE_EDITS },
+        { operator_export, f->export_every_us, DIE_EXPORTS },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
     ASSERT(kept != NULL);
@@ -181,6 +182,7 @@ static void heal(struct world *w)
     for (unsigned i = 0; i < w->scenario->instances; i++) {
         w->instances[i].wanted = 0;
         start_again(w, &w->instances[i]);
+        asks_heal(w, &w->instances[i]);
         if (w->instances[i].config != 0)
             instance_wake(&w->instances[i], w->mono_us);
     }

@@ -282,6 +282,8 @@ static void draw_faults(const struct scenario *s, struct faults *f)
         .share_every_us = draw_every(s, "both", 20),
         .slow = draw_rate(s, "slow", 1) > 0,
     };
+    die_init(&r, s->seed, "asks");
+    f->ask_every_us = random_chance(&r, 0.15) ? draw_every(s, "ask", 30) : 0;
     f->export_every_us = s->sqlite ? f->export_every_us : 0; /* the memory store imports nothing */
     die_init(&r, s->seed, "drift");
     f->drift = random_chance(&r, 0.5) ? 0 : (random_double(&r) - 0.5) * 0.02;

@@ -28,6 +28,7 @@ struct faults {
     int64_t freeze_every_us; /* SIGSTOP, half of them past the lease */
     int64_t stop_every_us;   /* in good order, then started again */
     int64_t retune_every_us; /* the configuration is loaded anew */
+    int64_t ask_every_us;    /* the receivers of an endpoint ask for other types, and for fewer */
     int64_t step_every_us;   /* the wall clock jumps: an hour, ten years */
     double drift;            /* of the wall clock against the monotonic one */
     double poison;           /* per message: kills whoever sends it */

@@ -201,6 +201,7 @@ void instance_start(struct world *w, struct instance *in)
     in->changed = true;
     in->frozen_until_us = 0;
     memset(in->taken, 0, sizeof(in->taken));
+    memset(in->asks, 0, sizeof(in->asks));
     in->session_id = (pr_id){ { 0 } };
     in->session_number = 0;
     in->verdicts = NULL;

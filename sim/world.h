@@ -15,6 +15,7 @@
  *   sources.c           ... and brokers whose messages arrive more than once, in any order
  *   handlers.c          receivers that complete messages in transactions of their own
  *   worker.c            ... that claim them and judge them themselves
+ *   asks.c              ... that ask for messages of some types
  *   operators.c         people
  *   breakers.c          the engines' breakers against what the store tells of them
  *   run.c               the two phases: first nothing may break, then everything must drain
@@ -33,7 +34,8 @@
 #include "store/store.h"
 
 #define WORLD_START_US INT64_C(1760000000000000) /* some day in 2025 */
-#define SPIN_MAX 20000                           /* cycles at one instant: an engine that needs more hangs */
+#define SIM_ASKED_MAX 2
+#define SPIN_MAX 20000 /* cycles at one instant: an engine that needs more hangs */
 
 struct world;
 struct instance;
@@ -81,6 +83,7 @@ struct instance {
     pr_id session_id; /* as the store knows it */
     uint16_t session_number;
     size_t window_count, window_bytes, places; /* the most so far */
+    struct ask asks[SIM_ASKED_MAX][ASKS_MAX];  /* of its first endpoints (asks.c) */
     struct worker_verdict *verdicts;           /* that it has not been answered yet (worker.c) */
 };
 
@@ -212,6 +215,10 @@ void instance_stop(struct world *w, struct instance *in, int64_t limit_us); /* i
 bool instance_retune(struct world *w, struct instance *in);
 void instance_wake(struct instance *in, int64_t at_us);
 void instance_pump(struct world *w, struct instance *in);
+
+/* asks.c */
+void asks_change(struct world *w, struct random *r);
+void asks_heal(struct world *w, struct instance *in); /* somebody asks for all of it */
 bool instance_is_frozen(const struct instance *in);
 int64_t instance_now(const struct instance *in);
 

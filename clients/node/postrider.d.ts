@@ -207,6 +207,8 @@ export interface WorkerOptions {
   box?: string;
   endpoint?: string;
   token?: string;
+  /** Patterns of the types that this worker asks for; true: those that it has handlers for. Otherwise it gets all types. */
+  types?: string[] | true;
   /** Messages that are handled at once; default 10. */
   concurrency?: number;
   /** Seconds that a claim waits for messages; default 20. */

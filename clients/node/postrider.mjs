@@ -526,9 +526,13 @@ const glob = (pattern) =>
  * Claims messages from a daemon (an endpoint with url: "pull:") and hands them to handlers. A handler that returns has completed
  * its message; the messages it returns are stored in the same transaction. One that throws has failed it. Claims are
  * renewed while a handler runs. A message can come twice when a worker dies: use message.id where that matters.
+ *
+ * types: patterns of the types that this worker asks for; true: those that it has handlers for. Without it the worker gets
+ * messages of all types, and fails those that it has no handler for.
  */
 export class Worker {
-  #url; #wish; #headers; #concurrency; #wait; #log;
+  #url; #wish; #headers; #concurrency; #wait; #log; #types;
+  #patterns = [];
   #handlers = [];
   #call = async (claim, handler) => {
     const messages = (await handler(received(claim))) ?? [];
@@ -539,9 +543,12 @@ export class Worker {
   #stopping = new AbortController();
   #fault;
 
-  constructor(url, { box = "inbox", endpoint, token, tags, call, concurrency = 10, wait = 20, log = console.warn } = {}) {
+  constructor(url, { box = "inbox", endpoint, token, tags, types, call, concurrency = 10, wait = 20, log = console.warn } = {}) {
     this.#url = new URL(url);
     this.#wish = { box, wait: `${wait}s`, ...(endpoint && { endpoint }), ...(tags && { tags }) };
+    if (types !== undefined && typeof types !== "boolean" && !Array.isArray(types))
+      throw new TypeError("types: must be an array of patterns, or true");
+    this.#types = types;
     this.#call = call ?? this.#call;
     this.#headers = requestHeaders(token);
     this.#concurrency = concurrency;
@@ -551,6 +558,7 @@ export class Worker {
 
   handle(pattern, handler) {
     this.#handlers.push([glob(pattern), handler]);
+    this.#patterns.push(pattern);
     return this;
   }
 
@@ -560,6 +568,7 @@ export class Worker {
 
   async run() {
     const busy = new Set();
+    if (this.#types) this.#wish.types = this.#types === true ? this.#patterns : this.#types;
     while (!this.#stopped) {
       const room = this.#concurrency - busy.size;
       if (room <= 0) {

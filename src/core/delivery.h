@@ -33,6 +33,7 @@ struct delivery {
     uint64_t token;          /* the caller's; comes back in the result */
     int attempt;             /* hand-out number, 1 first */
     uint64_t row;            /* the store's name for it, for those who complete it themselves */
+    unsigned ask;            /* for which ask of its endpoint it is (core/ask.h) */
     int64_t deadline_us;     /* monotonic: give up then (TIMEOUT_EXCEEDED) */
     int64_t start_before_us; /* monotonic: not to be started after it (the lease ends): RETURNED */
     /* Boxes of turns: the next message of the same stream, which goes out with this one.  Only the first one's token comes

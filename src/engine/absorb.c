@@ -345,6 +345,7 @@ void engine_forget(struct engine *e)
     receipt_free_all(e);
     gaps_forget(e);
     held_types_forget(e);
+    sorts_forget(e);
     orphans_forget(e);
     pauses_drop(e);
     reports_anew(e);

@@ -57,7 +57,7 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
         return true;
     if (row->from == ROW_DUE)
         return s->held && s->held_from <= row->m.seq;
-    return s->held || stream_has_held_type_at(s, row->m.seq);
+    return s->held || stream_has_held_type_at(s, row->m.seq) || sorts_differ(s, &row->m);
 }
 
 /* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it
@@ -85,7 +85,7 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
         e->counts.held++;
         return NULL;
     }
-    bool holds_type = !endpoint_has_gap(ep) && held_types_takes_part(e, ep, row);
+    bool holds_type = !endpoint_has_gap(ep) && (held_types_takes_part(e, ep, row) || sorts_take_part(e, ep, row));
     if (!holds_type && (s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_has_gap(ep) &&
         endpoint_room(e, ep, now_us) > 0)
         part = item_new(e, &r, ep);
@@ -188,7 +188,8 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return result;
         }
     }
-    if (endpoint_room(e, ep, now_us) > 0 && !breakers_hold_type(e, ep, row->m.type)) {
+    if (endpoint_room(e, ep, now_us) > 0 && !breakers_hold_type(e, ep, row->m.type) &&
+        !sorts_refuse(e, ep, row->m.type)) {
         item = item_new(e, row, ep);
         if (item != NULL) {
             item->stream = s;

@@ -351,5 +351,5 @@ void breakers_fini(struct endpoint *ep)
     map_fini(&ep->breakers);
     last_failure_fini(&ep->gate.last_failure);
     last_failure_fini(&ep->last_failure);
-    free(ep->held_types.stream_filter);
+    held_types_forget_endpoint(ep);
 }

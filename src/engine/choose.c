@@ -201,31 +201,41 @@ bool is_judged_here(const struct engine *e, const struct item *item, int64_t now
     return (endpoint_is_local(item->endpoint) || is_unsendable(e, item, now_us)) && !must_be_loaded(e, item, now_us);
 }
 
-/* The next one of an endpoint: streams and loose ones in turn.  NULL: nothing can go there now. */
-static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now_us)
+struct item *choose_turn(struct engine *e, const struct endpoint *ep, struct item *loose, struct item *ordered,
+                         int64_t now_us)
 {
-    struct item *loose = NULL, *ordered = NULL;
+    bool loose_first = ordered == NULL || (loose != NULL && ep->loose_next);
+    struct item *first = loose_first ? loose : ordered, *second = loose_first ? ordered : loose;
 
-    if (endpoint_can_send(e, ep, now_us)) {
-        breakers_unshelve(e, ep, now_us);
-        loose = first_loose(e, ep, now_us);
-        ordered = first_in_stream(e, ep, now_us);
-    }
+    if (first != NULL && load_is_possible(e, first, now_us))
+        return first;
+    return second != NULL && load_is_possible(e, second, now_us) ? second : NULL;
+}
+
+/* The first one, whatever its type. */
+static struct item *first_of_all(struct engine *e, struct endpoint *ep, int64_t now_us)
+{
+    struct item *loose = first_loose(e, ep, now_us), *ordered = first_in_stream(e, ep, now_us);
+
     if (ep->out >= ep->room) { /* nobody asks; what nobody will get need not wait for that */
         loose = loose != NULL && is_unsendable(e, loose, now_us) ? loose : NULL;
         ordered = ordered != NULL && is_unsendable(e, ordered, now_us) ? ordered : NULL;
     }
-    if (loose == NULL && ordered == NULL) {
+    return choose_turn(e, ep, loose, ordered, now_us);
+}
+
+/* The next one of an endpoint: streams and loose ones in turn.  NULL: nothing can go there now. */
+static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now_us)
+{
+    struct item *first = NULL;
+
+    if (endpoint_can_send(e, ep, now_us)) {
+        breakers_unshelve(e, ep, now_us);
+        first = ep->sorting.on ? sorts_candidate(e, ep, now_us) : first_of_all(e, ep, now_us);
+    }
+    if (first == NULL) {
         endpoint_leave_line(ep);
         return NULL;
-    }
-    struct item *first = ordered == NULL || (loose != NULL && ep->loose_next) ? loose : ordered;
-    if (!load_is_possible(e, first, now_us)) {
-        first = first == loose ? ordered : loose;
-        if (first == NULL || !load_is_possible(e, first, now_us)) {
-            endpoint_leave_line(ep);
-            return NULL;
-        }
     }
     return endpoint_may_take(ep, now_us) ? first : NULL;
 }
@@ -302,8 +312,10 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
     }
     ep->loose_next = s != NULL;
     item->number = item->m.attempts + 1;
+    item->ask = here ? 0 : sorts_asker(ep, item);
     if (s != NULL) {
         s->busy++;
+        s->busy_sort = item->sort;
         item_move(e, item, PLACE_NONE);
         if (!here && !is_unsendable(e, item, now_us))
             run_gather(e, item, now_us);

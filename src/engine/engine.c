@@ -124,6 +124,7 @@ void engine_free(struct engine *e)
     free(e->plan.start);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL && e->limits != NULL; i++) {
         breakers_fini(&e->endpoints[i]);
+        sorts_fini(&e->endpoints[i]);
         evidence_fini(&e->endpoints[i]);
     }
     orphans_forget(e);
@@ -169,6 +170,7 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
             continue;
         gaps_forget_endpoint(e, &e->endpoints[i]); /* what is in them goes elsewhere now */
         held_types_forget_endpoint(&e->endpoints[i]);
+        sorts_forget_endpoint(&e->endpoints[i]);
     }
     for (size_t i = before; i < e->endpoint_count; i++)
         for (size_t k = 0; k < state_count; k++)
@@ -189,6 +191,7 @@ static void delivery_begin(struct engine *e, struct item *item, int64_t last_sta
         .token = item_token(item),
         .attempt = item->number,
         .row = item->row,
+        .ask = item->ask,
         .deadline_us = now_us + item->endpoint->setting->timeout_us,
         .start_before_us = last_start,
         .run_next = item->run_next != NULL ? &item->run_next->delivery : NULL,
@@ -396,10 +399,10 @@ const struct pr_message *engine_message(const struct engine *e, uint64_t token)
     return item != NULL && item->place == PLACE_OUT ? &item->m : NULL;
 }
 
-void engine_set_room(struct engine *e, unsigned endpoint, size_t room)
+void engine_set_asks(struct engine *e, unsigned endpoint, const struct ask *asks, size_t count)
 {
-    ASSERT(endpoint < e->endpoint_count);
-    e->endpoints[endpoint].room = room;
+    ASSERT(endpoint < e->endpoint_count && count <= ASKS_MAX);
+    sorts_set_asks(e, &e->endpoints[endpoint], asks, count);
 }
 
 static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **ret)
@@ -748,7 +751,7 @@ void engine_check(const struct engine *e)
     ASSERT(count == e->window.count && bytes == e->window.bytes && out == e->window.out_count); /* E3 */
     ASSERT(runs == e->window.run_count);
     for (size_t i = 0; i < e->endpoint_count; i++)
-        breakers_check(&e->endpoints[i]);
+        breakers_check(&e->endpoints[i]), sorts_check(e, &e->endpoints[i]);
     map_foreach(node, &e->window.streams)
         check_stream(e, MAP_ENTRY(node, struct stream, node));
     list_foreach(node, &e->window.receipts) /* E6 */

@@ -22,12 +22,14 @@
  *   E4  The window never holds more than its count and bytes (with the windows of other engines
  *       that share its limits), and an endpoint no more than its share while others wait.
  *   E5  After a failure the followers go on only when its verdict is committed.
+ *   E7  What was asked for by type goes out for an ask that takes its type and has room for it.
  *   E6  A receipt is closed only when each of its messages has a committed verdict or was
  *       carried over to a later receipt. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
 #include "base/zone.h"
+#include "core/ask.h"
 #include "core/box.h"
 #include "core/cycle.h"
 #include "core/delivery.h"
@@ -155,8 +157,9 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
  * hand since this was asked last: what was taken and has not started is to be RETURNED, also of types that may go: they come again with the next cycle. */
 bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
 /* How many messages of this endpoint may be out from now on, beside its concurrency: its receivers ask for messages, and what nobody
- * asked for is not handed out.  SIZE_MAX, as at the start: no such limit. */
-void engine_set_room(struct engine *e, unsigned endpoint, size_t room);
+ * asked for is not handed out.  The first ask is for all types; count 0, as at the start: no such limit.  An ask keeps its place
+ * as long as it is present; another list of types costs one look through what is passed over here. */
+void engine_set_asks(struct engine *e, unsigned endpoint, const struct ask *asks, size_t count);
 /* Copies what it keeps, and takes over `settled`; the caller frees the rest of the result. */
 void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);
 /* The message of a delivery that is out; borrowed until its result.  NULL: it is not out. */

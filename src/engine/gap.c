@@ -4,7 +4,7 @@
  * endpoint.  Of both only a place is known, so that a million of them take no memory.  When there is
  * room they are read again, together in the order of their seqs: nothing of the one may overtake the
  * other in its stream.  Who comes later joins them.  Gaps of held types wait until the type may go
- * (held_types.c), and become such gaps then. */
+ * (held_types.c), or until others of their sort are gone (sorts.c), and become such gaps then. */
 #include "engine/internal.h"
 
 void gap_widen(struct gap *g, int64_t from_seq, uint64_t after_row, int64_t to_seq)
@@ -20,10 +20,11 @@ void gap_widen(struct gap *g, int64_t from_seq, uint64_t after_row, int64_t to_s
 
 void gap_open(struct engine *e, struct endpoint *ep, enum gap_source source, const struct gap *g)
 {
-    struct gap *mine = &ep->gaps[GAP_NO_ROOM][source];
+    struct gap *mine = &ep->gaps[source];
 
     e->reading.gap_count += !mine->active;
     gap_widen(mine, g->from_seq, g->after_row, g->to_seq);
+    sorts_joined(ep, source, g->from_seq);
 }
 
 void gap_pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
@@ -45,9 +46,9 @@ bool gap_hold_row(struct engine *e, struct endpoint *ep, const struct row *row)
     return true;
 }
 
-static void gap_close(struct engine *e, struct endpoint *ep, enum gap_source source)
+void gap_close(struct engine *e, struct endpoint *ep, enum gap_source source)
 {
-    struct gap *g = &ep->gaps[GAP_NO_ROOM][source];
+    struct gap *g = &ep->gaps[source];
 
     e->reading.gap_count -= g->active;
     g->active = false;
@@ -55,6 +56,7 @@ static void gap_close(struct engine *e, struct endpoint *ep, enum gap_source sou
         return;
     ep->slow = false;
     ep->full_since_us = 0;
+    sorts_read_all(ep);
 }
 
 void gaps_forget_endpoint(struct engine *e, struct endpoint *ep)
@@ -89,12 +91,12 @@ static bool is_stuck(const struct endpoint *ep)
 /* Would a read bring something that can come in?  Not for a few rows each time, as long as others are here that go. */
 static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    const struct gap *fresh = &ep->gaps[GAP_NO_ROOM][GAP_FRESH], *held = &ep->gaps[GAP_NO_ROOM][GAP_HELD];
+    const struct gap *fresh = &ep->gaps[GAP_FRESH], *held = &ep->gaps[GAP_HELD];
     bool held_can = held->active && !gap_awaits_scan(e, held);
     bool fresh_can = fresh->active && (!held->active || held_can || fresh->from_seq < held->from_seq);
 
     return (held_can || fresh_can) && endpoint_room(e, ep, now_us) > 0 &&
-           (ep->count - ep->held_types.count <= window_limit(e) / 8 || is_stuck(ep));
+           (ep->count - ep->held_types.count <= window_limit(e) / 8 || is_stuck(ep) || sorts_want_rows(e, ep));
 }
 
 static struct endpoint *candidate(const struct engine *e, int64_t now_us)
@@ -121,8 +123,8 @@ void gaps_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t
 
     if (ep == NULL)
         return;
-    fresh = &ep->gaps[GAP_NO_ROOM][GAP_FRESH];
-    held = &ep->gaps[GAP_NO_ROOM][GAP_HELD];
+    fresh = &ep->gaps[GAP_FRESH];
+    held = &ep->gaps[GAP_HELD];
     rows = min_size(e->setting.batch, endpoint_room(e, ep, now_us));
     e->reading.catching = ep;
     e->reading.next_catching = ep->index + 1;
@@ -177,13 +179,13 @@ static int64_t held_place(const struct gap *g, const struct row *next, bool end)
 
 static enum admitted take_fresh(struct engine *e, struct endpoint *ep, const struct row *row, int64_t now_us)
 {
-    struct gap *g = &ep->gaps[GAP_NO_ROOM][GAP_FRESH];
+    struct gap *g = &ep->gaps[GAP_FRESH];
     struct target target;
 
     if (row_is_ours(e, row) && !scan_will_come(e, row)) {
         struct endpoint *to = find_target(e, row, &target);
         /* NULL: one that goes nowhere, and was left out for its type. */
-        if ((to == NULL || (to == ep && !held_types_passes_over(e, ep, row))) &&
+        if ((to == NULL || (to == ep && !held_types_passes_over(e, ep, row) && !sorts_pass_over(e, ep, row))) &&
             admit(e, row, &target, now_us) == NO_ROOM)
             return NO_ROOM;
     }
@@ -194,7 +196,7 @@ static enum admitted take_fresh(struct engine *e, struct endpoint *ep, const str
 
 static enum admitted take_held(struct engine *e, struct endpoint *ep, const struct row *row, int64_t now_us)
 {
-    struct gap *g = &ep->gaps[GAP_NO_ROOM][GAP_HELD];
+    struct gap *g = &ep->gaps[GAP_HELD];
     struct target target;
 
     if (row_is_ours(e, row)) {
@@ -204,7 +206,8 @@ static enum admitted take_held(struct engine *e, struct endpoint *ep, const stru
             return NO_ROOM;
         }
         find_target(e, row, &target);
-        if (!held_types_takes_part(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
+        if (!held_types_takes_part(e, ep, row) && !sorts_take_part(e, ep, row) &&
+            admit(e, row, &target, now_us) == NO_ROOM)
             return NO_ROOM;
     }
     g->from_seq = row->m.seq + 1;
@@ -216,7 +219,7 @@ static enum admitted take_held(struct engine *e, struct endpoint *ep, const stru
 static struct gap_rows take_all(struct engine *e, struct endpoint *ep, const struct cycle_reply *r, bool held_end,
                                 int64_t now_us)
 {
-    struct gap *fresh = &ep->gaps[GAP_NO_ROOM][GAP_FRESH], *held = &ep->gaps[GAP_NO_ROOM][GAP_HELD];
+    struct gap *fresh = &ep->gaps[GAP_FRESH], *held = &ep->gaps[GAP_HELD];
     struct gap_rows in = { .fresh_at = 0, .held_at = 0 };
     enum admitted taken;
 
@@ -242,17 +245,12 @@ static struct gap_rows take_all(struct engine *e, struct endpoint *ep, const str
     return in;
 }
 
-void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
+static void take_gaps(struct engine *e, struct endpoint *ep, const struct cycle_reply *r, int64_t now_us)
 {
-    struct endpoint *ep = e->reading.catching;
     int64_t to_seq = e->plan.cycle.reread.to_seq;
     bool end = e->reading.reads_held && r->held_end[0];
 
-    /* Lanes were opened anew, or earlier ones came to wait: what was read is not all. */
-    if (ep == NULL || e->membership.opening != OPEN_DONE ||
-        (e->reading.reads_held && ep->gaps[GAP_NO_ROOM][GAP_HELD].from_seq <= e->plan.cycle.held[0].after_seq))
-        return;
-    struct gap *fresh = &ep->gaps[GAP_NO_ROOM][GAP_FRESH];
+    struct gap *fresh = &ep->gaps[GAP_FRESH];
     struct gap_rows left = take_all(e, ep, r, end, now_us);
     /* Either may be over while the other waits, and must then not be asked for again. */
     if (end && left.held == NULL)
@@ -263,4 +261,16 @@ void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
     fresh->after_row = 0;
     if (fresh->to_seq <= to_seq)
         gap_close(e, ep, GAP_FRESH);
+}
+
+void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
+{
+    struct endpoint *ep = e->reading.catching;
+
+    /* Lanes were opened anew, or earlier ones came to wait: what was read is not all. */
+    if (ep == NULL || e->membership.opening != OPEN_DONE ||
+        (e->reading.reads_held && ep->gaps[GAP_HELD].from_seq <= e->plan.cycle.held[0].after_seq))
+        return;
+    take_gaps(e, ep, r, now_us);
+    sorts_have_read(e, ep);
 }

@@ -16,7 +16,9 @@
  *   breakers.c        the breakers of an endpoint: who waits for them
  *   breaker_results.c ... and what they are asked and learn
  *   report.c          ... and what the store is told of them
- *   held_types.c      ... and gaps of rows whose type's breaker is not closed
+ *   left.c            ... and gaps of rows that are left in the store so that others need not wait for them
+ *   held_types.c      ... since their type's breaker is not closed
+ *   sorts.c           ... since their types are asked for less than others: who gets what
  *   evidence.c        whether an endpoint works for others of a message's type
  *   inline_results.c  what others sent to our endpoints
  *   pause.c           pauses that begin here
@@ -42,6 +44,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "base/slice.h"
+#include "core/ask.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/reason.h"
@@ -63,6 +66,7 @@
 #define OPENING_ROWS 1000      /* heads and held keys per cycle */
 #define RETRY_MIN_US PR_MILLISECONDS(5)   /* after a store fault: from here, doubled, */
 #define RETRY_MAX_US PR_SECONDS(1)        /* ... to here */
+#define SORT_TYPES 256                    /* types whose sorts are looked up quickly */
 #define INLINE_RESULTS_US PR_SECONDS(1)   /* what others sent is stored within this time */
 #define SWEEP_ROW_US 100                  /* a due pass that dropped n rows is not repeated for n of these */
 #define BUSY_PAUSE_US PR_MILLISECONDS(20) /* until a row is tried again that somebody else holds */
@@ -100,6 +104,8 @@ struct item {
     enum place place;
     struct endpoint *endpoint;     /* NULL: goes nowhere (bad, unroutable, being split) */
     struct endpoint_breaker *gate; /* of its type at its endpoint; NULL: none */
+    struct sort *sort;             /* of its type there; NULL: all askers take all types */
+    unsigned ask;                  /* on its way: whom it is for */
     struct stream *stream;         /* NULL: no order */
     size_t bytes;
     size_t over;                        /* bytes of a payload that is not read with its row; 0: it is here */
@@ -156,20 +162,22 @@ struct stream {
     size_t busy;        /* chosen, ready, out, or judged with a failure */
     struct head *heads; /* failed ones that wait elsewhere, by seq; followers do not pass them */
     size_t head_count, head_capacity;
-    size_t heads_here;          /* how many of the first ones wait in memory */
-    struct head *head_block;    /* owned: heads begins in it, head_capacity counts from its beginning */
-    bool held;                  /* rows of it are (or may be) held in the store */
-    size_t holds;               /* HOLD verdicts that are not committed */
-    int64_t held_from;          /* no row below this seq is held and not in memory */
-    bool held_stop;             /* while absorbing: the rest of it must wait */
-    bool shelved;               /* `ready` is on the shelf of a message type, see breakers.c */
-    bool begun;                 /* a session: something of it was done here, see peers.c */
-    bool dozing;                /* its first held row is of a held type: not to be read */
-    struct list_node ready;     /* endpoint->ready_streams */
-    struct list_node waking;    /* endpoint->waking: held, not blocked, few in memory */
-    struct list_node unscanned; /* e->reading.unscanned: held, and the fresh scan must pass its first held row */
-    pr_slice name;              /* bytes are behind the struct */
-    pr_slice key;               /* endpoint/stream, as in held_by */
+    size_t heads_here;            /* how many of the first ones wait in memory */
+    struct head *head_block;      /* owned: heads begins in it, head_capacity counts from its beginning */
+    bool held;                    /* rows of it are (or may be) held in the store */
+    size_t holds;                 /* HOLD verdicts that are not committed */
+    int64_t held_from;            /* no row below this seq is held and not in memory */
+    bool held_stop;               /* while absorbing: the rest of it must wait */
+    bool shelved;                 /* `ready` is on the shelf of a message type, see breakers.c */
+    bool begun;                   /* a session: something of it was done here, see peers.c */
+    bool dozing;                  /* its first held row is of a held type or a full sort: not to be read */
+    bool mixed;                   /* ... or of another sort than what is here */
+    const struct sort *busy_sort; /* of what was chosen last; only compared */
+    struct list_node ready;       /* endpoint->ready_streams */
+    struct list_node waking;      /* endpoint->waking: held, not blocked, few in memory */
+    struct list_node unscanned;   /* e->reading.unscanned: held, and the fresh scan must pass its first held row */
+    pr_slice name;                /* bytes are behind the struct */
+    pr_slice key;                 /* endpoint/stream, as in held_by */
 };
 
 /* Where the rows of a gap are in the store, and so how they are read again. */
@@ -177,13 +185,6 @@ enum gap_source {
     GAP_FRESH, /* where the fresh scan met them, and passed them over */
     GAP_HELD,  /* held by the endpoint's key: parts of splits, and what was due */
     GAP_SOURCES,
-};
-
-/* What they wait for. */
-enum gap_why {
-    GAP_NO_ROOM,   /* room in memory: read again when there is some */
-    GAP_HELD_TYPE, /* the breaker of their type: see held_types.c */
-    GAP_WHYS,
 };
 
 /* Rows of an endpoint that were met once and are not in memory: of one source, from a place up to another.  What the place
@@ -197,12 +198,54 @@ struct gap {
     int64_t await_seq;   /* ... has come to here */
 };
 
+struct stream_set {
+    uint64_t *places; /* owned: hashes of their names */
+    size_t size, count;
+    uint8_t *crowd; /* owned: bits for those that are too many; NULL: none are */
+};
+
+/* Rows that were left in the store for the sake of others, and the streams that they are of: see left.c. */
+struct left {
+    struct gap gaps[GAP_SOURCES];
+    struct stream_set streams;
+};
+
 /* Message types whose breaker is not closed, at an endpoint that has one for each type. */
 struct held_types {
     size_t types;
-    size_t count, bytes;    /* of their rows in memory */
-    bool over;              /* one of them may go again, or has nothing in memory: read what was passed over */
-    uint8_t *stream_filter; /* owned: the streams with rows in GAP_HELD_TYPE gaps, by their hash; NULL: none */
+    size_t count, bytes; /* of their rows in memory */
+    bool over;           /* one of them may go again, or has nothing in memory: read what was passed over */
+    struct left left;    /* rows of them, and what stands behind these */
+};
+
+/* Message types that the same askers take, at an endpoint whose receivers ask for some types only: see sorts.c. */
+struct sort {
+    unsigned takers;            /* a bit for each ask of engine_set_asks() */
+    struct list loose, streams; /* its queue: what may be chosen, as in struct endpoint; the shelf of these streams */
+    size_t count, bytes;        /* of its rows in memory */
+    bool refused;               /* some found no room since it was renewed */
+    struct left left;           /* rows of it, and what stands behind these */
+};
+
+/* The same type is of the same sort as long as the asks are the same. */
+struct sort_of_type {
+    struct sort *sort; /* NULL: an empty place */
+    uint8_t size;
+    char type[PR_NAME_MAX];
+};
+
+/* Who asks for what, when somebody asks for some types only. */
+struct sorting {
+    bool on;               /* else there are no sorts, and the first ask is all that counts */
+    char *types[ASKS_MAX]; /* owned; NULL: nobody */
+    bool present[ASKS_MAX];
+    size_t room[ASKS_MAX], out[ASKS_MAX];
+    struct sort **list;           /* owned */
+    size_t count, next;           /* round robin */
+    struct sort_of_type *by_type; /* owned: SORT_TYPES places, by the hash of the type */
+    struct sort *reading;         /* for it the gaps were opened; NULL: they are everybody's */
+    int64_t joined[GAP_SOURCES];  /* since then: the first place of what else came into them; INT64_MAX: nothing */
+    struct stream_set before;     /* ... and the streams that had rows in them then */
 };
 
 #define SKIP_TYPES_MAX 16
@@ -269,13 +312,14 @@ struct endpoint {
     size_t pledged;                /* ... of these, chosen or ready */
     size_t ended;                  /* quick results since the last cycle was planned ... */
     size_t pace;                   /* ... and in one cycle, lately */
-    size_t room;                   /* see engine_set_room() */
+    size_t room;                   /* see engine_set_asks(): of all asks */
     bool shut;                     /* when engine_wants_back() was asked last */
-    bool tripped; /* the breaker of a type opened since then, or nothing is known to be ours any more */
-    struct gap gaps[GAP_WHYS][GAP_SOURCES];
-    char *key; /* "name/": held_by of what is held for it; owned */
+    bool tripped;                 /* the breaker of a type opened since then, or nothing is known to be ours any more */
+    struct gap gaps[GAP_SOURCES]; /* of rows that found no room: read again when there is some */
+    char *key;                    /* "name/": held_by of what is held for it; owned */
     struct held_types held_types;
     struct skips skips;
+    struct sorting sorting;
     int64_t full_since_us; /* 0: has room */
     bool slow;             /* the scan reads on past its rows */
     struct tally tally;    /* for the next cycle */
@@ -519,10 +563,49 @@ void gap_pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
 void gap_hold_from(struct engine *e, struct endpoint *ep, int64_t seq); /* from here on some are held in the store */
 bool gap_hold_row(struct engine *e, struct endpoint *ep, const struct row *row); /* false: no memory */
 void gaps_forget(struct engine *e);
+void gap_close(struct engine *e, struct endpoint *ep, enum gap_source source);
 void gaps_forget_endpoint(struct engine *e, struct endpoint *ep);
 bool gaps_can_read(const struct engine *e, int64_t now_us);
 void gaps_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
 void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+
+/* left.c */
+void stream_set_fini(struct stream_set *set);
+PR_MUST_CHECK bool stream_set_join(struct stream_set *set, const struct stream_set *more); /* false: no memory */
+bool left_is_open(const struct left *l);
+bool left_has_stream(const struct left *l, pr_slice stream);
+PR_MUST_CHECK bool left_add_stream(struct left *l, pr_slice stream); /* false: no memory */
+void left_fresh(struct left *l, const struct row *row);              /* passed over by the fresh scan */
+void left_held(struct left *l, const struct row *row);               /* held by its endpoint */
+bool left_hides(const struct left *l, const struct endpoint *ep, pr_slice stream, int64_t seq);
+void left_forget(struct left *l);
+void left_reopen(struct engine *e, struct endpoint *ep,
+                 const struct left *l); /* its gaps are gaps of the endpoint now, too */
+
+/* sorts.c */
+struct sort *sort_of(struct endpoint *ep, pr_slice type); /* NULL: there are none */
+bool sort_is_full(const struct engine *e, const struct endpoint *ep, const struct sort *sort);
+bool sorts_refuse(const struct engine *e, struct endpoint *ep,
+                  pr_slice type); /* has it enough of its rows in memory? */
+bool sorts_pass_over(struct engine *e, struct endpoint *ep, const struct row *row); /* as those of held_types.c */
+bool sorts_take_part(struct engine *e, struct endpoint *ep, const struct row *row);
+bool sorts_hide(const struct endpoint *ep, pr_slice stream, int64_t seq);
+bool sorts_differ(const struct stream *s, const struct pr_message *m); /* is one of another sort before it? */
+bool sorts_want_rows(const struct engine *e, const struct endpoint *ep);
+void sorts_joined(struct endpoint *ep, enum gap_source source,
+                  int64_t seq);                              /* one came into the gap that is being read */
+void sorts_have_read(struct engine *e, struct endpoint *ep); /* a part of the gaps */
+void sorts_read_all(struct endpoint *ep);                    /* ... to their end */
+void sorts_renew(struct engine *e);
+void sorts_forget_endpoint(struct endpoint *ep);
+void sorts_forget(struct engine *e);
+void sorts_fini(struct endpoint *ep);
+void sorts_enter(struct endpoint *ep, struct item *item);
+void sorts_leave(struct item *item);
+struct item *sorts_candidate(struct engine *e, struct endpoint *ep, int64_t now_us);
+unsigned sorts_asker(const struct endpoint *ep, const struct item *item); /* for which ask it is */
+void sorts_check(const struct engine *e, const struct endpoint *ep);
+void sorts_set_asks(struct engine *e, struct endpoint *ep, const struct ask *asks, size_t count);
 
 /* held_types.c: of types that have enough of their rows in memory */
 void held_types_forget_endpoint(struct endpoint *ep);
@@ -532,6 +615,7 @@ bool held_types_passes_over(struct engine *e, struct endpoint *ep, const struct 
 bool held_types_takes_part(struct engine *e, struct endpoint *ep, const struct row *row);
 /* May rows of this stream ("": of none) that stand before this place be out of memory? */
 bool endpoint_hides(const struct endpoint *ep, pr_slice stream, int64_t seq);
+void streams_wake_dozing(struct engine *e, const struct endpoint *ep);
 void held_types_renew(struct engine *e); /* what is held back no more is to be read again; between cycles */
 
 /* orphan.c */
@@ -593,6 +677,9 @@ PR_MUST_CHECK int loads_plan(struct engine *e, struct arena *arena); /* PR_ENOME
 /* It is chosen: here is its payload.  false: the row is not what it was. */
 PR_MUST_CHECK bool load_absorb(struct item *item, const struct cycle_reply *r);
 
+/* Streams and loose ones in turn; NULL where there is none, or its payload has no room. */
+struct item *choose_turn(struct engine *e, const struct endpoint *ep, struct item *loose, struct item *ordered,
+                         int64_t now_us);
 void choose(struct engine *e, int64_t now_us);
 bool choose_possible(struct engine *e, int64_t now_us);
 /* The store is out of reach: a suspect that could not go anyway holds up no other box. */
@@ -827,13 +914,13 @@ static inline bool gap_reaches(const struct gap *g, int64_t seq)
 /* Are there rows of this endpoint that were read once and found no room in memory? */
 static inline bool endpoint_has_gap(const struct endpoint *ep)
 {
-    return ep->gaps[GAP_NO_ROOM][GAP_FRESH].active || ep->gaps[GAP_NO_ROOM][GAP_HELD].active;
+    return ep->gaps[GAP_FRESH].active || ep->gaps[GAP_HELD].active;
 }
 
 /* ... that may stand before this one? */
 static inline bool endpoint_has_gap_before(const struct endpoint *ep, int64_t seq)
 {
-    return gap_reaches(&ep->gaps[GAP_NO_ROOM][GAP_FRESH], seq) || gap_reaches(&ep->gaps[GAP_NO_ROOM][GAP_HELD], seq);
+    return gap_reaches(&ep->gaps[GAP_FRESH], seq) || gap_reaches(&ep->gaps[GAP_HELD], seq);
 }
 
 #endif

@@ -129,6 +129,7 @@ int64_t look_at_us(const struct engine *e)
 bool wants_cycle(struct engine *e, int64_t now_us)
 {
     held_types_renew(e);
+    sorts_renew(e);
     if (e->membership.epoch == 0)
         return !e->membership.stopping;
     if (now_us >= e->plan.inline_results_at_us || e->window.judged_count > 0 || e->plan.hold_count > 0 ||

@@ -26,7 +26,7 @@ static bool absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return false;
     ep = find_target(e, row, &target);
     /* Earlier ones of its stream may wait to be read again: behind them. */
-    if (ep != NULL && !endpoint_has_gap(ep) && held_types_passes_over(e, ep, row))
+    if (ep != NULL && !endpoint_has_gap(ep) && (held_types_passes_over(e, ep, row) || sorts_pass_over(e, ep, row)))
         return false;
     if (ep != NULL && (endpoint_has_gap(ep) || admit(e, row, &target, now_us) == NO_ROOM)) {
         gap_pass_over(e, ep, row);
@@ -77,7 +77,9 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
 
     return ep != NULL && !row->m.released && window_has_room(e) &&
-           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type)) && gap_hold_row(e, ep, row);
+           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type) ||
+            sorts_refuse(e, ep, row->m.type)) &&
+           gap_hold_row(e, ep, row);
 }
 
 /* What is due in a stream that is known here anyway, and finds no room, is held by it: else it would be read again and
@@ -140,7 +142,7 @@ static bool stands_behind(const struct engine *e, const struct stream *s, const 
 {
     int64_t seq = row->m.seq;
 
-    if (!row->m.released && (stream_misses_head(s, seq) || stream_has_held_type_at(s, seq)))
+    if (!row->m.released && (stream_misses_head(s, seq) || stream_has_held_type_at(s, seq) || s->mixed))
         return true;
     return scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, seq);
 }
@@ -151,9 +153,11 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
     bool waits = false;
 
     find_target(e, row, &target);
+    s->mixed = sorts_differ(s, &row->m);
     if (row_is_ours(e, row))
         waits = stands_behind(e, s, row) || admit(e, row, &target, now_us) == NO_ROOM;
-    s->dozing = waits && breakers_hold_type(e, s->endpoint, row->m.type);
+    s->mixed = s->mixed && waits;
+    s->dozing = waits && (breakers_hold_type(e, s->endpoint, row->m.type) || sorts_refuse(e, s->endpoint, row->m.type));
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
     s->held_from = waits ? row->m.seq : row->m.seq + 1;
 }

@@ -40,7 +40,7 @@ static size_t start_room(const struct engine *e, int64_t now_us)
     for (size_t i = 0; i < e->endpoint_count; i++) {
         const struct endpoint *ep = &e->endpoints[i];
         size_t at_once = ep->setting->concurrency > 0 ? ep->setting->concurrency : START_MAX;
-        if (ep->setting->gone || endpoint_is_closed(e, ep, now_us))
+        if (ep->setting->gone || endpoint_is_closed(e, ep, now_us) || ep->sorting.on)
             return 0;
         most = max_size(most, min_size(at_once, ep->room));
     }

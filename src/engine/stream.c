@@ -207,7 +207,7 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
 void stream_is_held(struct stream *s, int64_t from_seq)
 {
     if (!s->held || from_seq < s->held_from)
-        s->dozing = false; /* its first one may be another one now */
+        s->dozing = s->mixed = false; /* its first one may be another one now */
     s->held_from = s->held ? min64(s->held_from, from_seq) : from_seq;
     s->held = true;
 }
@@ -255,6 +255,12 @@ void stream_hold_followers(struct engine *e, struct stream *s)
     }
 }
 
+static bool begins_before(const struct stream *s, int64_t seq)
+{
+    const struct list_node *first = list_first(&s->items);
+    return first != NULL && LIST_ENTRY(first, struct item, node)->m.seq < seq;
+}
+
 /* Does one before this place wait in memory for the breaker of its type? */
 bool stream_has_held_type_at(const struct stream *s, int64_t seq)
 {
@@ -274,7 +280,7 @@ void stream_hold_type(struct engine *e, struct stream *s)
         struct item *item = LIST_ENTRY(node, struct item, node);
         bool can = item->place == PLACE_WAITING && !item->m.released && !item->from_due &&
                    item->number == 0; /* never announced: it is on no receipt */
-        if (!can || !stream_has_held_type_at(s, item->m.seq))
+        if (!can || !(stream_has_held_type_at(s, item->m.seq) || sorts_differ(s, &item->m)))
             continue;
         if (slice_eq(item->m.held_by, s->key))
             stream_is_held(s, item->m.seq);
@@ -343,9 +349,11 @@ static bool held_may_come(const struct stream *s)
 
 void stream_update(struct engine *e, struct stream *s)
 {
+    s->mixed = s->mixed && (s->busy > 0 || begins_before(s, s->held_from));
+
     bool wake = s->held && held_may_come(s) && (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) &&
                 (e->membership.giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from) &&
-                !s->dozing && !stream_has_held_type_at(s, s->held_from);
+                !s->dozing && !s->mixed && !stream_has_held_type_at(s, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);

@@ -102,6 +102,7 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
         ep->count++;
         ep->bytes += item->bytes;
         breakers_enter(e, ep, item);
+        sorts_enter(ep, item);
     }
     return item;
 }
@@ -163,6 +164,7 @@ static void count_going(struct engine *e, struct item *item, int change)
 {
     e->window.out_count += (size_t)change;
     item->endpoint->out += (size_t)change;
+    item->endpoint->sorting.out[item->ask] += (size_t)change;
 }
 
 static struct list *place_list(struct engine *e, struct item *item, enum place place)
@@ -312,6 +314,7 @@ void item_free(struct engine *e, struct item *item)
         item->endpoint->count--;
         item->endpoint->bytes -= item->bytes;
         breakers_leave(item->endpoint, item);
+        sorts_leave(item);
     }
     e->window.slots[item->slot] = NULL;
     e->window.free_slots[e->window.free_count++] = item->slot;

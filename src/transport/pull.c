@@ -24,6 +24,7 @@
 #define OFFER_US PR_MILLISECONDS(100)
 #define TAG_AGAIN_US PR_SECONDS(1) /* until a message comes again whose tag nobody offered */
 #define TAG_BLOCK 1024
+#define ASK_FORGET_US PR_SECONDS(600)     /* how long it is known that somebody asked for these types */
 #define GONE_LOOK_US PR_MILLISECONDS(500) /* how long somebody who has gone may keep messages from others */
 
 struct open_claim {
@@ -35,7 +36,18 @@ struct open_claim {
     uint64_t number, secret;
     int64_t span_us, expires_us;
     char *tag;                     /* what its claimer must offer; NULL: nothing */
+    unsigned ask;                  /* for whom it was handed out: shelf.asks */
     struct delivery_result result; /* when it has ended */
+};
+
+/* Claimers that ask for the same types. */
+struct shelf_ask {
+    char *types; /* as in struct ask; NULL: all */
+    bool present;
+    size_t demand;           /* messages that they wait for */
+    size_t waiting;          /* ... and how many they are */
+    size_t offered, claimed; /* of what was handed out for them */
+    int64_t asked_us;        /* the last time */
 };
 
 struct pull_shelf {
@@ -43,12 +55,11 @@ struct pull_shelf {
     struct pull *pull;
     char *endpoint, *box;
     bool attached, routed, tagged;
-    int wake_fd;          /* the box loop's */
-    int ended_fd;         /* the transport's */
-    size_t demand;        /* messages that claimers wait for */
-    struct list claimers; /* struct claimer: who waits */
+    int wake_fd;                     /* the box loop's */
+    int ended_fd;                    /* the transport's */
+    struct shelf_ask asks[ASKS_MAX]; /* the first one is for all types */
+    struct list claimers;            /* struct claimer: who waits */
     struct list offered, claimed, ended;
-    size_t offered_count, claimed_count;
     int64_t surplus_us;  /* since when more is offered than asked for; 0: it is not */
     int64_t expiring_us; /* no claim ends before by itself */
 };
@@ -67,6 +78,7 @@ struct pull {
 struct claimer {
     struct list_node node;
     const struct pull_request *request;
+    struct shelf_ask *ask;
 };
 
 /* Whoever ended claims, and waits.  It is freed by the last who knows it. */
@@ -153,6 +165,8 @@ static void shelf_free(struct pull_shelf *s)
     claims_free(&s->ended);
     if (s->ended_fd >= 0)
         close(s->ended_fd);
+    for (size_t i = 0; i < ASKS_MAX; i++)
+        free(s->asks[i].types);
     free(s->endpoint);
     free(s->box);
     free(s);
@@ -231,9 +245,9 @@ static void claim_end(struct open_claim *c, struct list *list)
     list_remove(&c->node);
     if (list == &s->claimed) {
         map_remove(&s->pull->claims, &c->by_number);
-        s->claimed_count--;
+        s->asks[c->ask].claimed--;
     } else {
-        s->offered_count--;
+        s->asks[c->ask].offered--;
     }
     if (list_is_empty(&s->ended))
         ring(s->ended_fd);
@@ -304,13 +318,37 @@ void pull_gone(struct pull *p, pr_slice box, const uint64_t *tokens, size_t coun
     pull_unlock(p);
 }
 
-size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box)
+static bool ask_is_used(const struct shelf_ask *a)
 {
+    return a->waiting + a->offered + a->claimed > 0;
+}
+
+static void ask_forget(struct shelf_ask *a)
+{
+    free(a->types);
+    *a = (struct shelf_ask){ .present = false };
+}
+
+void pull_asks(struct pull *p, pr_slice endpoint, pr_slice box, struct pull_asks *ret)
+{
+    char *at = ret->text;
+    int64_t now = now_us();
     pull_lock(p);
-    const struct pull_shelf *s = shelf_of(p, endpoint, box);
-    size_t room = s != NULL ? s->claimed_count + s->demand : 0;
+    struct pull_shelf *s = shelf_of(p, endpoint, box);
+    for (size_t i = 0; i < ASKS_MAX; i++) {
+        struct shelf_ask *a = s != NULL ? &s->asks[i] : NULL;
+        ret->list[i] = (struct ask){ .present = false };
+        if (a != NULL && a->present && !ask_is_used(a) && now >= time_add(a->asked_us, ASK_FORGET_US))
+            ask_forget(a);
+        if (a == NULL || !a->present)
+            continue;
+        size_t size = a->types != NULL ? strlen(a->types) : 0;
+        if (size > 0)
+            memcpy(at, a->types, size);
+        ret->list[i] = (struct ask){ .types = { at, size }, .present = true, .room = a->claimed + a->demand };
+        at += size;
+    }
     pull_unlock(p);
-    return room;
 }
 
 /* ---- Claiming ------------------------------------------------------------------------------- */
@@ -363,9 +401,9 @@ static bool claim_begin(struct pull_shelf *s, struct open_claim *c, int64_t now)
     }
     s->pull->last_number++;
     list_remove(&c->node);
-    s->offered_count--;
+    s->asks[c->ask].offered--;
     list_push_back(&s->claimed, &c->node);
-    s->claimed_count++;
+    s->asks[c->ask].claimed++;
     c->expires_us = time_add(now, c->span_us);
     if (c->expires_us < s->expiring_us) {
         s->expiring_us = c->expires_us;
@@ -382,8 +420,15 @@ static bool offers(const struct pull_request *r, const char *tag)
     return offered;
 }
 
-static size_t shelf_claim(struct pull_shelf *s, const struct pull_request *r, pull_visit visit, void *arg)
+/* Does it offer what the message needs, and take its type? */
+static bool fits_claimer(const struct claimer *who, const struct open_claim *c)
 {
+    return offers(who->request, c->tag) && ask_takes(slice_from(who->ask->types), c->delivery->message->type);
+}
+
+static size_t shelf_claim(struct pull_shelf *s, const struct claimer *who, pull_visit visit, void *arg)
+{
+    const struct pull_request *r = who->request;
     size_t max = min_size(r->max, PULL_MAX);
     int64_t now = now_us();
     size_t count = 0, bytes = 0;
@@ -392,7 +437,7 @@ static size_t shelf_claim(struct pull_shelf *s, const struct pull_request *r, pu
         char token[PULL_TOKEN_SIZE];
         if (count == max || bytes >= PULL_BYTES)
             break;
-        if (!offers(r, c->tag))
+        if (!fits_claimer(who, c))
             continue;
         bytes += message_bytes(c->delivery->message);
         if (!delivery_may_start(c->delivery, now)) {
@@ -418,18 +463,18 @@ static size_t shelf_claim(struct pull_shelf *s, const struct pull_request *r, pu
     return count;
 }
 
-static bool has_for(const struct pull_shelf *s, const struct pull_request *r)
+static bool has_for(const struct pull_shelf *s, const struct claimer *who)
 {
     list_foreach(node, &s->offered)
-        if (offers(r, LIST_ENTRY(node, struct open_claim, node)->tag))
+        if (fits_claimer(who, LIST_ENTRY(node, struct open_claim, node)))
             return true;
     return false;
 }
 
 /* With the lock: until something could be claimed, the time is over, or nobody is there to have it. */
-static void shelf_wait(struct pull_shelf *s, const struct pull_request *r, int64_t until_us)
+static void shelf_wait(struct pull_shelf *s, const struct claimer *who, int64_t until_us)
 {
-    while (!has_for(s, r) && s->attached && !s->pull->stopping && now_us() < until_us && !is_gone(r))
+    while (!has_for(s, who) && s->attached && !s->pull->stopping && now_us() < until_us && !is_gone(who->request))
         pull_wait(s->pull, min64(until_us, time_add(now_us(), GONE_LOOK_US)));
 }
 
@@ -462,32 +507,91 @@ static void shelf_postpone_unwanted(struct pull_shelf *s)
     }
 }
 
+static bool has_surplus(const struct pull_shelf *s)
+{
+    for (size_t i = 0; i < ASKS_MAX; i++)
+        if (s->asks[i].offered > s->asks[i].demand)
+            return true;
+    return false;
+}
+
+/* Where these types are known, or can be; NULL: too many others are. */
+static struct shelf_ask *ask_place(struct pull_shelf *s, pr_slice types)
+{
+    struct shelf_ask *place = NULL;
+    if (types.size == 0)
+        return &s->asks[0];
+    for (size_t i = 1; i < ASKS_MAX; i++) {
+        struct shelf_ask *a = &s->asks[i];
+        if (a->present && slice_eq_cstr(types, a->types))
+            return a;
+        if (!ask_is_used(a) && (place == NULL || !a->present || (place->present && a->asked_us < place->asked_us)))
+            place = a;
+    }
+    return place;
+}
+
+/* NULL: the fault says why. */
+static struct shelf_ask *ask_for(struct pull_shelf *s, pr_slice types, struct pr_error *reterr)
+{
+    struct shelf_ask *a = ask_place(s, types);
+    bool known = a != NULL && a->present;
+    if (a == NULL) {
+        error_set(reterr, PR_EINVAL,
+                  "types: workers ask endpoint %s for %d different lists of types already: let workers of one kind ask "
+                  "for the same list, or give some an endpoint of their own",
+                  s->endpoint, ASKS_MAX - 1);
+        return NULL;
+    }
+    if (types.size > 0 && !(known && slice_eq_cstr(types, a->types))) {
+        char *copy = strndup(types.data, types.size);
+        if (copy == NULL) {
+            error_set(reterr, PR_ENOMEM, "out of memory for a list of types");
+            return NULL;
+        }
+        ask_forget(a);
+        a->types = copy;
+    }
+    a->present = true;
+    return a;
+}
+
+/* With the lock.  Asks, waits, and takes what it can have. */
+static void shelf_take(struct pull_shelf *s, struct claimer *self, int64_t until_us, pull_visit visit, void *arg)
+{
+    struct pull *p = s->pull;
+    size_t max = min_size(self->request->max, PULL_MAX);
+    self->ask->demand += max;
+    self->ask->waiting++;
+    list_push_back(&s->claimers, &self->node);
+    shelf_postpone_unwanted(s);
+    s->surplus_us = 0;
+    ring(s->wake_fd);
+    do
+        shelf_wait(s, self, until_us);
+    while (!is_gone(self->request) && shelf_claim(s, self, visit, arg) == 0 && s->attached && !p->stopping &&
+           now_us() < until_us);
+    self->ask->demand -= max;
+    self->ask->waiting--;
+    self->ask->asked_us = now_us();
+    list_remove(&self->node);
+    shelf_postpone_unwanted(s);
+    if (has_surplus(s)) {
+        s->surplus_us = now_us();
+        ring(s->ended_fd);
+    }
+}
+
 int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg, struct pr_error *reterr)
 {
     int64_t until_us = time_add(now_us(), max64(request->wait_us, OFFER_US)); /* a cycle must have the time to come */
-    size_t max = min_size(request->max, PULL_MAX);
+    struct claimer self = { .request = request };
     pull_lock(p);
     struct pull_shelf *s = shelf_for(p, request, reterr);
-    int rc = s != NULL ? PR_OK : reterr->code;
-    if (s != NULL) {
-        struct claimer self = { .request = request };
-        s->demand += max;
-        list_push_back(&s->claimers, &self.node);
-        shelf_postpone_unwanted(s);
-        s->surplus_us = 0;
-        ring(s->wake_fd);
-        do
-            shelf_wait(s, request, until_us);
-        while (!is_gone(request) && shelf_claim(s, request, visit, arg) == 0 && s->attached && !p->stopping &&
-               now_us() < until_us);
-        s->demand -= max;
-        list_remove(&self.node);
-        shelf_postpone_unwanted(s);
-        if (s->offered_count > s->demand) {
-            s->surplus_us = now_us();
-            ring(s->ended_fd);
-        }
-    }
+    self.ask = s != NULL ? ask_for(s, request->types, reterr) : NULL;
+    int rc = self.ask != NULL ? PR_OK : reterr->code;
+    if (self.ask != NULL)
+        shelf_take(s, &self, until_us, visit, arg);
     pull_unlock(p);
     return rc;
 }
@@ -682,6 +786,7 @@ static struct open_claim *claim_new(struct pull_shelf *s, const struct endpoint_
     int64_t own_us = message_timeout_us(config, delivery->message);
     c->shelf = s;
     c->delivery = delivery;
+    c->ask = delivery->ask;
     c->span_us = own_us > 0 ? own_us : config->timeout_us;
     if (!s->tagged || read_tag(c))
         return c;
@@ -697,13 +802,13 @@ size_t pull_shelf_offer(struct pull_shelf *s, const struct endpoint_config *conf
     for (struct open_claim *c; taken < count && (c = claim_new(s, config, list[taken])) != NULL; taken++) {
         c->owner = owner;
         list_push_back(&s->offered, &c->node);
-        s->offered_count++;
+        s->asks[c->ask].offered++;
         if (!is_wanted(s, c))
             claim_postpone(c);
     }
     if (!s->attached)
         shelf_return_all(s, NULL);
-    else if (s->offered_count > s->demand && s->surplus_us == 0)
+    else if (has_surplus(s) && s->surplus_us == 0)
         s->surplus_us = now_us();
     pthread_cond_broadcast(&s->pull->moved);
     pull_unlock(s->pull);
@@ -734,12 +839,16 @@ static void shelf_expire(struct pull_shelf *s, int64_t now)
 /* More than anybody asks for; the last first, so that the others keep their order. */
 static void shelf_return_surplus(struct pull_shelf *s, int64_t now)
 {
-    if (s->offered_count <= s->demand)
+    if (!has_surplus(s))
         s->surplus_us = 0;
     if (s->surplus_us == 0 || now < time_add(s->surplus_us, OFFER_US))
         return;
-    while (s->offered_count > s->demand)
-        claim_return(LIST_ENTRY(list_last(&s->offered), struct open_claim, node), &s->offered);
+    for (struct list_node *node = list_last(&s->offered), *before; node != NULL; node = before) {
+        struct open_claim *c = LIST_ENTRY(node, struct open_claim, node);
+        before = list_prev(&s->offered, node);
+        if (s->asks[c->ask].offered > s->asks[c->ask].demand)
+            claim_return(c, &s->offered);
+    }
     s->surplus_us = 0;
 }
 

@@ -1,6 +1,6 @@
 /* pull.h - messages that their receiver comes for: endpoints with `url: pull:`.
  *
- * A box hands messages out to such an endpoint only as far as somebody asks for them (pull_room()).  Whoever asks claims
+ * A box hands messages out to such an endpoint only as far as somebody asks for them (pull_asks()).  Whoever asks claims
  * them: each has a token, by which its claimer says how it ended.  A claim that nobody ends in time is abandoned: the
  * attempt counts, so that a message which kills its workers ends as poison.
  *
@@ -15,6 +15,7 @@
 #ifndef TRANSPORT_PULL_H
 #define TRANSPORT_PULL_H
 
+#include "core/ask.h"
 #include "core/delivery.h"
 #include "transport/transport.h"
 
@@ -33,7 +34,7 @@ void pull_free(struct pull *p); /* nobody uses it any more; NULL is fine */
 
 /* routed: a route of this box leads there, so that a claimer need not name it.  tagged: they are activities of flows, and who claims one
  * that has a tag must offer it.  wake_fd (an eventfd) is written when
- * pull_room() may have grown.  Fault PR_ENOMEM. */
+ * pull_asks() may tell of more.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int pull_attach(struct pull *p, pr_slice endpoint, pr_slice box, bool routed, bool tagged, int wake_fd,
                               struct pr_error *reterr);
 /* The box loop with this wake_fd stops: what is claimed is abandoned, and nobody waits here any more.  One that another loop
@@ -43,8 +44,13 @@ void pull_detach(struct pull *p, pr_slice endpoint, pr_slice box, int wake_fd);
 void pull_gone(struct pull *p, pr_slice box, const uint64_t *tokens, size_t count);
 /* The process stops: whoever waits goes on at once. */
 void pull_interrupt(struct pull *p);
-/* How many may be out: what is claimed, and what claimers wait for. */
-size_t pull_room(struct pull *p, pr_slice endpoint, pr_slice box);
+/* Who asks for what, and how many of it may be out: what is claimed, and what claimers wait for.  Those who have asked are known
+ * for ten minutes. */
+struct pull_asks {
+    struct ask list[ASKS_MAX];
+    char text[ASKS_MAX * ASK_BYTES_MAX]; /* of the list */
+};
+void pull_asks(struct pull *p, pr_slice endpoint, pr_slice box, struct pull_asks *ret);
 
 /* ---- The claimers' side ---------------------------------------------------------------------- */
 
@@ -55,6 +61,7 @@ struct pull_request {
     int64_t wait_us;      /* for the first message */
     const pr_slice *tags; /* what the claimer offers */
     size_t tag_count;
+    pr_slice types; /* which it takes, as in struct ask; empty: all.  At most ASK_BYTES_MAX */
     /* Has whoever asked gone?  Then it gets nothing: it could not say what became of it.  NULL: it cannot go. */
     bool (*is_gone)(void *arg);
     void *is_gone_arg;
@@ -72,7 +79,7 @@ struct pull_claim {
 typedef bool (*pull_visit)(void *arg, const struct pull_claim *claim);
 
 /* Calls visit for each message that is claimed; none may come in time.  Fault PR_ENOTFOUND: no such endpoint takes messages
- * of this box; PR_EINVAL: several do. */
+ * of this box; PR_EINVAL: several do, or others ask it for too many lists of types. */
 PR_MUST_CHECK int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg,
                             struct pr_error *reterr);
 

@@ -396,12 +396,12 @@ TEST(what_nobody_will_get_does_not_wait_until_somebody_asks) /* B106, B142 */
         play_answer(&p, p.out[0], SEND_ABANDONED, NULL);
         p.now_us += PR_SECONDS(1);
     }
-    engine_set_room(p.engine, 0, 0);
+    engine_set_asks(p.engine, 0, &(struct ask){ .present = true }, 1);
     CHECK_EQ(play_turn(&p), 0);
     CHECK_EQ(play_look(&p, id).state, STATE_DEAD);
     play_send(&p, "", PR_STR("y"));
     CHECK_EQ(play_turn(&p), 0); /* this one waits until somebody asks */
-    engine_set_room(p.engine, 0, 1);
+    engine_set_asks(p.engine, 0, &(struct ask){ .present = true, .room = 1 }, 1);
     CHECK_EQ(play_turn(&p), 1);
     play_close(&p);
 }

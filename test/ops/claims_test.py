@@ -90,11 +90,11 @@ class Daemon:
         assert done.returncode == 0, (args, done.returncode, done.stderr)
         return done.stdout.decode()
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, content="application/json"):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
         with contextlib.closing(c):
             c.request(method, path, body=None if body is None else json.dumps(body),
-                      headers={"X-Postrider": "1", "Content-Type": "application/json"})
+                      headers={"X-Postrider": "1", "Content-Type": content})
             r = c.getresponse()
             return r.status, json.loads(r.read())
 
@@ -192,6 +192,50 @@ def a_worker_that_fails_the_head_can_hand_its_followers_on_in_the_same_call(d): 
     assert d.end("complete", claim) == ["ok"]
     assert d.message(first)["failures"] == 1
     assert d.ask("POST", "/v1/messages/%s/discard" % first, {})[0] == 200
+
+
+@test
+def a_worker_that_asks_for_types_gets_those_and_no_others(d):  # B98
+    events = [{"specversion": "1.0", "source": "test", "id": "invoice-%d" % i, "type": "invoice.sent",
+               **({"partitionkey": "i-%d" % i} if i % 2 else {})} for i in range(3000)]
+    for first in range(0, 3000, 500):
+        assert d.ask("POST", "/v1/messages?box=inbox", events[first:first + 500], "application/cloudevents-batch+json")[0] == 202
+    orders = [d.send(type="order.created"), d.send(type="order.paid")]
+    got = []
+    while len(got) < 2:  # behind a backlog that it does not ask for
+        claims = d.claim(types=["order.*"], max=10, wait="30s")
+        assert claims, got
+        got += [c["message"]["id"] for c in claims]
+        assert d.end("complete", *claims) == ["ok"] * len(claims)
+    assert sorted(got) == sorted(orders), got
+    assert d.claim(types=["order.*"]) == [] and d.claim(types=["nobody.sends.this"]) == []
+    waits = threading.Thread(target=lambda: d.claim(types=["invoice.never"], wait="5s"))  # others wait, too
+    waits.start()
+    left = 3000
+    while left > 0:
+        claims = d.claim(types=["receipt.*", "invoice.*"], max=1000, wait="30s")
+        assert claims and all(c["message"]["type"] == "invoice.sent" and c["attempt"] == 1 for c in claims), claims[:1]
+        assert d.end("complete", *claims) == ["ok"] * len(claims)
+        left -= len(claims)
+    waits.join()
+    assert d.box()["ready"] == 0
+
+
+@test
+def types_that_cannot_be_asked_for_are_refused_and_say_why(d):
+    for types, word in [([], "empty"), (["order.*", 7], "pattern"), ([""], "pattern"), (["a\nb"], "pattern"), (["*a" * 17], "stars"),
+                        (["%d" % i + "x" * 250 for i in range(20)], "4096 bytes"), ("order.*", "types")]:
+        status, answer = d.ask("POST", "/v1/claims", {"types": types})
+        assert status == 400 and word in answer["error"]["message"], (types, answer)
+    waiting = [threading.Thread(target=lambda i=i: d.claim(types=["kind%d.*" % i], wait="5s")) for i in range(8)]
+    for one in waiting:
+        one.start()
+    time.sleep(1)  # one that asks too early would be one of the eight itself
+    status, answer = d.ask("POST", "/v1/claims", {"types": ["one.more"]})
+    assert status == 400 and "8 different lists of types" in answer["error"]["message"], answer
+    for one in waiting:
+        one.join()
+    assert d.claim(types=["one.more"]) == []  # nobody asks for the others any more
 
 
 @test

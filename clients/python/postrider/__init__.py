@@ -760,14 +760,20 @@ class Worker:
 
     A handler that returns has completed its message; the messages it returns are stored in the same transaction. One that
     raises Fail, or anything else, has failed it: Postrider retries, or makes it a dead letter. Claims are renewed while a
-    handler runs. A message can come twice when a worker dies: use message.id where that matters."""
+    handler runs. A message can come twice when a worker dies: use message.id where that matters.
+
+    types: patterns of the types that this worker asks for; True: those that it has handlers for. Without it the worker gets
+    messages of all types, and fails those that it has no handler for."""
 
     def __init__(self, url: str, *, box: str = "inbox", endpoint: Optional[str] = None, token: Optional[str] = None,
-                 threads: int = 4, batch: int = 10, wait: int = 20):
+                 threads: int = 4, batch: int = 10, wait: int = 20, types: Union[None, bool, Iterable[str]] = None):
         self._daemon = _Daemon(url, token, wait + 40)
         self._wish: Dict[str, Any] = {"box": box, "max": batch, "wait": "%ds" % wait}
         if endpoint is not None:
             self._wish["endpoint"] = endpoint
+        if isinstance(types, str):
+            raise TypeError("types: must be a list of patterns, or True")
+        self._types = types if types is None or isinstance(types, bool) else list(types)
         self._threads = threads
         self._handlers: List[Tuple[str, Handler]] = []
         self._claims, self._stop = _Claims(), threading.Event()
@@ -786,6 +792,8 @@ class Worker:
 
     def run(self) -> None:
         """Work until stop(). Raises RuntimeError when the daemon refuses this worker: a wrong token, box or endpoint."""
+        if self._types:
+            self._wish["types"] = [pattern for pattern, _ in self._handlers] if self._types is True else self._types
         threads = [threading.Thread(target=self._work, daemon=True) for _ in range(self._threads)]
         threads.append(threading.Thread(target=self._renew, daemon=True))
         for thread in threads:

@@ -1,8 +1,10 @@
 /* /v1/claims: workers of any language come for messages, and say what became of each. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base64.h"
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/units.h"
@@ -112,6 +114,69 @@ static bool tags_decode(struct api *x, struct pull_request *request)
     return true;
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return slice_cmp(*(const pr_slice *)a, *(const pr_slice *)b);
+}
+
+/* One after the other, in the same order whoever asks: those who ask for the same share what is known of them.  False: answered. */
+static bool types_join(struct api *x, pr_slice *types, size_t count, pr_slice *ret)
+{
+    size_t size = 0;
+    char *at;
+    qsort(types, count, sizeof *types, by_text);
+    for (size_t i = 0; i < count; i++)
+        size += types[i].size + 1;
+    if (size > ASK_BYTES_MAX) {
+        api_error(x, 400, "invalid", "use patterns such as order.*, or a route to an endpoint for these workers",
+                  "types: at most %zu bytes together", ASK_BYTES_MAX);
+        return false;
+    }
+    ret->data = at = arena_alloc(&x->arena, size + 1);
+    ret->size = size;
+    if (at == NULL) {
+        api_error(x, 503, "no_memory", "", "out of memory for %zu types", count);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++, at += types[i - 1].size + 1) {
+        memcpy(at, types[i].data, types[i].size);
+        at[types[i].size] = '\n';
+    }
+    return true;
+}
+
+/* Which messages the claimer takes.  False: answered. */
+static bool types_decode(struct api *x, struct pull_request *request)
+{
+    const json_t *list = json_object_get(x->json, "types");
+    size_t count = json_array_size(list);
+    pr_slice *types = arena_alloc_array(&x->arena, count, sizeof *types);
+    struct pr_error error;
+    if (list == NULL)
+        return true;
+    if (types == NULL) {
+        api_error(x, 503, "no_memory", "", "out of memory for %zu types", count);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *type = json_array_get(list, i);
+        types[i] = (pr_slice){ json_string_value(type), json_string_length(type) };
+        if (types[i].size == 0 || memchr(types[i].data, '\n', types[i].size) != NULL) {
+            api_error(x, 400, "invalid", "", "types: each must be a pattern such as order.*");
+            return false;
+        }
+        if (glob_check(types[i], &error) < 0) {
+            api_error(x, 400, "invalid", "", "types: %s", error.text);
+            return false;
+        }
+    }
+    if (count == 0) {
+        api_error(x, 400, "invalid", "leave it out to get messages of all types", "types: must not be empty");
+        return false;
+    }
+    return types_join(x, types, count, &request->types);
+}
+
 void api_claims(struct api *x)
 {
     const json_t *max = json_object_get(x->json, "max");
@@ -126,7 +191,7 @@ void api_claims(struct api *x)
         api_error(x, 400, "invalid", "", "max: must be 1 to %d", PULL_MAX);
         return;
     }
-    if (!tags_decode(x, &request))
+    if (!tags_decode(x, &request) || !types_decode(x, &request))
         return;
     request.max = max != NULL ? (size_t)json_integer_value(max) : request.max;
     request.box = request.box.size > 0 ? request.box : PR_STR("inbox");

@@ -30,7 +30,7 @@ const char *body_field_type(const struct api_route *route, pr_slice name)
                   { "payload", NULL },      { "fence", "integer" },  { "position", "integer" },
                   { "version", "integer" }, { "paused", "boolean" }, { "event", "boolean" },
                   { "input", NULL },        { "data", NULL },        { "restart", "boolean" },
-                  { "keep", "integer" },    { "tags", "array" } };
+                  { "keep", "integer" },    { "tags", "array" },     { "types", "array" } };
     if (slice_eq_cstr(name, "version") && slice_starts_with(slice_from(route->path), PR_STR("/v1/flows")))
         return "string"; /* of code, not of a stream */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)

@@ -93,8 +93,9 @@ const struct api_route routes[] = {
         "Claims messages for a worker: at most `max`, waiting up to `wait` for the first. Each has a token, which ends "
         "the claim; a claim that is not ended in time is abandoned and counts as an attempt. Activities of flows are "
         "in the "
-        "box `activities`; `tags` says what this worker offers to those that need a tag.",
-        "box endpoint max wait tags", "200 404"),
+        "box `activities`; `tags` says what this worker offers to those that need a tag. `types` are patterns such as "
+        "`order.*`: of other types this worker gets nothing, and they wait without being in its way.",
+        "box endpoint max wait tags types", "200 404"),
     CLAIM_(
         "/v1/claims/complete", api_claims_end,
         "Completes claimed messages, and stores what they send with them. When an event expects another version than "

@@ -397,13 +397,18 @@ static void box_loop_detach(struct box_loop *d, const struct setting *next)
                         d->wake_fd);
 }
 
+static void box_loop_set_asks(struct box_loop *d, unsigned endpoint)
+{
+    struct pull_asks asks;
+    if (is_asked(d, endpoint))
+        pull_asks(d->options.pull, d->options.setting->endpoints[endpoint].name, slice_from(box_loop_name(d)), &asks);
+    engine_set_asks(d->engine, endpoint, asks.list, is_asked(d, endpoint) ? ASKS_MAX : 0);
+}
+
 static void box_loop_set_room(struct box_loop *d)
 {
     for (unsigned i = 0; i < d->options.setting->endpoint_count; i++)
-        engine_set_room(d->engine, i,
-                        is_asked(d, i) ? pull_room(d->options.pull, d->options.setting->endpoints[i].name,
-                                                   slice_from(box_loop_name(d)))
-                                       : SIZE_MAX);
+        box_loop_set_asks(d, i);
 }
 
 static void box_loop_cycle(struct box_loop *d)

@@ -1,0 +1,159 @@
+/* Receivers that ask for messages of some types: what nobody asks for, or whoever asks is slow, is in nobody's way. */
+#include "stage.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+
+#define WINDOW 400
+
+static void asks_open(struct stage *s)
+{
+    stage_set(s);
+    s->scenario.engine.window_count = WINDOW;
+    stage_open(s);
+    stage_run(s, PR_SECONDS(1));
+}
+
+static void ask(struct stage *s, const struct ask *asks, size_t count)
+{
+    struct instance *in = &s->w.instances[0];
+    engine_set_asks(in->engine, 0, asks, count);
+    instance_wake(in, s->w.mono_us);
+}
+
+static struct ask types(const char *types, size_t room)
+{
+    return (struct ask){ .types = slice_from(types), .present = true, .room = room };
+}
+
+static pr_id send_type(struct stage *s, unsigned type, const char *stream, const char *payload)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.type = scenario_type(type);
+    p->m.stream = slice_from(stream);
+    p->m.payload = pr_str(payload);
+    parcel_seal(&s->w, p);
+    CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
+    return p->m.id;
+}
+
+static size_t sent_of(const struct stage *s, const pr_id *ids, size_t count)
+{
+    size_t sent = 0;
+    for (size_t i = 0; i < count; i++)
+        sent += stage_sends(s, ids[i]) > 0;
+    return sent;
+}
+
+static size_t window_count(const struct stage *s)
+{
+    struct engine_counts counts;
+    engine_counts(s->w.instances[0].engine, &counts);
+    return counts.window_count;
+}
+
+/* With and without streams. */
+static void backlog_is_in_nobodys_way(bool ordered)
+{
+    struct stage s;
+    pr_id wanted[50];
+
+    asks_open(&s);
+    const struct ask asks[] = { { .present = false }, types("t1.*\n", 3) },
+                     both[] = { asks[0], asks[1], types("t0.*\n", 3) };
+    ask(&s, asks, 2);
+    for (int i = 0; i < 2000; i++)
+        send_type(&s, 0, ordered ? STREAM(i % 500) : "", "ok");
+    for (int i = 0; i < 50; i++)
+        wanted[i] = send_type(&s, 2, ordered ? STREAM(500 + i) : "", "ok");
+    stage_run(&s, PR_SECONDS(20));
+    CHECK_EQ(sent_of(&s, wanted, 50), 50);
+    CHECK_EQ(s.count, 50);
+    CHECK(window_count(&s) <= 64);
+    pr_id later = send_type(&s, 2, "", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK(stage_done(&s, later));
+    ask(&s, both, 3); /* now somebody comes for the others */
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(s.count, 2051);
+    stage_close(&s);
+}
+
+TEST(what_nobody_asks_for_is_in_nobodys_way) /* B98 */
+{
+    backlog_is_in_nobodys_way(false);
+    backlog_is_in_nobodys_way(true);
+}
+
+TEST(a_slow_worker_with_a_backlog_keeps_nobody_waiting_who_asks_for_other_types) /* B98 */
+{
+    struct stage s;
+    pr_id quick[300];
+
+    asks_open(&s);
+    const struct ask asks[] = { { .present = false }, types("t0.*\n", 1), types("t1.*\n", 5) };
+    ask(&s, asks, 3);
+    for (int i = 0; i < 3000; i++) {
+        send_type(&s, 0, "", "slow:1000");
+        if (i % 10 == 0)
+            quick[i / 10] = send_type(&s, 2, "", "ok");
+    }
+    stage_run(&s, PR_SECONDS(20));
+    CHECK_EQ(sent_of(&s, quick, 300), 300);
+    CHECK(s.count - 300 >= 18 && s.count - 300 <= 22); /* the slow one, one after the other */
+    stage_close(&s);
+}
+
+TEST(types_that_are_asked_for_differently_keep_the_order_of_their_stream) /* B98, B50 */
+{
+    struct stage s;
+    pr_id ids[100];
+
+    asks_open(&s);
+    const struct ask one[] = { { .present = false }, types("t1.*\n", 5) };
+    const struct ask two[] = { { .present = false }, one[1], types("t0.*\n", 5) };
+    ask(&s, one, 2);
+    for (int i = 0; i < 100; i++)
+        ids[i] = send_type(&s, i % 3 == 0 ? 0 : 2, "s", "ok");
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(s.count, 0); /* the first one is nobody's, and the others stand behind it */
+    ask(&s, two, 3);
+    stage_run(&s, PR_SECONDS(30));
+    CHECK_EQ(s.count, 100);
+    for (size_t i = 0; i < 100; i++)
+        CHECK(pr_id_equal(s.diary[i].id, ids[i]));
+    stage_close(&s);
+}
+
+TEST(who_asks_for_all_types_gets_all_beside_others) /* B98 */
+{
+    struct stage s;
+
+    asks_open(&s);
+    const struct ask asks[] = { types("", 2), types("t1.*\n", 2) };
+    ask(&s, asks, 2);
+    for (int i = 0; i < 500; i++)
+        send_type(&s, i % 2 == 0 ? 0 : 2, i % 3 == 0 ? STREAM(i % 20) : "", "ok");
+    stage_run(&s, PR_SECONDS(20));
+    CHECK_EQ(s.count, 500);
+    stage_close(&s);
+}
+
+TEST(what_is_asked_for_by_type_goes_to_whoever_takes_it) /* B98 */
+{
+    struct stage s;
+
+    asks_open(&s);
+    const struct ask asks[] = { { .present = false }, types("t0.a\n", 3), types("t1.*\n", 2), types("*.a\n", 2) };
+    ask(&s, asks, 4);
+    for (int i = 0; i < 60; i++)
+        send_type(&s, (unsigned)i % 4, "", "slow:60000");
+    stage_run(&s, PR_SECONDS(2));
+    size_t by_type[2] = { 0 };
+    for (size_t i = 0; i < s.count; i++)
+        by_type[stage_look(&s, s.diary[i].id).m.type.data[1] == '1']++;
+    CHECK_EQ(s.count, 7); /* as many as are asked for */
+    CHECK(by_type[0] >= 3 && by_type[1] >= 2);
+    stage_close(&s);
+}
