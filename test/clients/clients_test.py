@@ -203,12 +203,13 @@ def a_worker_completes_fails_renews_and_sends(language, store):  # B93, B98
     with contextlib.closing(Daemon(store)) as d:
         for n, kind in enumerate(("order.plain", "order.slow", "order.picky", "order.broken", "order.plain")):
             d.ask("/v1/messages?box=inbox", {"type": kind, "stream": "s%d" % n, "payload": {"n": n}, "headers": {"h": "1"}})
+        d.ask("/v1/messages?box=inbox", {"type": "invoice.other", "payload": {}})  # for another worker
         for kind in ("order.jam", "order.after"):
             d.ask("/v1/messages?box=inbox", {"type": kind, "stream": "jammed", "payload": {}})
         command = [sys.executable, os.path.join(HERE, "work.py"), d.url, "7"] if language == "python" else \
             ["node", os.path.join(HERE, "work.mjs"), NODE_CLIENT, d.url, "7"]
         run(d, command)
-        assert d.listed("inbox") == [], d.listed("inbox")
+        assert [(m["type"], m["attempts"], m["state"]) for m in d.listed("inbox")] == [("invoice.other", 0, "ready")], d.listed("inbox")
         handled = [json.loads(m["payload"]) for m in d.listed("ledger")]
         assert len(handled) == 2 and all(h["type"] == "order.plain" and h["headers"] == {"h": "1"} for h in handled), handled
         assert sorted(json.loads(bytes.fromhex(h["bytes"]))["n"] for h in handled) == [0, 4], handled

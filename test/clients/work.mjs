@@ -1,7 +1,7 @@
 // work.mjs CLIENT URL COUNT: handles messages as clients_test.py expects, and ends after COUNT of them are completed.
 const [client, url, count] = process.argv.slice(2);
 const { Fail, Worker } = await import(client);
-const worker = new Worker(url, { concurrency: 5, log: () => {} });
+const worker = new Worker(url, { concurrency: 5, types: true, log: () => {} });
 let left = Number(count), after = false;
 const done = () => { if (--left === 0) worker.stop(); };
 

@@ -6,7 +6,7 @@ import time
 
 import postrider
 
-worker = postrider.Worker(sys.argv[1], threads=2, batch=5)
+worker = postrider.Worker(sys.argv[1], threads=2, batch=5, types=True)
 left, lock, seen = [int(sys.argv[2])], threading.Lock(), {}
 
 
