@@ -33,12 +33,18 @@ PLACE = re.compile(r"(<!-- peers: made by bench/peers/report.py -->\n).*?(<!-- /
 
 
 def label(line):
-    return line["peer"] if line["setting"] == "default" else f"{line['peer']}, {line['setting']}"
+    return line["peer"] if line["setting"] == "default" else f"{line['peer']} ({line['setting']})"
+
+
+def handled_share(line):
+    """Of what was sent meanwhile; None: nothing was."""
+    return {"flow": (line.get("handled") or 0) / (line["value"] or 1), "held": line.get("kept") or 0}.get(line["measure"])
 
 
 def falls_behind(line):
     """Its senders are faster than its worker: the backlog grows."""
-    return line["measure"] == "flow" and (line.get("handled") or 0) < KEEPS_UP * line["value"]
+    share = handled_share(line)
+    return share is not None and share < KEEPS_UP
 
 
 def ranked(measure, lines):
@@ -50,7 +56,7 @@ def ranked(measure, lines):
 def beside(line):
     if line["value"] is None:
         return line["why"]
-    return number(line["value"]) + (f", falls behind: handles {number(line['handled'] or 0)}" if falls_behind(line) else "")
+    return number(line["value"]) + (f", falls behind: handles {handled_share(line):.0%}" if falls_behind(line) else "")
 
 
 def plot(measure, lines):
@@ -72,7 +78,7 @@ def table(measure, lines):
 
 
 def verdict(measure, lines):
-    """What Postrider does not reach: its own goal, and those that are better."""
+    """What Postrider does not reach: its own goal, and those that are better and keep up."""
     _, _, more, goal, _ = MEASURES[measure]
     ours = next((line for line in lines if line["peer"] == "postrider" and line["value"] is not None), None)
     if ours is None:
@@ -82,7 +88,7 @@ def verdict(measure, lines):
         key, bound = goal
         reached = ours[key] >= bound if more else ours[key] <= bound
         said.append(f"Postrider's goal, {number(bound)}, is {'reached' if reached else 'not reached'}.")
-    better = [l for l in ranked(measure, lines) if l["value"] is not None and l["peer"] != "postrider"
+    better = [l for l in ranked(measure, lines) if l["value"] is not None and l["peer"] != "postrider" and not falls_behind(l)
               and (l["value"] > ours["value"] if more else l["value"] < ours["value"])]
     said.append("Better than Postrider: " + ", ".join(label(line) for line in better) + "." if better else "None is better than Postrider.")
     behind = [label(line) for line in lines if line["value"] is not None and falls_behind(line)]
@@ -91,24 +97,25 @@ def verdict(measure, lines):
     return " ".join(said)
 
 
-def about(machine):
+def about(machine, measures):
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
-    return (f"{machine['date']}, commit {machine['commit']}, {machine['cores']} cores, Linux {machine['kernel']}, load {machine['load']:.1f} at "
-            f"the start, PostgreSQL {machine['postgresql'].split(' ')[0]}, {(machine['redis'] or 'no Redis').split(' sha')[0]}, "
-            f"{machine['beanstalkd'] or 'no beanstalkd'}, Node {machine['node']}, {packages}. `./dev bench peers {machine['arguments']}`"
-            + (f" ({machine['note']})" if machine.get("note") else "") + ".")
+    return (f"{', '.join(measures)}: {machine['date']}, commit {machine['commit']}, {machine['cores']} cores, Linux {machine['kernel']}, load "
+            f"{machine['load']:.1f} at the start, PostgreSQL {machine['postgresql'].split(' ')[0]}, "
+            f"{(machine['redis'] or 'no Redis').split(' sha')[0]}, {machine['beanstalkd'] or 'no beanstalkd'}, Node {machine['node']}, {packages}. "
+            f"`./dev bench peers {machine['arguments']}`" + (f" ({machine['note']})" if machine.get("note") else "") + ".")
 
 
 def read(sources):
-    machine, results = None, {}
+    """Of each measure its machine and its lines, from the last file that has it."""
+    found = {}
     for source in sources:
         lines = [json.loads(line) for line in Path(source).read_text(encoding="utf-8").splitlines()]
-        machine = next((line["machine"] for line in lines if "machine" in line), machine)
+        machine = next((line["machine"] for line in lines if "machine" in line), None)
+        if machine is None:
+            sys.exit(f"report.py: {source} has no results of peers.py: it does not tell the machine")
         for measure in {line["measure"] for line in lines if "measure" in line}:
-            results[measure] = [with_quarters(line) for line in lines if line.get("measure") == measure]
-    if machine is None:
-        sys.exit("report.py: these are no results of peers.py: they do not tell the machine")
-    return machine, results
+            found[measure] = (machine, [with_quarters(line) for line in lines if line.get("measure") == measure])
+    return found
 
 
 def with_quarters(line):
@@ -122,15 +129,17 @@ def main():
     parser.add_argument("--into", type=Path, help="the page that the Markdown is written into")
     arguments = parser.parse_args()
     folder = arguments.pictures or (arguments.into.parent if arguments.into else Path())
-    machine, results = read(arguments.results)
-    said = [about(machine), ""]
+    results, said = read(arguments.results), []
+    for machine in {id(m): m for m, _ in results.values()}.values():
+        said += [about(machine, [measure for measure in MEASURES if measure in results and results[measure][0] is machine]), ""]
     for measure, (title, *_) in MEASURES.items():
+        said += [f"### {title}", ""]
         if measure not in results:
-            said += [f"### {title}", "", "Not measured in this run.", ""]
+            said += ["Not measured in this run.", ""]
             continue
-        (folder / f"peers-{measure}.svg").write_text(plot(measure, results[measure]), encoding="utf-8")
-        said += [f"### {title}", "", f"![{title}](peers-{measure}.svg)", "", table(measure, results[measure]), "",
-                 verdict(measure, results[measure]), ""]
+        lines = results[measure][1]
+        (folder / f"peers-{measure}.svg").write_text(plot(measure, lines), encoding="utf-8")
+        said += [f"![{title}](peers-{measure}.svg)", "", table(measure, lines), "", verdict(measure, lines), ""]
     if arguments.into is None:
         print("\n".join(said))
         return
