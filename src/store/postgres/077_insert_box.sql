@@ -21,12 +21,14 @@ ALTER TABLE "{schema}"."{box}" ENABLE ALWAYS TRIGGER "~{box}_check", ENABLE ALWA
 CREATE OR REPLACE FUNCTION "{schema}".check_message() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    rung pg_catalog.text; -- an assignment is an expression, PERFORM a whole query for each of many rows
 BEGIN
     NEW.lane := (CASE WHEN NEW.stream OPERATOR(pg_catalog.<>) '' THEN pg_catalog.hashtext(NEW.stream)
                       ELSE pg_catalog.uuid_hash(NEW.id) END OPERATOR(pg_catalog.&) 63)::pg_catalog.int2;
     IF TG_OP = 'INSERT' AND pg_catalog.current_setting('max_prepared_transactions') = '0'
        AND NOT pg_catalog.pg_try_advisory_xact_lock_shared(pg_catalog.hashtextextended(TG_ARGV[0], 0)) THEN
-        PERFORM pg_catalog.pg_notify('postrider', pg_catalog.substr(TG_ARGV[0], 11)); -- without "postrider "
+        rung := pg_catalog.pg_notify('postrider', pg_catalog.substr(TG_ARGV[0], 11)); -- without "postrider "
     END IF;
     IF (NEW.payload IS NULL OR (NEW.payload_bytes IS NULL AND pg_catalog.left(NEW.payload, 2) <> E'\\x'
                                 AND pg_catalog.current_setting('bytea_output') <> 'escape'))
