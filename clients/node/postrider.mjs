@@ -195,18 +195,61 @@ function effect(m) {
   ].filter(isSet));
 }
 
+// The error of an answer; empty where it is not the API that answers.
+function refusal(text) {
+  try {
+    return JSON.parse(text).error ?? {};
+  } catch {
+    return {};
+  }
+}
+
 // One request; an Error may be tried again, after Refused that does not help.
 async function ask(url, headers, path, body, signal, method = body === undefined ? "GET" : "POST") {
   const response = await fetch(new URL(path, url), {
     method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal,
   });
   if ([200, 201, 202].includes(response.status)) return response.json();
-  const text = (await response.text()).trim();
-  const said = `${path}: ${response.status} ${text.slice(0, 500)}`;
+  const error = refusal(await response.text());
+  const reason = error.message ?? `${response.status} ${response.statusText} to ${path}; is this the address of http.listen?`;
+  const said = `${url.host}: ${reason}`;
   if ([429, 500, 502, 503, 504].includes(response.status)) throw new Error(said);
-  const error = [404, 409].includes(response.status) ? JSON.parse(text).error : {};
   if (error.code === "version_conflict") throw new VersionConflict(error.message, error.expected_version, error.version);
-  throw Object.assign(new Refused(said), { code: error.code });
+  throw Object.assign(new Refused(error.hint ? `${said}; ${error.hint}` : said), { code: error.code });
+}
+
+function daemonUrl(text) {
+  if (!/^https?:\/\/[^/]/.test(text)) throw new TypeError(`url must be http://HOST:PORT or https://HOST:PORT, not ${text}`);
+  return new URL(text);
+}
+
+// Says each trouble with the daemon once, however many requests and attempts meet it.
+class Troubles {
+  #host; #log;
+  #lasting = "";
+
+  constructor(url, log) {
+    this.#host = url.host;
+    this.#log = log;
+  }
+
+  // A request failed and is tried again.
+  met(trouble) {
+    const cause = trouble.cause ?? trouble; // fetch says only that it failed; its cause can be several errors, one per address
+    const text = cause.code === "ECONNREFUSED"
+      ? `${this.#host}: nothing listens there; start postrider run with this address in http.listen` : cause.message || trouble.message;
+    if (text === this.#lasting) return;
+    this.#lasting = text;
+    this.#log(`${text.includes(this.#host) ? text : `${this.#host}: ${text}`}; trying again until it is over`);
+  }
+
+  // What a request answers; it ends the trouble.
+  async watch(request) {
+    const answer = await request;
+    if (this.#lasting) this.#log(`${this.#host}: it answers again`);
+    this.#lasting = "";
+    return answer;
+  }
 }
 
 const requestHeaders = (token) =>
@@ -232,18 +275,18 @@ function eventOf(e) {
 
 /** The event store of a daemon: append, read, follow, project. Requests reject when the daemon is away: try again; tail() and project() do. */
 export class Events {
-  #url; #headers; #wait; #page; #log;
+  #url; #headers; #wait; #page; #troubles;
 
   constructor(url, { token, wait = 20, page = 500, log = console.warn } = {}) {
-    this.#url = new URL(url);
+    this.#url = daemonUrl(url);
     this.#headers = requestHeaders(token);
     this.#wait = wait;
     this.#page = page;
-    this.#log = log;
+    this.#troubles = new Troubles(this.#url, log);
   }
 
   #ask(path, body) {
-    return ask(this.#url, this.#headers, path, body, AbortSignal.timeout((this.#wait + 40) * 1000));
+    return this.#troubles.watch(ask(this.#url, this.#headers, path, body, AbortSignal.timeout((this.#wait + 40) * 1000)));
   }
 
   /** Stores an event and sends its message; the version that it got comes back. Rejects with VersionConflict. */
@@ -291,7 +334,7 @@ export class Events {
   /** The daemon is away: waits; how long the next time. */
   async #rest(trouble, pause) {
     if (trouble instanceof Refused) throw trouble;
-    this.#log(`${trouble.cause?.message ?? trouble.message}; trying again in ${pause} ms`);
+    this.#troubles.met(trouble);
     await new Promise((resolve) => setTimeout(resolve, pause));
     return Math.min(pause * 2, 30000);
   }
@@ -372,7 +415,7 @@ export class Flows {
   #url; #headers; #wait;
 
   constructor(url, { token, wait = 20 } = {}) {
-    this.#url = new URL(url);
+    this.#url = daemonUrl(url);
     this.#headers = requestHeaders(token);
     this.#wait = wait;
   }
@@ -465,13 +508,13 @@ function replyOf(r) {
 
 /** Messages that wait for a reply. Both are stored: nothing is lost when the caller, the daemon or the worker restarts. */
 export class Requests {
-  #url; #headers; #wait; #log;
+  #url; #headers; #wait; #troubles;
 
   constructor(url, { token, wait = 20, log = console.warn } = {}) {
-    this.#url = new URL(url);
+    this.#url = daemonUrl(url);
     this.#headers = requestHeaders(token);
     this.#wait = wait;
-    this.#log = log;
+    this.#troubles = new Troubles(this.#url, log);
   }
 
   /** Stores a request and waits for its reply, at most deadline seconds. Rejects with RequestTimeout and NoReply. */
@@ -500,7 +543,7 @@ export class Requests {
         send = trouble.code === "not_found"; // else it may have been stored: look first
         if (send) continue;
         if (left <= pause) throw new RequestTimeout(id, { cause: trouble });
-        this.#log(`${trouble.cause?.message ?? trouble.message}; trying again in ${pause} ms`);
+        this.#troubles.met(trouble);
         await new Promise((resolve) => setTimeout(resolve, pause));
         pause = Math.min(pause * 2, 5000);
         continue;
@@ -513,7 +556,7 @@ export class Requests {
   }
 
   #ask(path, body) {
-    return ask(this.#url, this.#headers, path, body, AbortSignal.timeout((this.#wait + 40) * 1000));
+    return this.#troubles.watch(ask(this.#url, this.#headers, path, body, AbortSignal.timeout((this.#wait + 40) * 1000)));
   }
 }
 
@@ -531,7 +574,7 @@ const glob = (pattern) =>
  * messages of all types, and fails those that it has no handler for.
  */
 export class Worker {
-  #url; #wish; #headers; #concurrency; #wait; #log; #types;
+  #url; #wish; #headers; #concurrency; #wait; #log; #types; #troubles;
   #patterns = [];
   #handlers = [];
   #call = async (claim, handler) => {
@@ -544,7 +587,7 @@ export class Worker {
   #fault;
 
   constructor(url, { box = "inbox", endpoint, token, tags, types, call, concurrency = 10, wait = 20, log = console.warn } = {}) {
-    this.#url = new URL(url);
+    this.#url = daemonUrl(url);
     this.#wish = { box, wait: `${wait}s`, ...(endpoint && { endpoint }), ...(tags && { tags }) };
     if (types !== undefined && typeof types !== "boolean" && !Array.isArray(types))
       throw new TypeError("types: must be an array of patterns, or true");
@@ -554,6 +597,7 @@ export class Worker {
     this.#concurrency = concurrency;
     this.#wait = wait;
     this.#log = log;
+    this.#troubles = new Troubles(this.#url, log);
   }
 
   handle(pattern, handler) {
@@ -609,7 +653,8 @@ export class Worker {
 
   async #ask(path, body, signal) {
     const limit = AbortSignal.timeout((this.#wait + 40) * 1000);
-    return ask(this.#url, this.#headers, path, body, signal ? AbortSignal.any?.([signal, limit]) ?? signal : limit);
+    const either = signal ? AbortSignal.any?.([signal, limit]) ?? signal : limit;
+    return this.#troubles.watch(ask(this.#url, this.#headers, path, body, either));
   }
 
   // Again and again, more and more slowly, until it is answered; undefined: stopped meanwhile.
@@ -620,7 +665,7 @@ export class Worker {
       } catch (trouble) {
         if (trouble instanceof Refused) throw trouble;
         if (this.#stopped && (signal || pause > 1000)) return undefined;
-        this.#log(`${path}: ${trouble.cause?.message ?? trouble.message}; trying again in ${pause} ms`);
+        this.#troubles.met(trouble);
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
     }
@@ -635,7 +680,7 @@ export class Worker {
     const lost = new AbortController(); // the claim has ended without us
     const renewal = setInterval(() => this.#ask("/v1/claims/renew", { claims: [{ token: claim.token }] })
       .then((answer) => answer.results[0].result === "ok" || lost.abort())
-      .catch((trouble) => this.#log(`renew: ${trouble.message}`)), third);
+      .catch((trouble) => this.#troubles.met(trouble)), third);
     try {
       // Stopped before it began: nothing is counted.
       const [verb, more] = this.#stopped ? ["release", {}] : await this.#outcome(claim, lost.signal);

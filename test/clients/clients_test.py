@@ -285,6 +285,40 @@ def a_worker_that_the_daemon_refuses_says_why(language):
         assert done.returncode != 0 and "nowhere" in done.stderr and "pull:" in done.stderr, done
 
 
+@test(("python",), ("node",))
+def a_worker_says_once_that_its_daemon_is_away_and_once_that_it_is_back(language):  # B98
+    """Many requests fail, of several threads; what is read is a sentence, not the JSON of an answer."""
+    answers = ["not_running"] * (16 if language == "python" else 3)
+
+    class Away(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            code = answers.pop() if answers else None
+            error = {"code": code, "message": "it is starting or stopping", "hint": "try again soon"}
+            body = json.dumps({"error": error} if code else {"claims": []}).encode()
+            self.send_response(503 if code else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Away) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host = "127.0.0.1:%d" % server.server_address[1]
+        code = "import postrider; postrider.Worker('http://%s', threads=8).run()" % host if language == "python" else \
+            "import(%r).then(({ Worker }) => new Worker('http://%s').run())" % (NODE_CLIENT, host)
+        with subprocess.Popen([sys.executable, "-c", code] if language == "python" else ["node", "-e", code], stderr=subprocess.PIPE, text=True,
+                              env=dict(os.environ, PYTHONPATH=os.path.join(CLIENTS, "python"))) as worker:
+            try:
+                said = [worker.stderr.readline().strip(), worker.stderr.readline().strip()]
+            finally:
+                worker.kill()
+        server.shutdown()
+    assert said == ["%s: it is starting or stopping; trying again until it is over" % host, "%s: it answers again" % host], said
+
+
 def example(name, language, *args, **environment):
     """One of examples/, running, whose output is read line by line."""
     command = [sys.executable, os.path.join(EXAMPLES, name + ".py")] if language == "python" else ["node", os.path.join(EXAMPLES, name + ".mjs")]

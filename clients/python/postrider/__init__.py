@@ -56,7 +56,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple, Union
 
 __all__ = ["Message", "Received", "Fail", "Worker", "Activity", "ActivityFailed", "ActivityWorker", "Event", "Events", "Flow", "Flows", "FlowFailed", "VersionConflict",
-           "Requests", "Reply", "RequestTimeout", "NoReply", "WebhookError", "send", "verify_webhook", "uuid7"]
+           "Requests", "Reply", "RequestTimeout", "NoReply", "NotFound", "WebhookError", "send", "verify_webhook", "uuid7"]
 
 log = logging.getLogger("postrider")
 
@@ -331,13 +331,29 @@ def _effect(m: Message) -> Dict[str, Any]:
     return {name: value for name, value in effect.items() if value is not None}
 
 
+class NotFound(KeyError):
+    """The daemon does not know what was asked for."""
+    __str__ = BaseException.__str__  # that of KeyError quotes the sentence
+
+
+def _refusal(answer: bytes) -> Dict[str, Any]:
+    """The error of an answer; empty where it is not the API that answers."""
+    try:
+        error = json.loads(answer)["error"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return error if isinstance(error, dict) else {}
+
+
 class _Daemon:
     """One request at a time, to a daemon's HTTP API."""
 
     def __init__(self, url: str, token: Optional[str], timeout: float):
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("url must be http://HOST:PORT or https://HOST:PORT")
+            raise ValueError("url must be http://HOST:PORT or https://HOST:PORT, not %s" % url)
+        self._address = parts.netloc.rpartition("@")[2]
+        self._lock, self._trouble = threading.Lock(), ""  # what was said about the trouble that lasts
         self._https, self._host, self._port, self._timeout = parts.scheme == "https", parts.hostname, parts.port, timeout
         self._headers = {"Content-Type": "application/json", "X-Postrider": "1"}
         if token is not None:
@@ -352,19 +368,36 @@ class _Daemon:
             response = connection.getresponse()
             answer = response.read()
         except ConnectionRefusedError as refused:
-            raise ConnectionRefusedError("nothing listens on %s:%s: is postrider run up, with http: {listen: ...}?" % (
-                self._host, self._port or (443 if self._https else 80))) from refused
+            raise ConnectionRefusedError("%s: nothing listens there; start postrider run with this address in http.listen" % self._address) from refused
         finally:
             connection.close()
         if response.status in (200, 201, 202):
+            self._over()
             return json.loads(answer)
-        text = "%s: %d %s" % (path, response.status, answer[:500].decode("utf-8", "replace").strip())
+        error = _refusal(answer)
+        text = "%s: %s" % (self._address, error.get("message") or "%d %s to %s; is this the address of http.listen?" % (
+            response.status, response.reason, path))
         if response.status in (429, 500, 502, 503, 504):
             raise http.client.HTTPException(text)
-        error = json.loads(answer)["error"] if response.status in (404, 409) else {}
         if error.get("code") == "version_conflict":
             raise VersionConflict(error["message"], error["expected_version"], error["version"])
-        raise (KeyError if error.get("code") == "not_found" else RuntimeError)(text)
+        hint = "; " + error["hint"] if error.get("hint") else ""
+        raise (NotFound if error.get("code") == "not_found" else RuntimeError)(text + hint)
+
+    def again(self, trouble: BaseException) -> None:
+        """A request failed and is tried again. Each trouble is said once, however many threads and attempts meet it."""
+        text = str(trouble) or type(trouble).__name__
+        with self._lock:
+            if text == self._trouble:
+                return
+            self._trouble = text
+        log.warning("%s; trying again until it is over", text if self._address in text else "%s: %s" % (self._address, text))
+
+    def _over(self) -> None:
+        with self._lock:
+            trouble, self._trouble = self._trouble, ""
+        if trouble:
+            log.warning("%s: it answers again", self._address)
 
 
 # ---- Events -----------------------------------------------------------------------------------
@@ -429,7 +462,7 @@ class Events:
             try:
                 page = self._daemon.ask("/v1/events?after=%d&limit=%d&wait=%ds" % (after, self._page, self._wait))
             except (OSError, http.client.HTTPException) as trouble:
-                log.warning("%s; trying again in %.1f s", trouble, pause)
+                self._daemon.again(trouble)
                 time.sleep(pause)
                 pause = min(pause * 2, 30)
                 continue
@@ -468,7 +501,7 @@ class Events:
                 done = 0
                 claim = self._daemon.ask(path + "claim", {**wish, "fence": fence})
             except (OSError, http.client.HTTPException) as trouble:
-                log.warning("%s; trying again in %.1f s", trouble, pause)
+                self._daemon.again(trouble)
                 stop.wait(pause)
                 pause = min(pause * 2, 30)
                 continue
@@ -658,7 +691,7 @@ class Requests:
             except (OSError, http.client.HTTPException) as trouble:
                 if left <= pause:
                     raise RequestTimeout(the_id) from trouble
-                log.warning("%s; trying again in %.1f s", trouble, pause)
+                self._daemon.again(trouble)
                 time.sleep(pause)
                 pause, send = min(pause * 2, 5), False  # it may have been stored: look first
                 continue
@@ -813,7 +846,7 @@ class Worker:
             try:
                 return self._daemon.ask(path, body)
             except (OSError, http.client.HTTPException) as trouble:
-                log.warning("%s; trying again in %.1f s", trouble, pause)
+                self._daemon.again(trouble)
                 if not patient or self._stop.wait(pause):
                     return None
                 pause = min(pause * 2, 30)
