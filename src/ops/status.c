@@ -113,20 +113,37 @@ void boxes_hide_unused(const struct config *config, struct query_reply *boxes, c
     boxes->box_count = kept;
 }
 
-static void check_box(struct status *s, const struct box_counts *b)
+/* Messages wait, and no instance has the box: what has to be started or configured for them. */
+static void check_unserved(struct status *s, const struct box_counts *b, const char *wait)
 {
-    uint64_t waits = b->ready + b->delayed + b->retrying + b->held;
+    const struct config_box *box = config_find_box(s->config, b->name);
 
-    if (waits > 0 && !box_has_instance(&s->instances, b->name) && !box_is_used(s->config, b->name))
+    if (box != NULL && box->kind == BOX_TURNS)
+        checks_add(&s->checks, "instance", CHECK_WARN,
+                   "%s in %.*s but no program that runs flows has this store open: start the one that registers them",
+                   wait, SLICE_ARGS(b->name));
+    else if (box_is_used(s->config, b->name))
+        checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s but no instance is running: start postrider run",
+                   wait, SLICE_ARGS(b->name));
+    else if (box->kind == BOX_ACTIVITIES)
+        checks_add(&s->checks, "instance", CHECK_WARN,
+                   "%s in %.*s, a box that the configuration does not use: start the program that registers the "
+                   "activities, or add a route with box: %.*s to an endpoint",
+                   wait, SLICE_ARGS(b->name), SLICE_ARGS(b->name));
+    else
         checks_add(
             &s->checks, "instance", CHECK_WARN,
             "%s in %.*s, a box that the configuration does not use: add a route with box: %.*s, or name it under "
             "boxes",
-            count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name),
-            SLICE_ARGS(b->name));
-    else if (waits > 0 && !box_has_instance(&s->instances, b->name))
-        checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s but no instance is running: start postrider run",
-                   count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name));
+            wait, SLICE_ARGS(b->name), SLICE_ARGS(b->name));
+}
+
+static void check_box(struct status *s, const struct box_counts *b)
+{
+    uint64_t waits = b->ready + b->delayed + b->retrying + b->held;
+
+    if (waits > 0 && !box_has_instance(&s->instances, b->name))
+        check_unserved(s, b, count_words(s->checks.arena, waits, "message waits", "messages wait"));
     if (b->dead > 0)
         checks_add(&s->checks, "dead", CHECK_WARN, "%s from %.*s: postrider dead list --box %.*s",
                    count_words(s->checks.arena, b->dead, "dead letter", "dead letters"), SLICE_ARGS(b->name),

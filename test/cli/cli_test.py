@@ -790,6 +790,17 @@ def a_box_that_nobody_uses_is_shown_only_when_something_is_in_it(p):
 
 
 @test
+def flows_that_wait_without_their_program_are_said_to(p):
+    p.ok("init")
+    p.ok("flow", "start", "checkout", "order-7")
+    advice = [c["advice"] for c in p.ok("status", "--json").json()[0]["checks"] if c["name"] == "instance"][0]
+    has(advice, "turns", "start the one that registers them")
+    assert "route" not in advice, advice
+    has(p.fails(1, "flow", "wait", "order-7", "--for", "0s").err, "has not started", "postrider why order-7")
+    has(p.fails(4, "flow", "wait", "order-8", "--for", "0s").err, "unknown flow")
+
+
+@test
 def status_is_right_without_a_daemon(p):
     p.ok("init")
     status = p.ok("status", "--json").json()[0]

@@ -49,10 +49,16 @@ TEST(config_refuses_what_is_no_yaml)
     REFUSES(
         "\tstore: x\n",
         "t.yaml:1:1: not valid YAML: found character that cannot start any token; indent lines with spaces, not tabs");
+    REFUSES("store: x\n\ttab: x\n", "t.yaml:2:1: not valid YAML: found a tab character that violates indentation; "
+                                    "indent lines with spaces, not tabs");
     REFUSES("store: \xef\xb7\x90\n", "t.yaml:1:8: not valid YAML: not a Unicode character");
     REFUSES("log: {level: ${PR_TEST_NO:-ä}, format: \xff\n",
             "t.yaml:1:40: not valid YAML: invalid leading UTF-8 octet");
-    REFUSES("log: {level: ${PR_TEST_NO\n", "t.yaml:1:15: not valid YAML: did not find expected ',' or '}'");
+    REFUSES("log: {level: ${PR_TEST_NO\n", "t.yaml:1:15: not valid YAML: did not find expected ',' or '}'; the { of "
+                                           "line 1, column 6 is not closed before");
+    REFUSES(
+        "endpoints:\n  a: {url: console\nroutes: []\n",
+        "t.yaml:3:7: not valid YAML: did not find expected ',' or '}'; the { of line 2, column 6 is not closed before");
     REFUSES("store: \xff\xfe\n", "t.yaml:1:8: not valid YAML: invalid leading UTF-8 octet");
     REFUSES("lease: 15s\nstore: x\xff\n", "t.yaml:2:9: not valid YAML: invalid leading UTF-8 octet");
 }
@@ -87,6 +93,9 @@ TEST(config_refuses_wrong_values)
             "t.yaml:1:19: limits.payload: \"1 MB\" is not a size; use a value such as 512B, 64KiB, 1MiB");
     REFUSES("limits: {payload: 2GiB}\n", "t.yaml:1:19: limits.payload: 2GiB is not between 1B and 1GiB");
     REFUSES("limits: 5\n", "t.yaml:1:9: limits: needs a map, not a single value");
+    REFUSES("endpoints: {a: {url: 'null:', retry: 5s}}\n",
+            "t.yaml:1:38: endpoints.a.retry: needs a map, not a single value; or list "
+            "the delays, such as [10s, 60s, 5m]");
     REFUSES("log: {level: wran}\n", "t.yaml:1:14: log.level: unknown value \"wran\"; did you mean warn?");
     REFUSES("log: {format: xml}\n", "t.yaml:1:15: log.format: unknown value \"xml\"; use one of text, json");
     REFUSES("rules: [{when: {class: shaky}, then: park}]\n",

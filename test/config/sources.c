@@ -98,6 +98,9 @@ TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
     REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: needs a list, not a map");
     REFUSES("sources:\n  - {preset: cap}\n",
             "t.yaml:2:5: sources[0]: needs table, wal, http, file or a broker such as redis");
+    REFUSES("sources:\n  - {file: orders.jsonl}\n", "t.yaml:2:12: sources[0]: source file: the url is not valid: begin "
+                                                    "it with file:, such as file:orders.jsonl; file:- is "
+                                                    "the standard input");
     REFUSES("sources:\n  - {table: a, preset: debzium}\n",
             "t.yaml:2:24: sources[0].preset: unknown value \"debzium\"; did you mean debezium?");
     REFUSES("sources:\n  - {table: a, preset: cap, strem: x}\n",

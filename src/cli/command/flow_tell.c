@@ -225,6 +225,22 @@ static int print_end(struct cli *cli, const struct flow_row *row, bool timeout)
     return row->state == FLOW_COMPLETED ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* It did not begin in this time: its start may wait for a program that runs it. */
+static int print_unbegun(struct cli *cli, pr_slice flow)
+{
+    struct flow_view v = { .store = &cli->store, .config = cli->config, .arena = &cli->arena, .id = flow };
+    struct pr_error err;
+    int rc = flow_view_make(&v, &err);
+    flow_view_fini(&v);
+    if (rc == PR_UNKNOWN)
+        return flow_not_found(cli, flow);
+    if (rc != PR_OK)
+        return cli_fault(&err);
+    cli_say("flow \"%s\" has not started; postrider why %s", text_clean_copy(&cli->arena, flow),
+            shell_argument(&cli->arena, flow));
+    return EXIT_FAILED;
+}
+
 int run_flow_wait(struct cli *cli)
 {
     const char *span = cli->flags.values[FLAG_FOR];
@@ -247,7 +263,7 @@ int run_flow_wait(struct cli *cli)
     if (rc < 0)
         code = cli_fault(&err);
     else if (rc == PR_UNKNOWN)
-        code = flow_not_found(cli, w.flow);
+        code = print_unbegun(cli, w.flow);
     else
         code = print_end(cli, row, rc == PR_TIMEOUT);
     arena_fini(&arena);

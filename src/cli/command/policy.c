@@ -90,7 +90,7 @@ static int reason_flag(struct cli *cli, int *ret)
         if (reason_is_known(i))
             suggest_try(&near, slice_from(text), pr_reason_name(i));
     return near.best != NULL ? cli_usage(cli, "--reason: unknown reason \"%s\"; did you mean %s?", text, near.best)
-                             : cli_usage(cli, "--reason: unknown reason \"%s\"", text);
+                             : cli_usage(cli, "--reason: unknown reason \"%s\"; for example timeout_exceeded", text);
 }
 
 /* What the flags say of a failure. */

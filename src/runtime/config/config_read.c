@@ -533,7 +533,8 @@ int config_read_section(struct config_reader *reader, const struct option_sectio
     if (map != NULL && node_is_null(map))
         map = NULL;
     if (r == PR_OK && map != NULL && map->kind != NODE_MAP)
-        r = config_fail(reader, map, "%s%sneeds a map, not %s", path, path[0] != '\0' ? ": " : "", kind_of(map));
+        r = config_fail(reader, map, "%s%sneeds a map, not %s%s", path, path[0] != '\0' ? ": " : "", kind_of(map),
+                        section == &option_retry ? "; or list the delays, such as [10s, 60s, 5m]" : "");
     if (r == PR_OK && map != NULL)
         r = config_check_keys(reader, section, map, path);
     for (size_t i = 0; r == PR_OK && i < section->count; i++) {

@@ -18,6 +18,7 @@
 #include "runtime/config/config_node.h"
 
 static const char VEILED[] = "{}[],:#";
+#define OPENED_SIZE 96
 #define VEIL_SIZE 3                                                /* bytes of U+FDD0 + n in UTF-8 ... */
 static const unsigned char VEIL[VEIL_SIZE] = { 0xef, 0xb7, 0x90 }; /* ... of the first */
 
@@ -124,13 +125,27 @@ static yaml_mark_t mark_at(pr_slice text, size_t offset)
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
+/* A bracket that is never closed is missed only where the next thing begins, maybe lines later: where it was opened. */
+static const char *opened_at(const yaml_parser_t *parser, char *text, size_t size)
+{
+    bool map = parser->context != NULL && strcmp(parser->context, "while parsing a flow mapping") == 0;
+    bool list = parser->context != NULL && strcmp(parser->context, "while parsing a flow sequence") == 0;
+
+    text[0] = '\0';
+    if (map || list)
+        (void)snprintf(text, size, "; the %s of line %zu, column %zu is not closed before", map ? "{" : "[",
+                       parser->context_mark.line + 1, parser->context_mark.column + 1);
+    return text;
+}
+
 /* What helps where libyaml's words alone help nobody. */
 static const char *advice(const char *problem, pr_slice text)
 {
     if (strcmp(problem, "mapping values are not allowed in this context") == 0)
         return "; put a value with a colon at its end or before a space in quotes"; /* url: console: */
-    if (strcmp(problem, "found character that cannot start any token") == 0 &&
-        memchr(text.data, '\t', text.size) != NULL)
+    if (strcmp(problem, "found a tab character that violates indentation") == 0 ||
+        (strcmp(problem, "found character that cannot start any token") == 0 &&
+         memchr(text.data, '\t', text.size) != NULL))
         return "; indent lines with spaces, not tabs";
     return "";
 }
@@ -146,7 +161,10 @@ static int next_event(struct yaml_reader *y, yaml_event_t *event)
         y->parser.error == YAML_READER_ERROR ? mark_at(y->text, y->parser.problem_offset) : y->parser.problem_mark;
     const char *problem = y->parser.problem != NULL ? y->parser.problem : "unreadable";
 
-    return fail(y, mark, "not valid YAML: %s%s", problem, advice(problem, y->text));
+    char opened[OPENED_SIZE];
+
+    return fail(y, mark, "not valid YAML: %s%s%s", problem, opened_at(&y->parser, opened, sizeof opened),
+                advice(problem, y->text));
 }
 
 static struct node *node_new(struct yaml_reader *y, enum node_kind kind, yaml_mark_t mark)

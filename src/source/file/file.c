@@ -71,7 +71,7 @@ static int file_parse(const struct endpoint_config *config, struct arena *arena,
 {
     pr_slice text = slice_from(config->url);
     if (!slice_starts_with(text, PR_STR("file:")))
-        return wrong(config, "use file:PATH, or file:- for the standard input", reterr);
+        return wrong(config, "begin it with file:, such as file:orders.jsonl; file:- is the standard input", reterr);
     const char *mark = strchr(config->url, '?');
     pr_slice params = mark != NULL ? slice_from(mark + 1) : PR_STR("");
     *ret = (struct broker_url){ .port = 0 };
