@@ -21,13 +21,6 @@ struct shadow_handler *shadow_handler(struct checker *c, uint32_t message, uint1
     return &c->messages[message].handlers[handler_of(c, message, destination)];
 }
 
-/* All that have its id, one after the other; NULL: that was the last. */
-static const struct parcel *next_of_id(const struct parcel *p, const struct parcel *after)
-{
-    const struct parcel *original = p->original != NULL ? p->original : p;
-    return after == NULL ? original : after == original ? original->copy : after->older;
-}
-
 void mark_ended(struct checker *c, const struct event *e, uint16_t destination)
 {
     struct shadow_handler *h = shadow_handler(c, e->message, destination);
@@ -39,7 +32,7 @@ bool any_has_ended(struct checker *c, const struct event *e)
 {
     size_t handler = handler_of(c, e->message, e->destination);
     const struct parcel *p = c->messages[e->message].parcel;
-    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin))
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin))
         if (c->messages[twin->index].handlers[handler].ended)
             return true;
     return false;
@@ -49,7 +42,7 @@ void check_ends_once(struct checker *c, const struct event *e)
 {
     size_t handler = handler_of(c, e->message, e->destination);
     const struct parcel *p = c->messages[e->message].parcel;
-    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin)) {
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin)) {
         const struct shadow_handler *h = &c->messages[twin->index].handlers[handler];
         if (twin != p && c->s->engine.dedupe_us > 0 && h->ended &&
             e->wall_us < time_add(h->ended_wall_us, c->s->engine.dedupe_us))
@@ -70,7 +63,7 @@ void check_duplicate_end(struct checker *c, const struct event *e, bool may_be_d
 {
     size_t handler = handler_of(c, e->message, e->destination);
     const struct parcel *p = c->messages[e->message].parcel;
-    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin)) {
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin)) {
         const struct shadow_handler *h = &c->messages[twin->index].handlers[handler];
         if (twin != p && (h->ended || (may_be_dead && (h->was_dead || is_dead(c, twin, handler)))))
             return;
@@ -81,7 +74,7 @@ void check_duplicate_end(struct checker *c, const struct event *e, bool may_be_d
 void check_left_out(struct checker *c, const struct event *e)
 {
     const struct parcel *p = c->messages[e->message].parcel;
-    for (const struct parcel *twin = next_of_id(p, NULL); twin != NULL; twin = next_of_id(p, twin)) {
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin)) {
         const struct shadow_row *row = shadow_find(c, twin->index, e->destination);
         if (twin != p && row != NULL && (row->state == STATE_DEAD || !shadow_is_over(row))) {
             c->happened[e->destination].counts[TOTAL_DUPLICATES]++;

@@ -149,8 +149,11 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
                     continue;
                 born.kind = *children != 0 ? EVENT_BORN : EVENT_LEFT_OUT;
                 born.destination = world_destination(w, v->destinations[k]);
-                if (*children != 0)
+                if (*children != 0) {
                     learn_row(w, *children, born.message, born.destination);
+                    w->parcels[born.message]->parts |=
+                        born.destination <= SIM_ENDPOINTS_MAX ? 1u << born.destination : 0;
+                }
                 world_note(w, born);
             }
         }

@@ -28,11 +28,13 @@ static void note_admin(struct world *w, enum event_kind kind, const struct parce
                (struct event){ .kind = (uint8_t)kind, .instance = INSTANCE_NONE, .message = p->index, .what = what });
 }
 
-/* Another one with its id, which an order by id means, too. */
-static const struct parcel *twin_of(const struct parcel *p)
+/* And all others with its id, which an order by id means, too. */
+static void note_admin_of_id(struct world *w, enum event_kind kind, const struct parcel *p, uint16_t what)
 {
-    const struct parcel *twin = p->copy != NULL ? p->copy : p->original;
-    return twin != NULL && twin->stored ? twin : NULL;
+    note_admin(w, kind, p, what);
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin))
+        if (twin != p && twin->stored)
+            note_admin(w, kind, twin, what);
 }
 
 static void world_show(struct world *w, const struct parcel *p)
@@ -49,9 +51,7 @@ static void world_show(struct world *w, const struct parcel *p)
         if (slice_eq(reply.listed[i].box, w->scenario->engine.box))
             note_seen(w, parcel_of(w, &reply.listed[i].m), &reply.listed[i]);
     arena_fini(&arena);
-    note_admin(w, EVENT_ADMIN_END, p, 0);
-    if (twin_of(p) != NULL)
-        note_admin(w, EVENT_ADMIN_END, twin_of(p), 0);
+    note_admin_of_id(w, EVENT_ADMIN_END, p, 0);
 }
 
 /* ---- Many at once ---------------------------------------------------------------------------- */
@@ -139,9 +139,7 @@ void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
                            .filter = { .box = w->scenario->engine.box, .ids = &p->m.id, .id_count = 1, .state = -1 },
                            .by = PR_STR("sim"),
                            .why = PR_STR("dice") };
-    note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
-    if (twin_of(p) != NULL)
-        note_admin(w, EVENT_ADMIN, twin_of(p), (uint16_t)kind);
+    note_admin_of_id(w, EVENT_ADMIN, p, (uint16_t)kind);
     admin_do(w, &admin);
     world_show(w, p);
 }

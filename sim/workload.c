@@ -74,11 +74,29 @@ struct parcel *world_find(struct world *w, pr_id id)
     return NULL;
 }
 
-/* Where the id is damaged its payload tells; and of two with one id the destination. */
+const struct parcel *parcel_next_of_id(const struct parcel *p, const struct parcel *after)
+{
+    const struct parcel *original = p->original != NULL ? p->original : p;
+    return after == NULL ? original : after == original ? original->copy : after->older;
+}
+
+/* Of those with one id a part, or its dead letter, is the latest's that was split for its endpoint: while it is there, none is made. */
+static struct parcel *latest_with_part(const struct world *w, const struct parcel *original, const struct pr_message *m)
+{
+    uint16_t destination = world_destination(w, m->destination);
+    struct parcel *p = destination != DESTINATION_NONE && destination <= SIM_ENDPOINTS_MAX ? original->copy : NULL;
+    while (p != NULL && (p->parts >> destination & 1) == 0)
+        p = p->older;
+    return p;
+}
+
+/* Where the id is damaged its payload tells; and of several with one id the destination. */
 struct parcel *parcel_of(struct world *w, const struct pr_message *m)
 {
-    struct parcel *p = world_find(w, m->id);
+    struct parcel *p = world_find(w, m->id), *part = p != NULL ? latest_with_part(w, p, m) : NULL;
     uint32_t index;
+    if (part != NULL)
+        return part;
     if (p != NULL && p->copy != NULL && slice_eq(m->destination, p->copy->m.destination))
         return p->copy;
     if (p != NULL || m->payload.size < sizeof(index))

@@ -103,6 +103,7 @@ struct parcel {
     struct parcel *copy,
         *original; /* the same id sent again, to the same endpoint under another name, or by its source; NULL: it was not */
     struct parcel *older;          /* of those that a source brought again: copy is the latest */
+    uint32_t parts;                /* a bit for each endpoint that it was split for */
     const struct parcel *corrects; /* the dead letter whose place it took; NULL: none */
     unsigned starts, arrivals, crashes;
 };
@@ -248,6 +249,8 @@ struct parcel *world_parcel(struct world *w);                            /* a ne
 void parcel_seal(struct world *w, struct parcel *p);                     /* when its fields are set */
 struct parcel *world_adopt(struct world *w, const struct pr_message *m); /* a message that an engine made */
 struct parcel *world_find(struct world *w, pr_id id);                    /* NULL: none of ours */
+/* All that have the id of this one, one after the other; NULL: that was the last. */
+const struct parcel *parcel_next_of_id(const struct parcel *p, const struct parcel *after);
 struct parcel *parcel_of(struct world *w,
                          const struct pr_message *m); /* by its id, or its payload; NULL: none of ours */
 int world_store(struct world *w, struct parcel *const *parcels, size_t count); /* one transaction */
