@@ -207,6 +207,31 @@ static void check_held_insert(struct worker *w, const char *when, const char *bo
 #define HOLD(when) "CREATE TRIGGER hold " when " FOR EACH ROW EXECUTE FUNCTION %s.hold()"
 
 /* The cycle's own message goes elsewhere: the round was over by then. */
+/* Only the nearest places are looked at first, so that a question costs what it tells. */
+STORE_TEST(reading_again_goes_over_places_that_nobody_has_and_says_when_it_was_all)
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('a'), ('b')");
+    suite_pg_do(pg, "SELECT setval('%s.outbox_seq_seq', 1000000)");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('c')");
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 3);
+    const struct cycle_reply *r = CYCLE(w, .reread = { .rows = 10, .from_seq = 0, .to_seq = INT64_MAX });
+    CHECK_EQ(r->row_count, 2);
+    CHECK(!r->reread_end);
+    int64_t from_seq = r->rows[1].m.seq;
+    r = CYCLE(w, .reread = { .rows = 10, .from_seq = from_seq, .after_row = r->rows[1].row, .to_seq = INT64_MAX });
+    CHECK_EQ(r->row_count, 1);
+    CHECK(slice_eq_cstr(r->rows[0].m.type, "c"));
+    from_seq = r->rows[0].m.seq;
+    uint64_t row = r->rows[0].row;
+    CHECK_EQ(CYCLE(w, .reread = { .rows = 10, .from_seq = from_seq, .after_row = row, .to_seq = INT64_MAX })->row_count,
+             0);
+    CHECK(w->reply->reread_end);
+    suite_pg_do(pg, "DELETE FROM %s.outbox");
+    PQfinish(pg);
+}
+
 STORE_TEST(senders_that_begin_while_a_message_of_a_handler_is_stored_are_not_forgotten) /* S1 */
 {
     struct worker *w = suite_join(s, "outbox");

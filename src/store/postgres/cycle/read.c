@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/time.h"
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
@@ -100,11 +101,19 @@ static const char DUE[] =
                                                "AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
 
 /* Each lane by its own keys, then together in the order of places. */
-static const char REREAD[] =
-    "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL (" SELECT_ROW WITH_PAYLOAD
-    " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < $4::bigint"
-    " AND b.due_at IS NULL AND b.held_by IS NULL AND (b.seq > $3::bigint OR " HANDLE " > $5::bigint)"
-    " ORDER BY b.seq LIMIT $6::bigint) f ORDER BY f.seq, f.handle LIMIT $6::bigint";
+/* The first of all lanes can all be in one of them, so as many are read of each: 64 times what is told.  So only those of the nearest
+ * places are looked at ($7), and all of them only where there is none. */
+#define REREAD_UPTO(upto)                                                                                              \
+    "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL (" SELECT_ROW WITH_PAYLOAD                   \
+    " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < " upto                                    \
+    "::bigint AND b.due_at IS NULL AND b.held_by IS NULL AND (b.seq > $3::bigint OR " HANDLE " > $5::bigint)"          \
+    " ORDER BY b.seq LIMIT $6::bigint) f"
+#define REREAD_ORDER " ORDER BY f.seq, f.handle LIMIT $6::bigint"
+static const char REREAD[] = "WITH near AS MATERIALIZED (" REREAD_UPTO("$7") REREAD_ORDER
+    ") SELECT * FROM near UNION ALL"
+    " (" REREAD_UPTO("$4") " WHERE NOT EXISTS (SELECT FROM near)" REREAD_ORDER ")";
+#define NEAR_TIMES 4     /* places for each row that is asked for, */
+#define NEAR_PLACES 1000 /* ... and these */
 
 static const char HEADS[] = SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE " MESSAGE_IS_HEAD
                                                        " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES(
@@ -156,6 +165,19 @@ static void add_due(struct cycle_run *run, struct reads *reads)
     link_add(run->link, DUE, s->box, &args, &reads->due);
 }
 
+static int64_t near_end(const struct cycle *c)
+{
+    int64_t places = NEAR_PLACES + NEAR_TIMES * (int64_t)min_size(c->reread.rows, INT32_MAX);
+    return min64(c->reread.to_seq, time_add(c->reread.from_seq, places));
+}
+
+/* Where something was found nearby, there may be more behind it. */
+static void judge_reread(const struct cycle *c, size_t found, struct cycle_reply *reply)
+{
+    if (found > 0 && near_end(c) < c->reread.to_seq)
+        reply->reread_end = false;
+}
+
 static void add_reread(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
@@ -171,6 +193,7 @@ static void add_reread(struct cycle_run *run, struct reads *reads)
     arg_i64(&args, c->reread.to_seq);
     arg_i64(&args, (int64_t)c->reread.after_row);
     arg_i64(&args, one_more(c->reread.rows));
+    arg_i64(&args, near_end(c));
     link_add(run->link, REREAD, run->session->box, &args, &reads->reread);
 }
 
@@ -290,6 +313,8 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
         rc = take_due(run, reads->due);
     if (rc == PR_OK && c->reread.rows > 0)
         rc = take_rows(run, reads->reread, count_rows(reads->reread), ROW_REREAD, c->reread.rows, &reply->reread_end);
+    if (rc == PR_OK && c->reread.rows > 0)
+        judge_reread(c, count_rows(reads->reread), reply);
     if (rc == PR_OK && c->heads.rows > 0)
         rc = take_heads(run, reads->heads);
     if (rc == PR_OK && c->held_keys.rows > 0)
