@@ -12,7 +12,7 @@
 
 /* ---- Verdicts ----------------------------------------------------------------------------------- */
 
-/* It ends a hand-out: when somebody began to count anew, it is about the past. */
+/* The verdict ends a hand-out: when a person has set the counters back since, it is about the past. */
 static void guard_hand_out(struct change *c, const struct verdict *v)
 {
     if (v->number == 0)

@@ -11,7 +11,7 @@
 
 /* What must still be true; else the answer is PR_STALE and nothing is changed. */
 enum change_guard {
-    GUARD_ATTEMPTS = 1, /* attempts are attempts_are: nobody judged it or began to count anew */
+    GUARD_ATTEMPTS = 1, /* attempts are attempts_are: no verdict came since, and no person set the counters back */
     GUARD_NOT_PARKED = 2,
     GUARD_NOT_RELEASED = 4,
     GUARD_DUE = 16,       /* due_at is due_is_us */

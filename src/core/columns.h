@@ -70,7 +70,7 @@
 #define FATE_SET(kind, column, ...) ", " #column " = " NEW_##column
 #define FATE_OF_B(kind, column, ...) ", b." #column
 #define FATE_NEXT(...) ", {?}"
-#define FATE_NEXT_CAST(kind, ...) ", {?}" FATE_CAST_##kind /* where a text must be told to be JSON */
+#define FATE_NEXT_CAST(kind, ...) ", {?}" FATE_CAST_##kind /* where a text must be cast to JSON */
 #define FATE_CAST_INT
 #define FATE_CAST_TEXT
 #define FATE_CAST_JSON "::json"

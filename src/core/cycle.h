@@ -145,7 +145,7 @@ struct tally {
 };
 
 /* An endpoint is not to be sent to for a while: a rule, or the endpoint itself, said so.  It holds for
- * all boxes and survives restarts; of two pauses the later end wins; everybody is told by a notice. */
+ * all boxes and survives restarts; of two pauses the later end wins; all instances get a notice. */
 struct pause {
     pr_slice endpoint;
     int64_t for_us;   /* by the store's clock; PR_NEVER: until resumed */
@@ -184,7 +184,7 @@ struct held_read {
     size_t rows;
 };
 
-#define DEDUPE_OF_BOX (-1) /* whoever says so does not know how long the marks of its box are kept */
+#define DEDUPE_OF_BOX (-1) /* the caller does not know how long the marks of its box are kept */
 
 struct cycle {
     /* Who.  epoch 0: join as a new instance (number must be 1). */
@@ -199,9 +199,9 @@ struct cycle {
     const int64_t *lanes_to; /* LANE_COUNT epochs: of lanes_give, whom a lane is passed to (0: anybody's): while that
                                 * instance lives nobody else takes it, and it does so whatever its share is; NULL: nobody */
     uint64_t lanes_keep;     /* lanes that are not to be asked for, however many others have */
-    pr_slice offer;          /* on join: what this instance can do (core/offer.h); the others are told */
-    bool peers;              /* who else works this box? */
-    bool force_write;        /* renew the lease in this cycle whatever time is left */
+    pr_slice offer;   /* on join: what this instance can do (core/offer.h); the store passes it on to the others */
+    bool peers;       /* who else works this box? */
+    bool force_write; /* renew the lease in this cycle whatever time is left */
 
     /* Changes. */
     const struct verdict *verdicts;
@@ -223,16 +223,16 @@ struct cycle {
     size_t delivered_count;
     int64_t keep_us; /* > 0: how long completed rows stay in `done` */
     int64_t
-        dedupe_us; /* > 0: how long what ends in this box stays marked (core/mark.h); told to the store on join, which
-                        * keeps it with the box.  DEDUPE_OF_BOX: what the box has stays, and a join is told it */
+        dedupe_us; /* > 0: how long what ends in this box stays marked (core/mark.h); passed to the store on join, which
+                        * keeps it with the box.  DEDUPE_OF_BOX: what the box has stays, and the reply to a join has it */
     struct retention retention;
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
     size_t fresh_rows, fresh_bytes; /* stops at whichever is reached; at least one row */
-    uint64_t restart_lanes;         /* fresh scan of these lanes begins anew */
+    uint64_t restart_lanes;         /* the scan of fresh rows of these lanes starts over */
     const struct fresh_skip *skips; /* new rows that may be left out: whoever asks has no room for them */
     size_t skip_count;
-    /* > 0: the new rows that this cycle reads are to be started, if they are so many at most, none was handed out before, no
+    /* > 0: the new rows that this cycle reads are to be started, if they are this many at most, none was handed out before, no
      * two are of one stream, and no notice was committed before them that is not in the reply.  Then the store puts all of
      * them on the receipt of this cycle, with number 1, and says so in reply.started.  Such a cycle changes nothing else.  A
      * store need not do it. */
@@ -262,7 +262,7 @@ struct cycle {
         uint64_t lanes;
         pr_slice after;
     } held_keys; /* distinct held_by, ascending; an
-                                                * endpoint's own key is told also when it may have rows in these lanes */
+                                                * endpoint's own key comes also when it only may have rows in these lanes */
     const struct held_read *held;
     size_t held_count;
     const struct mark_key *marks; /* of what is on the receipt and about to be started */
@@ -274,7 +274,7 @@ struct cycle {
     const struct evidence *evidence; /* when was one of these delivered last, by anybody? */
     size_t evidence_count;
     int64_t notice_after; /* operators' notices with a greater number; 0 on join:
-                                                * none, only notice_last is told */
+                                                * none, only notice_last is set */
     size_t payload_max;   /* larger payloads are not read with their rows: row.over, loads */
 };
 
@@ -283,9 +283,9 @@ enum notice_kind {
     NOTICE_DUE,      /* rows got an earlier due time (retry, release, replay): look again */
     NOTICE_PARKED,   /* the row was parked, or made dead by hand: strict streams wait behind it */
     NOTICE_ENDPOINT, /* an endpoint was paused or resumed: see endpoints */
-    NOTICE_RELOAD,   /* much has changed (a filter was used): read everything anew */
+    NOTICE_RELOAD,   /* much has changed (a filter was used): read everything again */
     NOTICE_FAILED,   /* a row was stored that had failed before: others of its stream wait behind it */
-    NOTICE_REPAIRED, /* what rows say was changed past us: read everything anew, also what was handed out and has not
+    NOTICE_REPAIRED, /* what rows say was changed past us: read everything again, also what was handed out and has not
                       * started */
 };
 
@@ -322,7 +322,7 @@ static inline bool cycle_has_joined(const struct cycle *c)
 /* Another instance of the box. */
 struct peer_offer {
     int64_t epoch;
-    pr_slice offer; /* as it was told on join: it stays the same as long as the epoch does */
+    pr_slice offer; /* as it was passed on join: it stays the same as long as the epoch does */
 };
 
 /* What became of cycle.start_fresh? */
@@ -373,7 +373,7 @@ struct cycle_reply {
     int64_t dedupe_us; /* of the box; only of a cycle with epoch 0 and DEDUPE_OF_BOX */
     bool *marked;      /* per question of marks; NULL: none is */
     bool *gone;        /* per question of alive; NULL: none is */
-    /* Per question of loads, each malloc'ed; data NULL: there is no such row any more.  Whoever takes one over sets data to
+    /* Per question of loads, each malloc'ed; data NULL: there is no such row any more.  A caller that takes one over sets data to
      * NULL, and the rest is freed by the session.  One copy, since they are large. */
     pr_slice *loaded;
     size_t loaded_count;

@@ -20,7 +20,7 @@ enum send_outcome {
     SEND_AGAIN,     /* it failed, and comes again after retry_after_us: that is settled, and no rule is asked */
 };
 
-/* Why a message of a box of flows is not to be worked on any more: whoever gets it only says what follows. */
+/* Why a message of a box of flows is not to be worked on any more: the one that gets it only answers what follows. */
 struct delivery_dead {
     int cause, reason, limit; /* as in its dead letter */
     int attempts, failures;   /* of the message, with this one */
@@ -70,7 +70,7 @@ struct delivery_result {
     enum send_outcome outcome;
     int reason;                  /* enum pr_reason, when it failed */
     int bits;                    /* status bits reached */
-    int64_t retry_after_us;      /* 0: not said */
+    int64_t retry_after_us;      /* 0: none was given */
     bool release_followers;      /* FAILED, and tried again: its followers may overtake it */
     bool disable;                /* the destination says it is gone for good (HTTP 410) */
     bool unsent;                 /* FAILED, and nothing of it went out: see reason_fault() */
@@ -79,14 +79,14 @@ struct delivery_result {
     struct send_effect *effects; /* one block each (free() each), may be NULL; the receiver frees */
     uint64_t
         blamed; /* FAILED, of a run: the token of the message whose fault it is; the others count nothing.  0: all */
-    /* Activities of flows: what whoever did it says. */
+    /* Activities of flows: what the worker reports. */
     char *output; /* what it returned; FAILED: its own words.  Malloc'ed, may be NULL; the receiver frees it */
     size_t output_size;
-    int category; /* FAILED: enum pr_category; 0: not said */
+    int category; /* FAILED: enum pr_category; 0: none was given */
     bool final;   /* FAILED: another try is of no use */
     char *need;   /* what it takes to do it (core/offer.h), where others may lack it; POSTPONED: this instance lacks it.
                      * Malloc'ed, may be NULL; the receiver frees it */
-    /* For whoever said how it ended: told once whether that is committed (PR_OK), came too late (PR_STALE,
+    /* For the worker that reported the end: called once, with whether that is committed (PR_OK), came too late (PR_STALE,
      * PR_UNKNOWN), or was not stored since its effects do not fit what is stored (PR_ECONFLICT) or the database refuses them (PR_FAILED).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
     void (*settled)(void *arg, int answer);
     void *settled_arg;

@@ -186,7 +186,7 @@ struct ended_entry *ended_group(const struct ended *list, size_t count, struct a
         entry_of[i] = (uint32_t)entry;
         g.entries[entry].ids.size += ID_BYTES;
     }
-    for (size_t k = 0; k < g.count; k++) { /* each has its place; the sizes are counted anew as they fill */
+    for (size_t k = 0; k < g.count; k++) { /* each has its place; the sizes are counted again as they fill */
         g.entries[k].ids.data = ids;
         ids += g.entries[k].ids.size;
         g.entries[k].ids.size = 0;

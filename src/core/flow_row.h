@@ -1,6 +1,6 @@
 /* The row of a flow: who it is, which of its executions is the current one, and how far that has come.
  *
- * It is also the guard of a turn (EFFECT_FLOW in core/effect.h): whoever commits a turn must have seen this execution with
+ * It is also the guard of a turn (EFFECT_FLOW in core/effect.h): the one who commits a turn must have seen this execution with
  * this number of events.  All that else belongs to a flow hangs on the row: its history by the execution, its
  * key-values and its mail by the id, its open activities, timers and children by ids that are computed from the execution
  * and the numbers 1 to `tasks`. */
@@ -26,7 +26,7 @@ struct flow_row {
     int64_t status_number; /* raised by each change of custom_status; 0: it was never set */
     pr_slice input, output;
     pr_slice error;  /* JSON: {"category","message","kind",...}; empty: none */
-    pr_slice parent; /* id of the flow that is told how it ended; empty: none */
+    pr_slice parent; /* id of the flow that gets a message when this one ends; empty: none */
     pr_id parent_execution;
     int64_t parent_task;
     int64_t tasks;      /* the highest number given to an activity, timer or child of this execution */

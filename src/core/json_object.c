@@ -1,5 +1,5 @@
 /* Is a text JSON, one object even, and what are its members?  A checker without a tree: it runs on every
- * message.  Values are told as they are written, so that no digit of a number is lost. */
+ * message.  Values are returned as they are written, so that no digit of a number is lost. */
 #include <string.h>
 
 #include "base/utf8.h"

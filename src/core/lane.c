@@ -1,5 +1,5 @@
 /* The hash is Bob Jenkins's lookup3 with the constants of PostgreSQL's hashtext() and
- * uuid_hash(), so that a generated column there computes the same lane for whoever INSERTs. */
+ * uuid_hash(), so that a generated column there computes the same lane for those who INSERT. */
 #include "core/lane.h"
 
 #define HASH_START (0x9e3779b9u + 3923095u)

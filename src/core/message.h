@@ -78,7 +78,7 @@ PR_MUST_CHECK int json_string_read(pr_slice value, struct arena *arena, pr_slice
 
 /* All bytes of its slices together. */
 size_t message_bytes(const struct pr_message *message);
-/* Are they at most so many, in a message that nobody has checked? */
+/* Is the counter within its limit, in a message that nobody has checked? */
 bool message_is_within(const struct pr_message *message, size_t max);
 
 /* Copy the slices of message into block (message_bytes() long) and make *ret point there. */

@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 
-#define OFFER_BYTES_MAX (64u << 10) /* what is over it is not told: it waits as if nobody had it */
+#define OFFER_BYTES_MAX                                                                                                \
+    (64u << 10) /* what is over it is left out: work that needs it waits as if no instance could do it */
 
 /* One line, into a buffer of OFFER_BYTES_MAX; words with control characters, and what is no UTF-8, are left out. */
 void offer_add_flow(struct buf *offer, pr_slice name, pr_slice version);
@@ -18,7 +19,7 @@ void offer_add_tag(struct buf *offer, pr_slice tag);
 char *need_of_flow(pr_slice name, pr_slice version);
 char *need_of_activity(pr_slice name, pr_slice tag);
 
-/* Can whoever offers this do what is needed? */
+/* Can the instance that offers this do what is needed? */
 bool offer_has(pr_slice offer, pr_slice need);
 
 #endif

@@ -18,7 +18,7 @@ enum admin_kind {
                          * error why is.  What has no destination died for the endpoint that the filter's routes give it,
                          * if they give one */
     ADMIN_DEAD_REPLAY, /* (of flows: see people/flow_order.h) back to the box and the place it came from, new life: due = now, counters 0, bits | Failed,
-                         * released as it was.  Refused: its id was sent anew; its endpoint has handled it (core/mark.h); or (by id; a filter does not find them) it
+                         * released as it was.  Refused: its id was sent again; its endpoint has handled it (core/mark.h); or (by id; a filter does not find them) it
                          * was edited */
     ADMIN_DEAD_DISCARD,
     ADMIN_DEAD_EDIT, /* one id, or row: what replay would make, changed as edit says, with a new id (made) and the old one
@@ -52,7 +52,7 @@ enum action_steps { STEPS_NONE, STEPS_BOX, STEPS_DEAD };
 struct action {
     const char *name;        /* in the audit; of orders about rows of a box also the last word of its routes */
     const char *step;        /* what it is called in the story; NULL: it leaves no line */
-    enum notice_kind notice; /* what running instances are told */
+    enum notice_kind notice; /* the notice to running instances */
     bool on_dead;            /* it looks among the dead letters, and not in the boxes */
     enum action_steps steps;
 };

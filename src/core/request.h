@@ -5,7 +5,7 @@
  * REPLY_KEEP_US after it was stored.  Its id comes from the request's, so there is one; its correlation id is the
  * request's id as text.
  *
- * A reply that came from elsewhere (a broker, another store) has the header "postrider-reply"; whoever owns its lane puts
+ * A reply that came from elsewhere (a broker, another store) has the header "postrider-reply"; the owner of its lane puts
  * the row that is waited for in its place. */
 #ifndef CORE_REQUEST_H
 #define CORE_REQUEST_H

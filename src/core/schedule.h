@@ -4,7 +4,7 @@
  * is the next time, and its payload says what to send and when, as a JSON object (doc/schedules.md).  When it is due, the
  * owner of its lane stores the message and sets the next time in one transaction (VERDICT_RESCHEDULE).  The id of that
  * message comes from the schedule and the time, and the verdict holds only while the due time is the one that was read: so
- * each time is used once, whoever crashes when.
+ * each time is used once, whichever process crashes when.
  *
  * A row whose id is not the one of its name is a wish for such a schedule: who can only INSERT makes one by it.  The owner
  * puts the schedule itself in its place, instead of an earlier one of that name.  An order for a schedule that exists is a wish, too: the

@@ -18,7 +18,7 @@ struct story_line {
     int64_t next_us;      /* when it goes on; 0: left out */
 };
 
-/* What a person noted down: it is there for whoever comes next, so of these the latest are kept when other lines are
+/* What a person noted down is there for the next person, so of these the latest are kept when other lines are
  * dropped. */
 #define STORY_NOTE "note"
 #define STORY_NOTES_KEPT 4
@@ -28,7 +28,7 @@ struct story_line {
 #define STORY_LOST "lost"
 
 /* Write story with line appended, the oldest lines dropped, into ret.  A story that cannot
- * be read is started anew. */
+ * be read is started from empty. */
 void story_append(pr_slice story, const struct story_line *line, struct buf *ret);
 
 /* The endpoint of the latest line that names one, in the story itself; empty: none does.  (Their names
