@@ -95,7 +95,7 @@ static bool route_fits(const struct config *config, const struct config_route *r
            fits(r->stream, m->stream) && route_headers_match(r->headers, r->header_count, m);
 }
 
-/* The n-th of the endpoints that the routes send it to, each told once. */
+/* The n-th of the endpoints that the routes send it to, each once. */
 static pr_slice nth_route(const struct config *config, pr_slice box, const struct pr_message *m, size_t n)
 {
     const char *found[ENDPOINTS_MAX];
@@ -278,7 +278,7 @@ static void check_breaker(struct checks *checks, const struct endpoint_condition
         condition_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
-/* Where the messages are to blame, whoever looks at the endpoint finds nothing. */
+/* Where the messages are to blame, a look at the endpoint finds nothing. */
 static void check_failing(struct checks *checks, const struct endpoint_condition *s, const struct endpoint_state *e,
                           int64_t now_us)
 {

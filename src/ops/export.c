@@ -209,7 +209,7 @@ static bool is_longer(pr_slice text, size_t chars)
     return utf8_cut(text, chars).size < text.size;
 }
 
-/* Does its failure give another?  What cannot be told is believed: of an error that was cut or cleaned, and of what
+/* Does its failure give another?  What cannot be checked is believed: of an error that was cut or cleaned, and of what
  * could not be decoded, other texts than the letter's own went into it. */
 static bool is_other_fingerprint(const struct listed *l)
 {

@@ -168,7 +168,7 @@ void api_replay_start(struct api *x, const struct admin *admin);
 
 /* "to" as a time; not there: as it was.  False: answered. */
 bool api_take_due(struct api *x, int64_t *ret_us);
-/* What was done, as an object; everybody who listens is told. */
+/* What was done, as an object; clients of the feed get it, too. */
 struct admin_reply;
 void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *reply);
 /* Write down what was done past the store's own orders.  False: the fault is the answer. */

@@ -122,7 +122,7 @@ void api_events(struct api *x)
     const struct stored_event *last = r.reply.event_count > 0 ? &r.reply.events[r.reply.event_count - 1] : NULL;
     json_begin_object(&x->w);
     write_events(x, &r.reply);
-    json_key(&x->w, "next"); /* for after, whether there are more or not: whoever follows asks again from there */
+    json_key(&x->w, "next"); /* for after, whether there are more or not: a reader that follows asks again from there */
     json_uint(&x->w, last == NULL ? r.query.filter.after : last->place > 0 ? last->place : last->version);
     json_end_object(&x->w);
 }

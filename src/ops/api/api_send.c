@@ -49,7 +49,7 @@ static bool find_version(struct api *x, const struct pr_message *m, const pr_id 
     return true;
 }
 
-/* One message is told at the top, too. */
+/* Of one message the members are at the top of the answer, too. */
 static void answer_ids(struct api *x, const struct pr_message *messages, const pr_id *ids, const int *answers,
                        size_t count)
 {

@@ -128,7 +128,7 @@ void api_instances(struct api *x)
     json_end_object(&x->w);
 }
 
-/* ---- Health: for probes, which have no token; only who may see the rest is told why ------------- */
+/* ---- Health: for probes, which have no token; only those who may see the rest see why ------------- */
 
 static void health(struct api *x, int rc, const struct pr_error *error)
 {

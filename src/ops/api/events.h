@@ -1,7 +1,7 @@
 /* events.h - what happens, as server-sent events for one client.
  *
- * A client that falls behind by more than the feed holds is told so in a comment line and sent away: it has missed
- * something, and should look at the state anew. */
+ * A client that falls behind by more than the feed holds gets a comment line that says so and is sent away: it has missed
+ * something, and should read the state again. */
 #ifndef OPS_API_EVENTS_H
 #define OPS_API_EVENTS_H
 

@@ -251,7 +251,7 @@ static void listen_for(struct gate *g, bool listens)
     (void)epoll_ctl(g->epoll_fd, EPOLL_CTL_MOD, g->options.listen_fd, &event);
 }
 
-/* Whoever waits longest goes first; a later one may still fit where only its own address is full. */
+/* The connection that waits longest goes first; a later one may still fit where only its own address is full. */
 static void let_in(struct gate *g)
 {
     bool tried[GUESTS_MAX] = { false };

@@ -1,13 +1,13 @@
 /* gate.h - who gets to the HTTP library, and for how long.
  *
  * The gate accepts the connections and looks at the bytes without taking them (MSG_PEEK) until the head of the request
- * is there.  Only then does the connection get a place, and with it a thread: whoever is slow to ask costs an entry of
+ * is there.  Only then does the connection get a place, and with it a thread: a client that is slow to ask costs an entry of
  * a table.  It holds these limits:
  *
  *   head      has to be there HEAD_SECONDS after the connection; must be right (http_head.h).
  *   request   its body, too, must be there in time, and its answer must have been taken in time.
  *   places    a fixed number in all, fewer for one address.  Who finds none waits for one.
- *   waiting   of these, so many may wait for something to come (long polls), again fewer of one address.
+ *   waiting   of these, a limited number may wait for something to come (long polls), again fewer of one address.
  *   probes    /health/live, /health/ready and /metrics have places of their own when all others are taken.
  *   table     when it is full the oldest connection of the address that has most is closed.
  *

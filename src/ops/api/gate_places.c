@@ -7,7 +7,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-#define V6_NETWORK_BYTES 8 /* whoever has one address of IPv6 has the others of its /64, too */
+#define V6_NETWORK_BYTES 8 /* who has one address of IPv6 has the others of its /64, too */
 
 static const struct {
     const char *path;

@@ -12,7 +12,7 @@
 #define WAITING_MAX 32
 #define WAITING_PER_ADDRESS 24
 
-/* Whom it comes from: an address, of IPv6 the network; all zero for a socket file, where nobody is told apart. */
+/* Whom it comes from: an address, of IPv6 the network; all zero for a socket file, where clients cannot be distinguished. */
 struct client_address {
     unsigned char bytes[16];
     bool known;

@@ -117,7 +117,7 @@ static int ask_head(struct why_context *v, pr_slice endpoint, const struct liste
 }
 
 /* What holds it up: in the box, or (strict) parked or among the dead.  Where the ordering is not known it may be strict.  A
- * head that a person told to begin anew is none to the store, but goes first all the same. */
+ * head whose counters a person set back is none to the store, but goes first all the same. */
 static int find_head(struct why_context *v, struct pr_error *reterr)
 {
     const pr_slice endpoint = held_at(v->l);

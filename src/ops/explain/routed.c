@@ -26,7 +26,7 @@ static bool routes_are_paused(const struct config *config, const struct query_re
 }
 
 struct routed {
-    uint64_t ready, retrying; /* told as such by the store, and yet paused */
+    uint64_t ready, retrying; /* counted as such by the store, although their endpoint is paused */
     int64_t oldest_us;        /* of those that are ready */
 };
 

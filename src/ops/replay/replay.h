@@ -3,7 +3,7 @@
  * It has neither clock nor thread: replay_step() does what is due, and says when it wants to be called again.  A
  * command calls it from its own loop, the daemon from a thread of its own (replays.h).
  *
- * What was replayed is no dead letter any more, so the same replay, begun anew, goes on where another one ended.  What
+ * What was replayed is no dead letter any more, so the same replay, started again, goes on where another one ended.  What
  * dies again while it runs is not meant: it would go round for ever. */
 #ifndef OPS_REPLAY_REPLAY_H
 #define OPS_REPLAY_REPLAY_H

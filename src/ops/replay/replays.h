@@ -1,7 +1,7 @@
 /* replays.h - replays that go on in the daemon while nobody waits for them: with a rate they may take hours.
  *
  * One thread works on all of them, a step at a time; requests look, stop and resume.  They are this process's: a
- * restart forgets them, not what they did (the audit has each step), and the same replay begun anew goes on.
+ * restart forgets them, not what they did (the audit has each step), and the same replay, started again, goes on.
  *
  * Threads: all functions but new and free may be called from any. */
 #ifndef OPS_REPLAY_REPLAYS_H

@@ -18,7 +18,7 @@
 #define COUNTS_BLOCK 16384
 
 struct metrics {
-    pthread_mutex_t lock; /* whoever asks the store lets the others wait: they want the same */
+    pthread_mutex_t lock; /* the one that asks the store lets the others wait: they want the same */
     struct arena arena;   /* of the replies */
     struct query_reply boxes, failing, endpoints, streams, subscriptions, schedules, flows;
     int64_t asked_us; /* monotonic; 0: never */

@@ -296,9 +296,9 @@ static bool warn_of_stream(struct status *s, const struct stream_info *stream)
 
 void watch_streams(struct status *s, const struct stream_info *streams, size_t count)
 {
-    size_t told = 0;
-    for (size_t i = 0; i < count && told < BLOCKED_NAMED_MAX; i++)
-        told += warn_of_stream(s, &streams[i]);
+    size_t named = 0;
+    for (size_t i = 0; i < count && named < BLOCKED_NAMED_MAX; i++)
+        named += warn_of_stream(s, &streams[i]);
 }
 
 static void watch_blocked(struct status *s)

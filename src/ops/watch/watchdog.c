@@ -131,7 +131,7 @@ static int64_t look(struct watchdog *s)
     int64_t every_us = in.config->watch.every_us;
     int rc = watchdog_look(&in, &s->past, &error);
     runtime_leave(s->rt);
-    if (rc < 0) /* the store: whoever works with it tells of that */
+    if (rc < 0) /* the store: the threads that use it report that */
         log_emit(s->log, LOG_DEBUG, "watch_failed", LOG_STR("error", error.text));
     if (rc > 0)
         log_emit(s->log, LOG_WARN, "warnings_raised", LOG_INT("count", rc));

@@ -1,6 +1,6 @@
 /* watchdog.h - the watchdogs of a running instance: when a warning begins, a message is raised about it.
  *
- * Whoever sees a warning first tells the store, which remembers it for all instances and over restarts: so each is raised
+ * The instance that sees a warning first writes it into the store, which remembers it for all instances and over restarts: so each is raised
  * once, and again only when it was over for watch.calm: to remember it and to raise it is one transaction.  What was raised carries the header that rules know
  * (policy/raised.h), so it raises nothing itself. */
 #ifndef OPS_WATCH_WATCHDOG_H
