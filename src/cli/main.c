@@ -109,7 +109,7 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
     return cli->command->run(cli);
 }
 
-/* Whoever starts us without standard input, output or error: a file or socket of ours would get its number, and
+/* When we are started without standard input, output or error: a file or socket of ours would get its number, and
  * what is printed would go there.  /dev/null does instead; open() takes the lowest free number. */
 static bool fill_standard_descriptors(void)
 {

@@ -47,7 +47,7 @@ static int64_t now_us(const struct remote *r)
     return clock_wall_us(clock_system()) + r->skew_us;
 }
 
-/* Ages are counted by the clock of whoever wrote the times. */
+/* Ages are counted by the clock of the daemon that wrote the times. */
 static void see_date(struct remote *r)
 {
     struct curl_header *date;

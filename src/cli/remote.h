@@ -1,6 +1,6 @@
 /* remote.h - the store of a running daemon, asked over its HTTP API.
  *
- * What is made of it is a struct store like any other, so whoever shows facts or gives orders does not know
+ * What is made of it is a struct store like any other, so the commands that show facts or give orders do not know
  * the difference.  It serves what the API does: the questions MESSAGES DEAD ID BOXES ENDPOINTS INSTANCES
  * DEAD_GROUPS STREAMS (by box, endpoint, stream and fingerprint), and the orders PAUSE, RESUME, RETRY (of one id) and DEAD_REPLAY; others are
  * PR_EUNSUPPORTED.  Messages come without their payloads.

@@ -138,7 +138,7 @@ static void decode_message(struct reply_decoder *d, const json_t *o, void *row)
     l->bad = text_of(d, o, "bad").data;
 }
 
-/* What the ledger told of it. */
+/* What the ledger has of it. */
 static void decode_end(struct reply_decoder *d, const json_t *o, struct listed *l)
 {
     struct end_reply end = { .outcome = 0 };

@@ -191,8 +191,8 @@ int run_change(struct cli *cli)
         return code;
     if (replays && !admin.dry_run) {
         code = replay_run(cli, &admin, &reply);
-        int told = report(cli, change, &admin, &reply);
-        return code != EXIT_DONE ? code : told;
+        int reported = report(cli, change, &admin, &reply);
+        return code != EXIT_DONE ? code : reported;
     }
     if (admin.filter.box.size > 0 && (code = cli_box_must_be(cli, admin.filter.box)) != EXIT_DONE)
         return code;

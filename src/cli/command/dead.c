@@ -85,7 +85,7 @@ int run_dead_groups(struct cli *cli)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     if (!cli->json && reply.group_count == 0)
         cli_say(reply.cut ? "none found" : "no dead letters");
-    if (reply.cut) /* programs are told, too: it looks like all and is not */
+    if (reply.cut) /* with --json, too: it looks like all and is not */
         say_cut(cli, &query.filter, reply.looked);
     if (!cli->json && reply.more)
         cli_say("more groups exist: use --limit N or a filter");
@@ -101,7 +101,7 @@ static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_sl
     json_t *some = json_loadb(changed.data, changed.size, 0, NULL);
     char *text = NULL;
 
-    if (!json_is_object(all)) { /* damaged: begin anew */
+    if (!json_is_object(all)) { /* damaged: start from empty */
         json_decref(all);
         all = json_object();
     }

@@ -39,7 +39,7 @@ static void remove_old(const char *path)
     }
 }
 
-/* Ours, made anew each time; or the one that was asked for, which must be new. */
+/* The demo's own store, made again each time; or the one that --store names, which must not exist. */
 static int choose_file(struct demo *d)
 {
     struct cli *cli = d->cli;

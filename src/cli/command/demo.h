@@ -15,7 +15,7 @@
 #define DEMO_LINES_MAX 32 /* remembered of each kind */
 #define DEMO_TEXT_SIZE 160
 
-/* The tour begins anew every so often; moments are seconds after its beginning. */
+/* The tour starts over every so often; moments are seconds after its beginning. */
 #define DEMO_ROUND_SECONDS 30
 #define DEMO_BAD_AT 2   /* an invoice that nobody can book */
 #define DEMO_CRASH_AT 5 /* a report that kills the process */

@@ -1,4 +1,4 @@
-/* The picture: drawn anew about five times a second, in one write, so that it does not flicker. */
+/* The picture: drawn about five times a second, in one write, so that it does not flicker. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

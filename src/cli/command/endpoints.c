@@ -57,7 +57,7 @@ static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **
     struct pace *list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
     ASSERT(rates != NULL && list != NULL);
     paces_look(rates, reply, list);
-    (void)nanosleep(&span, NULL); /* woken early it is a shorter span, and told as such */
+    (void)nanosleep(&span, NULL); /* woken early it is a shorter span, and shown as that */
     code = ask(cli, reply);
     list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
     ASSERT(list != NULL);

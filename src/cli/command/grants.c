@@ -72,7 +72,7 @@ static void print_application(struct cli *cli, pr_slice s)
 }
 
 /* What people did is written once and never changed; who does nothing in their names does not write it.  Only a relay that is
- * told to (retention.audit) removes what is old. */
+ * configured to (retention.audit) removes what is old. */
 static void print_worker(pr_slice s, const char *role, const char *about, bool for_people, bool purges_audit)
 {
     printf("\n-- %s\n", about);
@@ -88,7 +88,7 @@ static void print_worker(pr_slice s, const char *role, const char *about, bool f
            for_people ? "" : "INSERT, ", purges_audit ? "" : ", DELETE", SLICE_ARGS(s), SLICE_ARGS(s), role);
 }
 
-/* Who may only read does not give events their places: whoever does that keeps all others from it until he commits. */
+/* Who may only read does not give events their places: a transaction that does it keeps all others from it until it commits. */
 static void print_reader(pr_slice s)
 {
     printf("\n-- Programs and people that only read: events, listings, views.\n");

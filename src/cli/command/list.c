@@ -94,7 +94,7 @@ static int print_list(struct cli *cli, const struct query_reply *reply, bool in_
     pr_slice next = in_boxes ? arena_printf(&cli->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next)
                              : arena_printf(&cli->arena, "%" PRIu64, reply->next);
     ASSERT(next.data != NULL);
-    if (reply->cut) { /* programs are told, too: it looks like the end and is none */
+    if (reply->cut) { /* with --json, too: it looks like the end and is none */
         cli_say(
             "%s in the first rows, but more may exist: --limit N searches all of them, --after %s continues from here",
             reply->listed_count > 0 ? "only these were found" : nothing, next.data);

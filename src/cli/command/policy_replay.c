@@ -3,7 +3,7 @@
  * that their box keeps.
  *
  * A message that the new policy would have ended earlier would not have failed again: its later
- * failures are told as such and counted apart. */
+ * failures are shown as such and counted apart. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -163,12 +163,12 @@ static void replay_message(struct policy_replay *r, const struct listed *l)
     const json_t *line;
     struct happened h;
     size_t i;
-    int told = 0, number;
+    int in_story = 0, number;
     bool any = false, over = false;
 
-    json_array_foreach(story, i, line) told += was_failure(line, &h);
+    json_array_foreach(story, i, line) in_story += was_failure(line, &h);
     /* Old lines are dropped, so they are numbered from the last one back. */
-    number = (int)max64(l->m.failures - told, 0);
+    number = (int)max64(l->m.failures - in_story, 0);
     json_array_foreach(story, i, line)
     {
         if (!was_failure(line, &h))

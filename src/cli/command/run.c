@@ -1,4 +1,4 @@
-/* Deliver until told to stop. */
+/* Deliver until a signal says stop. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ struct daemon {
     int reloaded; /* a wake_fd: it is over */
 };
 
-/* SIGHUP: a wrong file is told, and the old configuration goes on (B203). */
+/* SIGHUP: a wrong file is reported, and the old configuration goes on (B203). */
 static void reload(struct daemon *d)
 {
     struct config *config = NULL;

@@ -1,5 +1,5 @@
 /* why ID: where it is, what it waits for, since when, what happened, which rule decided, what
- * comes next, and which command would change it (B200).  All but the story is told by ops/message_why.h. */
+ * comes next, and which command would change it (B200).  All but the story comes from ops/explain/message_why.h. */
 #include <inttypes.h>
 #include <string.h>
 

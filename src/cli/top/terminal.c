@@ -253,6 +253,6 @@ void terminal_show(const struct screen *s)
     write_all(out.data != NULL ? out.data : "", out.size); /* in one piece, so that it does not flicker */
     buf_fini(&out);
     if (all && screen_init(&terminal.shown, s->width, s->height) != PR_OK)
-        return; /* the next one is drawn anew */
+        return; /* the next screen is drawn in full */
     memcpy(terminal.shown.cells, s->cells, s->width * s->height * sizeof(*s->cells));
 }

@@ -400,7 +400,7 @@ static int run(struct top *t)
     bool once =
         t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
 
-    /* The first look is made before the terminal changes: who cannot be asked is told as by every command. */
+    /* The first look is made before the terminal changes: a store that cannot be asked is reported as by every command. */
     prepare(t, TOP_JOB_LOOK);
     top_job_run(&t->job);
     if (t->job.rc != PR_OK)

@@ -120,7 +120,7 @@ static void move_cursor(struct ui *ui, const struct top_view *v, int32_t key, si
     *cursor = min_size(*cursor, last);
     choose(ui, v);
     if (key == KEY_HOME)
-        ui->chosen[ui->pane] = 0; /* the worst, whoever that is */
+        ui->chosen[ui->pane] = 0; /* the worst, whichever that is */
 }
 
 /* ---- Words ---- */

@@ -44,7 +44,7 @@ static int by_name(const void *a, const void *b)
 
 static double rate(uint64_t now, uint64_t before, double seconds)
 {
-    return now > before ? (double)(now - before) / seconds : 0; /* less: the store was made anew */
+    return now > before ? (double)(now - before) / seconds : 0; /* less: the store is a new one */
 }
 
 static struct view_rates rates_of(const struct top_view *v, const struct top_view *before, const struct view_total *t)

@@ -68,7 +68,7 @@ static void digest_sources(struct config *config, const struct node *list)
         config->sources[i].digest = source_digest(config, &config->sources[i], entry);
 }
 
-/* How much may wait is told to the sources that run. */
+/* How much may wait is passed to the sources that run. */
 static uint64_t add_limits(uint64_t digest, const struct node *limits)
 {
     for (const struct node *n = limits->first; n != NULL; n = n->next)

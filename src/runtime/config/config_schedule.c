@@ -1,4 +1,4 @@
-/* What is wrong with a schedule is told with the place of its key. */
+/* An error about a schedule has the place of its key. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/message.h"

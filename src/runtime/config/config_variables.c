@@ -78,7 +78,7 @@ const char *config_variables_get(struct config_variables *v, const char *name)
     return getenv(name);
 }
 
-/* What every program needs to be told, and nobody puts a secret into. */
+/* Variables that every program gets, and nobody puts a secret into. */
 static bool is_plain(const char *name)
 {
     static const char *const plain[] = { "PATH", "HOME",   "HOSTNAME", "USER",  "LOGNAME", "LANG",
