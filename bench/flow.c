@@ -17,6 +17,8 @@
 #define CHAIN 5000 /* steps: two events each, so the history has 10,000 */
 #define CHAIN_PARTS 5
 #define FLOW_WAIT_US PR_SECONDS(60)
+#define PAGE_CACHE_MB                                                                                                  \
+    20 /* 16 MiB of pages: the first look through the box fills it, if there are so many rows, and no more */
 
 static int empty(struct pr_activity_context *context, pr_slice input, pr_slice *ret_output, void *user)
 {
@@ -189,7 +191,8 @@ static void measure_sleeping(const struct bench *b, const char *store)
     char url[1024];
     snprintf(url, sizeof url, "sqlite:%s?synchronous=normal", bench_path(b, "sleeping.db"));
     if (store == NULL || strcmp(store, "normal") == 0)
-        sleeping_measure(b, &(struct sleeping_place){ .name = "sqlite", .url = url });
+        sleeping_measure(b,
+                         &(struct sleeping_place){ .name = "sqlite", .url = url, .memory_at_most_mb = PAGE_CACHE_MB });
     if (getenv("POSTRIDER_TEST_PG") != NULL && (store == NULL || strcmp(store, "postgres") == 0))
         sleeping_postgres(b);
 }

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "listing.h"
-#include "sleeping.h"
 #include "report.h"
+#include "sleeping.h"
 
 #define SERVERS_PARENT "/dev/shm"
 #define SERVERS_BYTES ((uint64_t)1 << 30) /* what a server keeps of one turn, and some to spare */

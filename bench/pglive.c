@@ -13,8 +13,8 @@
 #include "latency.h"
 #include "pgbare.h"
 #include "postgres.h"
-#include "sleeping.h"
 #include "report.h"
+#include "sleeping.h"
 
 #define P50_AT_MOST_MS 0.6
 #define P99_AT_MOST_MS 2.0
@@ -236,10 +236,12 @@ void sleeping_postgres(const struct bench *b)
     struct server_watch w;
     pgbare_create("sleeping");
     watch_begin(&w, "sleeping");
-    sleeping_measure(
-        b,
-        &(struct sleeping_place){
-            .name = "postgres", .url = pgbare_url("sleeping"), .mark = watch_mark, .read = watch_read, .server = &w });
+    sleeping_measure(b, &(struct sleeping_place){ .name = "postgres",
+                                                  .url = pgbare_url("sleeping"),
+                                                  .memory_at_most_mb = 1,
+                                                  .mark = watch_mark,
+                                                  .read = watch_read,
+                                                  .server = &w });
     watch_end(&w);
     pgbare_remove("sleeping");
 }

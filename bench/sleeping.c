@@ -22,7 +22,6 @@
 #define STARTERS 8
 #define SETTLE_S 6             /* until looks are as far apart as they get, and what has ended is purged */
 #define WATCH_S 60             /* a purge is in it; quick: a renewal of the lease */
-#define MEMORY_AT_MOST 1.0     /* MB more than without them */
 #define CPU_AT_MOST 0.1        /* per cent of a core more */
 #define STATEMENTS_AT_MOST 0.1 /* a second more */
 #define ASLEEP_TIMEOUT_S 600
@@ -202,7 +201,7 @@ void sleeping_measure(const struct bench *b, const struct sleeping_place *place)
     progress(b, "the same program with them");
     struct idleness with = watch(b, place);
     munmap(asleep, sizeof *asleep);
-    report(place->name, "memory", with.memory_mb, without.memory_mb, "MB", MEMORY_AT_MOST);
+    report(place->name, "memory", with.memory_mb, without.memory_mb, "MB", place->memory_at_most_mb);
     report(place->name, "cpu", with.cpu_percent, without.cpu_percent, "% of a core", CPU_AT_MOST);
     if (place->read != NULL)
         report(place->name, "statements", with.statements, without.statements, "1/s", STATEMENTS_AT_MOST);

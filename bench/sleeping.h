@@ -6,8 +6,9 @@
 #include "bench.h"
 
 struct sleeping_place {
-    const char *name; /* of the store, in each measurement's name */
-    const char *url;  /* of a new one */
+    const char *name;         /* of the store, in each measurement's name */
+    const char *url;          /* of a new one */
+    double memory_at_most_mb; /* more than without sleeping flows */
     /* What the server did since the mark; NULL: there is none. */
     void (*mark)(void *server);
     void (*read)(void *server, double *ret_cpu_seconds, double *ret_statements);
