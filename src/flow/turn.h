@@ -80,7 +80,7 @@ struct flow_turn_out {
     size_t bad_count;
 };
 
-/* All but the history is borrowed until the arena is reset.  Fault PR_ENOMEM; PR_ECORRUPT: history and row do not belong
+/* All but the history is borrowed until the arena is reset; row and effects may point into in->history, too.  Fault PR_ENOMEM; PR_ECORRUPT: history and row do not belong
  * together.  Nothing of the input has changed. */
 PR_MUST_CHECK int flow_turn(const struct flow_turn_in *in, struct flow_turn_out *out, struct pr_error *reterr);
 

@@ -186,7 +186,7 @@ static void note_log(struct stand *s)
 
 /* ---- Turns ------------------------------------------------------------------------------------------------------ */
 
-/* before: of another execution, which the effects may still point into. */
+/* before: of another execution, which the effects and the row may still point into. */
 static void append(struct stand *s, struct flow_history *before)
 {
     struct pr_error error;
@@ -205,10 +205,11 @@ static void take(struct stand *s)
         append(s, &before);
     for (size_t i = 0; i < s->out.effect_count; i++)
         apply(s, &s->out.effects[i]);
+    if (done)
+        keep_row(s, s->out.row);
     flow_history_fini(&before);
     if (!done)
         return;
-    keep_row(s, s->out.row);
     if (s->row.next > 0)
         CHECK_EQ((size_t)s->row.next, s->history.count);
     if (s->dead.category == PR_CATEGORY_NONE)
