@@ -214,6 +214,8 @@ static void watch_begin(struct server_watch *w, const char *database)
 static void watch_mark(void *watch)
 {
     struct server_watch *w = watch;
+    pgbare_run(w->pg, "VACUUM ANALYZE"); /* what was stored before leaves the server work for later */
+    pgbare_run(w->pg, "CHECKPOINT");
     w->cpu_seconds = server_cpu_seconds(w->pid);
     w->statements = logged_statements();
 }
