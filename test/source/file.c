@@ -237,6 +237,18 @@ static void *run_other(void *arg)
     return NULL;
 }
 
+static void stop_both(struct source *other, pthread_t thread)
+{
+    uint64_t one = 1;
+    CHECK_EQ(write(w.wake_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    source_close(other);
+    CHECK_EQ(pthread_join(w.thread, NULL), 0);
+    w.runs = false;
+    source_close(&w.source);
+    world_fini(&w);
+}
+
 /* Of two instances each stores what the other has not. */
 TEST(file_that_two_read_is_stored_once)
 {
@@ -260,14 +272,42 @@ TEST(file_that_two_read_is_stored_once)
         snprintf(payload, sizeof(payload), "%d", i);
         CHECK_SLICE(rows->listed[i].m.payload, payload);
     }
-    uint64_t one = 1;
-    CHECK_EQ(write(w.wake_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    source_close(&other);
-    CHECK_EQ(pthread_join(w.thread, NULL), 0);
-    w.runs = false;
-    source_close(&w.source);
-    world_fini(&w);
+    stop_both(&other, thread);
+}
+
+/* As on two machines: a path of each, and one name for both. */
+TEST(file_of_another_instance_under_the_same_name_is_reported_and_nothing_is_read_again) /* B91 */
+{
+    struct pr_error error = { 0 };
+    struct source there;
+    struct source_config config;
+    pthread_t thread;
+    char other_folder[] = "/tmp/postrider-there-XXXXXX", other_path[120], other_url[140];
+    world_init(&w);
+    CHECK(mkdtemp(other_folder) != NULL);
+    snprintf(other_path, sizeof(other_path), "%s/orders.jsonl", other_folder);
+    snprintf(other_url, sizeof(other_url), "file:%s", other_path);
+    text(LINE(1) LINE(2));
+    append(other_path, PR_STR(LINE(3) LINE(4)));
+    run();
+    (void)world_rows(&w, 2);
+    there = world_source(&w, 1000000);
+    config = w.config;
+    config.urls[SOURCE_FILE] = other_url;
+    there.config = &config;
+    CHECK_OK(source_open(&there, &error), &error);
+    CHECK_EQ(pthread_create(&thread, NULL, run_other, &there), 0);
+    check_payloads(4, (const char *const[]){ "1", "2", "3", "4" });
+    text(LINE(5));
+    WAIT_FOR(world_status(&w).state == SOURCE_FAILING);
+    CHECK(strstr(world_status(&w).trouble.text, "another instance reads another file") != NULL);
+    append(other_path, PR_STR(LINE(6)));
+    check_payloads(5, (const char *const[]){ "1", "2", "3", "4", "6" });
+    usleep(500000); /* a few times it is tried again */
+    (void)world_rows(&w, 5);
+    unlink(other_path);
+    rmdir(other_folder);
+    stop_both(&there, thread);
 }
 
 TEST(file_the_standard_input_is_stored_line_by_line_also_after_a_store_that_refused)

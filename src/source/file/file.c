@@ -11,6 +11,9 @@
  *       beginning.  So a position knows the file, how it begins, and how often it began anew:
  *
  *           generation . inode . offset . bytes of the beginning . digest of these
+ *   F4  Instances share the position by the source's name.  Where the other one's file is not the one here, as on two machines with
+ *       one configuration, neither may take the other's place for a file that was put aside: each would send the other back to the
+ *       beginning of its file, for ever.  Who comes to know it stops and says so.
  *
  * The standard input has no position: what was read and not stored is lost with the process. */
 #include <dirent.h>
@@ -51,7 +54,9 @@ struct file_source {
     int fd; /* -1: none is open */
     struct file_place stored, now;
     char from[POSITION_SIZE], to[POSITION_SIZE];
-    bool knows; /* the stored place is here */
+    bool knows;     /* the stored place is here */
+    uint64_t inode; /* of the file that was open last; 0: none was */
+    bool was_moved; /* somebody else has stored a place in another file */
     struct lines lines;
     uint64_t read_offset; /* of the file: behind what is in lines */
     int64_t grown_us;     /* monotonic: when it was last seen to grow */
@@ -136,6 +141,7 @@ static void begin_file(struct file_source *f, int fd)
     (void)fstat(fd, &info);
     f->fd = fd;
     f->now = (struct file_place){ .generation = f->now.generation + 1, .inode = (uint64_t)info.st_ino };
+    f->inode = f->now.inode;
     f->read_offset = 0;
     f->grown_us = clock_mono_us(clock_system());
     lines_reset(&f->lines);
@@ -144,6 +150,8 @@ static void begin_file(struct file_source *f, int fd)
 static void continue_file(struct file_source *f, int fd)
 {
     f->fd = fd;
+    f->inode = f->now.inode;
+    f->was_moved = false;
     f->read_offset = f->now.offset;
     f->grown_us = clock_mono_us(clock_system());
     lines_reset(&f->lines);
@@ -191,6 +199,8 @@ static int read_stored(struct file_source *f, struct pr_error *reterr)
         rc = error_set(reterr, PR_ESTORE,
                        "its position in the store is malformed: delete it to read the file again from the start");
     if (rc == PR_OK) {
+        bool is_other = f->inode != 0 && !slice_eq_cstr(text, f->from) && f->stored.inode != f->inode;
+        f->was_moved = text.size > 0 && (f->was_moved || is_other);
         snprintf(f->from, sizeof(f->from), "%.*s", SLICE_ARGS(text));
         f->now = text.size > 0 ? f->stored : (struct file_place){ .generation = 0 };
         f->knows = true;
@@ -216,6 +226,13 @@ static int open_file(struct file_source *f, struct pr_error *reterr)
     } else if (f->now.generation > 0 && (aside = find_aside(f)) >= 0) {
         close(fd);
         continue_file(f, aside);
+    } else if (f->was_moved) { /* F4 */
+        close(fd);
+        return error_set(
+            reterr, PR_ECONFIG,
+            "%s: another instance reads another file as %s: give each instance's source a name of its own, "
+            "for example name: orders-${HOSTNAME}, and restart",
+            f->path, f->broker->source->config->name);
     } else {
         begin_file(f, fd);
     }
