@@ -186,3 +186,21 @@ TEST(kafka_record_that_is_larger_than_an_answer_may_be_is_a_dead_letter_and_what
     CHECK_EQ(world_status(&w).state, SOURCE_RUNNING);
     world_fini(&w);
 }
+
+/* The group has a place from when it began, not from its first record on: what comes while nobody reads is new, too. */
+TEST(kafka_group_that_begins_with_new_records_gets_those_that_came_while_nobody_read) /* B91 */
+{
+    struct post old = { .body = PR_STR("{\"n\":1}") }, missed = { .body = PR_STR("{\"n\":2}") };
+    size_t size;
+    world_init(&w);
+    size = strlen(w.url);
+    snprintf(w.url + size, sizeof(w.url) - size, "&start=new");
+    publish(&old, "");
+    world_run(&w, 1000);
+    WAIT_FOR(kafka_left(&w) == 0);
+    world_stop(&w);
+    publish(&missed, "");
+    world_run(&w, 1000);
+    CHECK_SLICE(world_rows(&w, 1)->listed[0].m.payload, "{\"n\":2}");
+    world_fini(&w);
+}

@@ -28,6 +28,7 @@
 #define KAFKA_COMMIT_MS 5000
 #define KAFKA_ASK_MS 2000
 #define KAFKA_SILENCES_MAX 2
+#define KAFKA_PLACE_MS 5000
 #define KAFKA_ANSWER_LARGEST                                                                                           \
     ((size_t)256 << 20) /* a broker could make us hold anything: this is held about three times */
 
@@ -88,6 +89,39 @@ static void on_error(rd_kafka_t *consumer, int error, const char *text, void *ga
     (void)failed((rd_kafka_resp_err_t)error, both, &k->why);
 }
 
+/* start=new: partitions without a place of the group get one, which is stored at once: a group that knew none until its first record
+ * was stored would begin anew with every connection, and leave out what came in between. */
+static rd_kafka_resp_err_t settle_places(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *partitions)
+{
+    rd_kafka_topic_partition_list_t *begun = rd_kafka_topic_partition_list_new(partitions->cnt);
+    rd_kafka_resp_err_t error = rd_kafka_committed(consumer, partitions, KAFKA_PLACE_MS);
+    for (int i = 0; i < partitions->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
+        rd_kafka_topic_partition_t *p = &partitions->elems[i];
+        int64_t first;
+        error = p->err;
+        if (error != RD_KAFKA_RESP_ERR_NO_ERROR || p->offset >= 0)
+            continue;
+        error = rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &first, &p->offset, KAFKA_PLACE_MS);
+        rd_kafka_topic_partition_list_add(begun, p->topic, p->partition)->offset = p->offset;
+    }
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR && begun->cnt > 0)
+        error = rd_kafka_commit(consumer, begun, false);
+    rd_kafka_topic_partition_list_destroy(begun);
+    return error;
+}
+
+static void on_rebalance(rd_kafka_t *consumer, rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t *partitions,
+                         void *gate)
+{
+    struct kafka_source *k = kafka_gate_user(gate);
+    bool is_assigned = what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+    rd_kafka_resp_err_t error = is_assigned ? settle_places(consumer, partitions) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        (void)failed(error, NULL, &k->why); /* it begins anew */
+    bool is_settled = is_assigned && error == RD_KAFKA_RESP_ERR_NO_ERROR;
+    (void)rd_kafka_assign(consumer, is_settled ? partitions : NULL);
+}
+
 static int subscribe(struct kafka_source *k, struct pr_error *reterr)
 {
     rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
@@ -128,7 +162,7 @@ static int consumer_make(struct kafka_source *k, struct pr_error *reterr)
     const struct broker *b = k->broker;
     const size_t answer_max = max_size(k->answer_max, answer_usual(k));
     const struct kafka_reader reader = { .group = broker_url_param(&b->url, "group", "postrider").data,
-                                         .starts_at_first = broker_starts_at_first(&b->url),
+                                         .on_rebalance = broker_starts_at_first(&b->url) ? NULL : on_rebalance,
                                          .batch = b->intake.capacity,
                                          .batch_bytes = INTAKE_BYTES_MAX,
                                          .on_error = on_error,

@@ -246,6 +246,7 @@ static const struct kafka_setting fixed_of_consumers[] = {
     { "client.id", "postrider" },
     { "enable.auto.commit", "false" }, /* an offset is committed when its message is */
     { "enable.auto.offset.store", "false" },
+    { "auto.offset.reset", "earliest" },
     { "fetch.wait.max.ms", "100" },
     { "session.timeout.ms", "10000" }, /* who dies without a word keeps its partitions for this time */
     { "heartbeat.interval.ms", "3000" },
@@ -267,7 +268,6 @@ int kafka_consumer_new(const struct endpoint_config *config, const struct broker
     set_hosts(&s, url);
     set_security(&s, url);
     set(&s, "group.id", reader->group);
-    set(&s, "auto.offset.reset", reader->starts_at_first ? "earliest" : "latest");
     set_number(&s, "queued.min.messages", (int64_t)reader->batch);
     set_number(&s, "queued.max.messages.kbytes", (int64_t)reader->batch_bytes / 1024);
     set_number(&s, "fetch.max.bytes", (int64_t)reader->batch_bytes);
@@ -275,6 +275,8 @@ int kafka_consumer_new(const struct endpoint_config *config, const struct broker
     set_number(&s, "receive.message.max.bytes", min64((int64_t)reader->answer_max, INT32_MAX));
     rd_kafka_conf_set_log_cb(s.conf, log_nothing);
     rd_kafka_conf_set_error_cb(s.conf, reader->on_error);
+    if (reader->on_rebalance != NULL)
+        rd_kafka_conf_set_rebalance_cb(s.conf, reader->on_rebalance);
     int rc = kafka_gate_install(reader->gate, s.conf, config, url, has_tls(url), reterr);
     if (rc != PR_OK) {
         rd_kafka_conf_destroy(s.conf);

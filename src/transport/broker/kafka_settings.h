@@ -27,12 +27,15 @@ PR_MUST_CHECK int kafka_consumer_url(const struct endpoint_config *config, struc
                                      struct pr_error *reterr);
 struct kafka_reader {
     const char *group;
-    bool starts_at_first; /* when the group knows no position */
-    size_t batch;         /* messages that are fetched ahead, and their bytes */
+    size_t batch; /* messages that are fetched ahead, and their bytes */
     size_t batch_bytes;
     size_t answer_max; /* bytes of an answer, of a batch or of one large record */
     /* Errors that no record has, while it is polled. */
     void (*on_error)(rd_kafka_t *consumer, int error, const char *text, void *gate);
+    /* Who gets partitions assigns them, while it is polled; NULL: the library, and a partition without a place of the group begins
+     * at its first record.  With such a place, and what is there gone, it goes on with the first record that is there. */
+    void (*on_rebalance)(rd_kafka_t *consumer, rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t *partitions,
+                         void *gate);
     struct kafka_gate *gate;
 };
 PR_MUST_CHECK int kafka_consumer_new(const struct endpoint_config *config, const struct broker_url *url,
