@@ -293,3 +293,32 @@ TEST(redis_group_that_is_deleted_meanwhile_is_made_again)
     WAIT_FOR(world_status(&w).counts.duplicates == 1); /* it begins at the start */
     world_fini(&w);
 }
+
+/* XAUTOCLAIM looks at a part of what is pending: here it is more than that which comes first, and belongs to somebody alive. */
+TEST(redis_takes_over_what_stands_behind_much_that_is_not_to_be_taken_over) /* B91 */
+{
+    enum { COUNT = 1100 };
+    static const char refresh[] =
+        "local ids = {} for _, e in ipairs(redis.call('XRANGE', 'orders', '1-0', '1-9999')) do"
+        " table.insert(ids, e[1]) end"
+        " return #redis.call('XCLAIM', 'orders', 'postrider', 'busy', 0, unpack(ids))";
+    const char *keep[] = { "EVAL", refresh, "0" };
+    char text[100];
+    world_init(&w);
+    snprintf(w.url, sizeof(w.url), "redis://127.0.0.1:%u/0?stream=orders&claim=1s", server.port);
+    tell("XGROUP CREATE orders postrider 0 MKSTREAM");
+    for (int i = 1; i <= COUNT; i++) {
+        snprintf(text, sizeof(text), "XADD orders 1-%d data busy", i);
+        tell(text);
+    }
+    snprintf(text, sizeof(text), "XREADGROUP GROUP postrider busy COUNT %d STREAMS orders >", COUNT);
+    tell(text);
+    tell("XADD orders 2-1 data dead");
+    tell("XREADGROUP GROUP postrider dead COUNT 1 STREAMS orders >");
+    usleep(1000000);
+    freeReplyObject(command(3, keep, NULL));
+    world_run(&w, 10000);
+    WAIT_FOR((freeReplyObject(command(3, keep, NULL)), world_has(&w, PR_STR("dead"))));
+    (void)world_rows(&w, 1);
+    world_fini(&w);
+}

@@ -23,6 +23,8 @@
 #define CLAIM_DEFAULT "60s"
 #define CLAIM_MIN_US PR_SECONDS(1)
 #define ANSWER_BATCHES 4 /* entries are asked for by their number: so much more than a batch an answer may be */
+#define CLAIM_START "0-0"
+#define REDIS_ID_SIZE 48
 #define CLAIM_MAX_US PR_SECONDS(86400)
 
 struct redis_source {
@@ -33,11 +35,12 @@ struct redis_source {
     pr_slice *acked;
     size_t ack_count, ack_capacity;
     pr_slice stream, group, consumer;
-    int64_t claim_us, claimed_us; /* how often; when last, monotonic */
-    bool is_up;                   /* the greeting is over */
-    bool has_pending;             /* of ours, perhaps: they are read before new ones */
-    bool is_single;               /* one entry was asked for: its answer may be cut */
-    uint64_t missing;             /* bytes that were cut from the answer */
+    int64_t claim_us, claimed_us;   /* how often; when last, monotonic */
+    char claim_from[REDIS_ID_SIZE]; /* what others have not acknowledged was looked at up to there */
+    bool is_up;                     /* the greeting is over */
+    bool has_pending;               /* of ours, perhaps: they are read before new ones */
+    bool is_single;                 /* one entry was asked for: its answer may be cut */
+    uint64_t missing;               /* bytes that were cut from the answer */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -208,6 +211,7 @@ static int connect_now(struct redis_source *r, int wake_fd, struct pr_error *ret
     r->is_up = rc == PR_OK;
     r->has_pending = true;
     r->claimed_us = 0;
+    snprintf(r->claim_from, sizeof(r->claim_from), CLAIM_START);
     return rc;
 }
 
@@ -329,21 +333,37 @@ static int read_group(struct redis_source *r, struct intake *in, bool is_new, in
     return take_entries(r, in, &v.list[0].list[1], reterr);
 }
 
-/* [next, entries, deleted].  Redis before 6.2 has no such command: then nothing is taken over. */
+/* [next, entries, deleted]: a part of what is pending.  Redis before 6.2 has no such command: then nothing is taken over. */
 static int claim(struct redis_source *r, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
     char count[24], idle[24];
     struct redis_value v;
-    COMMAND(r, PR_STR("XAUTOCLAIM"), r->stream, r->group, r->consumer, number(idle, r->claim_us / 1000), PR_STR("0-0"),
-            PR_STR("COUNT"), number(count, (int64_t)intake_room(in)));
+    COMMAND(r, PR_STR("XAUTOCLAIM"), r->stream, r->group, r->consumer, number(idle, r->claim_us / 1000),
+            slice_from(r->claim_from), PR_STR("COUNT"), number(count, (int64_t)intake_room(in)));
+    snprintf(r->claim_from, sizeof(r->claim_from), CLAIM_START);
     int rc = answer(r, wake_fd, soon(), &v, reterr);
     if (rc != PR_OK || (v.shape == REDIS_ERROR && slice_starts_with(v.text, PR_STR("ERR unknown command"))))
         return rc;
     if (v.shape == REDIS_ERROR)
         return refused(r, v.text, advice_of(v.text), reterr);
-    if (v.shape != REDIS_LIST || v.count < 2 || v.list[1].shape != REDIS_LIST)
+    if (v.shape != REDIS_LIST || v.count < 2 || v.list[0].shape != REDIS_TEXT ||
+        v.list[0].text.size >= sizeof(r->claim_from) || v.list[1].shape != REDIS_LIST)
         return talk_fault(&r->talk, reterr, "a malformed answer to XAUTOCLAIM");
+    snprintf(r->claim_from, sizeof(r->claim_from), "%.*s", SLICE_ARGS(v.list[0].text));
     return take_entries(r, in, &v.list[1], reterr);
+}
+
+/* What others have not acknowledged for long: a batch, or none when all was looked at. */
+static int take_over(struct redis_source *r, struct intake *in, int64_t now_us, int wake_fd, struct pr_error *reterr)
+{
+    bool is_over = false;
+    int rc = PR_OK;
+    while (rc == PR_OK && !is_over && r->ack_count == 0) {
+        rc = claim(r, in, wake_fd, reterr);
+        is_over = strcmp(r->claim_from, CLAIM_START) == 0;
+    }
+    r->claimed_us = is_over ? now_us : r->claimed_us;
+    return rc;
 }
 
 static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_error *reterr)
@@ -356,10 +376,8 @@ static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_e
         rc = read_group(r, in, false, wake_fd, reterr);
         r->has_pending = r->has_pending && r->ack_count > 0;
     }
-    if (rc == PR_OK && r->ack_count == 0 && (r->claimed_us == 0 || now_us - r->claimed_us >= r->claim_us / 2)) {
-        rc = claim(r, in, wake_fd, reterr);
-        r->claimed_us = r->ack_count == 0 ? now_us : r->claimed_us; /* until there are no more */
-    }
+    if (rc == PR_OK && r->ack_count == 0 && (r->claimed_us == 0 || now_us - r->claimed_us >= r->claim_us / 2))
+        rc = take_over(r, in, now_us, wake_fd, reterr);
     if (rc == PR_OK && r->ack_count == 0)
         rc = read_group(r, in, true, wake_fd, reterr);
     if (rc != PR_OK && r->talk.is_over && intake_room(in) > 1) /* they are pending now, and are read one by one */
