@@ -293,3 +293,32 @@ TEST(nats_id_that_reads_like_a_position_is_another_message)
     CHECK_EQ(world_status(&w).counts.duplicates, 0);
     world_fini(&w);
 }
+
+/* Asking for more would be refused, each time. */
+TEST(nats_consumer_with_limits_of_its_own_is_asked_within_them)
+{
+    jsConsumerConfig config;
+    jsErrCode code = 0;
+    char body[8];
+    world_init(&w);
+    struct asker a = ask();
+    CHECK_EQ(jsConsumerConfig_Init(&config), NATS_OK);
+    config.Durable = "postrider";
+    config.AckPolicy = js_AckExplicit;
+    config.MaxRequestBatch = 2;
+    config.MaxRequestExpires = INT64_C(1000000000);
+    CHECK_EQ(js_AddConsumer(NULL, a.stream, "ORDERS", &config, NULL, &code), NATS_OK);
+    leave(&a);
+    for (int i = 0; i < 7; i++) {
+        snprintf(body, sizeof(body), "%d", i);
+        nats_publish(&w, &(struct post){ .body = slice_from(body) });
+    }
+    world_run(&w, 1000);
+    (void)world_rows(&w, 7);
+    CHECK_EQ(world_status(&w).state, SOURCE_RUNNING);
+    usleep(1500000); /* a request has ended */
+    nats_publish(&w, &(struct post){ .body = PR_STR("7") });
+    (void)world_rows(&w, 8);
+    CHECK_EQ(world_status(&w).state, SOURCE_RUNNING);
+    world_fini(&w);
+}

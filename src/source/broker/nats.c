@@ -42,6 +42,8 @@ struct nats_source {
     char inbox[JET_INBOX_SIZE]; /* with a dot at its end */
     struct nats_info info;
     bool is_up;
+    size_t ask_max;    /* what the consumer allows a request to ask for ... */
+    int64_t ask_us;    /* ... and how long to stay */
     size_t asked;      /* messages that are still to come */
     uint64_t requests; /* the number of the last request is in its inbox */
 };
@@ -219,12 +221,22 @@ static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
     return rc;
 }
 
+/* What whoever made it allows; 0 or nothing: anything. */
+static void take_limits(struct nats_source *j, const json_t *config)
+{
+    json_int_t batch = json_integer_value(json_object_get(config, "max_batch"));
+    json_int_t expires_ns = json_integer_value(json_object_get(config, "max_expires"));
+    j->ask_max = batch > 0 ? min_size((size_t)batch, j->ack_capacity) : j->ack_capacity;
+    j->ask_us = expires_ns > 0 ? max64(min64(expires_ns / 1000, BROKER_WAIT_US), 1) : BROKER_WAIT_US;
+}
+
 static int find_consumer(struct nats_source *j, int wake_fd, struct pr_error *reterr)
 {
     json_t *tree = request(j, "INFO", PR_STR(""), wake_fd, reterr);
     const json_t *error = json_object_get(tree, "error"), *config = json_object_get(tree, "config");
     const char *policy = json_string_value(json_object_get(config, "ack_policy"));
     int rc = tree != NULL ? PR_OK : PR_EIO;
+    take_limits(j, config);
     if (error != NULL && json_integer_value(json_object_get(error, "err_code")) == JET_NO_CONSUMER)
         rc = make_consumer(j, wake_fd, reterr);
     else if (error != NULL)
@@ -403,8 +415,8 @@ static int take_status(struct nats_source *j, const struct nats_answer *a, struc
 static void ask(struct nats_source *j, const struct intake *in)
 {
     char body[96], reply[24];
-    j->asked = min_size(intake_room(in), j->ack_capacity);
-    snprintf(body, sizeof(body), "{\"batch\":%zu,\"expires\":%" PRId64 "}", j->asked, BROKER_WAIT_US * 1000);
+    j->asked = min_size(intake_room(in), j->ask_max);
+    snprintf(body, sizeof(body), "{\"batch\":%zu,\"expires\":%" PRId64 "}", j->asked, j->ask_us * 1000);
     snprintf(reply, sizeof(reply), "%" PRIu64, ++j->requests);
     put_request(j, "MSG.NEXT", slice_from(body), reply);
 }
