@@ -13,6 +13,7 @@
 #include "world.h"
 
 static struct server server;
+static unsigned poor_port; /* of a listener that grants QoS 0 only */
 
 static void server_gone(void)
 {
@@ -23,14 +24,15 @@ static void broker_start(void)
 {
     char path[256];
     server_prepare(&server);
+    poor_port = server_free_port();
     atexit(server_gone);
     snprintf(path, sizeof(path), "%s/conf", server.folder);
     FILE *f = fopen(path, "w");
     CHECK(f != NULL);
     fprintf(f,
             "user root\nallow_anonymous true\npersistence true\npersistence_location %s/\nmax_queued_messages 0\n"
-            "listener %u 127.0.0.1\n",
-            server.folder, server.port);
+            "listener %u 127.0.0.1\nlistener %u 127.0.0.1\nmax_qos 0\n",
+            server.folder, server.port, poor_port);
     CHECK_EQ(fclose(f), 0);
     server_arg(&server, "mosquitto");
     server_arg(&server, "-c");
@@ -179,5 +181,16 @@ TEST(mqtt_source_makes_a_session_that_outlives_it)
     mqtt_publish(&w, &last);
     world_run(&w, 1000);
     WAIT_FOR(world_has(&w, last.body));
+    world_fini(&w);
+}
+
+/* What is under way when a connection ends would not come again. */
+TEST(mqtt_broker_that_grants_no_acknowledgement_is_reported) /* B91 */
+{
+    world_init(&w);
+    snprintf(w.url, sizeof(w.url), "mqtt://127.0.0.1:%u/orders/new", poor_port);
+    world_run(&w, 1000);
+    WAIT_FOR(world_status(&w).state == SOURCE_FAILING);
+    CHECK(strstr(world_status(&w).trouble.text, "only with QoS 0") != NULL);
     world_fini(&w);
 }

@@ -182,11 +182,21 @@ static int take_message(struct mqtt_source *q, struct intake *in, const struct m
     return intake_add(in, &m, reterr);
 }
 
+/* S1: of QoS 0 nothing comes again that was under way when the connection ended. */
+static int take_grant(struct mqtt_source *q, int code, struct pr_error *reterr)
+{
+    if (code >= MQTT_FAILED)
+        return refused(q, code, reterr);
+    return code > 0 ? PR_OK
+                    : talk_fault(&q->talk, reterr,
+                                 "it delivers only with QoS 0, so messages could be lost: allow QoS 1 there");
+}
+
 static int take_packet(struct mqtt_source *q, struct intake *in, const struct mqtt_arrival *a, struct pr_error *reterr)
 {
     switch (a->answer.kind) {
     case MQTT_PUBLISH: return take_message(q, in, a, reterr);
-    case MQTT_SUBACK: return a->answer.code < MQTT_FAILED ? PR_OK : refused(q, a->answer.code, reterr);
+    case MQTT_SUBACK: return take_grant(q, a->answer.code, reterr);
     case MQTT_PINGRESP: return PR_OK;
     case MQTT_DISCONNECT: return refused(q, a->answer.code, reterr);
     default: return talk_fault(&q->talk, reterr, "an unexpected packet");
