@@ -322,3 +322,20 @@ TEST(redis_takes_over_what_stands_behind_much_that_is_not_to_be_taken_over) /* B
     (void)world_rows(&w, 1);
     world_fini(&w);
 }
+
+TEST(redis_group_of_new_entries_that_is_deleted_meanwhile_goes_on_where_it_was) /* B91 */
+{
+    size_t size;
+    world_init(&w);
+    size = strlen(w.url);
+    snprintf(w.url + size, sizeof(w.url) - size, "&start=new");
+    tell("XADD orders * data old");
+    world_run(&w, 1000);
+    WAIT_FOR((tell("XADD orders * data new"), world_status(&w).counts.stored > 0)); /* from then on it has a group */
+    tell("XGROUP DESTROY orders postrider");
+    tell("XADD orders * data last");
+    WAIT_FOR(world_has(&w, PR_STR("last")));
+    CHECK(!world_has(&w, PR_STR("old")));
+    CHECK_EQ(world_status(&w).counts.duplicates, 0);
+    world_fini(&w);
+}

@@ -37,6 +37,8 @@ struct redis_source {
     pr_slice stream, group, consumer;
     int64_t claim_us, claimed_us;   /* how often; when last, monotonic */
     char claim_from[REDIS_ID_SIZE]; /* what others have not acknowledged was looked at up to there */
+    char last[REDIS_ID_SIZE];       /* of the new entries that were stored; empty: none was */
+    bool is_new;                    /* what was received is */
     bool is_up;                     /* the greeting is over */
     bool has_pending;               /* of ours, perhaps: they are read before new ones */
     bool is_single;                 /* one entry was asked for: its answer may be cut */
@@ -187,6 +189,15 @@ static int expect(struct redis_source *r, int wake_fd, const char *tolerated, st
 
 /* ---- The connection ---------------------------------------------------------------------------------------- */
 
+/* Where a group begins.  One of new entries that is gone, as with a server that has forgotten all, goes on where it was: what came
+ * since is new, too. */
+static pr_slice group_start(const struct redis_source *r)
+{
+    if (broker_starts_at_first(&r->broker->url))
+        return PR_STR("0");
+    return r->last[0] != '\0' ? slice_from(r->last) : PR_STR("$");
+}
+
 static int connect_now(struct redis_source *r, int wake_fd, struct pr_error *reterr)
 {
     const struct broker_url *u = &r->broker->url;
@@ -204,8 +215,7 @@ static int connect_now(struct redis_source *r, int wake_fd, struct pr_error *ret
         rc = expect(r, wake_fd, NULL, reterr);
     }
     if (rc == PR_OK) {
-        COMMAND(r, PR_STR("XGROUP"), PR_STR("CREATE"), r->stream, r->group,
-                broker_starts_at_first(u) ? PR_STR("0") : PR_STR("$"), PR_STR("MKSTREAM"));
+        COMMAND(r, PR_STR("XGROUP"), PR_STR("CREATE"), r->stream, r->group, group_start(r), PR_STR("MKSTREAM"));
         rc = expect(r, wake_fd, "BUSYGROUP", reterr);
     }
     r->is_up = rc == PR_OK;
@@ -378,7 +388,8 @@ static int redis_receive(void *self, struct intake *in, int wake_fd, struct pr_e
     }
     if (rc == PR_OK && r->ack_count == 0 && (r->claimed_us == 0 || now_us - r->claimed_us >= r->claim_us / 2))
         rc = take_over(r, in, now_us, wake_fd, reterr);
-    if (rc == PR_OK && r->ack_count == 0)
+    r->is_new = r->ack_count == 0;
+    if (rc == PR_OK && r->is_new)
         rc = read_group(r, in, true, wake_fd, reterr);
     if (rc != PR_OK && r->talk.is_over && intake_room(in) > 1) /* they are pending now, and are read one by one */
         intake_expect(in, INTAKE_BYTES_MAX);
@@ -390,6 +401,8 @@ static int redis_acknowledge(void *self, struct pr_error *reterr)
     struct redis_source *r = self;
     if (r->ack_count == 0)
         return PR_OK;
+    if (r->is_new)
+        snprintf(r->last, sizeof(r->last), "%.*s", SLICE_ARGS(r->acked[r->ack_count - 1]));
     buf_addf(&r->talk.out, "*%zu\r\n", r->ack_count + 3);
     add_text(&r->talk.out, PR_STR("XACK"));
     add_text(&r->talk.out, r->stream);
