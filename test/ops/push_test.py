@@ -97,6 +97,10 @@ class Place:
         lines = self.run("events", "subscriptions", "--json", "-c", "c.yaml").splitlines()
         return json.loads(lines[0]) if lines else None
 
+    def log(self):
+        with open(os.path.join(self.path, "log"), encoding="utf-8") as log:
+            return log.read()
+
     def close(self):
         for daemon in self.daemons:
             if daemon.poll() is None:
@@ -150,6 +154,22 @@ def a_receiver_that_fails_gets_the_others_later_and_in_order(place):  # B60
     place.append(6)
     place.start()
     seen = wait_for("six events", lambda: len(place.server.seen) >= 6 and list(place.server.seen))
+    in_order(seen, [1, 2, 3, 4, 5, 6])
+
+
+@test
+def events_wait_while_their_box_is_full(place):
+    with open(os.path.join(place.path, "c.yaml"), "a", encoding="utf-8") as config:
+        config.write("batch: 1\nlimits: {waiting: 2}\n")
+    place.append(6)
+    place.run("pause", "hook", "-c", "c.yaml")
+    place.start()
+    lag = lambda: (place.subscription() or {}).get("lag")
+    wait_for("two are in the box", lambda: lag() == 4)
+    time.sleep(0.5)
+    assert lag() == 4 and "event=source_held" in place.log(), place.subscription()
+    place.run("resume", "hook", "-c", "c.yaml")
+    seen = wait_for("all of them", lambda: len(place.server.seen) >= 6 and list(place.server.seen))
     in_order(seen, [1, 2, 3, 4, 5, 6])
 
 

@@ -120,7 +120,7 @@ static bool box_is_full(struct pusher *p, int *ret_rc, struct pr_error *reterr)
     };
     struct query_reply reply = { 0 };
     *ret_rc = store_query(s->store, &query, &p->arena, &reply, reterr);
-    return *ret_rc == PR_OK && reply.total > s->waiting_max;
+    return *ret_rc == PR_OK && reply.total >= s->waiting_max;
 }
 
 /* A batch of events and their position, in one transaction.  *ret_moved: events that were worked off. */
