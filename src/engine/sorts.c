@@ -437,6 +437,54 @@ void sorts_fini(struct endpoint *ep)
         free(ep->sorting.types[i]);
 }
 
+/* Was it only read, so that reading it again is all that it takes? */
+static bool can_be_left(const struct engine *e, const struct endpoint *ep, const struct item *item)
+{
+    return item->place == PLACE_WAITING && item->number == 0 && !item->from_due && !item->m.released &&
+           sort_is_full(e, ep, item->sort);
+}
+
+/* false: no memory; it stays. */
+static bool leave_item(struct engine *e, const struct endpoint *ep, struct item *item)
+{
+    struct left *l = &item->sort->left;
+    const struct row row = { .row = item->row, .m = item->m };
+
+    if (item->stream != NULL && slice_eq(item->m.held_by, item->stream->key))
+        stream_is_held(item->stream, item->m.seq);
+    else if (item->stream != NULL && !left_add_stream(l, item->m.stream))
+        return false;
+    else if (slice_eq_cstr(item->m.held_by, ep->key))
+        left_held(l, &row);
+    else
+        left_fresh(l, &row);
+    item->sort->refused = true;
+    item_free(e, item);
+    return true;
+}
+
+/* What came in while nobody asked for types may be more than the share of its sort.  Of a stream the last ones go first. */
+static void leave_what_is_too_much(struct engine *e, struct endpoint *ep)
+{
+    for (size_t i = 0; i < e->window.slot_count; i++) {
+        struct item *item = e->window.slots[i];
+        if (item != NULL && item->endpoint == ep && item->stream == NULL && can_be_left(e, ep, item))
+            (void)!leave_item(e, ep, item);
+    }
+    map_foreach(node, &e->window.streams) {
+        struct stream *s = MAP_ENTRY(node, struct stream, node);
+        struct list_node *last;
+        if (s->endpoint != ep)
+            continue;
+        while ((last = list_last(&s->items)) != NULL) {
+            struct item *item = LIST_ENTRY(last, struct item, node);
+            if (!can_be_left(e, ep, item) || !leave_item(e, ep, item))
+                break;
+        }
+        stream_update(e, s);
+    }
+}
+
 /* All that is here is sorted anew, or not at all; what was left is everybody's to read. */
 static void sort_anew(struct engine *e, struct endpoint *ep)
 {
@@ -465,6 +513,8 @@ static void sort_anew(struct engine *e, struct endpoint *ep)
         s->mixed = s->dozing = false;
         stream_update(e, s);
     }
+    if (g->on)
+        leave_what_is_too_much(e, ep);
 }
 
 static bool has_types(const struct sorting *g, size_t ask, pr_slice types)

@@ -86,6 +86,33 @@ TEST(what_nobody_asks_for_is_in_nobodys_way) /* B98 */
     backlog_is_in_nobodys_way(true);
 }
 
+TEST(what_came_before_anybody_asked_for_types_is_in_nobodys_way) /* B98 */
+{
+    for (int ordered = 0; ordered < 2; ordered++) {
+        struct stage s;
+        pr_id wanted[20];
+
+        asks_open(&s);
+        const struct ask asks[] = { { .present = false }, types("t1.*\n", 3), types("t0.*\n", 3) };
+        ask(&s, asks, 1);
+        for (int i = 0; i < 2000; i++)
+            send_type(&s, 0, ordered ? STREAM(i % 100) : "", "ok");
+        for (int i = 0; i < 20; i++)
+            wanted[i] = send_type(&s, 2, ordered ? STREAM(500 + i) : "", "ok");
+        stage_run(&s, PR_SECONDS(5));
+        CHECK_EQ(s.count, 0);
+        CHECK(window_count(&s) > WINDOW / 3);
+        ask(&s, asks, 2);
+        stage_run(&s, PR_SECONDS(20));
+        CHECK_EQ(sent_of(&s, wanted, 20), 20);
+        CHECK_EQ(s.count, 20);
+        ask(&s, asks, 3);
+        stage_run(&s, PR_SECONDS(60));
+        CHECK_EQ(s.count, 2020);
+        stage_close(&s);
+    }
+}
+
 TEST(a_slow_worker_with_a_backlog_keeps_nobody_waiting_who_asks_for_other_types) /* B98 */
 {
     struct stage s;
