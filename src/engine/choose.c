@@ -311,6 +311,7 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         return true;
     }
     ep->loose_next = s != NULL;
+    sorts_took(ep);
     item->number = item->m.attempts + 1;
     item->ask = here ? 0 : sorts_asker(ep, item);
     if (s != NULL) {

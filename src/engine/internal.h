@@ -241,7 +241,7 @@ struct sorting {
     bool present[ASKS_MAX];
     size_t room[ASKS_MAX], out[ASKS_MAX];
     struct sort **list;           /* owned */
-    size_t count, next;           /* round robin */
+    size_t count, next, turn;     /* round robin; whose turn it was */
     struct sort_of_type *by_type; /* owned: SORT_TYPES places, by the hash of the type */
     struct sort *reading;         /* for it the gaps were opened; NULL: they are everybody's */
     int64_t joined[GAP_SOURCES];  /* since then: the first place of what else came into them; INT64_MAX: nothing */
@@ -603,6 +603,7 @@ void sorts_fini(struct endpoint *ep);
 void sorts_enter(struct endpoint *ep, struct item *item);
 void sorts_leave(struct item *item);
 struct item *sorts_candidate(struct engine *e, struct endpoint *ep, int64_t now_us);
+void sorts_took(struct endpoint *ep);                                     /* the candidate */
 unsigned sorts_asker(const struct endpoint *ep, const struct item *item); /* for which ask it is */
 void sorts_check(const struct engine *e, const struct endpoint *ep);
 void sorts_set_asks(struct engine *e, struct endpoint *ep, const struct ask *asks, size_t count);

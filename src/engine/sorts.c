@@ -322,6 +322,11 @@ static size_t asker_of(const struct sorting *g, const struct sort *s)
     return ASKS_MAX;
 }
 
+void sorts_took(struct endpoint *ep)
+{
+    ep->sorting.next = ep->sorting.turn + 1;
+}
+
 unsigned sorts_asker(const struct endpoint *ep, const struct item *item)
 {
     size_t ask = item->sort != NULL ? asker_of(&ep->sorting, item->sort) : 0;
@@ -396,7 +401,7 @@ struct item *sorts_candidate(struct engine *e, struct endpoint *ep, int64_t now_
         struct item *item = first_of(e, ep, g->list[at], now_us);
         if (item == NULL)
             continue;
-        g->next = at + 1;
+        g->turn = at; /* the same one until it is taken: others may let it go first */
         return item;
     }
     return NULL;
