@@ -46,17 +46,23 @@ void ended_by_person(struct checker *c, uint32_t message)
     expect(c, message, ENDED_BY_PERSON, 0);
 }
 
-/* Without a hand-out the attempts before it are told, which operators may have set back. */
-static bool is_reported(const struct shadow_end *end, const struct event *e)
+/* The ledger knows ids, and several messages may have this one. */
+static struct shadow_end *find_reported(struct checker *c, const struct event *e, int attempt)
 {
-    return !end->reported && (int)end->as == e->what && (end->attempt == 0 || end->attempt == e->number);
+    const struct parcel *p = c->messages[e->message].parcel;
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin))
+        for (struct shadow_end *end = c->messages[twin->index].ends; end != NULL; end = end->next)
+            if (!end->reported && (int)end->as == e->what && end->attempt == attempt)
+                return end;
+    return NULL;
 }
 
+/* Without a hand-out (0) the attempts before it are told, which operators may have set back. */
 static void check_reported(struct checker *c, const struct event *e)
 {
-    struct shadow_end *end = c->messages[e->message].ends;
-    while (end != NULL && !is_reported(end, e))
-        end = end->next;
+    struct shadow_end *end = find_reported(c, e, e->number);
+    if (end == NULL)
+        end = find_reported(c, e, 0);
     if (end == NULL)
         breach_set(c, "I28", "the ledger says that m%u was %s at attempt %d, and it was not", e->message,
                    as_words(e->what), e->number);
@@ -65,11 +71,13 @@ static void check_reported(struct checker *c, const struct event *e)
 }
 
 /* Two rows of one id that ended in the same way at the same moment may be one line. */
-static bool is_told_of_twin(const struct shadow_message *m, const struct shadow_end *end)
+static bool is_told_of_twin(struct checker *c, const struct shadow_message *m, const struct shadow_end *end)
 {
-    for (const struct shadow_end *other = m->ends; m->parcel->copy != NULL && other != NULL; other = other->next)
-        if (other->reported && other->as == end->as && other->at_us == end->at_us)
-            return true;
+    for (const struct parcel *twin = parcel_next_of_id(m->parcel, NULL); twin != NULL;
+         twin = parcel_next_of_id(m->parcel, twin))
+        for (const struct shadow_end *other = c->messages[twin->index].ends; other != NULL; other = other->next)
+            if (other != end && other->reported && other->as == end->as && other->at_us == end->at_us)
+                return true;
     return false;
 }
 
@@ -81,6 +89,6 @@ void check_ended(struct checker *c, const struct event *e)
     }
     for (uint32_t i = 0; i < c->message_count; i++) /* all of it was told */
         for (const struct shadow_end *end = c->messages[i].ends; end != NULL; end = end->next)
-            if (!end->reported && !is_told_of_twin(&c->messages[i], end))
+            if (!end->reported && !is_told_of_twin(c, &c->messages[i], end))
                 breach_set(c, "I28", "m%u was %s, and the ledger does not say so", i, as_words((int)end->as));
 }
