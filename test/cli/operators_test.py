@@ -470,8 +470,8 @@ def here(cell):
 
 def default_is(told, default, filled):
     told = told.split(":")[0].strip("` ")
-    if told == "required":
-        return filled == "required"
+    if told in ("required", "set by a trigger"):  # the schema says of both that nobody else fills it
+        return filled == "required" and default is None
     if told in ("drawn", "computed", "now", "a new UUIDv7"):
         return filled == "drawn" or (default is not None and "(" in default)
     if told == "false" and KIND == "sqlite":
