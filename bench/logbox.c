@@ -25,7 +25,8 @@
     "id, seq, created_at, expires_at, event, destination, stream, type, source, subject, content_type, headers,"       \
     " correlation_id, causation_id, traceparent, tracestate, payload_bytes, payload"
 
-/* What senders pay for is as in today's box: the same columns of theirs, defaults, and triggers. */
+/* What senders pay for is as in today's box, as far as partitions can have it: the same columns of theirs, defaults, and triggers.  The
+ * lane computes itself, since the function that sets it there looks at columns that a log does not have. */
 static const char TABLES[] =
     "CREATE SEQUENCE log_seq CACHE 1;"
     "CREATE TABLE log (LIKE outbox INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING CONSTRAINTS)"
@@ -33,7 +34,9 @@ static const char TABLES[] =
     "ALTER TABLE log ALTER COLUMN seq SET DEFAULT nextval('log_seq');"
     "ALTER TABLE log DROP COLUMN row_id, DROP COLUMN due_at, DROP COLUMN failed_at, DROP COLUMN status,"
     " DROP COLUMN attempts, DROP COLUMN failures, DROP COLUMN failure_reason, DROP COLUMN released, DROP COLUMN code,"
-    " DROP COLUMN error, DROP COLUMN held_by, DROP COLUMN story, DROP COLUMN held_for, DROP COLUMN parked_by;"
+    " DROP COLUMN error, DROP COLUMN held_by, DROP COLUMN story, DROP COLUMN held_for, DROP COLUMN parked_by,"
+    " DROP COLUMN lane, ADD COLUMN lane smallint NOT NULL GENERATED ALWAYS AS"
+    " ((CASE WHEN stream <> '' THEN hashtext(stream) ELSE uuid_hash(id) END & 63)::smallint) STORED;"
     "CREATE TRIGGER log_wake AFTER INSERT ON log FOR EACH STATEMENT WHEN (current_setting('max_prepared_transactions') "
     "= '0'"
     " AND NOT pg_try_advisory_xact_lock_shared(hashtextextended('postrider log', 0))) EXECUTE FUNCTION "
