@@ -33,10 +33,12 @@ struct http_conn {
     enum conn_state state;
     int64_t since_us, deadline_us; /* monotonic; of what the state waits for */
     struct buf in;                 /* read and not understood */
+    unsigned looks;                /* at a head that was not complete */
     struct buf head;               /* of the request, as it came */
     struct http_head parsed;
     struct buf body;
     uint64_t chunk_left;
+    size_t framing_bytes; /* of chunks: all that is not data */
     enum chunk_state chunk;
     struct buf out;
     size_t written;

@@ -13,6 +13,8 @@
 #include "transport/cloudevents.h"
 
 #define CHUNK_LINE_MAX 256 /* bytes of the size of a chunk, and of a trailer */
+#define FRAMING_PER_BYTE 8 /* what stands around the data of chunks: a chunk of one byte has five beside it, ... */
+#define LOOKS_MAX 256      /* at one head: each reads it from its start */
 
 /* ---- Answers --------------------------------------------------------------------------------------- */
 
@@ -26,6 +28,7 @@ static const char *phrase(unsigned status)
                   { 401, "Unauthorized" },
                   { 404, "Not Found" },
                   { 405, "Method Not Allowed" },
+                  { 408, "Request Timeout" },
                   { 413, "Content Too Large" },
                   { 415, "Unsupported Media Type" },
                   { 429, "Too Many Requests" },
@@ -88,6 +91,7 @@ void conn_next(struct http_conn *c)
     c->written = 0;
     c->door = NULL;
     c->request = (struct door_request){ .header_count = 0 };
+    c->looks = 0;
     c->state = CONN_HEAD;
 }
 
@@ -185,21 +189,27 @@ static enum read_result judge_head(struct listener *l, struct http_conn *c)
     return READ_MORE;
 }
 
+static void drop(struct http_conn *c, size_t size)
+{
+    memmove(c->in.data, c->in.data + size, c->in.size - size);
+    buf_truncate(&c->in, c->in.size - size);
+}
+
 static enum read_result read_head(struct listener *l, struct http_conn *c)
 {
     pr_slice bytes = buf_slice(&c->in);
     enum head_found found = bytes.size > 0 ? http_head_read(bytes, &c->parsed) : HEAD_MORE;
     if (found == HEAD_MORE && bytes.size > HEAD_BYTES_MAX)
         return refuse(c, 431, 0, "too_large", "the head of the request is too large");
+    if (found == HEAD_MORE && ++c->looks > LOOKS_MAX)
+        return refuse(c, 408, 0, "timeout", "the head of the request came in too many pieces");
     if (found == HEAD_MORE)
         return READ_MORE;
     if (found == HEAD_WRONG)
         return refuse(c, c->parsed.status, 0, c->parsed.code, c->parsed.text);
     buf_reset(&c->head);
     buf_add(&c->head, bytes.data, c->parsed.size);
-    size_t left = bytes.size - c->parsed.size;
-    memmove(c->in.data, c->in.data + c->parsed.size, left);
-    buf_truncate(&c->in, left);
+    drop(c, c->parsed.size);
     if (buf_failed(&c->head) != 0 || http_head_read(buf_slice(&c->head), &c->parsed) != HEAD_READ)
         return refuse(c, 503, 2, "no_memory", "out of memory");
     c->keeps = c->parsed.is_1_1 && !http_name_is(field(c, "Connection"), "close");
@@ -208,6 +218,7 @@ static enum read_result read_head(struct listener *l, struct http_conn *c)
         return result;
     c->state = CONN_BODY;
     c->chunk = CHUNK_SIZE_LINE;
+    c->framing_bytes = 0;
     buf_init(&c->body, c->door->options.body_max);
     if (http_name_is(field(c, "Expect"), "100-continue"))
         buf_add_cstr(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
@@ -216,28 +227,34 @@ static enum read_result read_head(struct listener *l, struct http_conn *c)
 
 /* ---- The body -------------------------------------------------------------------------------------------- */
 
-static void take(struct http_conn *c, size_t size)
+static void skip(pr_slice *rest, size_t size)
 {
-    memmove(c->in.data, c->in.data + size, c->in.size - size);
-    buf_truncate(&c->in, c->in.size - size);
+    *rest = (pr_slice){ rest->data + size, rest->size - size };
+}
+
+/* More around the data than anybody needs: extensions of chunks and trailers are read for nothing. */
+static bool is_mostly_framing(const struct http_conn *c)
+{
+    return c->framing_bytes / FRAMING_PER_BYTE > c->body.size + HEAD_BYTES_MAX / FRAMING_PER_BYTE;
 }
 
 /* A line without its CR LF; false: it is not there yet, or (*ret_bad) none: with a NUL in it, it would look shorter than it is. */
-static bool take_line(struct http_conn *c, char ret[CHUNK_LINE_MAX], bool *ret_bad)
+static bool take_line(struct http_conn *c, pr_slice *rest, char ret[CHUNK_LINE_MAX], bool *ret_bad)
 {
-    const char *end = c->in.size > 0 ? memmem(c->in.data, c->in.size, "\r\n", 2) : NULL;
-    *ret_bad = end == NULL && c->in.size > CHUNK_LINE_MAX; /* the last byte may be the CR */
-    if (end == NULL)
+    size_t near = min_size(rest->size, CHUNK_LINE_MAX + 1);
+    const char *end = near > 0 ? memmem(rest->data, near, "\r\n", 2) : NULL;
+    size_t size = end != NULL ? (size_t)(end - rest->data) : 0;
+    *ret_bad = end == NULL ? rest->size > CHUNK_LINE_MAX /* the last byte may be the CR */
+                           : size >= CHUNK_LINE_MAX || memchr(rest->data, '\n', size) != NULL ||
+                                 memchr(rest->data, '\0', size) != NULL;
+    if (end == NULL || *ret_bad)
         return false;
-    size_t size = (size_t)(end - c->in.data);
-    *ret_bad =
-        size >= CHUNK_LINE_MAX || memchr(c->in.data, '\n', size) != NULL || memchr(c->in.data, '\0', size) != NULL;
-    if (*ret_bad)
-        return false;
-    memcpy(ret, c->in.data, size);
+    memcpy(ret, rest->data, size);
     ret[size] = '\0';
-    take(c, size + 2);
-    return true;
+    skip(rest, size + 2);
+    c->framing_bytes += size + 2;
+    *ret_bad = is_mostly_framing(c);
+    return !*ret_bad;
 }
 
 static bool read_hex(const char *text, uint64_t *ret)
@@ -250,15 +267,15 @@ static bool read_hex(const char *text, uint64_t *ret)
 }
 
 /* True: the body is whole, or *ret_bad. */
-static bool read_chunks(struct http_conn *c, bool *ret_bad)
+static bool read_chunk_part(struct http_conn *c, pr_slice *rest, bool *ret_bad)
 {
     char line[CHUNK_LINE_MAX];
     *ret_bad = false;
     for (;;) {
-        size_t part = min_size(c->in.size, (size_t)min64((int64_t)c->chunk_left, INT32_MAX));
+        size_t part = min_size(rest->size, (size_t)min64((int64_t)c->chunk_left, INT32_MAX));
         switch (c->chunk) {
         case CHUNK_SIZE_LINE:
-            if (!take_line(c, line, ret_bad))
+            if (!take_line(c, rest, line, ret_bad))
                 return *ret_bad;
             if (!read_hex(line, &c->chunk_left))
                 return *ret_bad = true;
@@ -267,22 +284,22 @@ static bool read_chunks(struct http_conn *c, bool *ret_bad)
         case CHUNK_DATA:
             if (part == 0)
                 return false;
-            buf_add(&c->body, c->in.data, part);
-            take(c, part);
+            buf_add(&c->body, rest->data, part);
+            skip(rest, part);
             c->chunk_left -= part;
             if (buf_failed(&c->body) != 0)
                 return true;
             c->chunk = c->chunk_left > 0 ? CHUNK_DATA : CHUNK_DATA_END;
             break;
         case CHUNK_DATA_END:
-            if (!take_line(c, line, ret_bad))
+            if (!take_line(c, rest, line, ret_bad))
                 return *ret_bad;
             if (line[0] != '\0')
                 return *ret_bad = true;
             c->chunk = CHUNK_SIZE_LINE;
             break;
         case CHUNK_TRAILER:
-            if (!take_line(c, line, ret_bad))
+            if (!take_line(c, rest, line, ret_bad))
                 return *ret_bad;
             if (line[0] == '\0')
                 return true;
@@ -291,11 +308,20 @@ static bool read_chunks(struct http_conn *c, bool *ret_bad)
     }
 }
 
+/* What was read is dropped once, not with each chunk: these may have one byte each, and are read before a signature is checked. */
+static bool read_chunks(struct http_conn *c, bool *ret_bad)
+{
+    pr_slice rest = buf_slice(&c->in);
+    bool over = read_chunk_part(c, &rest, ret_bad);
+    drop(c, c->in.size - rest.size);
+    return over;
+}
+
 static bool read_sized(struct http_conn *c)
 {
     size_t part = min_size(c->in.size, (size_t)(c->parsed.body_bytes - c->body.size));
     buf_add(&c->body, c->in.data, part);
-    take(c, part);
+    drop(c, part);
     return c->body.size == c->parsed.body_bytes || buf_failed(&c->body) != 0;
 }
 
