@@ -606,7 +606,8 @@ static bool token_read(pr_slice text, uint64_t *ret_tag, uint64_t *ret_secret, u
         return false;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
-    return sscanf(copy, "%16" SCNx64 "-%16" SCNx64 "-%16" SCNx64 "%n", ret_tag, ret_secret, ret_number, &used) == 3 &&
+    return strspn(copy, "0123456789abcdef-") == text.size && /* sscanf takes blanks and 0x, too */
+           sscanf(copy, "%16" SCNx64 "-%16" SCNx64 "-%16" SCNx64 "%n", ret_tag, ret_secret, ret_number, &used) == 3 &&
            (size_t)used == text.size;
 }
 

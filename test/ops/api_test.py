@@ -497,6 +497,36 @@ def tokens_have_roles():
 
 
 @test
+def every_path_asks_whose_request_it_is():  # B206
+    with open_daemon(more=", token: %s, viewer_token: %s" % (OPERATOR, VIEWER)) as d:
+        for route in ROUTES.replace("\n", "|").split("|"):
+            method, path = route.split()
+            path = path.replace("{id}", UNKNOWN_ID).replace("{name}", "good")
+            changes, probes = method != "GET", path.startswith("/health/")
+            body = b"{}" if method == "POST" else None
+            own = {"Content-Type": "application/json"}
+            full = {**own, "X-Postrider": "1"}
+
+            def code(headers):
+                status, text, _ = d.raw(method, path, body, headers)
+                return status, json.loads(text)["error"]["code"] if status > 399 else None
+            if probes:
+                assert code(full)[0] == 200, path
+            else:
+                assert code(full) == (401, "token_missing"), path
+                assert code({**full, "Authorization": "Bearer " + VIEWER[:-1]}) == (401, "token_wrong"), path
+                assert code({**full, "Authorization": "Basic " + OPERATOR}) == (401, "token_wrong"), path
+            if changes:
+                assert code({**full, "Authorization": "Bearer " + VIEWER}) == (403, "viewer"), path
+                assert code({**own, "Authorization": "Bearer " + OPERATOR}) == (403, "header_missing"), path
+            known = {**full, "Authorization": "Bearer " + OPERATOR}
+            assert code({**known, "Sec-Fetch-Site": "cross-site"}) == (403, "cross_site"), path
+            assert code({**known, "Sec-Fetch-Site": "same-site"}) == (403, "cross_site"), path
+            assert code({**known, "Origin": "http://127.0.0.1:1"}) == (403, "cross_site"), path
+            assert code({**known, "Host": "evil.example"}) == (403, "bad_host"), path
+
+
+@test
 def it_listens_for_others_only_with_a_token():
     with tempfile.TemporaryDirectory(prefix="postrider-api-") as path:
         def refused(text):

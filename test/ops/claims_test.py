@@ -555,6 +555,8 @@ def wrong_requests_are_refused_and_change_nothing(d):
                              ("/complete", {"claims": [{"token": token, "effects": [{"payload": 1}]}]}, "type"),
                              ("/complete", {"claims": [{"token": token, "effects": ["text"]}]}, "object"),
                              ("/complete", {"claims": [{"token": token, "effects": [{"box": "nowhere", "type": "x"}]}]}, "nowhere"),
+                             ("/complete", {"claims": [{"token": token, "effects": [{"box": 5, "type": "x"}]}]}, "box"),
+                             ("/complete", {"claims": [{"token": token}], "": "x"}, 'unknown member ""'),
                              ("/fail", {"claims": [{"token": token, "reason": "boredom"}]}, "boredom"),
                              ("/fail", {"claims": [{"token": token, "retry_after": "soon"}]}, "retry_after"),
                              ("/fail", {"claims": [{"token": token, "effects": []}]}, "effects")):
@@ -563,6 +565,11 @@ def wrong_requests_are_refused_and_change_nothing(d):
     for body in ({"box": "nowhere"}, {"endpoint": "nobody"}, {"box": "ledger"}):
         status, answer = d.ask("POST", "/v1/claims", body)
         assert status == 404, (body, answer)
+    tag, secret, number = token.split("-")
+    for wrong in (" " + token, token.upper(), "0x" + token, "%s-%s-%s" % ("0" * 16, secret, number), "%s-%s-%s" % (tag, "0" * 16, number),
+                  "%s-%s-%x" % (tag, secret, int(number, 16) + 1), token + "0", token + "-", "", "%s-%s" % (tag, secret)):
+        result = d.ask("POST", "/v1/claims/complete", {"claims": [{"token": wrong}]})[1]["results"][0]["result"]
+        assert result in ("stale", "unknown"), (wrong, result)
     assert d.end("complete", c) == ["ok"]
 
 

@@ -322,6 +322,20 @@ def a_dead_letter_of_a_message_that_was_handled_is_replayed_only_with_again(d, r
     assert "1 replayed" in d.run("dead", "replay", ident, "--again", "-c", "c.yaml")
     wait_for("its second delivery", lambda: r.count(ident) == before + 2 and d.waiting("inbox") == 0)
 
+    letters = [json.loads(line) for line in exported.splitlines() if line.startswith("{")]
+    status, answer = d.ask("POST", "/v1/dead/import", {"letters": letters})
+    assert status == 200 and answer["stored"] == 0, answer
+    status, answer = d.ask("POST", "/v1/dead/import", {"letters": letters, "again": True})
+    assert status == 200 and answer["stored"] == 1, answer
+    d.run("dead", "discard", ident, "--yes", "-c", "c.yaml")
+    mark = d.mark_away(ident)
+    d.run("dead", "import", "dead.jsonl", "-c", "c.yaml")
+    d.mark_back(mark)
+    assert d.ask("POST", "/v1/dead/replay", {"ids": [ident]})[0] == 409
+    status, answer = d.ask("POST", "/v1/dead/replay", {"ids": [ident], "again": True})
+    assert status == 200 and answer["changed"] == 1, answer
+    wait_for("its third delivery", lambda: r.count(ident) == before + 3 and d.waiting("inbox") == 0)
+
 
 def main():
     wanted = [t for t in TESTS if len(sys.argv) < 4 or sys.argv[3] in t.__name__]

@@ -255,6 +255,8 @@ static bool claim_is_right(struct api *x, json_t *claim, const char *const *memb
 static int effect_decode(struct api *x, json_t *object, struct pull_effect *ret, struct pr_error *reterr)
 {
     const char *box = text_of(object, "box");
+    if (box == NULL && json_object_get(object, "box") != NULL)
+        return error_set(reterr, PR_EINVAL, "effects: box must be the name of a box");
     json_t *message = json_is_object(object) ? json_copy(object) : json_incref(object);
     ret->box = box != NULL ? slice_dup(&x->arena, slice_from(box)) : PR_STR("outbox");
     if (json_is_object(message))

@@ -9,13 +9,16 @@
 
 #define IDS_MAX 10000 /* in one request */
 
-/* Is this the next word of the list?  "name*" is needed. */
+/* Is it one of these words?  "name*" is needed. */
 static bool field_is_known(const char *fields, const char *name)
 {
     size_t length = strlen(name);
-    for (const char *at = strstr(fields, name); at != NULL; at = strstr(at + 1, name))
-        if ((at == fields || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ' || at[length] == '*'))
+    while (*fields != '\0') {
+        size_t size = strcspn(fields, " "), bare = strcspn(fields, " *");
+        if (length == bare && memcmp(fields, name, bare) == 0)
             return true;
+        fields += size + (fields[size] == ' ');
+    }
     return false;
 }
 
@@ -30,7 +33,8 @@ const char *body_field_type(const struct api_route *route, pr_slice name)
                   { "payload", NULL },      { "fence", "integer" },  { "position", "integer" },
                   { "version", "integer" }, { "paused", "boolean" }, { "event", "boolean" },
                   { "input", NULL },        { "data", NULL },        { "restart", "boolean" },
-                  { "keep", "integer" },    { "tags", "array" },     { "types", "array" } };
+                  { "keep", "integer" },    { "tags", "array" },     { "types", "array" },
+                  { "again", "boolean" } };
     if (slice_eq_cstr(name, "version") && slice_starts_with(slice_from(route->path), PR_STR("/v1/flows")))
         return "string"; /* of code, not of a stream */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)

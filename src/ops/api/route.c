@@ -64,12 +64,12 @@ const struct api_route routes[] = {
           "Returns dead letters to their place in the box, with counters reset. `limit` replays at most this many; "
           "`next` says where to continue. With a rate or a canary the replay continues after the answer, see "
           "/v1/replays.",
-          "ids filter dry_run why rate canary canary_wait", "200 202 404 409"),
+          "ids filter dry_run again why rate canary canary_wait", "200 202 404 409"),
     POST_("/v1/dead/{id}/note", api_message_change, "Adds a note to a dead letter.", "text* endpoint", "200 404"),
     GET_("/v1/dead/export", ROLE_VIEWER, api_dead_export, "Exports dead letters byte for byte, page by page.",
          DEAD_FILTER, "200"),
     POST_("/v1/dead/import", api_dead_import,
-          "Imports dead letters of an export and reports which of them already existed.", "letters* dry_run why",
+          "Imports dead letters of an export and reports which of them already existed.", "letters* dry_run again why",
           "200"),
     GET_("/v1/replays", ROLE_VIEWER, api_replays, "Lists the replays of this process, latest first.", "", "200"),
     GET_("/v1/replays/{id}", ROLE_VIEWER, api_replay, "Shows the progress of a replay.", "", "200 404"),
