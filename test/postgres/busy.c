@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "store/sql.h"
+
 /* An open transaction that holds the row of this id. */
 static PGconn *hold_row(pr_id id)
 {
@@ -23,6 +25,30 @@ static void let_go(PGconn *pg)
 {
     suite_pg_do(pg, "ROLLBACK");
     PQfinish(pg);
+}
+
+static int64_t rows_in_the_box(struct sql *sql)
+{
+    struct rows rows;
+    CHECK_OK(sql_run_text(sql, "SELECT count(*) FROM {box}", PR_STR("outbox"), NULL, 0, &rows), sql->reterr);
+    CHECK_EQ(rows_step(&rows), STEP_ROW);
+    int64_t count = row_number(&rows, 0);
+    rows_end(&rows);
+    return count;
+}
+
+STORE_TEST(a_question_of_several_statements_sees_one_moment) /* B201 */
+{
+    struct sql sql = { .reterr = &s->error };
+    SEND(s, "outbox", .type = PR_STR("a"));
+    CHECK_OK(sql_begin(&sql, &s->store, false), &s->error);
+    CHECK_EQ(rows_in_the_box(&sql), 1);
+    SEND(s, "outbox", .type = PR_STR("b"));
+    CHECK_EQ(rows_in_the_box(&sql), 1);
+    sql_end(&sql);
+    CHECK_OK(sql_begin(&sql, &s->store, false), &s->error);
+    CHECK_EQ(rows_in_the_box(&sql), 2);
+    sql_end(&sql);
 }
 
 STORE_TEST(a_verdict_on_a_row_that_somebody_holds_is_answered_busy_and_the_rest_lands)

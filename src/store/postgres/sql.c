@@ -13,18 +13,21 @@
 
 /* ---- The transaction --------------------------------------------------------------------------- */
 
-/* BEGIN goes out with the first statement. */
+/* BEGIN goes out with the first statement.  A question is several statements: a message that is divided, moved or delivered between
+ * two of them would be in none. */
 static int pg_sql_begin(void *self, bool write, struct sql *sql)
 {
     struct postgres_store *store = self;
-    (void)write;
     pthread_mutex_lock(&store->people_lock);
     int rc = link_ensure(store->people, sql->reterr);
     if (rc != PR_OK) {
         pthread_mutex_unlock(&store->people_lock);
         return rc;
     }
-    link_add_begin(store->people);
+    if (write)
+        link_add_begin(store->people);
+    else
+        link_add_begin_look(store->people);
     pg_sql_use(sql, store, store->people);
     return PR_OK;
 }

@@ -325,9 +325,9 @@ void link_add_text(struct link *link, const char *text, const struct args *args,
         statement_send(link, s, args, ret);
 }
 
-void link_add_begin(struct link *link)
+static void add_begin(struct link *link, const char *begin)
 {
-    link_add_unprepared(link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", false);
+    link_add_unprepared(link, begin, false);
     link->in_tx = true;
     if (!link->pooled)
         return;
@@ -339,6 +339,16 @@ void link_add_begin(struct link *link)
     else
         link->add_failed = PR_ENOMEM;
     buf_fini(&sql);
+}
+
+void link_add_begin(struct link *link)
+{
+    add_begin(link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+}
+
+void link_add_begin_look(struct link *link)
+{
+    add_begin(link, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 }
 
 void link_add_commit(struct link *link)

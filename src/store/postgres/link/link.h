@@ -167,6 +167,7 @@ void link_forget(struct link *link);
 void link_forget_after(struct link *link, size_t mark); /* what came since result_count was mark */
 
 void link_add_begin(struct link *link);
+void link_add_begin_look(struct link *link); /* to read only: all its statements see the same moment */
 void link_add_commit(struct link *link);
 void link_rollback(struct link *link); /* when there is a transaction; its faults do not matter */
 
