@@ -44,14 +44,15 @@ static void publish(const struct post *p)
     w.harness->publish(&w, p);
 }
 
-/* Nothing comes again: all was acknowledged. */
-static void check_acknowledged(void)
+/* Nothing comes again: all was acknowledged.  Returns how many dead letters it took to see that. */
+static size_t check_acknowledged(void)
 {
+    size_t dead = 0;
     if (w.runs)
         world_stop(&w);
     if (w.harness->left(&w) >= 0) {
         WAIT_FOR(w.harness->left(&w) == 0); /* some brokers take their time to count */
-        return;
+        return 0;
     }
     /* An acknowledgement that nobody answers can be lost with its connection, and then all comes again, once. */
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -60,13 +61,14 @@ static void check_acknowledged(void)
         world_run(&w, PLENTY);
         WAIT_FOR(world_has(&w, last.body));
         WAIT_FOR(world_status(&w).counts.stored == 1); /* counted after the commit */
-        CHECK_EQ(world_status(&w).counts.dead, 0);
-        bool again = world_status(&w).counts.duplicates > 0;
+        dead += world_status(&w).counts.dead;
+        bool again = world_status(&w).counts.duplicates > 0 || world_status(&w).counts.dead > 0;
         world_stop(&w);
         if (!again)
-            return;
+            return dead;
     }
     check_fail(__FILE__, __LINE__, "it comes again and again");
+    return dead;
 }
 
 TEST(an_event_arrives_once_with_every_attribute_and_every_byte) /* B91 */
@@ -274,12 +276,12 @@ TEST(what_cannot_be_decoded_is_a_dead_letter_with_its_bytes_and_is_acknowledged)
     }
     CHECK(seen[0] && seen[1] && seen[2]);
     WAIT_FOR(world_status(&w).counts.dead == 3);
-    check_acknowledged();
+    const size_t again = check_acknowledged(); /* without an id of its own, what comes again is another letter */
     world_run(&w, PLENTY); /* they do not come again */
     struct post last = numbered(1);
     publish(&last);
     WAIT_FOR(world_has(&w, last.body));
-    (void)world_dead(&w, 3);
+    (void)world_dead(&w, 3 + again);
     world_fini(&w);
 }
 
