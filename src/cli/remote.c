@@ -76,6 +76,20 @@ static int refusal(struct remote *r, long status, const json_t *answer, struct p
     return error_set(reterr, code, "%s", message);
 }
 
+/* Nobody answered. */
+static int unreached(const struct remote *r, CURLcode code, const char *why, struct pr_error *reterr)
+{
+    switch (code) {
+    case CURLE_COULDNT_CONNECT:
+        return error_set(reterr, PR_ESTORE,
+                         "%s: nobody listens there; start postrider run, or check http.listen in its configuration",
+                         r->base);
+    case CURLE_COULDNT_RESOLVE_HOST: return error_set(reterr, PR_ESTORE, "%s: unknown host; check the URL", r->base);
+    case CURLE_OPERATION_TIMEDOUT: return error_set(reterr, PR_ESTORE, "%s: no answer in time", r->base);
+    default: return error_set(reterr, PR_ESTORE, "%s: %s", r->base, why[0] != '\0' ? why : curl_easy_strerror(code));
+    }
+}
+
 static int perform(struct remote *r, const char *path, long *ret_status, struct pr_error *reterr)
 {
     char url[REQUEST_MAX], why[CURL_ERROR_SIZE] = "";
@@ -88,7 +102,7 @@ static int perform(struct remote *r, const char *path, long *ret_status, struct 
     CURLcode code = curl_easy_perform(r->curl);
     (void)curl_easy_setopt(r->curl, CURLOPT_ERRORBUFFER, NULL);
     if (code != CURLE_OK)
-        return error_set(reterr, PR_ESTORE, "%s: %s", r->base, why[0] != '\0' ? why : curl_easy_strerror(code));
+        return unreached(r, code, why, reterr);
     (void)curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, ret_status);
     see_date(r);
     return PR_OK;

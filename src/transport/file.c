@@ -54,6 +54,29 @@ static const char *path_of(const char *url)
     return path[2] == '/' ? path + 2 : NULL;
 }
 
+/* The folder of a file; NULL: no memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* The file is made when it is written to; its folder is for people to make. */
+static int check_folder(const struct endpoint_config *config, const char *path, struct pr_error *reterr)
+{
+    struct stat st;
+    char *folder = folder_of(path);
+    int rc = folder == NULL ? error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", config->name)
+             : stat(folder, &st) < 0
+                 ? error_set(reterr, PR_ECONFIG, "endpoint %s: folder %s: %s; create it, or name another one",
+                             config->name, folder, strerror(errno))
+             : !S_ISDIR(st.st_mode)
+                 ? error_set(reterr, PR_ECONFIG, "endpoint %s: %s is not a folder", config->name, folder)
+                 : PR_OK;
+    free(folder);
+    return rc;
+}
+
 static int file_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     const char *path = path_of(config->url);
@@ -63,7 +86,8 @@ static int file_check(const struct endpoint_config *config, struct pr_error *ret
     if (config->concurrency > FILE_CONCURRENCY)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency can be at most %d", config->name,
                          FILE_CONCURRENCY);
-    return envelope_check(config, reterr);
+    int rc = check_folder(config, path, reterr);
+    return rc == PR_OK ? envelope_check(config, reterr) : rc;
 }
 
 static int file_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
@@ -105,8 +129,7 @@ static size_t file_submit(void *self, const struct delivery *const *list, size_t
 
 static int sync_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    char *folder = folder_of(path);
     int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     int rc = fd >= 0 && fsync(fd) == 0 ? 0 : errno;
 

@@ -431,7 +431,8 @@ def without_a_terminal_it_prints_one_picture(place):
 def mistakes_are_told_before_the_terminal_changes(place):
     elsewhere = tempfile.mkdtemp(prefix="postrider-top-")
     try:
-        assert "retrying" not in place.run("top", "--url", place.url, code=5)
+        said = place.run("top", "--url", place.url, code=5)
+        assert "nobody listens there; start postrider run" in said and "retrying" not in said and "ms:" not in said, said
         assert "cannot be combined" in place.run("top", "--url", place.url, "--store", "sqlite:t.db", code=2)
         assert "is not a duration" in place.run("top", "--every", "1ms", code=2)
         assert "is not a valid address" in place.run("top", "--url", "ftp://x", code=2)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/slice.h"
+#include "base/util.h"
 #include "check.h"
 #include "world.h"
 
@@ -184,7 +185,6 @@ TEST(file_says_why_it_cannot_be_written)
         int reason;
         const char *code;
     } table[] = {
-        { "file:/nonexistent/audit.jsonl", PR_REASON_DESTINATION_MISSING, "ENOENT" },
         { "file:///dev/null", PR_REASON_DESTINATION_MISSING, "not_a_file" },
         { "file:/tmp", PR_REASON_DESTINATION_MISSING, "EISDIR" },
     };
@@ -211,6 +211,39 @@ TEST(file_does_not_follow_a_link) /* B206 */
     CHECK(strstr(w.results[0].error, "name the file itself") != NULL);
     CHECK_EQ(size_of(moved), 6);
     world_fini(&w);
+}
+
+TEST(file_whose_folder_goes_away_says_so)
+{
+    char folder[200], url[250];
+    begin(NULL);
+    snprintf(folder, sizeof(folder), "%s/gone", harness_folder());
+    snprintf(url, sizeof(url), "file:%s/audit.jsonl", folder);
+    CHECK_EQ(mkdir(folder, 0700), 0);
+    w.config.url = url;
+    world_open(&w);
+    CHECK_EQ(rmdir(folder), 0);
+    send_one();
+    CHECK_EQ(w.results[0].reason, PR_REASON_DESTINATION_MISSING);
+    CHECK_STR(w.results[0].code, "ENOENT");
+    world_fini(&w);
+}
+
+TEST(file_needs_a_folder_that_is_there)
+{
+    static const struct {
+        const char *url, *text;
+    } table[] = { { "file:nowhere/audit.jsonl", "endpoint x: folder nowhere: No such file or directory; create it" },
+                  { "file:///nowhere/deeper/audit.jsonl", "folder /nowhere/deeper: No such file or directory" },
+                  { "file:///dev/null/audit.jsonl", "/dev/null is not a folder" } };
+    struct pr_error error;
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        struct endpoint_config config = { .name = "x", .url = table[i].url, .wake_fd = -1 };
+        CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+        CHECK(strstr(error.text, table[i].text) != NULL);
+    }
+    CHECK_EQ(transport_check(&(struct endpoint_config){ .name = "x", .url = "file:a", .wake_fd = -1 }, &error), PR_OK);
+    CHECK_EQ(transport_check(&(struct endpoint_config){ .name = "x", .url = "file:/a", .wake_fd = -1 }, &error), PR_OK);
 }
 
 TEST(file_raw_holds_payloads_of_one_line)

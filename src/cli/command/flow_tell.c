@@ -225,13 +225,35 @@ static int print_end(struct cli *cli, const struct flow_row *row, bool timeout)
     return row->state == FLOW_COMPLETED ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* It did not begin in this time: its start may wait for a program that runs it. */
-static int print_unbegun(struct cli *cli, pr_slice flow)
+/* Its start may wait for a program that runs it.  PR_UNKNOWN: there is none. */
+static int find_start(struct cli *cli, pr_slice flow, struct pr_error *reterr)
 {
     struct flow_view v = { .store = &cli->store, .config = cli->config, .arena = &cli->arena, .id = flow };
-    struct pr_error err;
-    int rc = flow_view_make(&v, &err);
+    int rc = flow_view_make(&v, reterr);
     flow_view_fini(&v);
+    return rc;
+}
+
+/* A name that is mistyped would be waited for, too. */
+static int say_what_is_waited_for(struct cli *cli, struct arena *arena, pr_slice flow, struct pr_error *reterr)
+{
+    const struct flow_row *row = NULL;
+    int rc = look(cli, arena, &row, reterr);
+    if (rc < 0 || row != NULL)
+        return (int)min64(rc, PR_OK);
+    rc = find_start(cli, flow, reterr);
+    if (rc >= 0)
+        cli_say(rc == PR_UNKNOWN ? "there is no flow \"%s\" yet; waiting until somebody starts it and it ends"
+                                 : "flow \"%s\" has not started yet; waiting until it ends",
+                text_clean_copy(&cli->arena, flow));
+    return (int)min64(rc, PR_OK);
+}
+
+/* It did not begin in this time. */
+static int print_unbegun(struct cli *cli, pr_slice flow)
+{
+    struct pr_error err;
+    int rc = find_start(cli, flow, &err);
     if (rc == PR_UNKNOWN)
         return flow_not_found(cli, flow);
     if (rc != PR_OK)
@@ -259,7 +281,9 @@ int run_flow_wait(struct cli *cli)
     if (code != EXIT_DONE)
         return code;
     arena_init(&arena, WAIT_BLOCK);
-    int rc = flow_wait_for(&w, &row, &err);
+    int rc = w.timeout_us > 0 ? say_what_is_waited_for(cli, &arena, w.flow, &err) : PR_OK;
+    if (rc == PR_OK)
+        rc = flow_wait_for(&w, &row, &err);
     if (rc < 0)
         code = cli_fault(&err);
     else if (rc == PR_UNKNOWN)

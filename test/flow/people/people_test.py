@@ -191,7 +191,11 @@ def why_of_what_nobody_runs(p):
     shown = p.wait_shown("n-1", lambda s: s["pending"] == 1 and "know" in s["now"])
     assert shown["state"] is None and "has not started" in shown["now"] and "nobody" in shown["now"], shown
     assert "not started" in p.run("why", "n-1")
+    begun, end = p.words("flow", "wait", "n-1", "--for", "50ms", code=EXIT_FAILED).splitlines()
+    assert begun.endswith('flow "n-1" has not started yet; waiting until it ends') and "has not started; postrider why" in end
     p.run("flow", "cancel", "n-1")
+    begun, end = p.words("flow", "wait", "typo", "--for", "50ms", code=EXIT_NOT_FOUND).splitlines()
+    assert begun.endswith('there is no flow "typo" yet; waiting until somebody starts it and it ends') and "unknown flow" in end
 
 
 @test
