@@ -3,7 +3,7 @@
  * A question is one transaction:
  *
  *     struct sql sql = { .reterr = reterr };
- *     int rc = sql_begin(&sql, store, false);
+ *     int rc = sql_begin(&sql, store, SQL_LOOK);
  *     if (rc == PR_OK)
  *         rc = sql_run(&sql, SQL_audit, NO_BOX, VALUES(V_INT(10)), &rows);
  *     while (rc == PR_OK && (rc = rows_step(&rows)) > 0) ... row_number(&rows, 0) ...
@@ -119,6 +119,13 @@ struct sql_changes {
     uint64_t *rows;      /* dead: the row of its box that it became; 0: none */
 };
 
+/* What a transaction is for. */
+enum sql_purpose {
+    SQL_LOOK,     /* it reads; on a server all its statements see the same moment */
+    SQL_REHEARSE, /* it finds what it would change, as a change does, which also may lock it; it is never committed */
+    SQL_WRITE
+};
+
 struct sql_ops {
     enum dialect dialect;
     int message_columns; /* of {message}, which stand first */
@@ -126,7 +133,7 @@ struct sql_ops {
     bool locks_rows;     /* ... one by one: PR_EBUSY says that somebody held some of them for too long */
 
     /* Fills in the rest of sql.  After a fault there is nothing to end. */
-    int (*begin)(void *store, bool write, struct sql *sql);
+    int (*begin)(void *store, enum sql_purpose purpose, struct sql *sql);
     int (*commit)(struct sql *sql);     /* and wakes the sessions of this process; PR_EUNCERTAIN: it may have */
     void (*end)(struct sql *sql);       /* rolls back what was not committed */
     bool (*may_retry)(struct sql *sql); /* after a fault, before end(): may the whole transaction be tried again? */
@@ -158,7 +165,7 @@ struct sql_ops {
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
-PR_MUST_CHECK int sql_begin(struct sql *sql, const struct store *store, bool write);
+PR_MUST_CHECK int sql_begin(struct sql *sql, const struct store *store, enum sql_purpose purpose);
 PR_MUST_CHECK static inline int sql_commit(struct sql *sql)
 {
     return sql->ops->commit(sql);

@@ -380,11 +380,11 @@ static struct graveyard *deadly;
 static struct sql_ops deadly_sql;
 static bool deadly_order;
 
-static int begin_deadly(void *self, bool write, struct sql *sql)
+static int begin_deadly(void *self, enum sql_purpose purpose, struct sql *sql)
 {
-    int rc = store_sqlite.sql->begin(self, write, sql);
+    int rc = store_sqlite.sql->begin(self, purpose, sql);
     sql->ops = &deadly_sql;
-    deadly_order = write;
+    deadly_order = purpose == SQL_WRITE;
     return rc;
 }
 

@@ -41,12 +41,12 @@ STORE_TEST(a_question_of_several_statements_sees_one_moment) /* B201 */
 {
     struct sql sql = { .reterr = &s->error };
     SEND(s, "outbox", .type = PR_STR("a"));
-    CHECK_OK(sql_begin(&sql, &s->store, false), &s->error);
+    CHECK_OK(sql_begin(&sql, &s->store, SQL_LOOK), &s->error);
     CHECK_EQ(rows_in_the_box(&sql), 1);
     SEND(s, "outbox", .type = PR_STR("b"));
     CHECK_EQ(rows_in_the_box(&sql), 1);
     sql_end(&sql);
-    CHECK_OK(sql_begin(&sql, &s->store, false), &s->error);
+    CHECK_OK(sql_begin(&sql, &s->store, SQL_LOOK), &s->error);
     CHECK_EQ(rows_in_the_box(&sql), 2);
     sql_end(&sql);
 }

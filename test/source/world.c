@@ -35,10 +35,10 @@ static int moody_enqueue(void *self, pr_slice box, const struct pr_message *mess
 static struct sql_ops moody_sql;
 static const struct sql_ops *real_sql;
 
-static int moody_begin(void *store, bool write, struct sql *sql)
+static int moody_begin(void *store, enum sql_purpose purpose, struct sql *sql)
 {
-    if (!write || __atomic_load_n(&mood_now, __ATOMIC_SEQ_CST) != STORE_REFUSES) {
-        int rc = real_sql->begin(store, write, sql);
+    if (purpose != SQL_WRITE || __atomic_load_n(&mood_now, __ATOMIC_SEQ_CST) != STORE_REFUSES) {
+        int rc = real_sql->begin(store, purpose, sql);
         sql->ops = &moody_sql;
         return rc;
     }

@@ -421,6 +421,7 @@ STORE_TEST(a_dry_run_and_an_action_without_effect_tell_nobody)
     pr_id id = SEND(s, "outbox"), nowhere = suite_id(77);
     ADMIN_ID(s, ADMIN_DISCARD, id, .dry_run = true);
     ADMIN_ID(s, ADMIN_DISCARD, nowhere);
+    CHECK_EQ(ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")), .until_us = PR_NEVER, .dry_run = true).changed, 1);
     CHECK_EQ(CYCLE(w)->notice_count, 0);
     suite_get(s, id);
 }

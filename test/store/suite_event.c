@@ -341,10 +341,11 @@ STORE_TEST(messages_are_stored_with_the_position_or_neither_is)
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger"))), 1);
 }
 
-static struct admin_reply order(struct suite *s, enum admin_kind kind, uint64_t position)
+static struct admin_reply order(struct suite *s, enum admin_kind kind, uint64_t position, bool dry_run)
 {
     struct admin_reply reply = { 0 };
     const struct admin admin = { .kind = kind,
+                                 .dry_run = dry_run,
                                  .subscription = PR_STR("view"),
                                  .position = position,
                                  .by = PR_STR("me"),
@@ -359,7 +360,7 @@ STORE_TEST(a_person_resets_and_removes_a_subscription) /* B202 */
     struct subscription_info i;
     EVENT(s, "a");
     EVENT(s, "a");
-    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_RESET, 0).missing, 1);
+    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_RESET, 0, false).missing, 1);
     CHECK_EQ(suite_query(s, QUERY_EVENTS, FILTER(.after = 0))->event_count, 2);
     CHECK_EQ(step(s, CLAIM_BY("one"), &i), PR_OK);
     CHECK_EQ(step(s, ADVANCE(i.fence, 0, 2), NULL), PR_OK);
@@ -367,7 +368,10 @@ STORE_TEST(a_person_resets_and_removes_a_subscription) /* B202 */
     CHECK_EQ(r->subscription_count, 1);
     CHECK_EQ(r->subscriptions[0].position, 2);
     CHECK_SLICE(r->subscriptions[0].holder, "one");
-    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_RESET, 1).changed, 1);
+    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_RESET, 1, true).changed, 1);
+    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_REMOVE, 0, true).changed, 1);
+    CHECK_EQ(suite_query(s, QUERY_SUBSCRIPTIONS, FILTER(.after = 0))->subscriptions[0].position, 2);
+    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_RESET, 1, false).changed, 1);
     CHECK_EQ(step(s, ADVANCE(i.fence, 1, 2), NULL), PR_STALE); /* who has worked on meanwhile moves nothing */
     CHECK_EQ(step(s, CLAIM_BY("two"), &i), PR_OK);
     CHECK_EQ(i.position, 1);
@@ -375,7 +379,7 @@ STORE_TEST(a_person_resets_and_removes_a_subscription) /* B202 */
     CHECK_SLICE(suite_query(s, QUERY_AUDIT, FILTER(.limit = 1))->audit[0].action, "subscription_reset");
     CHECK_SLICE(suite_query(s, QUERY_AUDIT, FILTER(.limit = 1))->audit[0].target,
                 "{\"subscription\":\"view\",\"position\":1}");
-    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_REMOVE, 0).changed, 1);
+    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_REMOVE, 0, false).changed, 1);
     CHECK_EQ(suite_query(s, QUERY_SUBSCRIPTIONS, FILTER(.after = 0))->subscription_count, 0);
 }
 
@@ -386,7 +390,7 @@ STORE_TEST(who_had_a_subscription_that_was_removed_moves_nothing_of_the_new_one)
     EVENT(s, "a");
     CHECK_EQ(suite_query(s, QUERY_EVENTS, FILTER(.after = 0))->event_count, 1);
     CHECK_EQ(step(s, CLAIM_BY("one"), &old), PR_OK);
-    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_REMOVE, 0).changed, 1);
+    CHECK_EQ(order(s, ADMIN_SUBSCRIPTION_REMOVE, 0, false).changed, 1);
     suite_advance(s, PR_SECONDS(1));
     CHECK_EQ(step(s, CLAIM_BY("two"), &new), PR_OK);
     CHECK_EQ(new.position, 0);

@@ -497,11 +497,12 @@ STORE_TEST(flows_are_listed_newest_first_by_filters_and_pages)
     CHECK_EQ(ask(s, (struct query){ .kind = QUERY_FLOWS, .filter = FILTER(.until_us = since_us) })->flow_count, 2);
 }
 
-static struct admin_reply delete_flow(struct suite *s, const char *id, bool force)
+static struct admin_reply delete_flow(struct suite *s, const char *id, bool force, bool dry_run)
 {
     const pr_slice flow = slice_from(id);
     const struct flow_order order = { .flows = &flow, .flow_count = 1, .force = force };
-    return ADMIN(s, ADMIN_FLOW_DELETE, FILTER(), .flow = &order, .by = PR_STR("ann"), .why = PR_STR("gdpr"));
+    return ADMIN(s, ADMIN_FLOW_DELETE, FILTER(), .flow = &order, .by = PR_STR("ann"), .why = PR_STR("gdpr"),
+                 .dry_run = dry_run);
 }
 
 STORE_TEST(a_flow_is_deleted_with_all_that_is_its_and_does_not_come_back_to_life) /* B133 */
@@ -520,10 +521,12 @@ STORE_TEST(a_flow_is_deleted_with_all_that_is_its_and_does_not_come_back_to_life
     pr_id timer = SEND(s, "turns", .stream = PR_STR("c"), .due_us = s->wall_us + PR_SECONDS(60));
     pr_id late = message_for_flow(s);
     struct claim c = worker_claim(w, late);
-    CHECK_EQ(delete_flow(s, "b", false).refused, 1); /* it runs */
-    CHECK_EQ(delete_flow(s, "nobody", false).missing, 1);
+    CHECK_EQ(delete_flow(s, "b", false, false).refused, 1); /* it runs */
+    CHECK_EQ(delete_flow(s, "nobody", false, false).missing, 1);
     CHECK_EQ(ask_flow(s, PR_STR("b"))->flow_count, 1);
-    struct admin_reply r = delete_flow(s, "a", false);
+    CHECK_EQ(delete_flow(s, "a", false, true).changed, 3);
+    CHECK_EQ(ask_flow(s, PR_STR("b"))->flow_count, 1);
+    struct admin_reply r = delete_flow(s, "a", false, false);
     CHECK_EQ(r.matched, 1);
     CHECK_EQ(r.changed, 3); /* with its children, and theirs */
     CHECK_EQ(ask_flow(s, PR_STR("a"))->flow_count, 0);
@@ -543,7 +546,7 @@ STORE_TEST(a_flow_is_deleted_with_all_that_is_its_and_does_not_come_back_to_life
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = t.effects, .effect_count = t.count);
     CHECK_EQ(w->reply->answers[0], ANSWER_REFUSED);
     CHECK_EQ(ask_flow(s, PR_STR("c"))->flow_count, 0);
-    CHECK_EQ(delete_flow(s, "d", true).changed, 1);
+    CHECK_EQ(delete_flow(s, "d", true, false).changed, 1);
     const struct query_reply *audit = suite_query(s, QUERY_AUDIT, FILTER());
     CHECK_SLICE(audit->audit[0].action, "flow_delete");
     CHECK_SLICE(audit->audit[0].target, "{\"flows\":[\"d\"],\"force\":true}");
@@ -637,9 +640,9 @@ STORE_TEST(an_execution_of_a_single_turn_goes_when_its_flow_is_pruned_or_deleted
     CHECK_EQ(suite_table_count(s, "flow_history"), 1);
     CHECK_EQ(ADMIN(s, ADMIN_FLOW_PRUNE, FILTER(), .flow = &order).changed, 1);
     CHECK_EQ(suite_table_count(s, "flow_history"), 0);
-    CHECK_EQ(delete_flow(s, "order-7", true).changed, 1);
+    CHECK_EQ(delete_flow(s, "order-7", true, false).changed, 1);
     CHECK_EQ(turn_of_both(w, suite_id(502), suite_id(503), false), PR_OK);
-    CHECK_EQ(delete_flow(s, "order-7", true).changed, 1);
+    CHECK_EQ(delete_flow(s, "order-7", true, false).changed, 1);
     CHECK_EQ(suite_table_count(s, "flow_history"), 0);
     CHECK_EQ(suite_table_count(s, "flow_execution"), 0);
 }

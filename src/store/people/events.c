@@ -12,7 +12,7 @@ static int place_some(const struct store *store, int64_t *ret_placed, struct pr_
     struct sql sql = { .reterr = reterr };
     int64_t may = 0;
     *ret_placed = 0;
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     rc = sql_number(&sql, SQL_events_may_place, NO_BOX, NO_VALUES, &may);

@@ -605,7 +605,7 @@ static int order_try(const struct store *store, const struct admin *admin, bool 
 {
     struct order_run o = { .sql = sql, .admin = admin, .order = order_of_admin(admin), .skips = skips };
     *ret_again = false;
-    int rc = sql_begin(sql, store, !admin->dry_run);
+    int rc = sql_begin(sql, store, admin->dry_run ? SQL_REHEARSE : SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     arena_init(&o.arena, ARENA_BYTES);

@@ -20,7 +20,7 @@ int people_take(const struct store *store, pr_slice box, const struct pr_message
 {
     struct sql sql = { .reterr = reterr };
     int64_t now_us = store->ops->time(store->self);
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     rc = position_move(&sql, move, now_us);
@@ -37,7 +37,7 @@ int people_position(const struct store *store, pr_slice source, struct arena *ar
 {
     struct sql sql = { .reterr = reterr };
     struct rows rows;
-    int rc = sql_begin(&sql, store, false);
+    int rc = sql_begin(&sql, store, SQL_LOOK);
     if (rc != PR_OK)
         return rc;
     *ret = PR_STR("");

@@ -31,7 +31,7 @@ int people_session_look(const struct store *store, pr_slice session, struct aren
                         struct pr_error *reterr)
 {
     struct sql sql = { .reterr = reterr };
-    int rc = sql_begin(&sql, store, false);
+    int rc = sql_begin(&sql, store, SQL_LOOK);
     if (rc != PR_OK)
         return rc;
     rc = session_read(&sql, session, arena, ret);
@@ -45,7 +45,7 @@ int people_session_hold(const struct store *store, pr_slice session, pr_slice ho
     struct sql sql = { .reterr = reterr };
     struct session_info before;
     int64_t now_us = 0;
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     *ret_from = (pr_slice){ NULL, 0 };

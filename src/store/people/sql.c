@@ -4,12 +4,12 @@
 #include "base/error.h"
 #include "store/store.h"
 
-int sql_begin(struct sql *sql, const struct store *store, bool write)
+int sql_begin(struct sql *sql, const struct store *store, enum sql_purpose purpose)
 {
     ASSERT(store->ops->sql != NULL);
     sql->ops = store->ops->sql;
     sql->store = store->self;
-    return sql->ops->begin(store->self, write, sql);
+    return sql->ops->begin(store->self, purpose, sql);
 }
 
 int sql_run(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values, size_t count,

@@ -131,7 +131,7 @@ int people_subscription(const struct store *store, const struct subscription_cal
                         struct subscription_info *ret, struct pr_error *reterr)
 {
     struct sql sql = { .reterr = reterr };
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     rc = step_inside(&sql, call, arena, ret);
@@ -199,7 +199,7 @@ int people_snapshot_save(const struct store *store, pr_slice stream, int64_t ver
 {
     struct sql sql = { .reterr = reterr };
     int64_t now_us = 0, saved, last = 0;
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     rc = sql_now(&sql, &now_us);
@@ -223,7 +223,7 @@ int people_snapshot_load(const struct store *store, pr_slice stream, struct aren
 {
     struct sql sql = { .reterr = reterr };
     struct rows rows;
-    int rc = sql_begin(&sql, store, false);
+    int rc = sql_begin(&sql, store, SQL_LOOK);
     if (rc != PR_OK)
         return rc;
     rc = sql_run(&sql, SQL_snapshot_load, NO_BOX, VALUES(V_TEXT(stream)), &rows);

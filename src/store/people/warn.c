@@ -23,7 +23,7 @@ static int warn_one(struct sql *sql, const struct warnings *warnings, size_t i, 
 int people_note_sources(const struct store *store, pr_slice instance, pr_slice lines, struct pr_error *reterr)
 {
     struct sql sql = { .reterr = reterr };
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     rc = sql_do(&sql, SQL_instance_sources, NO_BOX, VALUES(V_TEXT(instance), V_TEXT_OR_NULL(lines)));
@@ -38,7 +38,7 @@ int people_warn(const struct store *store, const struct warnings *warnings, int6
 {
     struct sql sql = { .reterr = reterr };
     int64_t now_us = 0;
-    int rc = sql_begin(&sql, store, true);
+    int rc = sql_begin(&sql, store, SQL_WRITE);
     if (rc != PR_OK)
         return rc;
     rc = sql_now(&sql, &now_us);

@@ -15,7 +15,7 @@
 
 /* BEGIN goes out with the first statement.  A question is several statements: a message that is divided, moved or delivered between
  * two of them would be in none. */
-static int pg_sql_begin(void *self, bool write, struct sql *sql)
+static int pg_sql_begin(void *self, enum sql_purpose purpose, struct sql *sql)
 {
     struct postgres_store *store = self;
     pthread_mutex_lock(&store->people_lock);
@@ -24,10 +24,10 @@ static int pg_sql_begin(void *self, bool write, struct sql *sql)
         pthread_mutex_unlock(&store->people_lock);
         return rc;
     }
-    if (write)
-        link_add_begin(store->people);
-    else
+    if (purpose == SQL_LOOK)
         link_add_begin_look(store->people);
+    else
+        link_add_begin(store->people);
     pg_sql_use(sql, store, store->people);
     return PR_OK;
 }

@@ -19,7 +19,7 @@
 
 /* ---- The transaction ----------------------------------------------------------------------- */
 
-static int sqlite_begin(void *self, bool write, struct sql *sql)
+static int sqlite_begin(void *self, enum sql_purpose purpose, struct sql *sql)
 {
     struct sqlite_store *store = self;
     struct conn *conn;
@@ -27,7 +27,7 @@ static int sqlite_begin(void *self, bool write, struct sql *sql)
     if (rc != PR_OK)
         return rc;
     conn_lock(conn);
-    rc = conn_begin(conn, write, sql->reterr);
+    rc = conn_begin(conn, purpose == SQL_WRITE, sql->reterr);
     if (rc != PR_OK) {
         conn_unlock(conn);
         return rc;
