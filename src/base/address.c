@@ -11,7 +11,7 @@
 
 #define PORT_MAX 65535
 #define UNIX_PREFIX "unix:"
-#define UNIX_UMASK 0177 /* the file is for its owner; whoever else may use it is let in by directories and groups */
+#define UNIX_UMASK 0177 /* owner only; directories and groups decide who else gets access */
 
 static int refused(const char *key, const char *text, struct pr_error *reterr)
 {
@@ -80,7 +80,7 @@ int address_parse(const char *key, const char *text, struct address *ret, struct
     return PR_OK;
 }
 
-/* A socket file that nobody answers on was left behind by a process that died. */
+/* Remove a socket file on which nothing listens: a process that died left it behind. */
 static void remove_left_behind(const struct address *address)
 {
     struct stat info;

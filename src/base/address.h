@@ -1,4 +1,4 @@
-/* address.h - where somebody listens: "127.0.0.1:8026", "[::1]:0", "localhost:8026", "unix:/run/postrider.sock". */
+/* address.h - listen addresses: "127.0.0.1:8026", "[::1]:0", "localhost:8026", "unix:/run/postrider.sock". */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
 
@@ -15,12 +15,12 @@ struct address {
         struct sockaddr_un path;
     };
     socklen_t size;
-    bool local; /* loopback, or a file: nobody on another machine gets there */
+    bool local; /* loopback or a Unix socket: not reachable from other machines */
 };
 
-/* key: of the configuration; texts of faults begin with it.  Fault PR_ECONFIG. */
+/* key is the configuration key: error texts begin with it.  Fault PR_ECONFIG. */
 PR_MUST_CHECK int address_parse(const char *key, const char *text, struct address *ret, struct pr_error *reterr);
-/* A socket that listens there, not blocking; *ret_port is 0 for a file.  Fault PR_EIO. */
+/* Open a non-blocking listening socket; *ret_port is 0 for a Unix socket.  Fault PR_EIO. */
 PR_MUST_CHECK int address_listen(const char *key, const char *text, const struct address *address, int backlog,
                                  int *ret_fd, unsigned *ret_port, struct pr_error *reterr);
 

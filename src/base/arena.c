@@ -1,4 +1,3 @@
-/* arena.c - see arena.h. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -44,7 +43,8 @@ void arena_wipe(struct arena *a)
         explicit_bzero(block->data, block->used);
 }
 
-/* What one turn needed the next will need: but one huge request must not be paid for ever. */
+/* Keep blocks, since the next turn needs about as much as this one; but at most ARENA_SPARE_MAX bytes, so that one huge
+ * request does not hold its memory for ever. */
 void arena_reset(struct arena *a)
 {
     size_t kept = 0;
@@ -79,8 +79,8 @@ static struct arena_block *arena_block_new(size_t size)
     return block;
 }
 
-/* A block with room for size bytes.  A large request goes behind the current block, which
- * may still have room for small ones. */
+/* Find or add a block with room for size bytes.  A block for a large request goes behind the current block, which may
+ * still have room for small requests. */
 static struct arena_block *arena_find_room(struct arena *a, size_t size)
 {
     struct arena_block *current = a->blocks;

@@ -1,4 +1,3 @@
-/* base64.c - see base64.h. */
 #include "base/base64.h"
 
 #include "base/buf.h"
@@ -30,7 +29,7 @@ static int digit_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* One group of four: returns how many bytes it stands for, 0 when it is not valid. */
+/* Decode one group of four characters: returns the number of bytes, 0 when the group is invalid. */
 static size_t decode_group(const char text[4], char ret_bytes[3])
 {
     size_t digits = text[3] != '=' ? 4 : text[2] != '=' ? 3 : 2;
@@ -54,7 +53,7 @@ int base64_decode(struct buf *b, pr_slice text)
 {
     if (text.size % 4 != 0)
         return PR_EINVAL;
-    /* Twice: first only look, so that nothing is added from a text that is wrong later. */
+    /* Two passes: the first only validates, so that nothing is added from a text that turns out invalid further on. */
     for (int adding = 0; adding <= 1; adding++) {
         for (size_t i = 0; i < text.size; i += 4) {
             char bytes[3];

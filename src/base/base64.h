@@ -8,8 +8,8 @@ struct buf;
 
 void base64_encode(struct buf *b, pr_slice data); /* errors stick in the buf */
 
-/* Strict: no white space, padding required, unused bits zero.  Fault PR_EINVAL: nothing was
- * added; when there is no room the error sticks in the buf. */
+/* Strict: no white space, padding required, unused bits zero.  Fault PR_EINVAL: nothing was added.  When the buf has no
+ * room, its error is set. */
 PR_MUST_CHECK int base64_decode(struct buf *b, pr_slice text);
 
 #endif

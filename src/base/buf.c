@@ -1,4 +1,3 @@
-/* buf.c - see buf.h. */
 #include "base/buf.h"
 
 #include <stdarg.h>
@@ -39,7 +38,7 @@ void buf_truncate(struct buf *b, size_t size)
         b->data[size] = '\0';
 }
 
-/* Room for size more bytes and the NUL; false and the error set when there is none. */
+/* Make room for size more bytes and the NUL; false, with the error set, when that is not possible. */
 static bool buf_grow(struct buf *b, size_t size)
 {
     ASSERT(b->size <= b->max);

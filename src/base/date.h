@@ -1,4 +1,4 @@
-/* date.h - days since 1970-01-01 as dates of the Gregorian calendar, and back. */
+/* date.h - days since 1970-01-01 to dates of the Gregorian calendar, and back. */
 #ifndef BASE_DATE_H
 #define BASE_DATE_H
 
@@ -8,7 +8,7 @@
 
 struct date {
     int64_t year;
-    int month, day; /* from 1 */
+    int month, day; /* counted from 1 */
 };
 
 struct date date_from_days(int64_t days);

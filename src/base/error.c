@@ -1,4 +1,3 @@
-/* error.c - see error.h. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -8,9 +7,9 @@
 
 #include "base/utf8.h"
 
-#undef error_set /* the analyser's */
+#undef error_set /* the macro for the analyser */
 
-/* Texts often quote what somebody else wrote, and end in logs, in JSON and on terminals. */
+/* Error texts often quote foreign text, and end up in logs, in JSON and on terminals. */
 static void make_one_line(char *text)
 {
     pr_slice rest = { text, strlen(text) };
@@ -28,7 +27,7 @@ int error_set(struct pr_error *reterr, int code, const char *format, ...)
     if (reterr == NULL)
         return code;
 
-    /* Through a second buffer, because callers wrap a fault's text into a longer one. */
+    /* Format into a second buffer: callers may pass reterr's own text as an argument, to wrap it into a longer one. */
     char text[PR_ERROR_TEXT_SIZE];
     va_list args;
     va_start(args, format);
@@ -38,7 +37,7 @@ int error_set(struct pr_error *reterr, int code, const char *format, ...)
     if (size < 0) {
         text[0] = '\0';
     } else if ((size_t)size >= sizeof(text)) {
-        /* Whatever vsnprintf cut in half at the end is an incomplete character. */
+        /* When vsnprintf cut a character in half, remove the rest of it. */
         pr_slice cut = utf8_cut_bytes(PR_BYTES(text, sizeof(text) - 1), sizeof(text) - 1);
         text[cut.size] = '\0';
     }

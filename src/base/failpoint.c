@@ -7,7 +7,7 @@
 #include <string.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char wanted[128]; /* empty: none */
+static char wanted[128]; /* empty: no failpoint */
 static atomic_long left;
 
 static void arm(const char *text)

@@ -2,9 +2,8 @@
  *
  *     FAILPOINT("store.cycle.before_commit");
  *
- * With POSTRIDER_FAILPOINT=store.cycle.before_commit:3 in the environment the third passing
- * of that point is the process's last.  Compiled in only with -DPOSTRIDER_FAILPOINTS.
- */
+ * With POSTRIDER_FAILPOINT=store.cycle.before_commit:3 in the environment, the process kills itself when it passes this
+ * point for the third time.  Compiled in only with -DPOSTRIDER_FAILPOINTS. */
 #ifndef BASE_FAILPOINT_H
 #define BASE_FAILPOINT_H
 
@@ -14,10 +13,10 @@
 #define FAILPOINT(name) ((void)0)
 #endif
 
-/* Raises SIGKILL when the environment names this point and its turn has come.  Any thread. */
+/* Raise SIGKILL when the environment names this point and its count is reached.  Any thread may call it. */
 void failpoint(const char *name);
 
-/* As the environment would, for a process that has begun already; NULL: no point. */
+/* Set the failpoint of a running process, in the format of the environment variable; NULL: none. */
 void failpoint_arm(const char *text);
 
 #endif

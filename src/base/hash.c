@@ -1,8 +1,5 @@
-/* hash.c - see hash.h.
- *
- * Words are read as little-endian on every machine.  Each is mixed into a running state
- * by a bijection, so two texts of equal length that differ in one word never collide.
- */
+/* Words are read as little-endian on every machine.  Each word is mixed into the running state by a bijection, so two
+ * texts of equal length that differ in one word never collide. */
 #include "base/hash.h"
 
 #define HASH_K1 UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio */

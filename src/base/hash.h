@@ -1,9 +1,8 @@
-/* hash.h - hashes that are the same everywhere and for ever.
+/* hash.h - hashes that never change, on any machine or version.
  *
- * Lane numbers are computed from them and stored in databases: changing one bit of a
- * result breaks the order of messages in stores that exist.  Golden values in the tests
- * guard that.  Not for secrets, not against attackers who choose the keys.
- */
+ * Lane numbers are computed from them and stored in databases: one changed bit would break the order of messages in
+ * existing stores.  Golden values in the tests guard against that.  Not for secrets; not safe against attackers who
+ * choose the keys. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -1,8 +1,5 @@
-/* heap.c - see heap.h.
- *
- * Invariant 1: nodes[i]->index == i + 1.
- * Invariant 2: no node has a smaller key than its parent.
- */
+/* Invariant 1: nodes[i]->index == i + 1.
+ * Invariant 2: no node has a smaller key than its parent. */
 #include "base/heap.h"
 
 #include <stdlib.h>
@@ -72,7 +69,7 @@ static void heap_sift_down(struct heap *heap, size_t i, struct heap_node *node)
     heap_place(heap, i, node);
 }
 
-/* Put node somewhere at or around the free place i. */
+/* Place node at the free position i, or move it up or down from there. */
 static void heap_settle(struct heap *heap, size_t i, struct heap_node *node)
 {
     if (i > 0 && node->key < heap->nodes[(i - 1) / 2]->key)

@@ -1,8 +1,7 @@
 /* heap.h - an intrusive binary min-heap, for "what is due next".
  *
- * The nodes live inside the caller's structs.  A zeroed node is in no heap.  Equal keys
- * come out in an order that depends on history only.
- */
+ * The nodes are members of the caller's structs.  A zeroed node is in no heap.  The order of equal keys depends only on
+ * the sequence of operations. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
@@ -23,10 +22,10 @@ struct heap {
 
 #define HEAP_ENTRY(node, type, member) CONTAINER_OF(node, type, member)
 
-void heap_init(struct heap *heap); /* takes no memory yet */
-void heap_fini(struct heap *heap); /* the nodes are the caller's */
+void heap_init(struct heap *heap); /* allocates nothing yet */
+void heap_fini(struct heap *heap); /* does not free the nodes: the caller owns them */
 
-/* Room for this many nodes: inserting up to them cannot fail. */
+/* Make room for this many nodes in all: inserting up to that number cannot fail. */
 PR_MUST_CHECK int heap_reserve(struct heap *heap, size_t count);
 
 PR_MUST_CHECK int heap_insert(struct heap *heap, struct heap_node *node, int64_t key);

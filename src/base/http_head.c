@@ -7,7 +7,7 @@
 
 #define LENGTH_DIGITS_MAX 18
 
-/* What the fields say that must be said once, or not together. */
+/* How often the fields occur that must occur once, or not together. */
 struct fields {
     size_t count, hosts, lengths, codings;
     uint64_t length;
@@ -39,7 +39,8 @@ bool http_name_is(pr_slice name, const char *text)
     return name.size == strlen(text) && strncasecmp(name.data, text, name.size) == 0;
 }
 
-/* Up to CR LF; false: there is a CR or LF alone, or no end (then *ret_ends is false). */
+/* Take a line up to CR LF.  False: a CR or LF stands alone. *ret_ends is false when the end of the line is not there
+ * yet. */
 static bool take_line(pr_slice *rest, pr_slice *ret, bool *ret_ends)
 {
     size_t size = 0;
@@ -106,7 +107,7 @@ static enum head_found read_field(pr_slice line, struct http_head *h, struct fie
     pr_slice name = { line.data, colon != NULL ? (size_t)(colon - line.data) : line.size };
     if (++f->count > HEAD_FIELDS_MAX)
         return wrong(h, 431, "too_large", "too many header fields");
-    if (colon == NULL || !is_token(name)) /* a folded line begins with a space */
+    if (colon == NULL || !is_token(name)) /* a folded line begins with a space, so it fails here */
         return invalid(h, "a header field is not NAME: VALUE on one line");
     pr_slice value = slice_trim((pr_slice){ colon + 1, line.size - name.size - 1 });
     for (size_t i = 0; i < value.size; i++)

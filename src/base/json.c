@@ -1,4 +1,3 @@
-/* json.c - see json.h. */
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -32,7 +31,7 @@ static const char *json_escape(int32_t codepoint)
     }
 }
 
-/* How many bytes at the front stand for themselves? */
+/* The number of bytes at the front that need no escape. */
 static size_t plain_size(pr_slice text)
 {
     size_t size = 0;
@@ -59,7 +58,7 @@ void json_quote(struct buf *b, pr_slice text)
             buf_add_slice(b, PR_STR("\xef\xbf\xbd"));
         else if (escape != NULL)
             buf_add_cstr(b, escape);
-        else if (utf8_is_control(codepoint)) /* they mean the same to machines, and mislead no person */
+        else if (utf8_is_control(codepoint)) /* escaped: the same to a machine, and cannot mislead a person */
             buf_addf(b, "\\u%04x", (unsigned)codepoint);
         else
             buf_add(b, text.data, size);
@@ -69,12 +68,12 @@ void json_quote(struct buf *b, pr_slice text)
     buf_add_char(b, '"');
 }
 
-/* Before each value: the comma, if it needs one. */
+/* Called before each value: adds the comma where one is needed. */
 static void json_begin_value(struct json_writer *w)
 {
-    ASSERT(w->after_key == w->stack[w->depth].object); /* in objects, and only there, keys */
+    ASSERT(w->after_key == w->stack[w->depth].object); /* a value has a key in an object, and only there */
     if (w->depth == 0)
-        ASSERT(!w->stack[0].comma); /* one document */
+        ASSERT(!w->stack[0].comma); /* only one top-level value */
     if (w->stack[w->depth].comma && !w->after_key)
         buf_add_char(w->buf, ',');
     w->stack[w->depth].comma = true;
@@ -194,7 +193,7 @@ void json_double(struct json_writer *w, double value)
     snprintf(text, sizeof(text), "%.15g", value);
     for (char *c = text; *c != '\0'; c++)
         if (*c == ',')
-            *c = '.'; /* the program that uses us may have set a locale */
+            *c = '.'; /* the locale of the embedding program may use another decimal separator */
     json_raw(w, slice_from(text));
 }
 

@@ -1,4 +1,4 @@
-/* json.h - a writer of JSON that puts the commas.
+/* json.h - a JSON writer that adds the commas.
  *
  *     struct json_writer w;
  *     json_init(&w, &buf);
@@ -7,15 +7,14 @@
  *     json_int(&w, 3);
  *     json_end_object(&w);
  *
- * No name here is one of jansson's, which the parsing side uses (hence json_slice, not json_string).
- * Errors stick in the buf.  Wrong nesting is a bug of the caller and asserted.
- */
+ * No name here is one of jansson's, which the parsing side uses (hence json_slice, not json_string).  Errors are kept
+ * by the buf.  Wrong nesting is a bug of the caller and asserted. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
 #include <postrider.h>
 
-#define JSON_DEPTH_MAX 32 /* ours are a handful deep */
+#define JSON_DEPTH_MAX 32 /* our documents are only a few levels deep */
 
 struct buf;
 
@@ -25,7 +24,7 @@ struct json_writer {
     bool after_key;
     struct {
         bool object;
-        bool comma; /* something is in it already */
+        bool comma; /* it has a value already */
     } stack[JSON_DEPTH_MAX + 1];
 };
 
@@ -43,15 +42,15 @@ void json_slice(struct json_writer *w, pr_slice value);   /* a string; invalid U
 void json_cstr(struct json_writer *w, const char *value); /* a string; NULL is null */
 void json_int(struct json_writer *w, int64_t value);
 void json_uint(struct json_writer *w, uint64_t value);
-void json_double(struct json_writer *w, double value); /* null when it is not finite */
+void json_double(struct json_writer *w, double value); /* null when not finite */
 void json_bool(struct json_writer *w, bool value);
 void json_time(struct json_writer *w, int64_t us);   /* an RFC 3339 string */
-void json_raw(struct json_writer *w, pr_slice json); /* one value that is JSON already */
-/* JSON that others wrote, for people: the same value, with what would mislead a reader as \uXXXX, which can only stand in
- * its strings. */
+void json_raw(struct json_writer *w, pr_slice json); /* one value that is already JSON */
+/* Foreign JSON, shown to people: the same value, but with misleading characters written as \uXXXX. (Such characters can
+ * only occur in its strings.) */
 void json_raw_shown(struct json_writer *w, pr_slice json);
 
-/* The string alone, quoted and escaped, without a writer. */
+/* Only the string, quoted and escaped, without a writer. */
 void json_quote(struct buf *b, pr_slice text);
 
 #endif

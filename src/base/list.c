@@ -1,4 +1,3 @@
-/* list.c - see list.h. */
 #include "base/list.h"
 
 #include "base/error.h"

@@ -1,8 +1,7 @@
 /* list.h - an intrusive doubly linked list.
  *
- * The nodes live inside the caller's structs; the list never allocates.  A zeroed node is
- * in no list, and so is a removed one.
- */
+ * The nodes are members of the caller's structs; the list never allocates.  A node that is zeroed or was removed is in
+ * no list. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 

@@ -1,4 +1,3 @@
-/* log.c - see log.h. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -40,7 +39,7 @@ void log_set_level(struct log *log, enum log_level level)
     __atomic_store_n(&log->level, level, __ATOMIC_RELAXED);
 }
 
-/* Everything but numbers and plain words is quoted; the quoting is that of JSON. */
+/* Everything but numbers and plain words is quoted, as JSON quotes strings. */
 static bool logfmt_needs_quotes(pr_slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -91,7 +90,7 @@ static void add_field(struct buf *line, struct buf *piece, enum log_format forma
         buf_addf(piece, "%s%s=", line->size == 0 ? "" : " ", field->key);
     }
     add_value(piece, format, field);
-    /* A field is left out as a whole, so that the line stays readable for machines. */
+    /* A field that does not fit is left out as a whole, so that the line remains parsable. */
     if (buf_failed(piece) == 0 && piece->size <= line->max - line->size - 2)
         buf_add_slice(line, buf_slice(piece));
 }
@@ -121,7 +120,7 @@ void log_emit_fields(const struct log *log, enum log_level level, const char *ev
     va_end(fields);
     buf_add_cstr(&line, log->format == LOG_JSON ? "}\n" : "\n");
 
-    if (buf_failed(&line) == 0) /* without memory there is nothing to say it with */
+    if (buf_failed(&line) == 0) /* out of memory: the line is lost */
         log->write(log->arg, line.data, line.size);
     buf_fini(&piece);
     buf_fini(&line);
@@ -136,7 +135,7 @@ void log_write_fd(void *arg, const char *line, size_t size)
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return; /* a log that cannot be written must not stop the work */
+            return; /* a failing log must not stop the work */
         line += written;
         size -= (size_t)written;
     }

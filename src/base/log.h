@@ -1,12 +1,16 @@
-/* log.h - one event, some fields, one line.
+/* log.h - one event with fields per line.
  *
  *     log_emit(log, LOG_WARN, "endpoint_open", LOG_STR("endpoint", name), LOG_INT("failures", n));
  *
- * logfmt:  time=2024-01-01T00:00:00.000000Z level=warn event=endpoint_open endpoint=a failures=3
- * json:    {"time":"2024-01-01T00:00:00.000000Z","level":"warn","event":"endpoint_open",...}
+ * logfmt:
  *
- * Threads: log_emit may be called from many; each line is one call of the sink.
- */
+ *   time=2024-01-01T00:00:00.000000Z level=warn event=endpoint_open endpoint=a failures=3
+ *
+ * json:
+ *
+ *   {"time":"2024-01-01T00:00:00.000000Z","level":"warn","event":"endpoint_open",...}
+ *
+ * Threads: any thread may call log_emit(); each line is one call of the sink. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -15,22 +19,22 @@
 #include "base/slice.h"
 #include "base/time.h"
 
-#define LOG_VALUE_MAX 4096 /* bytes of one value; the rest is cut off */
-#define LOG_LINE_MAX 65536 /* bytes of a line; what does not fit any more is left out */
+#define LOG_VALUE_MAX 4096 /* bytes of one value; longer values are cut */
+#define LOG_LINE_MAX 65536 /* bytes of a line; fields that do not fit are left out */
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_NONE };
 enum log_format { LOG_LOGFMT, LOG_JSON };
 
 struct log {
-    enum log_level level; /* what is below is dropped; LOG_NONE drops everything */
+    enum log_level level; /* lower levels are dropped; LOG_NONE drops everything */
     enum log_format format;
     const struct clock *clock; /* borrowed; NULL: lines have no time */
-    /* Gets a whole line with its newline.  Called from every thread that logs. */
+    /* Receives a whole line including its newline.  Called from every thread that logs. */
     void (*write)(void *arg, const char *line, size_t size);
     void *arg;
 };
 
-/* The sink that writes to a file descriptor: arg points to an int.  One write() per line. */
+/* A sink that writes to a file descriptor: arg points to an int.  One write() per line. */
 void log_write_fd(void *arg, const char *line, size_t size);
 
 enum log_type { LOG_TYPE_END, LOG_TYPE_TEXT, LOG_TYPE_INT, LOG_TYPE_BOOL, LOG_TYPE_TIME, LOG_TYPE_DURATION };
@@ -57,7 +61,7 @@ struct log_field {
 void log_emit_fields(const struct log *log, enum log_level level, const char *event, ...);
 
 bool log_is_enabled(const struct log *log, enum log_level level);
-void log_set_level(struct log *log, enum log_level level); /* while others log */
+void log_set_level(struct log *log, enum log_level level); /* safe while other threads log */
 
 const char *log_level_name(enum log_level level);
 /* Outcome PR_UNKNOWN: no such level. */

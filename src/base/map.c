@@ -1,7 +1,4 @@
-/* map.c - see map.h.
- *
- * Chains in a power of two of buckets, at most one node per bucket on average.
- */
+/* Chained buckets; their number is a power of two, with at most one node per bucket on average. */
 #include "base/map.h"
 
 #include <stdlib.h>
@@ -23,11 +20,11 @@ void map_fini(struct map *map)
 
 static struct map_node **map_bucket(const struct map *map, uint64_t hash)
 {
-    /* The low bits alone would be poor for callers with poor hashes; fold the high ones in. */
+    /* Callers' hashes may vary in their high bits only: fold these into the low bits, which choose the bucket. */
     return &map->buckets[(hash ^ (hash >> 32)) & (map->bucket_count - 1)];
 }
 
-/* Appending keeps equal hashes in the order of their insertion. */
+/* Append, so that nodes with equal hashes keep their order of insertion. */
 static void map_link(struct map *map, struct map_node *node)
 {
     struct map_node **link = map_bucket(map, node->hash);
@@ -73,7 +70,7 @@ void map_remove(struct map *map, struct map_node *node)
     ASSERT(map->count > 0);
     struct map_node **link = map_bucket(map, node->hash);
     while (*link != node) {
-        ASSERT(*link != NULL); /* it is in this map */
+        ASSERT(*link != NULL); /* the node must be in this map */
         link = &(*link)->next;
     }
     *link = node->next;

@@ -1,13 +1,12 @@
 /* map.h - an intrusive hash map.
  *
- * The nodes live inside the caller's structs.  The map knows hashes, not keys: walk the
- * candidates of a hash and compare.
+ * The nodes are members of the caller's structs.  The map stores hashes, not keys: iterate over the nodes with the hash
+ * and compare their keys.
  *
  *     for (struct map_node *n = map_first(&map, hash); n != NULL; n = map_next_same(n))
  *         if (slice_eq(CONTAINER_OF(n, struct thing, node)->name, name)) ...
  *
- * Order of iteration depends on hashes and history only, so it is the same in every run.
- */
+ * The order of iteration depends only on hashes and the sequence of operations, so it is the same in every run. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -28,11 +27,11 @@ struct map {
 
 #define MAP_ENTRY(node, type, member) CONTAINER_OF(node, type, member)
 
-void map_init(struct map *map); /* takes no memory yet */
-void map_fini(struct map *map); /* the nodes are the caller's */
+void map_init(struct map *map); /* allocates nothing yet */
+void map_fini(struct map *map); /* does not free the nodes: the caller owns them */
 
-/* Does not look for duplicates.  Fault PR_ENOMEM: nothing changed; only possible while the
- * map is empty: later a failed growth makes it slower, not fail. */
+/* Does not check for duplicates.  Fault PR_ENOMEM: nothing changed.  This is only possible while the map is empty: when
+ * the table cannot grow later, the map only becomes slower. */
 PR_MUST_CHECK int map_insert(struct map *map, struct map_node *node, uint64_t hash);
 void map_remove(struct map *map, struct map_node *node); /* must be in this map */
 size_t map_count(const struct map *map);
@@ -40,7 +39,7 @@ size_t map_count(const struct map *map);
 struct map_node *map_first(const struct map *map, uint64_t hash);
 struct map_node *map_next_same(const struct map_node *node);
 
-/* All nodes: NULL at the end. */
+/* Iterate over all nodes; NULL at the end. */
 struct map_node *map_begin(const struct map *map);
 struct map_node *map_next(const struct map *map, const struct map_node *node);
 

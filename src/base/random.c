@@ -1,4 +1,4 @@
-/* random.c - see random.h.  xoshiro256** by Blackman and Vigna, seeded by splitmix64. */
+/* xoshiro256** by Blackman and Vigna, seeded by splitmix64. */
 #include "base/random.h"
 
 #include <errno.h>

@@ -40,7 +40,7 @@ static void add_quoted(struct buf *b, pr_slice text)
     buf_add_char(b, '\'');
 }
 
-/* Three digits in base eight: they end by themselves, unlike those of \x. */
+/* Escapes are three octal digits: their length is fixed, while \x takes as many digits as follow. */
 static void add_escaped(struct buf *b, pr_slice text)
 {
     buf_add_cstr(b, "$'");

@@ -1,4 +1,3 @@
-/* slice.c - see slice.h. */
 #include "base/slice.h"
 
 #include <string.h>
@@ -81,13 +80,13 @@ pr_slice slice_dup(struct arena *arena, pr_slice s)
     return PR_BYTES(copy, s.size);
 }
 
-/* Only the latest star needs to be remembered: when the rest does not match, letting an
- * earlier star take more cannot help, because the later one could have taken it as well. */
+/* Only the latest star needs to be remembered: when the rest does not match, extending an earlier star cannot help,
+ * because the later one could have matched the same bytes. */
 bool slice_glob(pr_slice pattern, pr_slice text)
 {
     size_t p = 0, t = 0;
     bool star_seen = false;
-    size_t star_p = 0, star_t = 0; /* behind the star; how far it has eaten */
+    size_t star_p = 0, star_t = 0; /* position behind the star; the text that it has matched so far ends here */
 
     while (t < text.size) {
         if (p < pattern.size && pattern.data[p] == '*') {

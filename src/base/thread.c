@@ -21,8 +21,8 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
     if (pthread_attr_init(&attributes) != 0)
         return error_set(reterr, PR_ENOMEM, "out of memory for a thread");
 
-    /* The new thread inherits the mask, so no signal can slip in between. */
-    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* the thread's own: see crash.h */
+    /* The new thread inherits the mask, so no signal can arrive in between. */
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* the thread's own faults: see crash.h */
     sigset_t all, old;
     sigfillset(&all);
     for (size_t i = 0; i < ARRAY_LENGTH(faults); i++)
@@ -39,7 +39,7 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
 
     char text[NAME_SIZE];
     snprintf(text, sizeof text, "%s", name);
-    pthread_setname_np(*ret_thread, text); /* only for people: it may fail */
+    pthread_setname_np(*ret_thread, text); /* only informational: it may fail */
     return PR_OK;
 }
 
@@ -65,7 +65,7 @@ void wake_send(int fd)
     do
         n = write(fd, &one, sizeof one);
     while (n < 0 && errno == EINTR);
-    ASSERT(n == sizeof one || errno == EAGAIN); /* EAGAIN: it is as readable as it can be */
+    ASSERT(n == sizeof one || errno == EAGAIN); /* EAGAIN: the counter is at its maximum, so the fd is readable */
 }
 
 void wake_clear(int fd)

@@ -1,8 +1,4 @@
-/* time.c - see time.h.
- *
- * The calendar is computed here: gmtime and timegm depend on the C library's limits, and
- * strptime accepts too much.
- */
+/* The calendar is computed here: gmtime and timegm have the limits of the C library, and strptime accepts too much. */
 #include "base/time.h"
 
 #include <inttypes.h>
@@ -30,7 +26,7 @@ static int64_t system_wall_us(void *arg)
     return read_clock_us(CLOCK_REALTIME);
 }
 
-/* BOOTTIME, because leases run on while the machine sleeps. */
+/* CLOCK_BOOTTIME, because leases run out also while the machine is suspended. */
 static int64_t system_mono_us(void *arg)
 {
     (void)arg;
@@ -77,11 +73,11 @@ int64_t time_mul(int64_t a, int64_t b)
     return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
 }
 
-/* Both directions count in years that begin in March, so that the leap day is the last
- * day of a year, and in eras of 400 years, which all have 146097 days. */
+/* Both conversions count in years that begin in March, so that the leap day is the last day of a year, and in eras of
+ * 400 years, which all have 146097 days. */
 struct date date_from_days(int64_t days)
 {
-    days += 719468; /* since 0000-03-01 */
+    days += 719468; /* days since 0000-03-01 */
     int64_t era = (days >= 0 ? days : days - 146096) / 146097;
     int64_t day = days - era * 146097;
     int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
@@ -132,7 +128,7 @@ static char *put_part(char *to, char before, int number, int count)
     return put_digits(to + 1, number, count);
 }
 
-/* By hand: it stands in every message that goes out. */
+/* Formatted by hand for speed: every outgoing message has a time. */
 void time_format_rfc3339(int64_t us, char ret_text[TIME_TEXT_SIZE])
 {
     if (us == INT64_MAX) {
@@ -162,7 +158,7 @@ void time_format_rfc3339(int64_t us, char ret_text[TIME_TEXT_SIZE])
     ASSERT(end - ret_text < TIME_TEXT_SIZE - 1); /* "-290308-12-21T19:59:05.224192Z" is the longest */
 }
 
-/* Take exactly `count` digits off the front; false when they are not there. */
+/* Take exactly `count` digits off the front; false when there are fewer. */
 static bool take_digits(pr_slice *text, size_t count, int *ret_number)
 {
     if (text->size < count)

@@ -1,4 +1,3 @@
-/* units.c - see units.h. */
 #include "base/units.h"
 
 #include <inttypes.h>
@@ -14,7 +13,7 @@ struct unit {
     int64_t factor;
 };
 
-/* The largest first: the order in which they are written. */
+/* Largest first: the order in which they are written. */
 static const struct unit duration_units[] = {
     { "d", INT64_C(86400000000) },
     { "h", INT64_C(3600000000) },
@@ -24,7 +23,7 @@ static const struct unit duration_units[] = {
     { "us", 1 },
 };
 
-/* size_format() uses those up to "B". */
+/* size_format() uses the units up to "B". */
 static const struct unit size_units[] = {
     { "TiB", INT64_C(1) << 40 },
     { "GiB", INT64_C(1) << 30 },
@@ -44,7 +43,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Take digits off the front of *text; false when there are none or too many. */
+/* Take a number off the front of *text; false when there are no digits, or too many. */
 static bool take_number(pr_slice *text, int64_t *ret_number)
 {
     int64_t number = 0;
@@ -78,7 +77,7 @@ int duration_parse(pr_slice text, int64_t *ret_us)
         return PR_OK;
     }
     int64_t total = 0;
-    size_t next = 0; /* units before this one are used up */
+    size_t next = 0; /* units before this index must not follow any more */
     do {
         int64_t number;
         if (!take_number(&text, &number))

@@ -9,11 +9,11 @@
 
 #define SHOWN "***"
 
-/* Where the part before a colon is the name of an account. */
+/* Schemes whose URLs have an account name before the colon. */
 static const char *const with_users[] = { "postgres", "postgresql", "amqp",  "amqps",  "amqp1", "kafka",
                                           "mqtt",     "mqtts",      "redis", "rediss", "nats" };
 
-/* Options of ours, of the brokers' URLs and of libpq whose values are no secrets. */
+/* Options of Postrider, of broker URLs and of libpq whose values are not secret. */
 static const char *const harmless[] = {
     "schema",
     "prepare",
@@ -40,7 +40,7 @@ static const char *const harmless[] = {
     "tcp_user_timeout",
     "target_session_attrs",
     "load_balance_hosts",
-    "passfile", /* libpq's, and ours */
+    "passfile", /* of libpq, and of Postrider */
     "ca",
     "cert",
     "certkey",
@@ -87,7 +87,7 @@ static bool is_among(pr_slice word, const char *const *words, size_t count)
 struct parts {
     pr_slice scheme;
     pr_slice user_info; /* data NULL: none */
-    const char *rest;   /* from the @, or from the authority on */
+    const char *rest;   /* starts at the @, or at the authority when there is no user info */
 };
 
 static struct parts parts_of(const char *url)
@@ -98,7 +98,7 @@ static struct parts parts_of(const char *url)
     const char *authority = slashes + 3, *end = authority + strcspn(authority, "/?#");
     const char *at = memrchr(authority, '@', (size_t)(end - authority));
     const char *colon = memchr(authority, ':', (size_t)(end - authority));
-    /* A password with a slash or a question mark that was not encoded: what is behind the colon is no port. */
+    /* The password has a slash or question mark that was not encoded: what follows the colon is not a port number. */
     if (at == NULL && colon != NULL && colon + 1 + strspn(colon + 1, "0123456789") != end)
         at = strrchr(authority, '@');
     struct parts parts = { .scheme = { url, (size_t)(slashes - url) }, .rest = at != NULL ? at : authority };

@@ -1,4 +1,4 @@
-/* url.h - URLs with secrets in them, for people; and what is percent-encoded. */
+/* url.h - showing URLs without their secrets, and percent-decoding. */
 #ifndef BASE_URL_H
 #define BASE_URL_H
 
@@ -6,15 +6,15 @@
 
 struct arena;
 
-/* The URL with *** for what may be a secret: passwords, a user without one (NATS calls a token so), both parts of a
- * webhook's, and the values of a query, but those that are known to be none. */
+/* Add the URL with *** in place of everything that may be a secret: passwords, a user without a password (a token in
+ * NATS), both parts in the URL of a webhook, and values of the query except those known to be harmless. */
 void url_add_shown(struct buf *b, const char *url);
-/* Is there a password in it? */
+/* Does the URL contain a password? */
 bool url_has_password(const char *url);
 
-/* Of a hexadecimal digit; -1: it is none. */
+/* The value of a hexadecimal digit; -1: not a digit. */
 int hex_value(char c);
-/* %41 and + become what they stand for.  Fault PR_EINVAL: a % without two digits, a NUL.  PR_ENOMEM. */
+/* Decode %41, and + as a space when plus is set.  Fault PR_EINVAL: a % without two digits, a NUL.  PR_ENOMEM. */
 PR_MUST_CHECK int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret);
 
 #endif

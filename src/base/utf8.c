@@ -1,8 +1,5 @@
-/* utf8.c - see utf8.h.
- *
- * What is invalid is replaced piece by piece as Unicode recommends ("maximal subparts"):
- * a piece is a beginning of a well-formed character, or else one byte.
- */
+/* Invalid text is replaced piece by piece as Unicode recommends ("maximal subparts"): a piece is the beginning of a
+ * well-formed character, or else one byte. */
 #include "base/utf8.h"
 
 #include <string.h>
@@ -10,8 +7,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* How a lead byte goes on: bytes that follow, the range of the first of them, and the
- * bits that it carries itself.  Ranges exclude overlong forms, surrogates and > U+10FFFF. */
+/* What may follow a lead byte: the number of bytes, the range of the first of them, and the mask of the bits in the
+ * lead byte itself.  The ranges exclude overlong forms, surrogates and code points over U+10FFFF. */
 struct lead {
     unsigned char low, high, follow, second_low, second_high, mask;
 };
@@ -64,7 +61,7 @@ static pr_slice skip(pr_slice text, size_t size)
     return PR_BYTES(text.data + size, text.size - size);
 }
 
-/* How many bytes at the front are ASCII?  Eight at a time; the last few are left over. */
+/* The number of ASCII bytes at the front, rounded down: it checks eight at a time. */
 static size_t ascii_size(pr_slice text)
 {
     size_t size = 0;
@@ -101,8 +98,8 @@ pr_slice utf8_cut(pr_slice text, size_t max_chars)
     return PR_BYTES(text.data, text.size - rest.size);
 }
 
-/* Go back to the last lead byte, at most three bytes; an incomplete character at the very
- * end of text counts as cut, too. */
+/* Go back to the last lead byte, at most three bytes; a character that is incomplete at the very end of text is
+ * removed, too. */
 pr_slice utf8_cut_bytes(pr_slice text, size_t max_bytes)
 {
     size_t size = text.size < max_bytes ? text.size : max_bytes;

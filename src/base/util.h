@@ -1,4 +1,4 @@
-/* util.h - what C forgot. */
+/* util.h - small helpers that C lacks. */
 #ifndef BASE_UTIL_H
 #define BASE_UTIL_H
 
@@ -7,8 +7,8 @@
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The struct that contains this member.  The pointer must not be NULL and may be const: the
- * struct is the caller's own. */
+/* The struct that contains this member.  The pointer must not be NULL; it may be const, because the struct is the
+ * caller's own. */
 #define CONTAINER_OF(pointer, type, member) ((type *)((uintptr_t)(pointer)-offsetof(type, member)))
 
 static inline int64_t min64(int64_t a, int64_t b)

@@ -1,4 +1,4 @@
-/* zone.c - what a TZif file says: a list of changes, and behind its end a rule for all years to come. */
+/* zone.c - a TZif file has a list of changes, and at its end a rule for all later years. */
 #include "base/zone.h"
 
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 
 #define HEADER_BYTES 44
 #define OFFSET_MAX (26 * 3600) /* no zone is further from UTC */
-#define RULE_HOURS_MAX 167     /* RFC 8536: the hour of a change may be in another week */
+#define RULE_HOURS_MAX 167     /* RFC 8536: the hour of a change may lie in another week */
 
-/* A day of a year, in one of the three ways of POSIX. */
+/* A day of the year, in one of the three notations of POSIX. */
 struct rule_day {
     char kind; /* 'M': month, week (5: the last), weekday; 'J': day 1..365 without 29 February; '0': day 0..365 */
-    int month, week, day; /* 'J' and '0': day alone */
-    int64_t seconds;      /* of the day, by the clock before the change */
+    int month, week, day; /* 'J' and '0': only day is used */
+    int64_t seconds;      /* time of day, by the clock before the change */
 };
 
 struct zone_rule {
@@ -28,8 +28,8 @@ struct zone_rule {
 struct zone {
     int64_t first; /* the offset before the first change */
     size_t count;
-    int64_t *at;      /* of each change: when */
-    int64_t *offsets; /* ... and the offset from then on */
+    int64_t *at;      /* the time of each change */
+    int64_t *offsets; /* the offset after each change */
     struct zone_rule rule;
 };
 
@@ -53,7 +53,7 @@ static bool take_number(const char **at, int max, int *ret)
     return *at > from && number <= max;
 }
 
-/* "CET" or "<+03>": for people. */
+/* Skip an abbreviation, "CET" or "<+03>", which is not used. */
 static bool take_name(const char **at)
 {
     const char *from = *at;
@@ -123,7 +123,7 @@ static bool rule_parse(const char *text, struct zone_rule *ret)
     return take_rule_day(&text, &ret->begin) && take_rule_day(&text, &ret->end) && *text == '\0';
 }
 
-/* Days since 1970 of the day that the rule means in this year. */
+/* Days since 1970 of the rule's day in this year. */
 static int64_t rule_day_in(const struct rule_day *d, int64_t year)
 {
     int64_t first = date_to_days((struct date){ year, d->kind == 'M' ? d->month : 1, 1 });
@@ -221,7 +221,7 @@ static bool read_changes(struct zone *z, const char *block, const struct tzif_co
     return llabs(z->first) <= OFFSET_MAX;
 }
 
-/* The last line, between two newlines. */
+/* Read the rule: the last line, between two newlines. */
 static bool read_rule(struct zone *z, pr_slice rest)
 {
     char text[256];
@@ -238,7 +238,7 @@ int zone_parse(pr_slice bytes, struct zone **ret, struct pr_error *reterr)
 {
     struct tzif_counts c;
     size_t skip = 0, size = 0;
-    bool fits = read_header(bytes, &c); /* first the same with 32 bits, for old readers */
+    bool fits = read_header(bytes, &c); /* the first block has the same data with 32 bits, for old readers: skipped */
     if (fits) {
         skip = HEADER_BYTES + block_bytes(&c, 4);
         fits = skip <= bytes.size && read_header(PR_BYTES(bytes.data + skip, bytes.size - skip), &c);
@@ -271,7 +271,7 @@ void zone_free(struct zone *zone)
 
 /* ---- Questions ------------------------------------------------------------------------------ */
 
-/* How many changes were before or at this time. */
+/* The number of changes up to and including this time. */
 static size_t changes_until(const struct zone *z, int64_t unix_s)
 {
     size_t low = 0, high = z->count;

@@ -1,4 +1,4 @@
-/* zone_file.c - the files of the time zone database, each read once. */
+/* zone_file.c - reads the files of the time zone database, each once. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ struct known_zone {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known_zone *known;
 
-/* Letters, digits, "_", "-", "+" in parts between single slashes: no name leads out of the directory, and no file has many. */
+/* Allow only letters, digits, "_", "-" and "+" in parts between single slashes: so a name cannot lead out of the
+ * directory, and a file has one name only. */
 static bool name_is_harmless(pr_slice name)
 {
     if (name.size == 0 || name.size > ZONE_NAME_MAX || name.data[0] == '/' || name.data[name.size - 1] == '/' ||
@@ -37,7 +38,7 @@ static bool name_is_harmless(pr_slice name)
     return true;
 }
 
-/* The whole file; -1: there is none that can be read. */
+/* Read the whole file; -1: it cannot be read. */
 static ssize_t file_read(const char *path, char *ret, size_t max)
 {
     size_t size = 0;
