@@ -12,7 +12,7 @@
 
 /* ---- Verdicts ----------------------------------------------------------------------------------- */
 
-/* The verdict ends a hand-out: when a person has set the counters back since, it is about the past. */
+/* A verdict about a hand-out is stale when a person has reset the counters since. */
 static void guard_hand_out(struct change *c, const struct verdict *v)
 {
     if (v->number == 0)
@@ -38,7 +38,7 @@ static void set_failure(struct change *c, const struct verdict *v)
     c->error = v->error;
 }
 
-/* It comes back through the due index; one that was parked while it was out does not. */
+/* The row comes back through the due index, unless it was parked while it was handed out. */
 static void come_back(struct change *c, const struct verdict *v, int64_t delay_us)
 {
     c->sets |= SET_DUE | SET_HELD | (v->number != 0 ? KEEP_PARKED : 0);
@@ -49,7 +49,7 @@ static void come_back(struct change *c, const struct verdict *v, int64_t delay_u
                            : PR_PARKED_BY_RULE;
 }
 
-/* Who is released holds up nobody: see message_blocks_stream(). */
+/* A released row does not block its stream: see message_blocks_stream(). */
 static void let_pass(struct change *c, const struct verdict *v)
 {
     c->sets |= v->passable ? SET_RELEASED : 0;
@@ -70,14 +70,14 @@ static void change_of_death(struct change *c, const struct verdict *v)
         set_failure(c, v);
     c->bits |= PR_STATUS_FAILED;
     c->sets = (c->sets & ~(unsigned)SET_FAILED_AT) |
-              (v->counted ? SET_FAILED_AT | ADD_FAILURE : 0); /* D6: the real failure stays */
+              (v->counted ? SET_FAILED_AT | ADD_FAILURE : 0); /* D6: the time of the real failure stays */
     c->cause = v->cause;
     c->limit = v->limit;
     c->rule = v->rule;
     memcpy(c->fingerprint, v->fingerprint, sizeof(c->fingerprint));
 }
 
-/* What was merely read is parked once; what a person parked meanwhile stays theirs. */
+/* A row that was only read is parked once; when a person parked it meanwhile, that remains. */
 static void guard_merely_read(struct change *c, const struct verdict *v)
 {
     if (v->number == 0 && c->delay_us == PR_NEVER)
@@ -149,7 +149,7 @@ struct change change_of_verdict(const struct verdict *v, bool keeps)
         c.sets |= SET_RELEASED;
         break;
     case VERDICT_HOLD:
-        c.guards = GUARD_NOT_PARKED | GUARD_NOT_RELEASED; /* by a person, meanwhile */
+        c.guards = GUARD_NOT_PARKED | GUARD_NOT_RELEASED; /* a person did so meanwhile */
         c.sets |= SET_HELD;
         c.held_by = v->held_by;
         c.held_for = v->held_for != 0 ? v->held_for : PR_HELD_FOR_STREAM;
@@ -193,7 +193,7 @@ void order_texts_fini(struct order_texts *texts)
     buf_fini(&texts->note);
 }
 
-/* The story with a line about the order. */
+/* Append a line about the order to the story. */
 static void add_story(const struct row_order *o, const struct pr_message *m, int64_t now_us, struct order_texts *texts,
                       struct change *c)
 {
@@ -216,7 +216,7 @@ static void add_story(const struct row_order *o, const struct pr_message *m, int
     c->sets |= SET_STORY;
 }
 
-/* "who: why", or the one that there is (B88). */
+/* "who: why", or whichever of the two is given (B88). */
 static void add_note(const struct row_order *o, struct order_texts *texts, struct change *c)
 {
     buf_add_slice(&texts->note, o->by);
@@ -227,8 +227,8 @@ static void add_note(const struct row_order *o, struct order_texts *texts, struc
     c->sets |= SET_NOTE;
 }
 
-/* By hand: the error is that of its latest failure, or else why it was made dead, so that listings, groups and filters
- * have it. */
+/* The error is that of the latest failure, or else why the person made it dead, so that listings, groups and filters
+ * have a text. */
 static void die_by_hand(const struct row_order *o, const struct pr_message *m, pr_slice endpoint, struct change *c)
 {
     int own = m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
@@ -242,7 +242,7 @@ static void die_by_hand(const struct row_order *o, const struct pr_message *m, p
     fingerprint(endpoint, m->type, c->cause, c->error, c->fingerprint);
 }
 
-/* What a rule decided before the row was stored. */
+/* A rule decided before the row was stored. */
 static void die_by_verdict(const struct verdict *v, struct change *c)
 {
     c->fate = FATE_DEAD;
@@ -322,7 +322,7 @@ bool change_holds(const struct change *c, const struct pr_message *m)
            !((c->guards & GUARD_MAY_UNPARK) != 0 && parked && !message_awaits_route(m));
 }
 
-/* A due time is given, and it does not stay parked as it is. */
+/* Does the change set a due time, rather than leave the row parked? */
 static bool changes_due(const struct change *c, const struct pr_message *m)
 {
     return (c->sets & SET_DUE_AT) != 0 ||

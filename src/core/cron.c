@@ -8,7 +8,7 @@
 #include "base/time.h"
 #include "base/util.h"
 
-#define YEARS_MAX 41 /* 29 February on a Sunday: 2088, then 2128 */
+#define YEARS_MAX 41 /* longest gap between two times: 29 February on a Sunday, 2088 and then 2128 */
 #define FIELDS 5
 #define MINUTE_SECONDS 60
 
@@ -44,7 +44,7 @@ static const struct {
 struct parser {
     pr_slice whole;
     enum cron_field field;
-    pr_slice rest; /* of this field */
+    pr_slice rest; /* of the current field */
     struct pr_error *reterr;
 };
 
@@ -184,7 +184,7 @@ static int expand_shorthand(pr_slice *text, struct pr_error *reterr)
         SLICE_ARGS(*text));
 }
 
-/* A month without such a day in any year has no times at all. */
+/* False when no month has such a day in any year. */
 static bool has_times(const struct cron *c)
 {
     static const int lengths[] = { 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
@@ -248,7 +248,7 @@ static bool day_fits(const struct cron *c, struct date date, int64_t days)
     return c->any_day || c->any_weekday ? day && weekday : day || weekday;
 }
 
-/* The first minute of a day from this one on that fits; -1: there is none. */
+/* The first matching minute of a day, from this one on; -1: none. */
 static int minute_of_day(const struct cron *c, int from)
 {
     for (int hour = from / 60; hour < 24; hour++) {
@@ -298,12 +298,12 @@ size_t cron_count(const struct cron *c, const struct zone *zone, int64_t after_u
     return count;
 }
 
-/* Nobody can count backwards, so the place is searched for: behind it there are few enough. */
+/* Times cannot be counted backwards, so search for the place behind which at most `count` times are left. */
 int64_t cron_latest(const struct cron *c, const struct zone *zone, int64_t after_us, int64_t until_us, size_t count)
 {
     int64_t low = after_us, high = until_us;
     if (cron_count(c, zone, low, until_us, count + 1) > count) {
-        while (high - low > 1) { /* more than count are behind low, at most count behind high */
+        while (high - low > 1) { /* more than count times are after low, at most count after high */
             int64_t middle = low + (high - low) / 2;
             if (cron_count(c, zone, middle, until_us, count + 1) > count)
                 low = middle;

@@ -1,4 +1,4 @@
-/* The words between engine and transport: a delivery goes out, its result comes back. */
+/* The data exchanged between engine and transport: a delivery goes out, its result comes back. */
 #ifndef CORE_DELIVERY_H
 #define CORE_DELIVERY_H
 
@@ -8,58 +8,61 @@
 
 enum send_outcome {
     SEND_OK,
-    SEND_FAILED,    /* it did not arrive */
-    SEND_UNKNOWN,   /* it may have arrived (answer lost, timeout after sending): counts as a failure, says so */
-    SEND_RETURNED,  /* never started (cancelled, shutting down, lease over): counts nothing */
-    SEND_ABANDONED, /* nobody says how it ended: the attempt counts, and it is no failure */
+    SEND_FAILED, /* the message did not arrive */
+    /* it may have arrived (answer lost, timeout after sending): counts as a failure, and is recorded as unknown */
+    SEND_UNKNOWN,
+    SEND_RETURNED,  /* never sent (cancelled, shutting down, lease over): counts nothing */
+    SEND_ABANDONED, /* outcome never reported: the attempt counts, but not as a failure */
     SEND_RELEASED,  /* handed back, and it may overtake the failed head of its stream: counts nothing */
-    SEND_POSTPONED, /* not now, and it is not the message's fault: counts nothing */
-    SEND_SETTLED, /* its receiver has completed it in a transaction of its own: the store is asked whether that is so */
-    SEND_UNCERTAIN, /* the same, but nobody saw the answer to that commit: when it is not so, nothing is counted */
-    SEND_STALE,     /* its receiver found the row changed by somebody else: the store is asked what is left of it */
-    SEND_AGAIN,     /* it failed, and comes again after retry_after_us: that is settled, and no rule is asked */
+    SEND_POSTPONED, /* not now, and the message is not at fault: counts nothing */
+    SEND_SETTLED,   /* the receiver has completed it in its own transaction: the store is asked whether it has */
+    SEND_UNCERTAIN, /* the same, but the answer to that commit was lost: if it was not committed, nothing is counted */
+    SEND_STALE,     /* the receiver found the row changed: the store is asked what is left of it */
+    SEND_AGAIN,     /* failed, and is sent again after retry_after_us without asking the rules */
 };
 
-/* Why a message of a box of flows is not to be worked on any more: the one that gets it only answers what follows. */
+/* Why a message in a box of flows is not worked on any more: such a delivery only produces the effects that follow from
+ * that. */
 struct delivery_dead {
     int cause, reason, limit; /* as in its dead letter */
-    int attempts, failures;   /* of the message, with this one */
+    int attempts, failures;   /* of the message, including this one */
     pr_slice rule, code, error;
 };
 
-/* One message on its way.  Owned by the caller, borrowed until its result was polled. */
+/* One message to be sent.  Owned by the caller, borrowed until its result was polled. */
 struct delivery {
     const struct pr_message *message;
-    uint64_t token;          /* the caller's; comes back in the result */
-    int attempt;             /* hand-out number, 1 first */
-    uint64_t row;            /* the store's name for it, for those who complete it themselves */
-    unsigned ask;            /* for which ask of its endpoint it is (core/ask.h) */
-    int64_t deadline_us;     /* monotonic: give up then (TIMEOUT_EXCEEDED) */
-    int64_t start_before_us; /* monotonic: not to be started after it (the lease ends): RETURNED */
-    /* Boxes of turns: the next message of the same stream, which goes out with this one.  Only the first one's token comes
-     * back, and its result is that of all.  NULL: it was the last. */
+    uint64_t token;      /* chosen by the caller; returned in the result */
+    int attempt;         /* hand-out number, 1 first */
+    uint64_t row;        /* the store's name for the row, for receivers that complete it themselves */
+    unsigned ask;        /* the ask of its endpoint that it belongs to (core/ask.h) */
+    int64_t deadline_us; /* monotonic: fail then with TIMEOUT_EXCEEDED */
+    /* monotonic: return it (RETURNED) when it has not started by then, because the lease ends */
+    int64_t start_before_us;
+    /* Boxes of turns: the next message of the same stream, delivered together with this one.  Only the token of the
+     * first one comes back, and its result holds for all.  NULL: the last one. */
     const struct delivery *run_next;
-    const struct delivery_dead
-        *dead; /* boxes of turns: nobody runs it any more.  OK: it becomes a dead letter, with the
-                                       * effects of the result.  NULL: it is to be worked */
+    /* Boxes of turns: the flow does not run.  With the outcome OK the message becomes a dead letter, with the effects
+     * of the result.  NULL: run it normally. */
+    const struct delivery_dead *dead;
 };
 
-/* What the handler wants stored with its verdict; effect's own box and message are those beside it. */
+/* Something that the handler stores together with its verdict. box and message replace those inside effect. */
 struct send_effect {
     struct send_effect *next;
     pr_slice box;
     struct pr_message message;
-    struct effect
-        effect; /* zeroed: the message goes into the box.  MAIL with a message without an id: what is kept goes */
+    /* Zeroed: the message goes into the box.  MAIL with a message without an id: the kept mail is removed. */
+    struct effect effect;
 };
-void effects_append(struct send_effect **list, struct send_effect *more); /* takes them over */
+void effects_append(struct send_effect **list, struct send_effect *more); /* takes ownership of more */
 void effects_free(struct send_effect *effects);
-/* In a block of its own, next excepted; NULL: no memory. */
+/* A copy in one block, with next NULL; NULL: out of memory. */
 struct send_effect *send_effect_copy(const struct send_effect *effect);
 PR_MUST_CHECK int effects_copy(const struct send_effect *effects,
-                               struct send_effect **ret); /* all of them; PR_ENOMEM */
+                               struct send_effect **ret); /* the whole list; PR_ENOMEM */
 
-/* For delivery_result.output: malloc'ed, also of nothing; NULL: no memory. */
+/* A malloc'ed copy for delivery_result.output, also of an empty one; NULL: out of memory. */
 char *output_copy(pr_slice output);
 
 #define RESULT_CODE_SIZE 64
@@ -70,27 +73,30 @@ struct delivery_result {
     enum send_outcome outcome;
     int reason;                  /* enum pr_reason, when it failed */
     int bits;                    /* status bits reached */
-    int64_t retry_after_us;      /* 0: none was given */
-    bool release_followers;      /* FAILED, and tried again: its followers may overtake it */
-    bool disable;                /* the destination says it is gone for good (HTTP 410) */
-    bool unsent;                 /* FAILED, and nothing of it went out: see reason_fault() */
+    int64_t retry_after_us;      /* 0: not given */
+    bool release_followers;      /* FAILED and retried: its followers may overtake it */
+    bool disable;                /* the destination is gone for good (HTTP 410) */
+    bool unsent;                 /* FAILED, and no part of it was sent: see reason_fault() */
     char code[RESULT_CODE_SIZE]; /* the broker's own */
-    char *error;                 /* its text, malloc'ed, may be NULL; the receiver frees it */
-    struct send_effect *effects; /* one block each (free() each), may be NULL; the receiver frees */
+    char *error;                 /* error text, malloc'ed, may be NULL; the receiver frees it */
+    struct send_effect *effects; /* each is one block for free(), may be NULL; the receiver frees them */
     uint64_t
-        blamed; /* FAILED, of a run: the token of the message whose fault it is; the others count nothing.  0: all */
+        blamed; /* FAILED, of a run: the token of the message that is at fault; the others count nothing. 0: all are. */
     /* Activities of flows: what the worker reports. */
-    char *output; /* what it returned; FAILED: its own words.  Malloc'ed, may be NULL; the receiver frees it */
+    char *output; /* return value, or for FAILED the details.  Malloc'ed, may be NULL; the receiver frees it */
     size_t output_size;
-    int category; /* FAILED: enum pr_category; 0: none was given */
-    bool final;   /* FAILED: another try is of no use */
-    char *need;   /* what it takes to do it (core/offer.h), where others may lack it; POSTPONED: this instance lacks it.
-                     * Malloc'ed, may be NULL; the receiver frees it */
-    /* For the worker that reported the end: called once, with whether that is committed (PR_OK), came too late (PR_STALE,
-     * PR_UNKNOWN), or was not stored since its effects do not fit what is stored (PR_ECONFLICT) or the database refuses them (PR_FAILED).  The engine takes it over; who frees a result that no engine got tells PR_STALE. */
+    int category; /* FAILED: enum pr_category; 0: not given */
+    bool final;   /* FAILED: do not retry */
+    /* What an instance must offer to do it (core/offer.h), where not all do; POSTPONED: this instance does not.
+     * Malloc'ed, may be NULL; the receiver frees it. */
+    char *need;
+    /* For the worker that reported the end: called once, with whether that end was committed (PR_OK), came too late
+     * (PR_STALE, PR_UNKNOWN), or was not stored because its effects contradict what is stored (PR_ECONFLICT) or the
+     * database refused them (PR_FAILED).  The engine takes it over; code that frees a result which no engine received
+     * calls it with PR_STALE. */
     void (*settled)(void *arg, int answer);
     void *settled_arg;
-    int settled_as; /* what to answer instead of PR_OK: it became another outcome than was said; 0: nothing */
+    int settled_as; /* answer this instead of PR_OK, because the outcome became another one than reported; 0: none */
 };
 
 #endif

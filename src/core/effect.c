@@ -5,7 +5,7 @@
 #include "core/cycle.h"
 #include "core/message.h"
 
-/* Of messages, too: those that are events come to the end of their stream. */
+/* Messages that are events have the guard of an event, too: they are appended to their stream. */
 static enum effect_kind guard_kind(const struct effect *e)
 {
     return e->kind == EFFECT_MESSAGE ? EFFECT_EVENT : e->kind;
@@ -31,7 +31,7 @@ uint64_t effect_guard_hash(const struct effect *e)
     return e->kind == EFFECT_SEEN ? hash_bytes(hash, e->id.bytes, sizeof(e->id.bytes)) : hash;
 }
 
-/* Where in the table its guard is, or would be. */
+/* The index in the table of this effect's guard: its entry, or the free place for it. */
 static size_t guard_place(const struct effect *effects, const struct effect *e, const uint32_t *table, size_t room)
 {
     size_t at = effect_guard_hash(e) & (room - 1);
@@ -40,7 +40,7 @@ static size_t guard_place(const struct effect *effects, const struct effect *e, 
     return at;
 }
 
-/* A table of the first effect of each guard. */
+/* Fill the table: the first effect of each guard. */
 static void find_first(struct effect_guards *g, const struct effect *effects, size_t count, uint32_t *table,
                        size_t room)
 {
@@ -58,7 +58,7 @@ static void find_first(struct effect_guards *g, const struct effect *effects, si
     }
 }
 
-/* Messages that are events without a guard, of a stream whose guard another verdict has. */
+/* Messages that are events without a guard, in a stream whose guard another verdict uses. */
 static void find_between(struct effect_guards *g, const struct effect *effects, size_t count, const uint32_t *table,
                          size_t room)
 {
@@ -101,7 +101,7 @@ void effect_guards_settle(struct effect_guards *g, const struct effect *effects,
     for (size_t i = 0; i < count; i++) {
         if (g->first[i] != SIZE_MAX && g->first[i] != i && g->answers[i] == PR_OK &&
             g->answers[g->first[i]] != PR_DUPLICATE)
-            g->answers[i] = g->answers[g->first[i]]; /* it goes with the first */
+            g->answers[i] = g->answers[g->first[i]]; /* the same answer as the first effect with this guard */
         bool busy = g->answers[i] == ANSWER_BUSY, refused = g->answers[i] == PR_STALE && takes_verdict(&effects[i]);
         if (effects[i].verdict == EFFECT_ALWAYS || (!busy && !refused))
             continue;

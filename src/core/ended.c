@@ -21,7 +21,8 @@ const char *ended_name(int as)
 
 int ended_parse(pr_slice name)
 {
-    for (int as = ENDED_DELIVERED; as < (int)ARRAY_LENGTH(names); as++) /* of two with one name the first */
+    /* of two values with the same name, the first */
+    for (int as = ENDED_DELIVERED; as < (int)ARRAY_LENGTH(names); as++)
         if (slice_eq_cstr(name, names[as]))
             return as;
     return 0;
@@ -70,7 +71,7 @@ size_t ended_part_count(const struct cycle *c)
     return count;
 }
 
-/* Those that splits left out; how many. */
+/* Add the parts that splits left out; returns how many. */
 static size_t add_left_out(const struct cycle *c, const int *answers, const uint64_t *split_rows, struct ended *list)
 {
     size_t count = 0;
@@ -124,8 +125,8 @@ struct tally *ended_tallies(const struct cycle *c, const int *answers, const uin
 struct ended_grouping {
     struct arena *arena;
     struct ended_entry *entries;
-    size_t count, capacity; /* few, as a rule: the list grows */
-    uint32_t *table;        /* of entries + 1, by hash; 0: free */
+    size_t count, capacity; /* usually few entries: the list grows */
+    uint32_t *table;        /* index of an entry + 1, by hash; 0: free */
     size_t room;
 };
 
@@ -150,7 +151,7 @@ static bool entries_grow(struct ended_grouping *g)
     return true;
 }
 
-/* The entry of e; nearly always that of its predecessor.  NO_ENTRY: no memory. */
+/* The entry for e, nearly always that of its predecessor.  NO_ENTRY: out of memory. */
 static size_t entry_find(struct ended_grouping *g, const struct ended *e, size_t predecessor)
 {
     const int64_t bucket = ended_bucket(e->id);
@@ -186,7 +187,8 @@ struct ended_entry *ended_group(const struct ended *list, size_t count, struct a
         entry_of[i] = (uint32_t)entry;
         g.entries[entry].ids.size += ID_BYTES;
     }
-    for (size_t k = 0; k < g.count; k++) { /* each has its place; the sizes are counted again as they fill */
+    /* each entry has its range now; sizes restart at 0 and count again as ids are added */
+    for (size_t k = 0; k < g.count; k++) {
         g.entries[k].ids.data = ids;
         ids += g.entries[k].ids.size;
         g.entries[k].ids.size = 0;

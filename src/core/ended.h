@@ -1,53 +1,55 @@
-/* The ledger of what has ended: of a message that is no more it tells when, where, by whom and at which attempt it was
- * delivered, discarded or expired (B89).
+/* The ledger of ended messages: it says when, where, by whom and at which attempt a message was delivered, discarded or
+ * expired after its row is gone (B89).
  *
- * It is written with the verdicts, in their transaction.  So that it costs next to nothing, it has no row per message: those
- * that ended in one cycle in the same way are one entry with their ids behind each other.  An entry is found by the minute
- * in which its ids were made, which a UUIDv7 says itself; ids that say nothing are in a bucket of their own. */
+ * It is written in the transaction of the verdicts.  To keep its cost low, it has no row per message: messages that
+ * ended in one cycle in the same way share one entry, with their ids concatenated.  Entries are found by the minute in
+ * which the ids were made, which is part of a UUIDv7; other ids have a bucket of their own. */
 #ifndef CORE_ENDED_H
 #define CORE_ENDED_H
 
 #include "base/arena.h"
 #include "core/cycle.h"
 
-/* As stored. */
+/* Stored values. */
 enum ended_as {
     ENDED_DELIVERED = 1,
     ENDED_DISCARDED = 2, /* by a rule or a handler */
     ENDED_EXPIRED = 3,
-    ENDED_DUPLICATE = 5, /* its handler had another row of this id, had ended one before, or has a dead letter of it */
-    ENDED_BY_PERSON = 4, /* discarded, by whom the entry names in the place of an instance */
+    ENDED_DUPLICATE = 5, /* the handler had another row of this id, ended one before, or has a dead letter of it */
+    ENDED_BY_PERSON = 4, /* discarded by a person, who stands in the entry in place of the instance */
 };
 
-/* "delivered", "discarded", "expired", "duplicate"; NULL for what is none. */
+/* "delivered", "discarded", "expired", "duplicate"; NULL for an unknown number. */
 const char *ended_name(int as);
-/* 0 for a word that is none. */
+/* 0 for an unknown word. */
 int ended_parse(pr_slice name);
 
 #define ENDED_BUCKET_NONE (-1)
-/* The minute in which the id was made; ENDED_BUCKET_NONE: it does not say. */
+/* The minute in which the id was made; ENDED_BUCKET_NONE: the id does not say. */
 int64_t ended_bucket(pr_id id);
 
 struct ended {
     pr_id id;
     pr_slice box, endpoint;
     enum ended_as as;
-    int attempt; /* hand-outs so far, with the one that ended it; 0: it was never handed out */
+    int attempt; /* hand-outs including the one that ended it; 0: never handed out */
 };
 
-/* Does the verdict, when it is applied, end its message?  keeps: what is delivered stays readable in done, which says it
- * already.  What moves to another endpoint has not ended.  The box is the caller's to fill in. */
+/* Does the verdict end its message when it is applied?  Not when `keeps` is set and the message was delivered, because
+ * `done` records that; and not when it moves to another endpoint.  The caller fills in the box. */
 bool ended_of_verdict(const struct verdict *verdict, bool keeps, struct ended *ret);
-/* Does this answer to it mean that it has?  (What a receiver completed itself is gone when it is asked for.) */
+/* Does this answer to the verdict mean that the message has ended? (A message that its receiver completed itself is
+ * gone when the store is asked.) */
 bool ended_is_so(const struct verdict *verdict, int answer);
 
-/* Those of a cycle whose verdicts were applied; in the arena.  Parts that a split left out, since their destinations have the
- * message already, end as duplicates: split_rows is 0 for them (may be NULL, where there are no splits).  NULL: no memory. */
+/* The messages that ended in a cycle, for verdicts that were applied; in the arena.  Parts that a split left out,
+ * because their destinations have the message already, end as duplicates: split_rows is 0 for them (NULL is allowed
+ * where there are no splits).  NULL: out of memory. */
 struct ended *ended_of_cycle(const struct cycle *cycle, const int *answers, const uint64_t *split_rows,
                              struct arena *arena, size_t *ret_count);
-/* Parts of splits in it, whatever became of them. */
+/* The number of parts of all its splits, whatever became of them. */
 size_t ended_part_count(const struct cycle *cycle);
-/* The parts that its splits left out, as counts of their endpoints; in the arena.  NULL: no memory. */
+/* Tallies of the endpoints whose parts were left out by splits; in the arena.  NULL: out of memory. */
 struct tally *ended_tallies(const struct cycle *cycle, const int *answers, const uint64_t *split_rows,
                             struct arena *arena, size_t *ret_count);
 
@@ -59,10 +61,11 @@ struct ended_entry {
     pr_slice ids; /* 16 bytes each */
 };
 
-/* One entry for each (bucket, box, endpoint, as, attempt), in the order in which they appear; in the arena.  NULL: no memory. */
+/* One entry per (bucket, box, endpoint, as, attempt), in the order of their first occurrence; in the arena.  NULL: out
+ * of memory. */
 struct ended_entry *ended_group(const struct ended *list, size_t count, struct arena *arena, size_t *ret_count);
 
-/* Is it one of these ids?  Where their bytes are merely found across the border of two it is not. */
+/* Is id one of these ids?  A match of bytes that crosses the border of two ids does not count. */
 bool ended_holds(pr_slice ids, pr_id id);
 
 #endif

@@ -9,8 +9,8 @@ static bool is_word(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0;
 }
 
-/* Fold the text into the hash without what differs from case to case: a word with a digit in
- * it (numbers, ids, addresses) is '#', and so is whatever stands in quotes. */
+/* Hash the text without the parts that vary from case to case: a word with a digit in it (numbers, ids, addresses)
+ * counts as '#', and so does quoted text. */
 static uint64_t hash_normalised(uint64_t hash, pr_slice text)
 {
     size_t i = 0;

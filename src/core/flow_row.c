@@ -4,7 +4,7 @@
 
 #include "base/util.h"
 
-/* Where its texts are. */
+/* Offsets of its texts. */
 static const size_t texts[] = {
     offsetof(struct flow_row, id),      offsetof(struct flow_row, name),
     offsetof(struct flow_row, version), offsetof(struct flow_row, custom_status),

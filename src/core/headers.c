@@ -44,7 +44,7 @@ void headers_set(pr_slice headers, const struct header *ours, size_t count, stru
     }
     arena_init(&s.arena, ARENA_BLOCK);
     int rc = headers.size > 0 ? json_object_walk(headers, keep_other, &s) : PR_OK;
-    (void)rc; /* headers that are no object were refused when they came */
+    (void)rc; /* headers that are no object were refused on arrival */
     arena_fini(&s.arena);
     json_end_object(&w);
 }

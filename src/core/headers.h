@@ -1,4 +1,4 @@
-/* headers.h - headers of ours among those of a sender. */
+/* headers.h - adds Postrider's headers to those of a sender. */
 #ifndef CORE_HEADERS_H
 #define CORE_HEADERS_H
 
@@ -11,8 +11,8 @@ struct header {
     pr_slice value;
 };
 
-/* These (one at least), then those of the sender, a JSON object, that have other names: nobody can forge ours, not with
- * escapes or capitals either.  It is added to ret, whose buf_failed() says whether there was room. */
+/* Append to ret: our headers (at least one), then those of the sender, a JSON object, whose names differ from ours.  So
+ * nobody can forge our headers, not even with escapes or capitals. buf_failed() says whether there was room. */
 void headers_set(pr_slice headers, const struct header *ours, size_t count, struct buf *ret);
 
 #endif

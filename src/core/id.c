@@ -28,7 +28,8 @@ static void digest_id(const EVP_MD *kind, const pr_slice parts[3], unsigned vers
 
     for (int i = 0; done && i < 3; i++)
         done = EVP_DigestUpdate(context, parts[i].data, parts[i].size) == 1;
-    ASSERT(done && EVP_DigestFinal_ex(context, hash, NULL) == 1); /* only without memory, or without this digest */
+    /* fails only without memory, or without this digest */
+    ASSERT(done && EVP_DigestFinal_ex(context, hash, NULL) == 1);
     EVP_MD_CTX_free(context);
     memcpy(ret_id->bytes, hash, sizeof(ret_id->bytes));
     ret_id->bytes[6] = (uint8_t)(version << 4 | (hash[6] & 0x0f));
@@ -53,7 +54,7 @@ void id_from_position(pr_slice source, pr_slice position, pr_id *ret_id)
     digest_id(EVP_sha256(), parts, 8, ret_id);
 }
 
-/* Randomness in gulps: one system call per id would cost more than the id. */
+/* Random bytes are fetched in blocks: one system call per id would cost more than the id. */
 static void take_random(uint8_t ret[10])
 {
     static _Thread_local uint8_t pool[1000];
@@ -61,7 +62,7 @@ static void take_random(uint8_t ret[10])
 
     if (left < 10) {
         int rc = random_bytes_os(pool, sizeof(pool));
-        ASSERT(rc == 0); /* without randomness ids could repeat: nothing can go on */
+        ASSERT(rc == 0); /* without randomness ids could repeat, so the process must not continue */
         left = sizeof(pool);
     }
     left -= 10;
@@ -69,7 +70,7 @@ static void take_random(uint8_t ret[10])
     memset(pool + left, 0, 10);
 }
 
-/* Ids of one process ascend also within a millisecond: the 12 bits behind the version count. */
+/* The ids of one process ascend also within a millisecond: the 12 bits behind the version are a counter. */
 PR_API void pr_id_new(pr_id *ret_id)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,7 +86,7 @@ PR_API void pr_id_new(pr_id *ret_id)
     pthread_mutex_lock(&lock);
     if (ms > last_ms) {
         last_ms = ms;
-        counter = (unsigned)(random[0] << 8 | random[1]) & 0x3ff; /* room to count upwards */
+        counter = (unsigned)(random[0] << 8 | random[1]) & 0x3ff; /* leave room to count upwards */
     } else if (++counter > 0xfff) {
         last_ms++;
         counter = 0;

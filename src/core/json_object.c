@@ -1,15 +1,15 @@
-/* Is a text JSON, one object even, and what are its members?  A checker without a tree: it runs on every
- * message.  Values are returned as they are written, so that no digit of a number is lost. */
+/* Validates JSON texts and walks the members of one object, without building a tree, because it runs on every message.
+ * Values are returned as they are written, so that no digit of a number is lost. */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "core/message.h"
 
-#define JSON_NESTING_MAX 64 /* headers that are deeper are somebody's mistake; of others somebody else may judge */
+#define JSON_NESTING_MAX 64 /* deeper headers are a mistake; deeper payloads are not judged here */
 
 struct json_cursor {
     const char *at, *end;
-    bool nests; /* an object or an array was met in another one */
+    bool nests; /* an object or array was found inside another one */
 };
 
 static bool skip_value(struct json_cursor *c, int depth);
@@ -95,7 +95,7 @@ static bool skip_word(struct json_cursor *c, const char *word)
     return true;
 }
 
-/* An object or an array: the members of an object have a name in front. */
+/* The inside of an object (named: each member has a name) or of an array. */
 static bool skip_members(struct json_cursor *c, int depth, char close, bool named)
 {
     c->at++;
@@ -177,7 +177,7 @@ static pr_slice cut_value(struct json_cursor *c)
     skip_space(c);
     const char *from = c->at, *to;
     bool ok = skip_value(c, 1);
-    (void)ok; /* the whole was checked before */
+    (void)ok; /* the whole text was validated before */
     for (to = c->at; to > from && strchr(" \t\r\n", to[-1]) != NULL;)
         to--;
     return (pr_slice){ from, (size_t)(to - from) };
@@ -231,7 +231,7 @@ static unsigned hex4(const char *at)
     return value;
 }
 
-/* The code point behind "\u"; 0: none that a text can have. */
+/* The code point behind "\u"; 0: not valid in a text. */
 static unsigned read_escape(const char **at, const char *end)
 {
     unsigned high = hex4(*at), low;
@@ -275,7 +275,7 @@ int json_string_read(pr_slice value, struct arena *arena, pr_slice *ret)
         *ret = (pr_slice){ at, (size_t)(end - at) };
         return PR_OK;
     }
-    char *text = arena_alloc(arena, value.size), *to = text; /* it only gets shorter */
+    char *text = arena_alloc(arena, value.size), *to = text; /* decoding only makes it shorter */
     if (text == NULL)
         return PR_ENOMEM;
     while (at < end) {

@@ -1,5 +1,5 @@
-/* The hash is Bob Jenkins's lookup3 with the constants of PostgreSQL's hashtext() and
- * uuid_hash(), so that a generated column there computes the same lane for those who INSERT. */
+/* The hash is Bob Jenkins's lookup3 with the constants of PostgreSQL's hashtext() and uuid_hash(), so that a generated
+ * column there computes the same lane for applications that INSERT. */
 #include "core/lane.h"
 
 #define HASH_START (0x9e3779b9u + 3923095u)
@@ -54,7 +54,7 @@ static uint32_t hash_final(struct hash_state *h)
     return h->c;
 }
 
-/* Up to four bytes, the first one lowest. */
+/* Up to four bytes, little-endian. */
 static uint32_t word(const uint8_t *bytes, size_t size)
 {
     uint32_t value = 0;
@@ -79,7 +79,7 @@ static uint32_t lane_hash(const void *data, size_t size)
     if (size > 4)
         h.b += word(at + 4, size - 4);
     if (size > 8)
-        h.c += word(at + 8, size - 8) << 8; /* the lowest byte is for the length */
+        h.c += word(at + 8, size - 8) << 8; /* the lowest byte is reserved for the length */
     return hash_final(&h);
 }
 

@@ -23,7 +23,7 @@ enum field_kind {
     FIELD_PAYLOAD,
     FIELD_BASE64,
     FIELD_VERSION,
-    FIELD_IGNORED, /* the store has its own */
+    FIELD_IGNORED, /* the store has its own value */
 };
 
 #define AT(member) offsetof(struct pr_message, member)
@@ -58,9 +58,9 @@ struct letter {
     struct arena *arena;
     struct pr_error *reterr;
     bool is_cloud;
-    uint32_t seen;      /* a bit for each of fields */
-    pr_slice id, data;  /* as they are written */
-    struct buf headers; /* from extensions */
+    uint32_t seen;      /* one bit per element of fields */
+    pr_slice id, data;  /* the raw JSON values */
+    struct buf headers; /* built from extension attributes */
     struct json_writer writer;
 };
 

@@ -17,7 +17,7 @@ static int find_from(void *arg, pr_slice key, pr_slice value)
     return PR_OK;
 }
 
-/* The value of the header as it is written, with its quotes; empty: there is none. */
+/* The raw value of the header, with its quotes; empty: not present. */
 static pr_slice from_header(const struct pr_message *m)
 {
     pr_slice value = { NULL, 0 };
@@ -26,7 +26,7 @@ static pr_slice from_header(const struct pr_message *m)
     return value;
 }
 
-/* "a,b" as it stands between the quotes; what is no text is none of ours. */
+/* The list "a,b" without its quotes; a value that is not a string was not written by us. */
 static pr_slice boxes_in(pr_slice value)
 {
     if (value.size < 2 || value.data[0] != '"')
@@ -51,7 +51,7 @@ bool local_is_loop(const struct pr_message *m, pr_slice from, pr_slice into)
     return false;
 }
 
-/* The headers of m with this box behind those that are named already. */
+/* The headers of m, with this box appended to the list. */
 static void add_from(const struct pr_message *m, pr_slice from, struct buf *ret)
 {
     pr_slice value = from_header(m), own = slice_trim(m->headers), boxes = boxes_in(value);
@@ -94,7 +94,7 @@ static struct send_effect *effect_with(const struct pr_message *m, pr_slice head
                      .traceparent = m->traceparent,
                      .tracestate = m->tracestate,
                      .expires_us = m->expires_us,
-                     .event = m->event && m->stream.size > 0 }, /* one without a stream is of an older version */
+                     .event = m->event && m->stream.size > 0 }, /* events without a stream come from an older version */
     };
     return effect;
 }

@@ -3,8 +3,8 @@
 #include "core/ended.h"
 #include "core/id.h"
 
-/* What moves to another endpoint goes on there under an id of its own: for the ledger it has not ended, but its handler is
- * done with this one. */
+/* A message that moves to another endpoint continues under a new id: in the ledger it has not ended, but this handler
+ * is done with it. */
 static int outcome_of(const struct verdict *v)
 {
     struct ended e;

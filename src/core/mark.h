@@ -1,18 +1,18 @@
-/* Marks: who has ended which message, so that it is not handled twice (B90).
+/* Marks: which handler has ended which message, so that no message is handled twice (B90).
  *
- * In a box with dedupe: whatever ends there leaves a mark (box, id, handler) in the transaction of its end; the handler is
- * the destination that its row names, and the endpoint that it went to where it names none (mark_handler()).  Where an
- * override sends rows elsewhere, those of two destinations are two messages for two handlers, though one endpoint gets
- * both.  The key decides: of two rows of one message that are out at once, whatever their streams,
- * lanes and owners, the second finds the mark, its verdict is refused with all its effects (ANSWER_HANDLED), and it ends as
- * a duplicate.  Everything else only spares work: rows that are about to be handed out are looked for among the marks and
- * the dead letters, and so are messages that arrive.
+ * In a box with dedupe, every message that ends leaves a mark (box, id, handler) in the same transaction.  The handler
+ * is the destination of its row, or, where the row names none, the endpoint that it went to (mark_handler()).  Where an
+ * override sends rows elsewhere, the rows of two destinations are two messages for two handlers, although one endpoint
+ * gets both.  The key of the mark decides: when two rows of one message are handed out at once, whatever their streams,
+ * lanes and owners, the second one finds the mark, its verdict is refused with all its effects (ANSWER_HANDLED), and it
+ * ends as a duplicate.  All other checks only save work: rows about to be handed out are looked up in the marks and the
+ * dead letters, and so are arriving messages.
  *
- * A message that names no destination has its handlers from the routes.  Where that is one, its mark says so (`alone`): the
- * same message, arriving again without a destination, is a duplicate.
+ * The handlers of a message without a destination come from the routes.  When there is only one, its mark says so
+ * (`alone`): the same message, arriving again without a destination, is a duplicate.
  *
- * A mark is kept for the box's time, and longer while a row or a dead letter has its id: it is looked at again a time
- * later. */
+ * A mark is kept for the box's time, and longer while a row or a dead letter has its id: expired marks are checked
+ * again after that time. */
 #ifndef CORE_MARK_H
 #define CORE_MARK_H
 
@@ -20,27 +20,27 @@
 #include "core/cycle.h"
 #include "core/schedule.h"
 
-/* The handler of a row with this destination that went, or goes, to this endpoint. */
+/* The handler of a row with this destination that was sent, or will be sent, to this endpoint. */
 static inline pr_slice mark_handler(pr_slice destination, pr_slice endpoint)
 {
     return destination.size > 0 ? destination : endpoint;
 }
 
-/* A schedule that was cancelled may come back under the same id. */
+/* Schedules get no marks: a cancelled schedule may come back under the same id. */
 static inline bool mark_is_made_for(pr_slice destination)
 {
     return !slice_eq(destination, PR_STR(SCHEDULE_DESTINATION));
 }
 
-/* The mark that the verdict about a row with this destination makes when it is applied; its number in the cycle is the caller's to fill in.  false: it makes
- * none, since its message goes on, or has no id. */
+/* The mark to store when the verdict about a row with this destination is applied; the caller sets its index in the
+ * cycle. false: no mark, because the message does not end, or has no id. */
 bool mark_of_verdict(const struct verdict *verdict, pr_slice box, pr_slice destination, int64_t keep_us,
                      struct effect *ret);
 
-#define MARK_LOOK_AGAIN_US                                                                                             \
-    PR_MINUTES(60) /* at those that are over and still needed, where the box has no time of its own */
+/* for expired marks that are still needed, in boxes without a time of their own */
+#define MARK_LOOK_AGAIN_US PR_MINUTES(60)
 
-/* When a mark that is over, and whose id is still there, is looked at again. */
+/* The delay until an expired mark whose id still exists is checked again. */
 static inline int64_t mark_look_again_us(int64_t dedupe_us)
 {
     return dedupe_us > 0 ? dedupe_us : MARK_LOOK_AGAIN_US;

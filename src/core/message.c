@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "core/columns.h"
 
-/* The slices of a message: field, limit, must it be clean text. */
+/* The slices of a message: field, limit, whether it must be clean text. */
 #define SLICES(X)                                                                                                      \
     X(type, PR_TYPE_MAX, true)                                                                                         \
     X(stream, PR_NAME_MAX, true)                                                                                       \
@@ -49,7 +49,7 @@ bool name_is_valid(pr_slice name)
     return true;
 }
 
-/* Names are shown in terminals, logs and headers: no control characters, no broken UTF-8. */
+/* Names are shown in terminals, logs and headers: no control characters, no invalid UTF-8. */
 static bool is_clean_text(pr_slice text)
 {
     for (size_t i = 0; i < text.size; i++) {

@@ -1,5 +1,5 @@
-/* A message: checking what a sender gives us, copying it into one block, and the small
- * facts about it that everybody must agree on. */
+/* A message: validating what senders pass, copying it into one block, and the predicates about it that all layers
+ * share. */
 #ifndef CORE_MESSAGE_H
 #define CORE_MESSAGE_H
 
@@ -11,11 +11,12 @@
 
 #define BOX_NAME_MAX 63
 #define STORY_LINES_MAX 16
-#define CODE_CHARS_MAX 64 /* of a stored code of a failure */
-/* Times of a message are Unix microseconds of the years 2000 to 2299: others are seconds, milliseconds or nanoseconds. */
+#define CODE_CHARS_MAX 64 /* characters of a stored failure code */
+/* Times of a message are Unix microseconds in the years 2000 to 2299: values outside were given in another unit
+ * (seconds, milliseconds or nanoseconds). */
 #define TIME_MIN_US INT64_C(946684800000000)
 #define TIME_MAX_US INT64_C(10413791999999999)
-#define COUNTER_MAX 1000000000 /* hand-outs, failures: a stored number beyond it is damage */
+#define COUNTER_MAX 1000000000 /* hand-outs, failures: a larger stored number is damage */
 
 /* The name of a box, table or schema: [A-Za-z_][A-Za-z0-9_]{0,62}. */
 bool name_is_valid(pr_slice name);
@@ -26,29 +27,28 @@ static inline bool time_is_plausible(int64_t us)
     return us == 0 || us == PR_NEVER || (us >= TIME_MIN_US && us <= TIME_MAX_US);
 }
 
-/* The nearest plausible time: of what a flow waits for, and of others that nobody has checked. */
+/* The nearest plausible time: for the waits of flows, and for times that were not validated. */
 static inline int64_t time_plausible(int64_t us)
 {
     return time_is_plausible(us) ? us : us < TIME_MIN_US ? TIME_MIN_US : TIME_MAX_US;
 }
 
-/* Is this what a sender may send?  PR_OK, or PR_EINVAL / PR_ETOOBIG with a text that names
- * the field and says what to do. */
+/* May a sender send this?  PR_OK, or PR_EINVAL / PR_ETOOBIG with a text that names the field and says what to do. */
 int message_check(const struct pr_message *message, size_t payload_max, struct pr_error *reterr);
 
-/* May an event that expects a version be appended?  is_known: its stream has its id; version: how many events the stream has.
- * PR_OK, PR_DUPLICATE, or PR_ECONFLICT with both numbers. */
+/* May an event that expects a version be appended? is_known: its stream has its id already; version: the number of
+ * events in the stream.  PR_OK, PR_DUPLICATE, or PR_ECONFLICT with both numbers. */
 PR_MUST_CHECK int message_expectation(const struct pr_message *m, bool is_known, int64_t version,
                                       struct pr_error *reterr);
 
-/* An event's status says that it is stored: its row and the event are of one transaction. */
+/* The status of an event says that it is stored: its row and the event are written in one transaction. */
 static inline int message_status_bits(const struct pr_message *m)
 {
     return m->event ? PR_STATUS_EVENT_STORED : 0;
 }
 
-/* Why a stored row cannot be handled, or NULL when it can: the same rules as
- * message_check, for rows that were INSERTed past it.  One whose headers nest can be: a handler may read them. */
+/* Why a stored row cannot be handled, or NULL: the rules of message_check(), for rows that were INSERTed without it.
+ * Nested headers are accepted here: a handler may read them. */
 const char *message_defect(const struct pr_message *message, size_t payload_max);
 
 static inline bool counter_is_valid(int count)
@@ -60,34 +60,33 @@ static inline bool counter_is_valid(int count)
 bool slice_is_json_object(pr_slice text);
 /* ... in which no value is an object or an array? */
 bool slice_is_flat_json_object(pr_slice text);
-/* One value of any kind, not nested too deep. */
+/* One JSON value of any kind, not nested too deeply. */
 bool slice_is_json(pr_slice text);
 
-/* One member after another, until one says something else than PR_OK; key and value are as they are
- * written, the key with its quotes.  PR_EINVAL: it is not one JSON object (then nobody was called). */
+/* Call member for each member until it returns something else than PR_OK; key and value are raw JSON, the key with its
+ * quotes.  PR_EINVAL: the text is not one JSON object (then member was not called). */
 typedef int (*json_member)(void *arg, pr_slice key, pr_slice value);
 PR_MUST_CHECK int json_object_walk(pr_slice text, json_member member, void *arg);
 
-/* The same for the elements of one array. */
+/* The same for the elements of an array. */
 typedef int (*json_element)(void *arg, pr_slice value);
 PR_MUST_CHECK int json_array_walk(pr_slice text, json_element element, void *arg);
 
-/* What a JSON string of a checked text says; in the text itself or in the arena.  Fault PR_EINVAL: it is
- * no string, or no text (a NUL, half of a surrogate pair).  PR_ENOMEM. */
+/* Decode a raw JSON string of a validated text; the result is in the text itself or in the arena.  Fault PR_EINVAL: not
+ * a string, or not valid text (a NUL, half of a surrogate pair).  PR_ENOMEM. */
 PR_MUST_CHECK int json_string_read(pr_slice value, struct arena *arena, pr_slice *ret);
 
-/* All bytes of its slices together. */
+/* The total size of its slices. */
 size_t message_bytes(const struct pr_message *message);
-/* Is the counter within its limit, in a message that nobody has checked? */
+/* Is this total at most max?  For a message that was not validated. */
 bool message_is_within(const struct pr_message *message, size_t max);
 
 /* Copy the slices of message into block (message_bytes() long) and make *ret point there. */
 void message_copy(const struct pr_message *message, char *block, struct pr_message *ret);
-/* The block is elsewhere now, and the message a bare copy of *ret. */
+/* Adjust the slices after the block was moved and *message was copied along. */
 void message_rebase(struct pr_message *message, const char *block);
 
-/* Can it be sent at now?  (Expired messages end as Expired.) */
-/* Since when a ready one could have been sent: what its sender delayed, and what came back, was not ready before. */
+/* Since when the message could have been sent: not before its due time, if it was delayed or came back. */
 static inline int64_t message_ready_since(const struct pr_message *m)
 {
     return m->due_us > m->created_us ? m->due_us : m->created_us;
@@ -98,52 +97,52 @@ static inline bool message_is_expired(const struct pr_message *m, int64_t now_us
     return m->expires_us != 0 && m->expires_us <= now_us;
 }
 
-/* Hand-outs that nobody explained: crashes, abandons.  Counters are non-negative. */
+/* Hand-outs without a known outcome: crashes, abandons.  Counters are non-negative. */
 static inline int message_unexplained(const struct pr_message *m)
 {
     return m->attempts > m->failures ? m->attempts - m->failures : 0;
 }
 
-/* Also by a failure that was not counted. */
+/* True also for a failure that was not counted. */
 static inline bool message_has_failed(const struct pr_message *m)
 {
     return (m->status & PR_STATUS_FAILED) != 0;
 }
 
-/* Failed, abandoned or parked; one that its sender delayed is not. */
+/* Failed, abandoned or parked; false for one that its sender delayed. */
 static inline bool message_came_back(const struct pr_message *m)
 {
     return m->due_us == PR_NEVER || (m->due_us != 0 && (message_has_failed(m) || m->attempts > 0));
 }
 
-/* Its stream waits behind a message that failed or was abandoned, unless it was released. */
+/* Does its stream wait behind it, because it failed or was abandoned and was not released? */
 static inline bool message_blocks_stream(const struct pr_message *m)
 {
     return m->due_us != 0 && !m->released && (message_has_failed(m) || m->attempts > 0);
 }
 
-/* The endpoint at which a row is held: held_by is a key, "endpoint/stream", or "endpoint/" while it waits for room there.  A
- * key says where, and never what for: that is held_for.  Empty: it is no such key. */
+/* The endpoint at which a row is held: held_by is a key, "endpoint/stream", or "endpoint/" while the row waits for room
+ * there.  The key says where; what the row waits for is in held_for.  Empty: not such a key. */
 static inline pr_slice held_endpoint(pr_slice key)
 {
     const char *slash = key.size > 0 ? memchr(key.data, '/', key.size) : NULL;
     return (pr_slice){ key.data, slash != NULL ? (size_t)(slash - key.data) : 0 };
 }
 
-/* It waits for nothing but room at its endpoint: to people that is not held. */
+/* It waits only for room at its endpoint: this is not shown to people as held. */
 static inline bool message_awaits_endpoint(const struct pr_message *m)
 {
     return m->held_by.size > 0 && m->held_for == PR_HELD_FOR_ENDPOINT;
 }
 
-/* Is it parked for want of an endpoint, and goes on when the configuration has one?  What its endpoint refused
- * for the same reason, and what a person parked, waits for a person. */
+/* Is it parked for want of an endpoint, so that it continues when the configuration has one?  A message that its
+ * endpoint refused for the same reason, or that a person parked, waits for a person. */
 static inline bool message_awaits_route(const struct pr_message *m)
 {
     return m->due_us == PR_NEVER && m->parked_by == PR_PARKED_BY_ROUTE;
 }
 
-/* Can it be released?  Not the failed one itself, that others wait behind. */
+/* Can it be released?  Not the failed head that others wait behind. */
 static inline bool message_may_overtake(const struct pr_message *m)
 {
     return (m->held_by.size > 0 && !message_awaits_endpoint(m)) || !message_blocks_stream(m);

@@ -20,7 +20,7 @@ static bool is_plain(pr_slice word)
     return utf8_valid(word);
 }
 
-/* What finds no room any more is not there. */
+/* A line that does not fit is left out as a whole. */
 static void add_line(struct buf *offer, const char *kind, pr_slice first, pr_slice second)
 {
     const size_t before = buf_slice(offer).size;
@@ -67,7 +67,7 @@ char *need_of_activity(pr_slice name, pr_slice tag)
 
 /* ---- Do they fit? -------------------------------------------------------------------------------- */
 
-/* Has the offer a line that is `kind` and `word`, or begins with them? */
+/* Does the offer have a line that consists of `kind` and `word` (whole), or begins with them? */
 static bool has_line(pr_slice offer, const char *kind, pr_slice word, bool whole)
 {
     const size_t kind_size = strlen(kind), size = kind_size + word.size;
@@ -98,7 +98,7 @@ bool offer_has(pr_slice offer, pr_slice need)
     const pr_slice rest = { tab + 1, need.size - (size_t)(tab + 1 - need.data) };
     if (of_flow && rest.size > 0)
         return has_line(offer, FLOW, (pr_slice){ need.data + kind, need.size - kind }, true);
-    if (of_flow) /* with the tab: of any version */
+    if (of_flow) /* up to the tab: any version */
         return has_line(offer, FLOW, (pr_slice){ name.data, name.size + 1 }, false);
     return has_line(offer, ACTIVITY, name, true) && (rest.size == 0 || has_line(offer, TAG, rest, true));
 }

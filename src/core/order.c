@@ -13,19 +13,24 @@ static const struct action actions[] = {
     [ADMIN_PARK]           = { "park",          "park",        NOTICE_PARKED,    false, STEPS_BOX },
     [ADMIN_RESCHEDULE]     = { "reschedule",    "reschedule",  NOTICE_DUE,       false, STEPS_BOX },
     [ADMIN_DISCARD]        = { "discard",       NULL,          NOTICE_GONE,      false, STEPS_BOX },
-    [ADMIN_DEAD_ADD]       = { "dead_add",      "dead_letter", NOTICE_PARKED,    false, STEPS_NONE }, /* strict streams wait behind it */
+    /* strict streams wait behind it */
+    [ADMIN_DEAD_ADD]       = { "dead_add",      "dead_letter", NOTICE_PARKED,    false, STEPS_NONE },
     [ADMIN_DEAD_REPLAY]    = { "dead_replay",   "replay",      NOTICE_DUE,       true,  STEPS_NONE },
     [ADMIN_DEAD_DISCARD]   = { "dead_discard",  NULL,          NOTICE_GONE,      true,  STEPS_DEAD },
     [ADMIN_DEAD_EDIT]      = { "dead_edit",     "edit",        NOTICE_DUE,       true,  STEPS_NONE },
-    [ADMIN_DEAD_NOTE]      = { "dead_note",     STORY_NOTE,    NOTICE_PARKED,    true,  STEPS_NONE }, /* nobody is notified */
+    /* no notice is sent */
+    [ADMIN_DEAD_NOTE]      = { "dead_note",     STORY_NOTE,    NOTICE_PARKED,    true,  STEPS_NONE },
     [ADMIN_DEAD_IMPORT]    = { "dead_import",   NULL,          NOTICE_RELOAD,    true,  STEPS_NONE },
-    [ADMIN_FLOW_DELETE]    = { "flow_delete",   NULL,          NOTICE_DUE,       false, STEPS_NONE }, /* nobody is notified */
+    /* no notice is sent */
+    [ADMIN_FLOW_DELETE]    = { "flow_delete",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_FLOW_PRUNE]     = { "flow_prune",    NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_PAUSE]          = { "pause",         NULL,          NOTICE_ENDPOINT,  false, STEPS_NONE },
     [ADMIN_RESUME]         = { "resume",        NULL,          NOTICE_ENDPOINT,  false, STEPS_NONE },
-    [ADMIN_SUBSCRIPTION_RESET]  = { "subscription_reset",  NULL, NOTICE_DUE,     false, STEPS_NONE }, /* nobody is notified */
+    /* no notice is sent */
+    [ADMIN_SUBSCRIPTION_RESET]  = { "subscription_reset",  NULL, NOTICE_DUE,     false, STEPS_NONE },
     [ADMIN_SUBSCRIPTION_REMOVE] = { "subscription_remove", NULL, NOTICE_DUE,     false, STEPS_NONE },
-    [ADMIN_ENDPOINT_TEST]  = { "endpoint_test", NULL,          NOTICE_DUE,       false, STEPS_NONE }, /* nobody is notified */
+    /* no notice is sent */
+    [ADMIN_ENDPOINT_TEST]  = { "endpoint_test", NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_REPLAY_STOP]    = { "replay_stop",   NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_REPLAY_RESUME]  = { "replay_resume", NULL,          NOTICE_DUE,       false, STEPS_NONE },
     [ADMIN_SCHEDULE_ADD]   = { "schedule_add",  NULL,          NOTICE_DUE,       false, STEPS_NONE },

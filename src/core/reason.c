@@ -45,7 +45,7 @@ const char *reason_class_name(enum reason_class class)
     return names[class];
 }
 
-/* Codes of answers that say what their reason does not. */
+/* Codes of answers that are more precise than their reason. */
 static bool is_one_of(pr_slice code, const char *const *codes, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,11 +1,11 @@
-/* Why something failed, and what kind of failure that is. */
+/* Why something failed, and which kind of failure that is. */
 #ifndef CORE_REASON_H
 #define CORE_REASON_H
 
 #include <postrider.h>
 
 enum reason_class {
-    CLASS_TRANSIENT, /* may pass by itself */
+    CLASS_TRANSIENT, /* may succeed later */
     CLASS_PERMANENT, /* will fail again in the same way */
     CLASS_UNKNOWN,
 };
@@ -31,23 +31,24 @@ enum reason_class {
 enum { REASON_COUNT = 0 REASONS(X) };
 #undef X
 
-/* Whose fault is a failure?  From what is known of it, and nothing else, so that everybody answers alike. */
+/* Who is to blame for a failure?  Decided from the failure alone, so that all layers agree. */
 enum fault {
-    FAULT_NOBODY, /* nobody knows: an answer or a silence that may be about the message or about its receiver */
-    FAULT_ENDPOINT, /* nothing was sent (no connection, name, TLS), or the endpoint does not know us (401, 407, a login) */
-    FAULT_CONTENT, /* the message as it is: invalid, too large, undecodable */
+    FAULT_NOBODY, /* not known: an answer or a silence that may be due to the message or to its receiver */
+    /* nothing was sent (no connection, name, TLS), or the endpoint rejected our credentials (401, 407, a login) */
+    FAULT_ENDPOINT,
+    FAULT_CONTENT, /* the message itself: invalid, too large, undecodable */
 };
-/* unsent: nothing of the message went to the other side. */
+/* unsent: no part of the message was sent. */
 enum fault reason_fault(int reason, pr_slice code, bool unsent);
 const char *fault_name(enum fault fault); /* "unknown", "endpoint", "content" */
 
 bool reason_is_known(int reason);
-/* Its place in the table above; of an unknown number that of the last. */
+/* Its index in the table above; for an unknown number that of the last one. */
 size_t reason_index(int reason);
-int reason_at(size_t index); /* the other way round */
+int reason_at(size_t index); /* the inverse */
 enum reason_class reason_class(int reason);
 const char *reason_class_name(enum reason_class class);
-/* PR_REASON_NONE when the word is none. */
+/* PR_REASON_NONE for an unknown word. */
 enum pr_reason reason_parse(pr_slice name);
 
 #endif

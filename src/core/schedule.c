@@ -66,7 +66,7 @@ struct decoder {
     struct arena *arena;
     struct pr_error *reterr;
     bool has_payload;
-    const char *order; /* one for a schedule that exists, which nobody completed; NULL: none */
+    const char *order; /* an order for a schedule that exists, which the database has not completed; NULL: none */
 };
 
 static int wrong(const struct decoder *d, const char *member, const char *what)
@@ -125,7 +125,7 @@ static int take_bool(const struct decoder *d, const char *member, pr_slice value
     return *ret || slice_eq(value, PR_STR("false")) ? PR_OK : wrong(d, member, "must be true or false");
 }
 
-/* "pause", "resume" and "run": what is to be done with a schedule that exists. */
+/* "pause", "resume" and "run": orders for a schedule that exists. */
 static int take_order(struct decoder *d, const char *member, pr_slice value, bool *ret)
 {
     int rc = take_bool(d, member, value, ret);
@@ -400,7 +400,8 @@ struct pr_message schedule_row(const struct schedule *s, pr_slice payload, int64
 
 /* ---- Times --------------------------------------------------------------------------------------- */
 
-/* From which of its times on messages are sent; all are at `due` or later, which has come.  left_out: how many are not. */
+/* The first of its times for which a message is sent. `due` is the first time of all, and has passed.  Sets left_out,
+ * the number of times before the first one. */
 static int64_t first_to_send(const struct schedule *s, const struct zone *zone, int64_t due_us, int64_t now_us,
                              struct schedule_plan *ret)
 {

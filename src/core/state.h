@@ -1,5 +1,5 @@
-/* The states of a message that people see, and which may follow which (checker I5 and the
- * store suite walk this table). */
+/* The states of a message as people see them, and which may follow which (checker I5 and the store suite walk this
+ * table). */
 #ifndef CORE_STATE_H
 #define CORE_STATE_H
 
@@ -28,18 +28,18 @@ enum state {
 };
 
 const char *state_name(enum state state);
-/* STATE_COUNT when the word is none. */
+/* STATE_COUNT for an unknown word. */
 enum state state_parse(pr_slice name);
 bool state_may_become(enum state from, enum state to);
 
-/* "stream", "endpoint"; "route", "rule", "person": NULL for 0, and what is none.  0 for a word that is none. */
+/* "stream", "endpoint"; "route", "rule", "person".  NULL for 0 and for unknown numbers; 0 for unknown words. */
 const char *held_for_name(int held_for);
 const char *parked_by_name(int parked_by);
 int held_for_parse(pr_slice name);
 int parked_by_parse(pr_slice name);
 
-/* The state of a row in a box, by what is stored alone: paused and in-flight are known to
- * endpoints and receipts, and the caller lays them over this. */
+/* The state of a row in a box, from the stored row alone: paused and in-flight are known only from endpoints and
+ * receipts, and override this. */
 enum state state_of_row(const struct pr_message *row, int64_t now_us);
 
 #endif

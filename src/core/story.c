@@ -10,10 +10,10 @@
 
 static bool is_note(pr_slice line)
 {
-    return slice_contains(line, PR_STR("\"step\":\"" STORY_NOTE "\"")); /* in a text its quotes would be escaped */
+    return slice_contains(line, PR_STR("\"step\":\"" STORY_NOTE "\"")); /* inside a text, its quotes would be escaped */
 }
 
-/* Which of them goes first. */
+/* The oldest line that is not among the latest STORY_NOTES_KEPT notes. */
 static int choose_dropped(const pr_slice lines[], int count)
 {
     int dropped = 0, notes = 0;
@@ -24,7 +24,7 @@ static int choose_dropped(const pr_slice lines[], int count)
     return dropped;
 }
 
-/* Where the lines of a story begin and end: the top-level objects of the array.  -1: it is no story. */
+/* Find the lines of a story: the top-level objects of the array. -1: not a story. */
 static int find_lines(pr_slice story, pr_slice lines[], int max)
 {
     int count = 0, depth = 0;
@@ -46,7 +46,7 @@ static int find_lines(pr_slice story, pr_slice lines[], int max)
             if (depth++ == 0)
                 start = i;
         } else if ((c == '}' || c == ']') && --depth == 0) {
-            if (count == max) /* keep the latest */
+            if (count == max) /* full: drop a line, to keep the latest */
                 for (int k = choose_dropped(lines, count) + 1; k < max; k++)
                     lines[k - 1] = lines[k];
             else
@@ -167,7 +167,7 @@ int64_t story_parked_us(pr_slice story)
     int64_t us;
 
     for (int i = find_lines(story, lines, STORY_LINES_MAX) - 1; i >= 0; i--) {
-        if (!slice_contains(lines[i], mark)) /* in a text its quotes would be escaped */
+        if (!slice_contains(lines[i], mark)) /* inside a text, its quotes would be escaped */
             continue;
         const char *time = memmem(lines[i].data, lines[i].size, at.data, at.size);
         const char *end =

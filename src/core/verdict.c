@@ -31,7 +31,7 @@ const struct verdict_traits *verdict_traits(enum verdict_kind kind)
     return &traits[kind];
 }
 
-#define TEXTS_MAX (256 * 1024) /* story, error, code, rule of one verdict */
+#define TEXTS_MAX (256 * 1024) /* limit of story, error, code and rule of one verdict together */
 
 char *verdict_write_texts(struct verdict *v, pr_slice story, struct story_line line)
 {
