@@ -276,7 +276,7 @@ static void on_seen(struct checker *c, const struct event *e)
     if (m->admin == ADMIN_RETRY || m->admin == ADMIN_RELEASE || m->admin == ADMIN_RESCHEDULE || back || parked) {
         row->due_us = e->wall_us;
         row->due_reached = true;
-        if (e->what != STATE_DELAYED && e->what != STATE_RETRYING)
+        if ((e->flag & SEEN_NOT_DUE) == 0)
             row->wait_until_us = e->wall_us;
     }
     if (back)

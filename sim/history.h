@@ -67,6 +67,7 @@
 #define SEEN_RELEASED 1
 #define SEEN_PARKED 2
 #define SEEN_CORRECTED 4 /* another message took its place */
+#define SEEN_NOT_DUE 8   /* its time is yet to come: an order may leave it as it is */
 
 /* Flag of a HANDOUT: the store has put what it read on the receipt itself. */
 #define HANDOUT_BY_STORE 1

@@ -16,7 +16,9 @@ static void note_seen(struct world *w, const struct parcel *p, const struct list
                                   .number = row->m.attempts,
                                   .value = row->m.failures,
                                   .flag = (uint16_t)((row->m.released ? SEEN_RELEASED : 0) |
-                                                     (row->m.due_us == PR_NEVER ? SEEN_PARKED : 0) |
+                                                     (row->m.due_us == PR_NEVER          ? SEEN_PARKED
+                                                      : row->m.due_us > world_wall_us(w) ? SEEN_NOT_DUE
+                                                                                         : 0) |
                                                      (pr_id_is_zero(row->edited_as) ? 0 : SEEN_CORRECTED)),
                                   .answer = row->bad != NULL,
                                   .extra = message_digest(&row->m) });
