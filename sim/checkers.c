@@ -230,6 +230,18 @@ static void take_from_air(const struct checker *c, const struct event *e, struct
     }
 }
 
+/* Of several messages with one id `done` does not say whose row it was. */
+static bool any_is_done(struct checker *c, const struct event *e)
+{
+    const struct parcel *p = c->messages[e->message].parcel;
+    for (const struct parcel *twin = parcel_next_of_id(p, NULL); twin != NULL; twin = parcel_next_of_id(p, twin)) {
+        const struct shadow_row *row = shadow_find(c, twin->index, e->destination);
+        if (row != NULL && row->state == STATE_DONE)
+            return true;
+    }
+    return false;
+}
+
 /* What an operator's act may turn a row into; the rest of its effects is taken as shown. */
 static void on_seen(struct checker *c, const struct event *e)
 {
@@ -245,7 +257,7 @@ static void on_seen(struct checker *c, const struct event *e)
     if (row->open && e->what != STATE_IN_FLIGHT)
         take_from_air(c, e, row);
     if (done || shadow_is_over(row)) {
-        if (done ? row->state != STATE_DONE : !dead && m->admin != ADMIN_DEAD_REPLAY)
+        if (done ? !any_is_done(c, e) : !dead && m->admin != ADMIN_DEAD_REPLAY)
             breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state),
                        state_name((enum state)e->what));
         if (done)
