@@ -537,7 +537,9 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     e->plan.cycle.lanes_give = lanes_to_give(e);
     peers_plan(e, now_us);
     e->plan.cycle.force_write = now_us >= renew_at_us(e);
-    e->plan.cycle.leave = e->membership.stopping && e->window.out_count == 0;
+    /* Not with verdicts: one that is answered by BUSY, or by what its receiver only said, would be lost, and count as a hand-out
+     * without an outcome. */
+    e->plan.cycle.leave = e->membership.stopping && e->window.out_count == 0 && e->plan.cycle.verdict_count == 0;
     gone_plan(e, now_us);
     return true;
 }

@@ -60,3 +60,26 @@ TEST(a_stream_goes_on_behind_a_head_that_its_handler_completed_though_the_answer
         stage_close(&s);
     }
 }
+
+/* It says that it has completed it, and has not. */
+static void only_say_so(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    (void)w, (void)d, (void)endpoint;
+    *f = (struct fate){ .outcome = SEND_SETTLED, .answer_us = PR_MILLISECONDS(100) };
+}
+
+TEST(an_engine_that_stops_stores_the_failure_of_a_handler_that_only_said_that_it_had_completed_it) /* B14 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    s.w.judge = only_say_so;
+    pr_id id = world_send(&s.w, "a", "x");
+    world_run_for(&s.w, PR_MILLISECONDS(50));
+    stage_stop(&s); /* the store is asked by the last verdict, and its answer is that it failed */
+    struct listed row = stage_look(&s, id);
+    CHECK_EQ(row.m.attempts, 1);
+    CHECK_EQ(row.m.failures, 1);
+    CHECK_EQ(row.m.reason, PR_REASON_HANDLER_EXCEPTION);
+    stage_close(&s);
+}
