@@ -353,15 +353,19 @@ static size_t rows_unrouted(const struct checker *c)
     return count;
 }
 
+#define STORY_BYTES 4096 /* of a row that was parked and came back as often as its story tells */
+
 /* A cycle can bring a batch of splits, each with a child for every endpoint, and a row's bytes
  * are known when it is there: so much more may be in the window.  A window that is too small
  * for anything to flow is made larger (see engine_new()). */
 static void on_window(struct checker *c, const struct event *e)
 {
     const struct engine_setting *s = &c->s->engine;
+    size_t unrouted = rows_unrouted(c);
     size_t count_max =
-        max_size(s->window_count, 64 + 4 * s->endpoint_count) + s->batch * (s->endpoint_count + 1) + rows_unrouted(c);
-    size_t bytes_max = max_size(s->window_bytes, 4 * s->payload_max) + count_max * (1024 + c->s->payload_max);
+        max_size(s->window_count, 64 + 4 * s->endpoint_count) + s->batch * (s->endpoint_count + 1) + unrouted;
+    size_t bytes_max =
+        max_size(s->window_bytes, 4 * s->payload_max) + count_max * (1024 + c->s->payload_max) + unrouted * STORY_BYTES;
     if ((size_t)e->number > count_max || (size_t)e->value > bytes_max)
         breach_set(c, "I14", "an engine holds %d messages and %lld bytes; %zu and %zu are allowed", e->number,
                    (long long)e->value, count_max, bytes_max);

@@ -11,7 +11,8 @@
 #include "core/mark.h"
 #include "dice.h"
 
-#define RENEWALS_MAX 300 /* leases in a run: the rest of an idle simulated day teaches nothing */
+#define RENEWALS_MAX 300  /* leases in a run: the rest of an idle simulated day teaches nothing */
+#define FAILURES_MAX 2000 /* of a message that is tried for ever: nor does the rest of these */
 
 static const char *const types[SIM_TYPES] = { "t0.a", "t0.b", "t1.a", "t1.b", "t2.a", "t2.b" };
 static const char *const sources[SIM_SOURCES] = { "", "shop/a", "shop/b", "plant" };
@@ -128,6 +129,8 @@ static void draw_endpoint(struct scenario *s, unsigned index)
         retry->cap_us = random_chance(r, 0.8) ? draw_log(r, PR_SECONDS(1), PR_MINUTES(30)) : PR_MINUTES(60);
         retry->failures = random_chance(r, 0.1) ? 0 : (int)random_between(r, 1, 8);
     }
+    if (retry->failures == 0 && retry->delay_count == 0)
+        retry->cap_us = max64(retry->cap_us, s->safety_us / FAILURES_MAX);
     if (e->payload_max > 0) /* too large for ever: a stream of them must not take for ever, too */
         *retry = (struct retry_setting){
             .base_us = PR_MILLISECONDS(10), .factor = 2, .cap_us = PR_SECONDS(1), .failures = 3
