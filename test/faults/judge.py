@@ -106,16 +106,29 @@ class Judge:
                 self.wrong("I7 a dead letter is not what was sent", leg)
 
     def judge_order(self):
-        """I3: within a stream, first hand-outs are in order at each endpoint."""
-        streams = collections.defaultdict(list)
-        for number, id, box, stream, _, kind in self.app:
+        """I3: within a stream, first hand-outs are in order at each endpoint: the order in which the receiver wrote them down, since
+        its clock can be set back."""
+        first, streams = {}, collections.defaultdict(list)
+        for place, arrival in enumerate(self.world.receiver.arrivals):
+            first.setdefault((arrival.id, arrival.endpoint), place)
+        for _, id, box, stream, _, kind in self.app:
             for endpoint in self.legs(box, kind):
-                if stream and (id, endpoint) in self.reached:
-                    streams[box, stream, endpoint].append((number, self.reached[id, endpoint][0].at, id))
-        for key, first in streams.items():
-            for (_, before, _), (_, at, id) in zip(first, first[1:]):
-                if at < before:
-                    self.wrong("I3 first handed out before an earlier one of its stream", (*key, id))
+                if stream and (id, endpoint) in first:
+                    streams[box, stream, endpoint].append((first[id, endpoint], id))
+        for key, handed_out in streams.items():
+            for (before, earlier), (place, id) in zip(handed_out, handed_out[1:]):
+                if place < before:
+                    self.wrong("I3 first handed out before an earlier one of its stream", (*key, id, *self.story_of(id, earlier)))
+
+    def story_of(self, *ids):
+        """What is known of these messages, for people."""
+        app = [row for row in self.app if row[1] in ids]
+        arrived = [arrival for arrival in self.world.receiver.arrivals if arrival.id in ids]
+        times = [arrival.at for arrival in arrived]
+        logged = ["%d: %s" % (daemon.number, line) for daemon in self.world.daemons
+                  for line in self.world.log_of(daemon).splitlines() if any(id in line for id in ids)]
+        kept = [row for row in self.place.ask("SELECT id, destination, attempts, failures, story FROM {t:done}") if self.place.id(row[0]) in ids]
+        return app, arrived, self.between(min(times), max(times)), logged, kept
 
     def trouble_times(self):
         times = [(at, what) for at, what in self.world.events if what in CAUSES]

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import threading
+import time
 import uuid
 
 try:
@@ -179,6 +180,19 @@ class Postgres:
         tool("pg_basebackup -h %s -U postgres -D %s -R -c fast --no-sync" % (source, target))
         tool("pg_ctl -D %s -w -o '-c unix_socket_directories=%s' -l %s.log start" % (target, self.folder(self.standby), target))
         tool("psql -h %s -U postgres -c \"ALTER SYSTEM SET synchronous_standby_names = '*'\" -c 'SELECT pg_reload_conf()'" % source)
+        self.wait_for_standby()
+
+    def wait_for_standby(self):
+        """What was committed while it was made is there, too.  A failover that comes at once would lose it."""
+        self.wait_until("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
+        (place,), = self.ask("SELECT pg_current_wal_insert_lsn()::text")
+        self.wait_until("SELECT 1 FROM pg_stat_replication WHERE flush_lsn >= '%s'" % place)
+
+    def wait_until(self, question):
+        end = time.monotonic() + 60
+        while not self.ask(question):
+            assert time.monotonic() < end, "never: " + question
+            time.sleep(0.02)
 
     def restart(self):
         where = FOLDER + "/" + self.primary
