@@ -152,7 +152,7 @@ void check_handout(struct checker *c, const struct event *e)
     row->by_store = e->flag == HANDOUT_BY_STORE;
     row->ahead = row->ahead || row->excused;
     row->receipt = e->value;
-    row->started = row->again = row->forgotten = false;
+    row->started = row->again = row->forgotten = row->busy = false;
     if (find_judged(row, e) != NULL)
         find_judged(row, e)->number = 0;
     row->result = RESULT_NONE;
@@ -164,6 +164,10 @@ void check_handout(struct checker *c, const struct event *e)
 /* Handed back without being counted: only what was not started, or what failed. */
 static void close_row(struct checker *c, struct shadow_row *row)
 {
+    if (row->busy) { /* its verdict comes again, though its hand-out is counted no more if its instance dies before that */
+        row->forgotten = true;
+        return;
+    }
     if (row->started && (row->result == RESULT_NONE || row->result == SEND_OK))
         breach_set(c, "I4", "receipt %lld was closed without a verdict on m%u", (long long)row->receipt, row->message);
     shadow_come_back(row);
@@ -479,8 +483,10 @@ void check_verdict(struct checker *c, const struct event *e)
         shadow_come_back(row);
         return;
     }
-    if (e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED)
-        return; /* another verdict comes */
+    if (e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED) { /* another verdict comes */
+        row->busy = e->answer == ANSWER_BUSY && row->open && row->session == e->session;
+        return;
+    }
     bool ours = row->open && row->session == e->session;
     if (e->answer == PR_OK) {
         if (shadow_is_over(row))

@@ -65,6 +65,8 @@ void totals_cycle(struct checker *c, const struct event *e)
         move_all(t->known, c->too_many);
         return;
     }
+    if (e->answer) /* it only looked, and has taken nothing back */
+        return;
     drop_all(t->known);
     drop_all(t->known_again);
     move_all(t->stale, t->known);

@@ -115,7 +115,7 @@ void shadow_bury(struct shadow_row *row)
 
 void shadow_come_back(struct shadow_row *row)
 {
-    row->open = row->forgotten = false;
+    row->open = row->forgotten = row->busy = false;
     if (row->state == STATE_IN_FLIGHT)
         row->state = row->parked ? STATE_PARKED : row->failed ? STATE_RETRYING : STATE_READY;
 }
@@ -252,7 +252,7 @@ static void on_seen(struct checker *c, const struct event *e)
         breach_set(c, "I2", "m%u is in the store and was never committed there", e->message);
         return;
     }
-    row->seen = true;
+    row->seen = row->seen || !done || row->state == STATE_DONE; /* else it is another row of its id that is done */
     check_purged(c, e, row);
     if (row->open && e->what != STATE_IN_FLIGHT)
         take_from_air(c, e, row);

@@ -110,7 +110,8 @@ struct shadow_row {
     bool started;
     bool again;     /* may be started once more */
     bool by_store;  /* its hand-out was announced by the store: whether it may go is seen when it goes */
-    bool forgotten; /* an operator began to count anew: it is on no receipt any more */
+    bool busy;      /* somebody held it when its verdict came, which comes again */
+    bool forgotten; /* an operator began to count anew, or its verdict was answered busy: it is on no receipt any more */
     int result;     /* enum send_outcome, RESULT_NONE */
 
     bool away;          /* the latest result: the endpoint was not reached, or did not know us */

@@ -279,6 +279,7 @@ static void witness_cycle(struct world *w, struct instance *in, const struct cyc
     event.value = reply->lease_left_us;
     event.what = cycle->force_write;
     event.flag = reply->replayed;
+    event.answer = cycle->verdict_count == 0 && cycle->tally_count == 0;
     world_note(w, event);
     if (cycle->leave)
         world_note(w, about(in, EVENT_LEAVE));

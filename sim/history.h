@@ -23,12 +23,12 @@
     X(UNSTORED, "the store lost the commit of it")          /*                         */                              \
     X(UP, "an engine starts")                               /* config                  */                              \
     X(JOIN, "an instance joins the store")                  /* -       -         lease */                              \
-    X(CYCLE, "a cycle landed")                              /* forced, cycle,   lease left; extra: lanes */            \
-    X(LEAVE, "an instance left the store")                  /*                         */                              \
-    X(LOST, "a cycle was refused: no lease")                /*                         */                              \
-    X(HEARD, "a cycle was answered late")                   /*                         */                              \
-    X(FAULT, "the store said no, or nothing")               /* rc,     -         -     */                              \
-    X(READ, "a row was read with counters")                 /* from,   attempts, failures */                           \
+    X(CYCLE, "a cycle landed") /* forced, cycle,   lease left; extra: lanes; answer: no verdicts, no totals */         \
+    X(LEAVE, "an instance left the store")               /*                         */                                 \
+    X(LOST, "a cycle was refused: no lease")             /*                         */                                 \
+    X(HEARD, "a cycle was answered late")                /*                         */                                 \
+    X(FAULT, "the store said no, or nothing")            /* rc,     -         -     */                                 \
+    X(READ, "a row was read with counters")              /* from,   attempts, failures */                              \
     X(HANDOUT, "it is on a receipt")                     /* -,      number,   cycle; flag: on an earlier one, too */   \
     X(CLOSE, "a receipt was closed")                     /* -,      -,        cycle */                                 \
     X(VERDICT, "a verdict came to the store")            /* kind,   number,   delay; answer */                         \

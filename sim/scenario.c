@@ -250,6 +250,14 @@ static int64_t draw_every(const struct scenario *s, const char *fault, double ti
     return random_chance(&r, 0.5) ? 0 : (int64_t)((double)s->safety_us / (times * (0.2 + 0.8 * random_double(&r))));
 }
 
+static bool any_blames_by_evidence(const struct scenario *s)
+{
+    for (size_t i = 0; i < s->engine.endpoint_count; i++)
+        if (s->endpoints[i].policy.retry.blame == BLAME_EVIDENCE)
+            return true;
+    return false;
+}
+
 static void draw_faults(const struct scenario *s, struct faults *f)
 {
     struct random r;
@@ -287,6 +295,12 @@ static void draw_faults(const struct scenario *s, struct faults *f)
     };
     die_init(&r, s->seed, "asks");
     f->ask_every_us = random_chance(&r, 0.15) ? draw_every(s, "ask", 30) : 0;
+    die_init(&r, s->seed, "row held");
+    f->row_held = s->sqlite || random_chance(&r, 0.6) ? 0 : 0.5 * random_double(&r);
+    /* A decision that waits for its row can be one of other routes, or of other evidence, which the checkers do not know. */
+    if (f->retune_every_us > 0 || any_blames_by_evidence(s))
+        f->row_held = 0;
+    f->row_held_us = f->row_held > 0 ? draw_log(&r, PR_MILLISECONDS(2), PR_SECONDS(5)) : 0;
     f->export_every_us = s->sqlite ? f->export_every_us : 0; /* the memory store imports nothing */
     die_init(&r, s->seed, "drift");
     f->drift = random_chance(&r, 0.5) ? 0 : (random_double(&r) - 0.5) * 0.02;

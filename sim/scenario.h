@@ -23,6 +23,8 @@ struct faults {
     double commit_unknown; /* per cycle: PR_EUNCERTAIN, half of them had landed */
     double commit_late; /* per cycle: PR_EUNCERTAIN, and it lands when it is asked again: before that, or behind it */
     double scan_anew;   /* per cycle: a new connection, so all that is new in the box is read again */
+    double row_held;     /* per row: an open transaction holds it, so that its verdict is answered busy; not on SQLite ... */
+    int64_t row_held_us; /* ... for so long, and another time again */
     double crash_in_cycle;   /* per cycle: the instance dies in it, half of them had landed */
     int64_t crash_every_us;  /* at any moment */
     int64_t freeze_every_us; /* SIGSTOP, half of them past the lease */

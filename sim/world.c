@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "store/memory/memory.h"
 
 /* ---- Time --------------------------------------------------------------------------- */
 
@@ -488,6 +489,17 @@ struct world *world_of_box(struct world *w, pr_slice box)
     return NULL;
 }
 
+/* Without a die, since nobody knows how often it is asked. */
+static bool row_is_held(void *arg, uint64_t row)
+{
+    const struct world *w = arg;
+    if (w->faults.row_held == 0) /* the world has healed */
+        return false;
+    uint64_t moment = (uint64_t)(w->mono_us / w->faults.row_held_us);
+    uint64_t hash = hash_u64(hash_u64(w->scenario->seed) ^ hash_u64(row) ^ moment);
+    return (double)(hash >> 11) * 0x1p-53 < w->faults.row_held;
+}
+
 static void world_open_store(struct world *w)
 {
     struct pr_error error;
@@ -499,6 +511,8 @@ static void world_open_store(struct world *w)
     ASSERT(rc == PR_OK);
     rc = store_migrate(&w->store, NULL, 0, &error);
     ASSERT(rc == PR_OK);
+    if (w->faults.row_held > 0)
+        memory_hold_rows(&w->store, row_is_held, w);
 }
 
 static void world_begin(struct world *w, const struct scenario *scenario, struct world *first)

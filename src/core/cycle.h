@@ -74,7 +74,7 @@ enum verdict_kind {
  *                           already.  For ABANDON without a number: it is parked and waits for a person, see
  *                           message_awaits_route().
  *           ANSWER_BUSY     another open transaction has locked the row or a guard of its effects: nothing changed.
- *                           Ask again.
+ *                           Ask again.  Rows of a HOLD or a SPLIT are then missing from what the same cycle reads.
  *           ANSWER_REFUSED  a guard of its effects does not hold (core/effect.h): nothing changed.
  *           ANSWER_HANDLED  the same, and the guard is the mark of its message: the message was handled before.
  *

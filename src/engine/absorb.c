@@ -243,10 +243,33 @@ static int answer_of(const struct cycle_reply *r, size_t i)
     return r->answers != NULL ? r->answers[i] : PR_OK;
 }
 
+/* Somebody's open transaction keeps rows from being held.  What this cycle has read of the rows that are held there lacks them, and
+ * nothing behind them may go: it is read again. */
+static void hold_is_busy(struct endpoint *ep, struct stream *s)
+{
+    if (s != NULL)
+        s->held_stop = true;
+    else
+        ep->gap_lacks_rows = true;
+}
+
+/* The same for the parts of a message that are to wait in the store, and are not there yet. */
+static void split_is_busy(struct engine *e, const struct item *parent)
+{
+    for (size_t i = 0; i < parent->child_count; i++) {
+        struct endpoint *ep = find_endpoint(e, parent->destinations[i]);
+        if (parent->children[i] != NULL || ep == NULL)
+            continue;
+        bool for_stream = parent->holders[i].held_for == PR_HELD_FOR_STREAM;
+        hold_is_busy(ep, for_stream ? stream_find(e, ep, parent->m.stream) : NULL);
+    }
+}
+
 static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     size_t i = 0, split = 0;
-    bool reload = false, goes_with = false, leader_is_refused = false;
+    uint64_t lanes = 0; /* to be read anew */
+    bool goes_with = false, leader_is_refused = false;
 
     list_foreach(node, &e->window.planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
@@ -268,15 +291,22 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         }
         if (item->verdict.kind == VERDICT_ASK && !settle_asked(e, item, &answer, r->replayed, now_us))
             continue;
+        if (answer == ANSWER_BUSY && item->outdated && item->number == 0) {
+            lanes |= lane_bit(item->lane); /* decided by what was read before, maybe by other routes: read it again */
+            answer = PR_STALE;
+        }
         if (answer == ANSWER_BUSY || answer == ANSWER_REFUSED) {
+            if (splits > 0)
+                split_is_busy(e, item);
             judge_again(e, item, answer, goes_with, now_us);
             split += splits;
             continue;
         }
         /* An answer that was lost: the rows of a split are there, but nobody knows their names. */
-        reload = reload || (r->replayed && splits > 0);
-        if (r->replayed && splits > 0)
+        if (r->replayed && splits > 0) {
+            lanes = LANES_ALL;
             answer = PR_STALE;
+        }
         /* ... and nobody knows whether its row was still there: its receiver may have completed it, which no notice tells. */
         item->outdated = item->outdated || r->replayed;
         settle_committed(e, item, answer, r->replayed ? NULL : r->split_rows + split, now_us);
@@ -285,10 +315,11 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
     for (size_t k = 0; k < e->plan.planned_hold_count; k++) {
         struct stream *s = e->plan.planned_holds[k].stream;
         if (answer_of(r, i + k) == ANSWER_BUSY) {
+            hold_is_busy(e->plan.planned_holds[k].endpoint, s);
             e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
             if (hold_add(e, e->plan.planned_holds[k]))
                 continue;
-            reload = true;
+            lanes = LANES_ALL;
         }
         if (s == NULL)
             continue;
@@ -296,8 +327,7 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         stream_update(e, s);
     }
     e->plan.planned_hold_count = 0;
-    if (reload)
-        open_lanes(e, e->membership.lanes);
+    open_lanes(e, lanes);
 }
 
 static bool is_marked(const struct item *item, const struct cycle_reply *r)

@@ -184,8 +184,10 @@ static enum admitted take_fresh(struct engine *e, struct endpoint *ep, const str
 
     if (row_is_ours(e, row) && !scan_will_come(e, row)) {
         struct endpoint *to = find_target(e, row, &target);
-        /* NULL: one that goes nowhere, and was left out for its type. */
-        if ((to == NULL || (to == ep && !held_types_passes_over(e, ep, row) && !sorts_pass_over(e, ep, row))) &&
+        /* Without a target: it was left out for its type, and goes nowhere.  One with several is committed late, and the scan brings
+         * it: divided here, its part for this endpoint would be missing in what was read, and the gap could close without it. */
+        if (((to == NULL && target.count == 0) ||
+             (to == ep && !held_types_passes_over(e, ep, row) && !sorts_pass_over(e, ep, row))) &&
             admit(e, row, &target, now_us) == NO_ROOM)
             return NO_ROOM;
     }
@@ -267,8 +269,8 @@ void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     struct endpoint *ep = e->reading.catching;
 
-    /* Lanes were opened anew, or earlier ones came to wait: what was read is not all. */
-    if (ep == NULL || e->membership.opening != OPEN_DONE ||
+    /* Lanes were opened anew, or earlier ones came to wait, or are still to be held: what was read is not all. */
+    if (ep == NULL || e->membership.opening != OPEN_DONE || ep->gap_lacks_rows ||
         (e->reading.reads_held && ep->gaps[GAP_HELD].from_seq <= e->plan.cycle.held[0].after_seq))
         return;
     take_gaps(e, ep, r, now_us);

@@ -316,6 +316,7 @@ struct endpoint {
     bool shut;                     /* when engine_wants_back() was asked last */
     bool tripped;                 /* the breaker of a type opened since then, or nothing is known to be ours any more */
     struct gap gaps[GAP_SOURCES]; /* of rows that found no room: read again when there is some */
+    bool gap_lacks_rows;          /* what was read of GAP_HELD lacks rows that are still to be held: see hold_is_busy() */
     char *key;                    /* "name/": held_by of what is held for it; owned */
     struct held_types held_types;
     struct skips skips;

@@ -134,11 +134,9 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 
     if (row->bad != NULL || count == 0)
         return true;
-    if (!row->dead && message_awaits_route(&row->m)) {
-        unpark(e, row, now_us);
-        return true;
-    }
-    if (!row->dead && is_delivered(e, row))
+    if (!row->dead && message_awaits_route(&row->m))
+        unpark(e, row, now_us); /* until that is stored, and it is here, a strict stream waits for it */
+    else if (!row->dead && is_delivered(e, row))
         return true; /* since this was read */
     for (size_t i = 0; i < count; i++)
         if (!absorb_head_at(e, &e->endpoints[targets[i]], row))

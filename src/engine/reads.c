@@ -188,11 +188,19 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
     }
 }
 
+/* What was read without rows that are still to be held is gone. */
+static void forget_lacks(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        e->endpoints[i].gap_lacks_rows = false;
+}
+
 void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     absorb_opening(e, r, now_us);
     absorb_held(e, r, now_us);
     gaps_absorb(e, r, now_us);
+    forget_lacks(e);
     orphans_absorb(e, r, now_us);
     absorb_fresh(e, r, now_us);
     absorb_due(e, r, now_us);

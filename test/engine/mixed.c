@@ -155,6 +155,55 @@ TEST(what_was_parked_or_made_dead_before_it_was_divided_holds_up_its_stream_at_e
     }
 }
 
+static struct memory_tx *late_tx; /* NULL: it is committed */
+
+static int commit_before_the_gap_is_read(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    (void)w, (void)in;
+    if (late_tx != NULL && cycle->reread.rows > 0) {
+        memory_tx_commit(late_tx);
+        late_tx = NULL;
+    }
+    return PR_OK;
+}
+
+TEST(a_message_to_several_that_is_committed_late_is_not_overtaken_where_others_are_read_again) /* B17, B51, B77 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO);
+    route_to_both(&s);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    world_pause(&s.w, 0, world_wall_us(&s.w) + PR_MINUTES(5));
+    for (int i = 0; i < 100; i++) /* more than are kept in memory: the rest is left in the store, new rows and parts */
+        world_send_to(&s.w, "e0", NULL, "ok");
+    for (int i = 0; i < 10; i++)
+        world_send(&s.w, NULL, "ok");
+    stage_run(&s, PR_SECONDS(1));
+    struct parcel *late = world_parcel(&s.w);
+    late->m.type = scenario_type(0);
+    late->m.stream = PR_STR("a");
+    late->m.payload = PR_STR("ok");
+    parcel_seal(&s.w, late);
+    late_tx = memory_tx_begin(&s.w.store);
+    CHECK_EQ(memory_tx_insert(late_tx, s.scenario.engine.box, &late->m), PR_OK);
+    for (int i = 0; i < 10; i++)
+        world_send_to(&s.w, "e0", NULL, "ok");
+    stage_run(&s, PR_SECONDS(1)); /* its place is passed */
+    parcel_stored(&s.w, late);
+    s.w.disturb = commit_before_the_gap_is_read;
+    world_resume(&s.w, 0);
+    stage_run(&s, PR_MILLISECONDS(200));
+    CHECK(late_tx == NULL);
+    pr_id next = world_send_to(&s.w, "e0", "a", "ok");
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(stage_sends(&s, late->m.id), 2);
+    CHECK(first_at_us(&s, late->m.id, 0) < first_at_us(&s, next, 0));
+    CHECK(first_at_us(&s, next, 0) < PR_NEVER);
+    stage_close(&s);
+}
+
 TEST(what_would_be_due_after_it_expired_is_never_sent) /* B12, B13 */
 {
     struct stage s;

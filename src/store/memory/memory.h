@@ -50,6 +50,10 @@ PR_MUST_CHECK int memory_repair(struct store *store, pr_slice box, pr_id id, pr_
  * without dead letters. */
 size_t memory_lose(struct store *store, bool all, void (*lost)(void *arg, const struct pr_message *m), void *arg);
 
+/* Rows that somebody's open transaction holds: verdicts about them are answered ANSWER_BUSY.  NULL: none. */
+typedef bool memory_row_is_held(void *arg, uint64_t row);
+void memory_hold_rows(struct store *store, memory_row_is_held *is_held, void *arg);
+
 /* What effects left behind, in no order: a line for each event, history row, state and mark. */
 void memory_effects_write(struct store *store, struct buf *ret);
 

@@ -80,7 +80,8 @@ static int work_take_effects(struct work *work, struct memory_session *session, 
         effect_guards_init(&work->guards, cycle->effects, cycle->effect_count, cycle->verdict_count, &session->arena);
     for (size_t i = 0; i < cycle->effect_count && rc == PR_OK; i++)
         rc = effect_take(session->box->memory, &cycle->effects[i], now_us, &work->effects[i], reterr);
-    if (rc == PR_OK && (work->guards.any || cycle_has_joined(cycle)) && cycle->verdict_count > 0) {
+    bool any_not_applied = work->guards.any || cycle_has_joined(cycle) || session->box->memory->is_held != NULL;
+    if (rc == PR_OK && any_not_applied && cycle->verdict_count > 0) {
         work->answers = calloc(cycle->verdict_count, sizeof(work->answers[0]));
         rc = work->answers != NULL ? PR_OK : PR_ENOMEM;
     }
@@ -340,6 +341,11 @@ static void work_pauses(struct work *work, struct memory *memory, const struct c
     }
 }
 
+static bool row_is_held(const struct memory *memory, const struct stored_row *row)
+{
+    return memory->is_held != NULL && memory->is_held(memory->is_held_arg, row->row);
+}
+
 /* The answer. */
 static int work_change(struct work *work, size_t i, struct memory_session *session,
                        const struct stored_instance *instance, const struct cycle *cycle, int64_t now_us,
@@ -351,6 +357,8 @@ static int work_change(struct work *work, size_t i, struct memory_session *sessi
         return work->guards.verdicts[i];
     if (row == NULL || !pr_id_equal(row->m.id, c->id))
         return PR_UNKNOWN;
+    if (row_is_held(session->box->memory, row))
+        return work->guards.verdicts[i] = ANSWER_BUSY;
     if (session->box->lanes[row->lane].owner != instance || !change_holds(c, &row->m))
         return PR_STALE;
     change_apply(row, c, &work->memory[i], now_us, cycle->keep_us, split_rows);

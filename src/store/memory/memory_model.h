@@ -274,6 +274,8 @@ struct memory {
     struct list flows[KEPT_LISTS]; /* by id */
     struct list executions;        /* before the current ones, in the order of their ends */
     struct list mail;
+    memory_row_is_held *is_held; /* NULL: none is */
+    void *is_held_arg;
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node node;
     unsigned users;

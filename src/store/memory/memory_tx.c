@@ -112,6 +112,15 @@ int memory_plant(struct store *store, pr_slice box, const struct pr_message *mes
     return rc;
 }
 
+void memory_hold_rows(struct store *store, memory_row_is_held *is_held, void *arg)
+{
+    struct memory *memory = store->self;
+    pthread_mutex_lock(&memory->mutex);
+    memory->is_held = is_held;
+    memory->is_held_arg = arg;
+    pthread_mutex_unlock(&memory->mutex);
+}
+
 int memory_repair(struct store *store, pr_slice box_name, pr_id id, pr_slice destination, pr_slice payload)
 {
     struct memory *memory = store->self;
