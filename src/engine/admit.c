@@ -44,6 +44,15 @@ static void admit_unroutable(struct engine *e, const struct row *row, int64_t no
     judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
 }
 
+/* Rows of it in memory at most. */
+static size_t stream_share(const struct engine *e, const struct stream *s, const struct row *row)
+{
+    const struct sort *sort = sort_of(s->endpoint, row->m.type);
+
+    return sort != NULL ? sorts_stream_share(e, s->endpoint, sort)
+                        : max_size(STREAM_SHARE_MIN, window_limit(e) / STREAM_SHARE_DIVISOR);
+}
+
 /* Rows behind a failed head or one that waits for its breaker, or more of one stream than it may have in memory, wait in
  * the store: they are held.  Heads line up behind those that are here.  What is due has its old place, which may be
  * before what is held. */
@@ -53,7 +62,7 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
         return false;
     if (head ? stream_misses_head(s, row->m.seq) : stream_blocks(s, &row->m))
         return true;
-    if (s->item_count >= max_size(16, window_limit(e) / STREAM_SHARE_DIVISOR) && stream_ends_before(s, row->m.seq))
+    if (s->item_count >= stream_share(e, s, row) && stream_ends_before(s, row->m.seq))
         return true;
     if (row->from == ROW_DUE)
         return s->held && s->held_from <= row->m.seq;

@@ -23,9 +23,9 @@ static bool is_left(struct engine *e, struct endpoint *ep, const struct row *row
 
     if (ep->held_types.types == 0 && !open)
         return false;
-    if (!breakers_hold_type(e, ep, row->m.type) && !(open && ordered && left_has_stream(l, row->m.stream)))
+    if (!breakers_hold_type(e, ep, row->m.type) && !(open && ordered && left_has_before(l, row->m.stream, row->m.seq)))
         return false;
-    return !ordered || left_add_stream(l, row->m.stream);
+    return !ordered || left_add_stream(l, row->m.stream, row->m.seq);
 }
 
 bool held_types_passes_over(struct engine *e, struct endpoint *ep, const struct row *row)

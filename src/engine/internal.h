@@ -58,12 +58,13 @@
 #define PASS_OVER_AFTER_US PR_MILLISECONDS(100) /* how long the scan waits for a full endpoint before it reads on */
 #define CLOSED_SHARE 64                         /* rows kept in memory for an endpoint that cannot send */
 #define STREAM_SHARE_DIVISOR 4 /* a stream takes a quarter of the window at most; the rest is held in the store */
-#define HELD_READS_MAX 64      /* streams woken per cycle */
-#define HELD_ROWS 64           /* followers read per stream and cycle ... */
-#define HELD_ROWS_MIN 8        /* ... at least this number of rows, unless there is no room for them */
-#define ORPHAN_READS_MAX 64    /* keys of endpoints that are gone, read per cycle */
-#define RECEIPTS_OPEN_MAX 64   /* older ones are carried over */
-#define OPENING_ROWS 1000      /* heads and held keys per cycle */
+#define STREAM_SHARE_MIN 16
+#define HELD_READS_MAX 64                 /* streams woken per cycle */
+#define HELD_ROWS 64                      /* followers read per stream and cycle ... */
+#define HELD_ROWS_MIN 8                   /* ... at least this number of rows, unless there is no room for them */
+#define ORPHAN_READS_MAX 64               /* keys of endpoints that are gone, read per cycle */
+#define RECEIPTS_OPEN_MAX 64              /* older ones are carried over */
+#define OPENING_ROWS 1000                 /* heads and held keys per cycle */
 #define RETRY_MIN_US PR_MILLISECONDS(5)   /* after a store fault: from here, doubled, */
 #define RETRY_MAX_US PR_SECONDS(1)        /* ... to here */
 #define SORT_TYPES 256                    /* types whose sorts are looked up quickly */
@@ -198,8 +199,13 @@ struct gap {
     int64_t await_seq;   /* ... has come to here */
 };
 
+struct left_stream {
+    uint64_t hash; /* of its name */
+    int64_t first_seq, last_seq;
+};
+
 struct stream_set {
-    uint64_t *places; /* owned: hashes of their names */
+    struct left_stream *places; /* owned */
     size_t size, count;
     uint8_t *crowd; /* owned: bits for those that are too many; NULL: none are */
 };
@@ -572,12 +578,13 @@ void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 
 /* left.c */
 void stream_set_fini(struct stream_set *set);
-PR_MUST_CHECK bool stream_set_join(struct stream_set *set, const struct stream_set *more); /* false: no memory */
+PR_MUST_CHECK bool stream_set_join(struct stream_set *set, const struct stream_set *more,
+                                   int64_t from_seq); /* what is before that is read; false: no memory */
 bool left_is_open(const struct left *l);
-bool left_has_stream(const struct left *l, pr_slice stream);
-PR_MUST_CHECK bool left_add_stream(struct left *l, pr_slice stream); /* false: no memory */
-void left_fresh(struct left *l, const struct row *row);              /* passed over by the fresh scan */
-void left_held(struct left *l, const struct row *row);               /* held by its endpoint */
+bool left_has_before(const struct left *l, pr_slice stream, int64_t seq); /* may a row of this stream be left there? */
+PR_MUST_CHECK bool left_add_stream(struct left *l, pr_slice stream, int64_t seq); /* false: no memory */
+void left_fresh(struct left *l, const struct row *row);                           /* passed over by the fresh scan */
+void left_held(struct left *l, const struct row *row);                            /* held by its endpoint */
 bool left_hides(const struct left *l, const struct endpoint *ep, pr_slice stream, int64_t seq);
 void left_forget(struct left *l);
 void left_reopen(struct engine *e, struct endpoint *ep,
@@ -586,6 +593,8 @@ void left_reopen(struct engine *e, struct endpoint *ep,
 /* sorts.c */
 struct sort *sort_of(struct endpoint *ep, pr_slice type); /* NULL: there are none */
 bool sort_is_full(const struct engine *e, const struct endpoint *ep, const struct sort *sort);
+size_t sorts_stream_share(const struct engine *e, const struct endpoint *ep,
+                          const struct sort *sort); /* rows of one stream in memory at most */
 bool sorts_refuse(const struct engine *e, struct endpoint *ep,
                   pr_slice type); /* has it enough of its rows in memory? */
 bool sorts_pass_over(struct engine *e, struct endpoint *ep, const struct row *row); /* as those of held_types.c */

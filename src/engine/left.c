@@ -9,17 +9,18 @@
 
 /* ---- Sets of streams --------------------------------------------------------------------------------
  *
- * Open addressing, by their hashes; 0 is an empty place. */
+ * Open addressing, by their hashes; a hash of 0 is an empty place.  Of each stream it is known between which places its rows
+ * were left: what stands before the first of them waits for none of them, and when all are read again nothing does. */
 
 #define STREAMS_MIN 64
-#define STREAMS_MAX ((size_t)1 << 20) /* places; half of them are used at most */
+#define STREAMS_MAX ((size_t)1 << 19) /* places; half of them are used at most */
 #define CROWD_BITS 65536              /* for those beyond: two streams with the same bit, and one waits without need */
 
-static uint64_t *find_place(const struct stream_set *set, uint64_t hash)
+static struct left_stream *find_place(const struct stream_set *set, uint64_t hash)
 {
     size_t at = hash & (set->size - 1);
 
-    while (set->places[at] != 0 && set->places[at] != hash)
+    while (set->places[at].hash != 0 && set->places[at].hash != hash)
         at = (at + 1) & (set->size - 1);
     return &set->places[at];
 }
@@ -53,27 +54,33 @@ static bool set_grow(struct stream_set *set)
     if (grown.places == NULL)
         return false;
     for (size_t i = 0; i < set->size; i++)
-        if (set->places[i] != 0)
-            *find_place(&grown, set->places[i]) = set->places[i];
+        if (set->places[i].hash != 0)
+            *find_place(&grown, set->places[i].hash) = set->places[i];
     free(set->places);
     *set = grown;
     return true;
 }
 
-static bool set_has(const struct stream_set *set, uint64_t hash)
+static struct left_stream *set_find(const struct stream_set *set, uint64_t hash)
 {
-    return (set->size > 0 && *find_place(set, hash) != 0) || crowd_has(set, hash);
+    struct left_stream *place = set->size > 0 ? find_place(set, hash) : NULL;
+    return place != NULL && place->hash != 0 ? place : NULL;
 }
 
-static bool set_add(struct stream_set *set, uint64_t hash)
+static bool set_add(struct stream_set *set, const struct left_stream *more)
 {
-    if (set_has(set, hash))
+    struct left_stream *known = set_find(set, more->hash);
+
+    if (known != NULL) {
+        known->first_seq = min64(known->first_seq, more->first_seq);
+        known->last_seq = max64(known->last_seq, more->last_seq);
         return true;
+    }
     if (set->count * 2 == set->size && set->size == STREAMS_MAX)
-        return crowd_add(set, hash);
+        return crowd_add(set, more->hash);
     if (set->count * 2 == set->size && !set_grow(set))
         return false;
-    *find_place(set, hash) = hash;
+    *find_place(set, more->hash) = *more;
     set->count++;
     return true;
 }
@@ -85,12 +92,13 @@ void stream_set_fini(struct stream_set *set)
     *set = (struct stream_set){ .count = 0 };
 }
 
-bool stream_set_join(struct stream_set *set, const struct stream_set *more)
+bool stream_set_join(struct stream_set *set, const struct stream_set *more, int64_t from_seq)
 {
     bool fits = true;
 
     for (size_t i = 0; i < more->size; i++)
-        fits = fits && (more->places[i] == 0 || set_add(set, more->places[i]));
+        if (more->places[i].hash != 0 && more->places[i].last_seq >= from_seq)
+            fits = fits && set_add(set, &more->places[i]);
     for (size_t bit = 0; bit < CROWD_BITS && more->crowd != NULL; bit++)
         fits = fits && (!crowd_has(more, bit) || crowd_add(set, bit));
     return fits;
@@ -103,14 +111,25 @@ bool left_is_open(const struct left *l)
     return l->gaps[GAP_FRESH].active || l->gaps[GAP_HELD].active;
 }
 
-bool left_has_stream(const struct left *l, pr_slice stream)
+static bool is_left_from(const struct left *l, int64_t seq)
 {
-    return set_has(&l->streams, stream_hash(stream));
+    return gap_reaches(&l->gaps[GAP_FRESH], seq) || gap_reaches(&l->gaps[GAP_HELD], seq);
 }
 
-bool left_add_stream(struct left *l, pr_slice stream)
+bool left_has_before(const struct left *l, pr_slice stream, int64_t seq)
 {
-    return set_add(&l->streams, stream_hash(stream));
+    uint64_t hash = stream_hash(stream);
+    const struct left_stream *known = set_find(&l->streams, hash);
+
+    if (!is_left_from(l, seq))
+        return false;
+    return (known != NULL && known->first_seq < seq && is_left_from(l, known->last_seq)) ||
+           crowd_has(&l->streams, hash);
+}
+
+bool left_add_stream(struct left *l, pr_slice stream, int64_t seq)
+{
+    return set_add(&l->streams, &(struct left_stream){ stream_hash(stream), seq, seq });
 }
 
 void left_fresh(struct left *l, const struct row *row)
@@ -125,8 +144,7 @@ void left_held(struct left *l, const struct row *row)
 
 bool left_hides(const struct left *l, const struct endpoint *ep, pr_slice stream, int64_t seq)
 {
-    return (gap_reaches(&l->gaps[GAP_FRESH], seq) || gap_reaches(&l->gaps[GAP_HELD], seq)) &&
-           stream_is_ordered(ep, stream) && left_has_stream(l, stream);
+    return left_is_open(l) && stream_is_ordered(ep, stream) && left_has_before(l, stream, seq);
 }
 
 void left_forget(struct left *l)

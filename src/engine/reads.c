@@ -137,11 +137,14 @@ static struct stream *stream_of_key(struct engine *e, pr_slice key)
     return ep != NULL ? stream_find(e, ep, name) : NULL;
 }
 
-/* Is one before it that is not in memory, or one that waits there for the breaker of its type? */
+/* Is one before it that is not in memory, or one that waits there for the breaker of its type, or as many as may be there? */
 static bool stands_behind(const struct engine *e, const struct stream *s, const struct row *row)
 {
+    const struct sort *sort = sort_of(s->endpoint, row->m.type);
     int64_t seq = row->m.seq;
 
+    if (sort != NULL && stream_ends_before(s, seq) && s->item_count >= sorts_stream_share(e, s->endpoint, sort))
+        return true;
     if (!row->m.released && (stream_misses_head(s, seq) || stream_has_held_type_at(s, seq) || s->mixed))
         return true;
     return scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, seq);

@@ -34,14 +34,19 @@ static struct sort *sort_new(struct sorting *g, unsigned takers)
     return s;
 }
 
-/* Without memory it is of the first one, which only those get who ask for all types. */
-static struct sort *sort_find(struct sorting *g, pr_slice type)
+static unsigned takers_of(const struct sorting *g, pr_slice type)
 {
     unsigned takers = ask_bit(0);
 
     for (size_t i = 1; i < ASKS_MAX; i++)
         if (g->types[i] != NULL && ask_takes(slice_from(g->types[i]), type))
             takers |= ask_bit(i);
+    return takers;
+}
+
+/* Without memory it is of the first one, which only those get who ask for all types. */
+static struct sort *sort_find(struct sorting *g, unsigned takers)
+{
     for (size_t i = 0; i < g->count; i++)
         if (g->list[i]->takers == takers)
             return g->list[i];
@@ -58,8 +63,9 @@ struct sort *sort_of(struct endpoint *ep, pr_slice type)
     struct sort_of_type *known = &g->by_type[hash_slice(0, type) % SORT_TYPES];
     if (known->sort != NULL && slice_eq((pr_slice){ known->type, known->size }, type))
         return known->sort;
-    struct sort *s = sort_find(g, type);
-    if (type.size > sizeof known->type)
+    unsigned takers = takers_of(g, type);
+    struct sort *s = sort_find(g, takers);
+    if (type.size > sizeof known->type || s->takers != takers)
         return s;
     known->sort = s;
     known->size = (uint8_t)type.size;
@@ -96,20 +102,33 @@ static bool is_wanted(const struct sorting *g, const struct sort *s)
     return false;
 }
 
+/* All of them together stay below what the endpoint can have (endpoint_room()): else the first ones would leave nothing to
+ * the others. */
+static size_t sort_share(const struct engine *e, const struct endpoint *ep, const struct sort *s)
+{
+    const struct sorting *g = &ep->sorting;
+    size_t most = (window_free(e) + ep->count) / 2 / g->count;
+    size_t share = is_wanted(g, s) ? window_limit(e) / (STREAM_SHARE_DIVISOR * g->count) : 0;
+
+    return max_size(1, min_size(most, max_size(CLOSED_SHARE, share)));
+}
+
 /* At least divisor times this must be free. */
 static bool has_less_than(const struct engine *e, const struct endpoint *ep, const struct sort *s, size_t divisor)
 {
-    const struct sorting *g = &ep->sorting;
-    size_t sorts = STREAM_SHARE_DIVISOR * g->count;
-    size_t share = is_wanted(g, s) ? max_size(CLOSED_SHARE, window_limit(e) / sorts) : CLOSED_SHARE;
+    size_t bytes = limits_window_bytes(e->limits, e->window.bytes) / (STREAM_SHARE_DIVISOR * ep->sorting.count);
 
-    return s->count < max_size(1, share / divisor) &&
-           s->bytes < limits_window_bytes(e->limits, e->window.bytes) / sorts / divisor;
+    return s->count < max_size(1, sort_share(e, ep, s) / divisor) && s->bytes < bytes / divisor;
 }
 
 bool sort_is_full(const struct engine *e, const struct endpoint *ep, const struct sort *s)
 {
     return s->count > 0 && !has_less_than(e, ep, s, 1);
+}
+
+size_t sorts_stream_share(const struct engine *e, const struct endpoint *ep, const struct sort *s)
+{
+    return max_size(1, sort_share(e, ep, s) / STREAM_SHARE_DIVISOR);
 }
 
 static bool wants_rows(const struct engine *e, const struct endpoint *ep, const struct sort *s)
@@ -157,7 +176,7 @@ static struct sort *sort_that_leaves(const struct engine *e, struct endpoint *ep
     const struct sorting *g = &ep->sorting;
 
     for (size_t i = 0; i < g->count && ordered; i++)
-        if (left_is_open(&g->list[i]->left) && left_has_stream(&g->list[i]->left, row->m.stream))
+        if (left_has_before(&g->list[i]->left, row->m.stream, row->m.seq))
             return g->list[i];
     return sorts_refuse(e, ep, row->m.type) ? sort_of(ep, row->m.type) : NULL;
 }
@@ -168,7 +187,7 @@ static struct left *left_for(const struct engine *e, struct endpoint *ep, const 
     bool ordered = stream_is_ordered(ep, row->m.stream) && !row->m.released;
     struct sort *s = ep->sorting.on ? sort_that_leaves(e, ep, row, ordered) : NULL;
 
-    return s != NULL && (!ordered || left_add_stream(&s->left, row->m.stream)) ? &s->left : NULL;
+    return s != NULL && (!ordered || left_add_stream(&s->left, row->m.stream, row->m.seq)) ? &s->left : NULL;
 }
 
 bool sorts_pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
@@ -237,6 +256,17 @@ static void read_for(struct engine *e, struct endpoint *ep, struct sort *s)
         g->joined[source] = INT64_MAX;
 }
 
+/* Nothing of the gaps is before this place. */
+static int64_t reading_from(const struct endpoint *ep)
+{
+    int64_t from_seq = INT64_MAX;
+
+    for (enum gap_source source = 0; source < GAP_SOURCES; source++)
+        if (ep->gaps[source].active)
+            from_seq = min64(from_seq, ep->gaps[source].from_seq);
+    return from_seq;
+}
+
 /* Of what is left only what came in meanwhile is for others. */
 static void leave_rest(struct engine *e, struct endpoint *ep, struct sort *s, enum gap_source source)
 {
@@ -259,7 +289,7 @@ void sorts_have_read(struct engine *e, struct endpoint *ep)
     struct sorting *g = &ep->sorting;
     struct sort *s = g->reading;
 
-    if (s == NULL || !sort_is_full(e, ep, s) || !stream_set_join(&s->left.streams, &g->before))
+    if (s == NULL || !sort_is_full(e, ep, s) || !stream_set_join(&s->left.streams, &g->before, reading_from(ep)))
         return; /* without memory the rest is read now */
     s->refused = true;
     for (enum gap_source source = 0; source < GAP_SOURCES; source++)
@@ -442,11 +472,20 @@ void sorts_fini(struct endpoint *ep)
         free(ep->sorting.types[i]);
 }
 
+/* Is it where leave_item() says?  Not what is held under the key of another endpoint. */
+static bool can_be_found(const struct endpoint *ep, const struct item *item)
+{
+    pr_slice by = item->m.held_by;
+
+    return slice_is_empty(by) || slice_eq_cstr(by, ep->key) ||
+           (item->stream != NULL && slice_eq(by, item->stream->key));
+}
+
 /* Was it only read, so that reading it again is all that it takes? */
 static bool can_be_left(const struct engine *e, const struct endpoint *ep, const struct item *item)
 {
     return item->place == PLACE_WAITING && item->number == 0 && !item->from_due && !item->m.released &&
-           sort_is_full(e, ep, item->sort);
+           sort_is_full(e, ep, item->sort) && can_be_found(ep, item);
 }
 
 /* false: no memory; it stays. */
@@ -457,7 +496,7 @@ static bool leave_item(struct engine *e, const struct endpoint *ep, struct item 
 
     if (item->stream != NULL && slice_eq(item->m.held_by, item->stream->key))
         stream_is_held(item->stream, item->m.seq);
-    else if (item->stream != NULL && !left_add_stream(l, item->m.stream))
+    else if (item->stream != NULL && !left_add_stream(l, item->m.stream, item->m.seq))
         return false;
     else if (slice_eq_cstr(item->m.held_by, ep->key))
         left_held(l, &row);
@@ -512,7 +551,8 @@ static void sort_anew(struct engine *e, struct endpoint *ep)
             sorts_enter(ep, e->window.slots[i]);
     map_foreach(node, &e->window.streams) {
         struct stream *s = MAP_ENTRY(node, struct stream, node);
-        s->busy_sort = NULL;
+        if (s->endpoint == ep)
+            s->busy_sort = NULL;
         if (s->endpoint != ep || !(s->mixed || s->dozing))
             continue;
         s->mixed = s->dozing = false;
@@ -581,6 +621,8 @@ void sorts_check(const struct engine *e, const struct endpoint *ep)
     ASSERT(!g->on || (count == ep->count && bytes == ep->bytes));
     ASSERT(out == ep->out);
     ASSERT(g->reading == NULL || endpoint_has_gap(ep));
+    for (size_t i = 0; i < g->count; i++)
+        ASSERT(!left_is_open(&g->list[i]->left) || g->list[i]->refused); /* it will be read again */
     for (size_t i = 0; i < e->window.slot_count; i++)
         if (e->window.slots[i] != NULL && e->window.slots[i]->endpoint == ep)
             ASSERT((e->window.slots[i]->sort != NULL) == g->on);

@@ -347,11 +347,21 @@ static bool held_may_come(const struct stream *s)
            (next != NULL && !next->dead && s->held_from <= next->seq);
 }
 
+/* So few of it are in memory that held ones are read. */
+static bool has_few(const struct engine *e, const struct stream *s)
+{
+    const struct list_node *first = list_first(&s->items);
+    const struct item *item = first != NULL ? LIST_ENTRY(first, struct item, node) : NULL;
+    size_t share = item != NULL && item->sort != NULL ? sorts_stream_share(e, s->endpoint, item->sort) : HELD_ROWS;
+
+    return s->item_count < max_size(1, min_size(HELD_ROWS, share) / 2);
+}
+
 void stream_update(struct engine *e, struct stream *s)
 {
     s->mixed = s->mixed && (s->busy > 0 || begins_before(s, s->held_from));
 
-    bool wake = s->held && held_may_come(s) && (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) &&
+    bool wake = s->held && held_may_come(s) && (has_few(e, s) || held_goes_first(s)) &&
                 (e->membership.giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from) &&
                 !s->dozing && !s->mixed && !stream_has_held_type_at(s, s->held_from);
 

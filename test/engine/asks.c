@@ -184,3 +184,122 @@ TEST(what_is_asked_for_by_type_goes_to_whoever_takes_it) /* B98 */
     CHECK(by_type[0] >= 3 && by_type[1] >= 2);
     stage_close(&s);
 }
+
+/* What is out at a slow worker blocks its streams; who stands behind it there must not fill the share of others. */
+TEST(what_stands_behind_others_in_its_stream_takes_no_room_from_its_type) /* B98 */
+{
+    struct stage s;
+    pr_id loose[20];
+
+    asks_open(&s);
+    const struct ask asks[] = { { .present = false }, types("t0.*\n", 200), types("t1.*\n", 5) };
+    ask(&s, asks, 3);
+    for (int i = 0; i < 64; i++)
+        send_type(&s, 0, STREAM(i), "slow:19000");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(s.count, 64);
+    for (int i = 0; i < 64; i++)
+        send_type(&s, 2, STREAM(i), "ok");
+    for (int i = 0; i < 20; i++)
+        loose[i] = send_type(&s, 2, "", "ok");
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(sent_of(&s, loose, 20), 20);
+    stage_run(&s, PR_MINUTES(5));
+    CHECK_EQ(s.count, 148);
+    stage_close(&s);
+}
+
+TEST(a_small_window_has_room_for_all_that_is_asked_for) /* B98 */
+{
+    struct stage s;
+    pr_id wanted[20];
+
+    stage_set(&s);
+    s.scenario.engine.window_count = 60;
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    const struct ask asks[] = { { .present = false }, types("t0.*\n", 0), types("t1.*\n", 5) };
+    ask(&s, asks, 3);
+    for (int i = 0; i < 300; i++)
+        send_type(&s, 0, "", "ok");
+    for (int i = 0; i < 20; i++)
+        wanted[i] = send_type(&s, 2, "", "ok");
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(sent_of(&s, wanted, 20), 20);
+    stage_close(&s);
+}
+
+/* Of half of the streams the earlier message of another type is done, and what else of that type waits, and nobody takes any
+ * more, is not in their way. */
+TEST(a_stream_waits_for_its_own_messages_of_another_type_only) /* B98 */
+{
+    struct stage s;
+    pr_id late[100];
+
+    asks_open(&s);
+    const struct ask all[] = { { .present = false }, types("t0.*\n", 5), types("t1.*\n", 5) };
+    const struct ask one[] = { all[0], types("t0.*\n", 0), all[2] };
+    ask(&s, one, 3);
+    for (int i = 0; i < 600; i++)
+        send_type(&s, 0, STREAM(i), "slow:50");
+    stage_run(&s, PR_SECONDS(1));
+    ask(&s, all, 3);
+    stage_run(&s, PR_SECONDS(3));
+    ask(&s, one, 3);
+    stage_run(&s, PR_SECONDS(1));
+    size_t done = s.count;
+    CHECK(done >= 200 && done <= 400);
+    for (int i = 0; i < 50; i++) {
+        late[i] = send_type(&s, 2, STREAM(100 + i), "ok");
+        late[50 + i] = send_type(&s, 2, STREAM(500 + i), "ok");
+    }
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(sent_of(&s, late, 50), 50);
+    CHECK_EQ(sent_of(&s, late + 50, 50), 0); /* one of its stream waits before it */
+    ask(&s, all, 3);
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(s.count, 700);
+    stage_close(&s);
+}
+
+TEST(a_long_stream_leaves_room_for_others_of_its_type) /* B98 */
+{
+    struct stage s;
+    pr_id wanted[50];
+
+    asks_open(&s);
+    const struct ask asks[] = { { .present = false }, types("t1.*\n", 5) };
+    ask(&s, asks, 2);
+    for (int i = 0; i < 300; i++)
+        send_type(&s, 2, "long", "slow:10000");
+    for (int i = 0; i < 50; i++)
+        wanted[i] = send_type(&s, 2, i % 2 == 0 ? "" : STREAM(i), "ok");
+    stage_run(&s, PR_SECONDS(9));
+    CHECK_EQ(sent_of(&s, wanted, 50), 50);
+    stage_close(&s);
+}
+
+/* b1 fails, b2 is held behind it, a3 waits for a worker: 200 of such streams are hidden by what waits of the other type. */
+TEST(streams_that_cannot_go_on_are_in_nobodys_way) /* B98 */
+{
+    struct stage s;
+    pr_id second[200];
+
+    asks_open(&s);
+    s.scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = PR_SECONDS(5), .factor = 1, .cap_us = PR_SECONDS(5), .failures = 5 };
+    const struct ask asks[] = { { .present = false }, types("t0.*\n", 0), types("t1.*\n", 50) };
+    ask(&s, asks, 3);
+    for (int i = 0; i < 200; i++)
+        send_type(&s, 0, "", "ok");
+    for (int i = 0; i < 200; i++)
+        send_type(&s, 2, STREAM(i), "fail:1");
+    stage_run(&s, PR_SECONDS(2));
+    for (int i = 0; i < 200; i++) {
+        second[i] = send_type(&s, 2, STREAM(i), "ok");
+        send_type(&s, 0, STREAM(i), "ok");
+    }
+    stage_run(&s, PR_SECONDS(20));
+    CHECK_EQ(sent_of(&s, second, 200), 200);
+    stage_close(&s);
+}
