@@ -11,10 +11,34 @@
 /* Patterns of no, one or several types, some of which overlap. */
 static const char *const lists[] = { "t0.*\n", "t0.a\n", "t1.*\n", "t1.*\nt2.*\n", "*.a\n", "nobody.*\n" };
 
+static uint64_t types_taken(const struct ask *asks)
+{
+    uint64_t types = 0;
+    for (unsigned type = 0; type < SIM_TYPES; type++)
+        for (size_t i = 0; i < ASKS_MAX; i++)
+            if (asks[i].present && asks[i].room > 0 && (i == 0 || ask_takes(asks[i].types, scenario_type(type))))
+                types |= 1u << type;
+    return types;
+}
+
 static void asks_set(struct world *w, struct instance *in, unsigned endpoint)
 {
-    engine_set_asks(in->engine, endpoint, in->asks[endpoint], ASKS_MAX);
+    in->asked |= 1u << endpoint;
+    world_note(w, (struct event){ .kind = EVENT_ASKS,
+                                  .instance = (uint8_t)in->index,
+                                  .session = in->session_number,
+                                  .message = MESSAGE_NONE,
+                                  .what = (uint16_t)endpoint,
+                                  .extra = types_taken(in->asks[endpoint]) });
     instance_wake(in, w->mono_us);
+}
+
+/* Before each cycle, as box loops do: while one is under way the engine takes no other lists. */
+void asks_tell(struct instance *in)
+{
+    for (unsigned i = 0; i < SIM_ASKED_MAX; i++)
+        if ((in->asked & 1u << i) != 0)
+            engine_set_asks(in->engine, i, in->asks[i], ASKS_MAX);
 }
 
 static void draw_ask(struct random *r, struct ask *a, const char *types)

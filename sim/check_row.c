@@ -127,6 +127,7 @@ void check_handout(struct checker *c, const struct event *e)
         /* Carried over; or, after an answer that was no yes, handed out again: a cycle that was asked
          * before the answer and one that was planned after it look the same from here. */
         row->receipt = e->value;
+        row->by_store = false; /* whether it may go was decided before */
         row->config = e->flag != 0 ? row->config : c->configs[e->instance].now;
         row->forgotten = false;
         row->again = row->started && row->result != RESULT_NONE && row->result != SEND_OK;

@@ -1,7 +1,7 @@
 /* I23: nobody waits longer than its schedule says.
  *
  * A message may wait for its own time, for those before it in its stream, for its endpoint (a pause, a breaker, its rate,
- * what is out there), and for its engine: that it has the lane, hears of new messages, gets on with the store.  All of
+ * what is out there), for somebody who asks for its type, and for its engine: that it has the lane, hears of new messages, gets on with the store.  All of
  * these are events.  When the last one that can have kept it back is longer ago than an engine needs to look (poll), to
  * renew its lease, and a little, then it should have gone.
  *
@@ -118,12 +118,27 @@ static bool has_something_out(const struct shadow_instance *in)
     return false;
 }
 
+static bool is_asked_for(const struct shadow_instance *in, unsigned endpoint, const struct shadow_message *m)
+{
+    for (unsigned type = 0; type < SIM_TYPES; type++)
+        if (slice_eq(m->parcel->m.type, scenario_type(type)))
+            return (in->asks[endpoint].types >> type & 1) != 0;
+    return false;
+}
+
+/* Since when somebody asks for it.  What goes is asked for; of what does not it is known only while nothing is out. */
+static int64_t asks_time(const struct shadow_instance *in, const struct shadow_message *m, unsigned endpoint,
+                         bool leaves)
+{
+    if (endpoint >= SIM_ASKED_MAX || !in->asks[endpoint].known)
+        return 0;
+    return leaves || is_asked_for(in, endpoint, m) ? in->asks[endpoint].changed_us : PR_NEVER;
+}
+
 /* Has it waited too long when it goes at this time?  leaves: it does go; else nobody knows whether it could. */
 static void check_wait(struct checker *c, struct shadow_row *row, unsigned endpoint, uint8_t instance, int64_t at_us,
                        bool leaves)
 {
-    if (c->s->faults.ask_every_us > 0)
-        return; /* it waits for those who ask, too */
     struct shadow_message *m = &c->messages[row->message];
     const struct shadow_instance in = what_keeps_back(c, instance);
     const struct engine_setting *s = &c->s->engine;
@@ -133,7 +148,7 @@ static void check_wait(struct checker *c, struct shadow_row *row, unsigned endpo
 
     if (at_us - since_us <= limit_us)
         return;
-    since_us = max64(since_us, endpoint_time(c, &in, endpoint));
+    since_us = max64(since_us, max64(endpoint_time(c, &in, endpoint), asks_time(&in, m, endpoint, leaves)));
     if (at_us - since_us <= limit_us)
         return;
     since_us = max64(since_us, stream_time(c, instance, m, endpoint, &alone));
@@ -208,6 +223,7 @@ void wait_up(struct checker *c, const struct event *e)
         *in = (struct shadow_instance){ 0 };
     in->changed_us = e->at_us;
     memset(in->out, 0, sizeof(in->out));
+    memset(in->asks, 0, sizeof(in->asks));
 }
 
 /* It died or left: where limits are shared the others get its room. */
@@ -226,4 +242,12 @@ void wait_gone(struct checker *c, const struct event *e)
 void wait_instance(struct checker *c, const struct event *e)
 {
     c->instances[e->instance].changed_us = e->kind == EVENT_FREEZE ? PR_NEVER : e->at_us;
+}
+
+void wait_asks(struct checker *c, const struct event *e)
+{
+    struct shadow_instance *in = &c->instances[e->instance];
+    in->asks[e->what].changed_us = e->at_us;
+    in->asks[e->what].types = e->extra;
+    in->asks[e->what].known = true;
 }

@@ -419,6 +419,7 @@ static void read_event(struct checker *c, const struct event *e)
         wait_instance(c, e);
         break;
     case EVENT_HEAL: wait_all(c, e); break;
+    case EVENT_ASKS: wait_asks(c, e); break;
     case EVENT_CYCLE:
         check_cycle(c, e);
         totals_cycle(c, e);

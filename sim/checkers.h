@@ -108,11 +108,12 @@ struct shadow_row {
     int unexplained; /* hand-outs without a verdict, this one included */
     int64_t receipt; /* the cycle */
     bool started;
-    bool again;     /* may be started once more */
-    bool by_store;  /* its hand-out was announced by the store: whether it may go is seen when it goes */
-    bool busy;      /* somebody held it when its verdict came, which comes again */
-    bool forgotten; /* an operator began to count anew, or its verdict was answered busy: it is on no receipt any more */
-    int result;     /* enum send_outcome, RESULT_NONE */
+    bool again;    /* may be started once more */
+    bool by_store; /* its hand-out was announced by the store: whether it may go is seen when it goes */
+    bool busy;     /* somebody held it when its verdict came, which comes again */
+    bool
+        forgotten; /* an operator began to count anew, or its verdict was answered busy: it is on no receipt any more */
+    int result;    /* enum send_outcome, RESULT_NONE */
 
     bool away;          /* the latest result: the endpoint was not reached, or did not know us */
     size_t start_knows; /* of the latest send: the last cycle whose answer its session had got before it, for certain */
@@ -199,6 +200,11 @@ struct shadow_instance {
     int64_t failed_us[SIM_ENDPOINTS_MAX]; /* ... failed */
     int64_t ended_us;                     /* a send ended, anywhere */
     unsigned out[SIM_ENDPOINTS_MAX];
+    struct {
+        int64_t changed_us;
+        uint64_t types; /* a bit for each that one may have */
+        bool known;     /* else anybody may have all */
+    } asks[SIM_ASKED_MAX];
 };
 
 /* By which configuration an instance works.  A verdict on what was not handed out may be older than its latest change. */
@@ -341,6 +347,7 @@ void wait_all(struct checker *c, const struct event *e);
 void wait_up(struct checker *c, const struct event *e);
 void wait_gone(struct checker *c, const struct event *e);
 void wait_instance(struct checker *c, const struct event *e);
+void wait_asks(struct checker *c, const struct event *e);
 
 /* check_mark.c */
 struct shadow_handler *shadow_handler(struct checker *c, uint32_t message, uint16_t destination);

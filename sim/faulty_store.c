@@ -195,7 +195,7 @@ static void witness_receipts(struct world *w, struct instance *in, const struct 
         struct event event = about_row(w, in, EVENT_HANDOUT, cycle->receipt[i].row);
         event.number = cycle->receipt[i].number;
         event.value = (int64_t)cycle->number;
-        event.flag = i < cycle->receipt_carried;
+        event.flag = i < cycle->receipt_carried ? HANDOUT_CARRIED : 0;
         world_note(w, event);
     }
     for (size_t i = 0; i < cycle->closed_count; i++) {

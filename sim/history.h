@@ -29,7 +29,7 @@
     X(HEARD, "a cycle was answered late")                /*                         */                                 \
     X(FAULT, "the store said no, or nothing")            /* rc,     -         -     */                                 \
     X(READ, "a row was read with counters")              /* from,   attempts, failures */                              \
-    X(HANDOUT, "it is on a receipt")                     /* -,      number,   cycle; flag: on an earlier one, too */   \
+    X(HANDOUT, "it is on a receipt")                     /* -,      number,   cycle; flag */                           \
     X(CLOSE, "a receipt was closed")                     /* -,      -,        cycle */                                 \
     X(VERDICT, "a verdict came to the store")            /* kind,   number,   delay; answer */                         \
     X(BORN, "a row was made by a split")                 /*                         */                                 \
@@ -61,6 +61,7 @@
     X(ENDED, "the ledger tells its end")                 /* ended as, attempt; without a message: that was all */      \
     X(PURGED, "what is not kept is gone by now")         /* -,      -,        still there, extra: that long ago */     \
     X(TOTAL, "a stored total of an endpoint")            /* which,  -,        how many; destination */                 \
+    X(ASKS, "receivers ask for other messages")          /* endpoint; extra: a bit for each type that one may have */  \
     X(END, "the run is over")                            /*                         */
 
 /* Flags of a SEEN. */
@@ -69,8 +70,9 @@
 #define SEEN_CORRECTED 4 /* another message took its place */
 #define SEEN_NOT_DUE 8   /* its time is yet to come: an order may leave it as it is */
 
-/* Flag of a HANDOUT: the store has put what it read on the receipt itself. */
-#define HANDOUT_BY_STORE 1
+/* Flags of a HANDOUT. */
+#define HANDOUT_CARRIED 1  /* it was on an earlier receipt, too */
+#define HANDOUT_BY_STORE 2 /* the store has put what it read on the receipt itself */
 
 /* Flags of a VERDICT. */
 #define VERDICT_IS_MOVED 1   /* a discarded message: it went to another endpoint */

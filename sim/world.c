@@ -203,6 +203,7 @@ void instance_start(struct world *w, struct instance *in)
     in->frozen_until_us = 0;
     memset(in->taken, 0, sizeof(in->taken));
     memset(in->asks, 0, sizeof(in->asks));
+    in->asked = 0;
     in->session_id = (pr_id){ { 0 } };
     in->session_number = 0;
     in->verdicts = NULL;
@@ -409,6 +410,7 @@ static int64_t cycle_takes_us(struct world *w)
 static bool instance_cycle(struct world *w, struct instance *in)
 {
     const struct cycle *cycle;
+    asks_tell(in);
     if (!engine_plan(in->engine, instance_now(in), in->changed, &cycle))
         return false;
     in->changed = false;

@@ -83,7 +83,8 @@ struct instance {
     pr_id session_id; /* as the store knows it */
     uint16_t session_number;
     size_t window_count, window_bytes, places; /* the most so far */
-    struct ask asks[SIM_ASKED_MAX][ASKS_MAX];  /* of its first endpoints (asks.c) */
+    struct ask asks[SIM_ASKED_MAX][ASKS_MAX];  /* of its first endpoints (asks.c) ... */
+    unsigned asked;                            /* ... a bit for each whose messages are asked for */
     struct worker_verdict *verdicts;           /* that it has not been answered yet (worker.c) */
 };
 
@@ -219,6 +220,7 @@ void instance_pump(struct world *w, struct instance *in);
 
 /* asks.c */
 void asks_change(struct world *w, struct random *r);
+void asks_tell(struct instance *in);                  /* the engine what it is asked for */
 void asks_heal(struct world *w, struct instance *in); /* somebody asks for all of it */
 bool instance_is_frozen(const struct instance *in);
 int64_t instance_now(const struct instance *in);

@@ -90,8 +90,11 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
 {
     struct proof *p = blames_by_evidence(item->endpoint) ? proof_get(item->endpoint, item->m.type) : NULL;
 
-    if (p != NULL)
-        p->delivered_us = e->plan.repeated_from_us != 0 ? e->plan.repeated_from_us : store_now(e, now_us);
+    if (p == NULL)
+        return;
+    p->delivered_us = store_now(e, now_us);
+    if (e->plan.repeated_from_us != 0) /* that was a guess, which may be ahead of the store's clock */
+        p->delivered_us = min64(p->delivered_us, e->plan.repeated_from_us);
 }
 
 static bool was_stored_lately(const struct proof *p, int64_t now_us)

@@ -19,6 +19,7 @@ static struct {
     size_t sends, told, asked, dead;
     int64_t told_us; /* when the store was told of a delivery last */
     bool told_too_often;
+    int64_t takes_us; /* what it gets and takes; 0: a millisecond */
 } now;
 
 static void refuse(struct fate *f, int reason, const char *code, bool unsent)
@@ -31,7 +32,9 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
     (void)w;
     (void)endpoint;
     now.sends++;
-    *f = (struct fate){ .outcome = SEND_OK, .arrives = true, .answer_us = PR_MILLISECONDS(1) };
+    *f = (struct fate){ .outcome = SEND_OK,
+                        .arrives = true,
+                        .answer_us = now.takes_us != 0 ? now.takes_us : PR_MILLISECONDS(1) };
     if (now.unreachable)
         refuse(f, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_COULDNT_CONNECT", true);
     else if (now.unknown_to_it)
@@ -365,5 +368,37 @@ TEST(beyond_so_many_types_there_is_the_evidence_of_the_endpoint)
     }
     stage_run(&s, PR_SECONDS(10));
     CHECK(now.told >= 1024 && now.told <= 1025);
+    stage_close(&s);
+}
+
+static int lose_first_answers(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    static uint64_t last;
+    (void)w;
+    (void)in;
+    if (cycle->verdict_count == 0 || cycle->number == last)
+        return 0;
+    last = cycle->number;
+    return PR_EUNCERTAIN;
+}
+
+/* The store's clock is slower than the engine's, which has guessed it for a second when the cycle is asked again. */
+TEST(a_delivery_before_the_failure_proves_nothing_though_its_answer_was_lost) /* B73 */
+{
+    struct stage s;
+
+    begin(&s, 1, false);
+    s.scenario.faults.drift = -0.01;
+    s.scenario.endpoints[0].concurrency = 1;
+    s.scenario.endpoints[0].policy.retry = (struct retry_setting){
+        .base_us = PR_SECONDS(10), .factor = 1, .cap_us = PR_SECONDS(10), .failures = 2, .blame = BLAME_EVIDENCE
+    };
+    s.w.disturb = lose_first_answers;
+    now.takes_us = PR_SECONDS(1);
+    send_to(&s, 0, "");
+    now.bad = send_to(&s, 0, "");
+    stage_run(&s, PR_MINUTES(1));
+    CHECK(now.sends > 2);
+    CHECK_EQ(now.dead, 0);
     stage_close(&s);
 }

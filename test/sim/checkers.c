@@ -798,6 +798,72 @@ TEST(a_message_may_wait_for_its_endpoint) /* I23 */
     story_ends(&s, NULL, NULL);
 }
 
+static void asked(struct story *s, uint64_t types)
+{
+    tell(s, (struct event){ .kind = EVENT_ASKS, .instance = 1, .session = 1, .message = MESSAGE_NONE, .extra = types });
+}
+
+TEST(a_message_may_wait_for_somebody_who_asks_for_it) /* I23, B98 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_NONE);
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    asked(&s, 0);
+    s.w.mono_us += PR_SECONDS(30); /* nobody did */
+    asked(&s, 1);
+    goes(&s);
+    story_ends(&s, NULL, NULL);
+
+    story_begin(&s, ORDERING_NONE);
+    joins(&s, 1);
+    cycle(&s, 1, 1, LANES_ALL);
+    asked(&s, 1); /* for the first type, which it is of */
+    s.w.mono_us += PR_SECONDS(30);
+    goes(&s);
+    story_ends(&s, "I23", "for nothing since 30");
+}
+
+TEST(a_message_that_is_asked_for_and_forgotten_is_found) /* I23, B98 */
+{
+    for (uint64_t types = 0; types < 3; types++) {
+        struct story s;
+        story_begin(&s, ORDERING_NONE);
+        joins(&s, 1);
+        cycle(&s, 1, 1, LANES_ALL);
+        asked(&s, types);
+        s.w.mono_us += PR_SECONDS(30);
+        cycle(&s, 1, 2, LANES_ALL);
+        crashed(&s, 1);
+        story_ends(&s, types == 1 ? "I23" : NULL, types == 1 ? "m0 waited 30" : NULL);
+    }
+}
+
+/* Announced by the store, it goes by the reply of that cycle; what was carried over had been decided about before. */
+TEST(a_message_of_a_paused_endpoint_must_not_go_out) /* I4, B63 */
+{
+    for (int carried = 0; carried < 2; carried++) {
+        struct story s;
+        story_begin(&s, ORDERING_NONE);
+        joins(&s, 1);
+        struct event handout = { .kind = EVENT_HANDOUT, .instance = 1, .session = 1, .message = s.first, .number = 1 };
+        handout.value = 1;
+        handout.flag = HANDOUT_BY_STORE;
+        if (carried)
+            tell(&s, handout);
+        cycle(&s, 1, 1, LANES_ALL);
+        s.w.mono_us += 1;
+        tell(&s, (struct event){
+                     .kind = EVENT_ADMIN, NOBODY, .message = MESSAGE_NONE, .what = ADMIN_PAUSE, .value = PR_NEVER });
+        handout.value = 2;
+        handout.flag = carried ? HANDOUT_CARRIED : HANDOUT_BY_STORE;
+        tell(&s, handout);
+        cycle(&s, 1, 2, LANES_ALL);
+        started(&s, 1, s.first, 1);
+        story_ends(&s, carried ? NULL : "I4", carried ? NULL : "paused endpoint");
+    }
+}
+
 /* Another engine got an answer from the endpoint meanwhile, or stands still. */
 static void waits_beside(struct story *s, bool limits_shared, bool concurrency_shared, enum event_kind what)
 {
