@@ -322,8 +322,8 @@ struct endpoint {
     bool shut;                     /* when engine_wants_back() was asked last */
     bool tripped;                 /* the breaker of a type opened since then, or nothing is known to be ours any more */
     struct gap gaps[GAP_SOURCES]; /* of rows that found no room: read again when there is some */
-    bool gap_lacks_rows;          /* what was read of GAP_HELD lacks rows that are still to be held: see hold_is_busy() */
-    char *key;                    /* "name/": held_by of what is held for it; owned */
+    bool gap_lacks_rows; /* what was read of GAP_HELD lacks rows that are still to be held: see hold_is_busy() */
+    char *key;           /* "name/": held_by of what is held for it; owned */
     struct held_types held_types;
     struct skips skips;
     struct sorting sorting;
@@ -826,6 +826,12 @@ void judge_asking(struct engine *e, struct item *item, const struct delivery_res
 /* The store has answered.  false: it is about to be asked again, or has another verdict now. */
 bool settle_asked(struct engine *e, struct item *item, int *answer, bool replayed, int64_t now_us);
 
+/* result.c */
+void endpoints_call_back(struct engine *e); /* see engine_wants_back() */
+/* The item that is out and that a result or verdict is about; NULL when it is not ours any more. */
+struct item *item_find_out(struct engine *e, uint64_t token);
+void judge_success(struct engine *e, struct item *item, int bits, int64_t now_us); /* its receiver has done it */
+
 /* settle.c */
 void judge_complete(struct engine *e, struct item *item, int bits);
 /* v: without row and number.  step and next_us (when it goes on): for its story. */
@@ -846,7 +852,6 @@ bool effects_can_refuse(const struct send_effect *effects);
 /* engine.c */
 void engine_new_instance(struct engine *e);
 void read_all_anew(struct engine *e);
-void endpoints_call_back(struct engine *e); /* see engine_wants_back() */
 
 /* plan.c */
 int64_t renew_at_us(const struct engine *e);

@@ -15,7 +15,7 @@
 #include "runtime/threads/thread.h"
 #include "store/store.h"
 #include "transport/process/launcher.h"
-#include "transport/pull.h"
+#include "transport/pull/pull.h"
 
 #define MALLOC_ARENAS 2
 #define LEFTOVER_WAIT_US PR_MILLISECONDS(500) /* threads need a moment to end when nothing keeps them */

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "check.h"
 #include "flow/turn_message.h"
-#include "transport/pull.h"
+#include "transport/pull/pull.h"
 #include "transport/transport.h"
 
 #define E PR_STR("worker")

@@ -13,7 +13,7 @@
 #include "ops/message.h"
 #include "ops/api/api.h"
 #include "transport/delivery.h"
-#include "transport/pull.h"
+#include "transport/pull/pull.h"
 
 #define WAIT_MAX_US PR_SECONDS(60)
 #define COMMIT_WAIT_US PR_SECONDS(30) /* then the answer is "pending" */

@@ -16,7 +16,7 @@
 #include "runtime/threads/transport_thread.h"
 #include "runtime/threads/inline_results.h"
 #include "transport/delivery.h"
-#include "transport/pull.h"
+#include "transport/pull/pull.h"
 
 #define TAKE_MAX 256
 #define REST_MAX_US PR_SECONDS(1)          /* so that the loop is seen to be alive */

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "transport/delivery.h"
-#include "transport/pull.h"
+#include "transport/pull/pull.h"
 
 #include <poll.h>
 #include <string.h>
