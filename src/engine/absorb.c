@@ -1,8 +1,7 @@
 /* The store's reply: what was committed, what operators did, what was read.
  *
- * The order matters.  Operators' notices come first: a row that was discarded in the same
- * moment must not be sent.  Then verdicts, then what was announced, then lanes and
- * reads. */
+ * The order matters.  Operators' notices come first: a row that was discarded in the same moment must not be sent.
+ * Then verdicts, then the receipt, then lanes and reads. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -20,11 +19,11 @@ static void forget_item(struct engine *e, struct item *item)
     struct item *first = item->run_first != NULL ? item->run_first : item;
 
     if (first->place == PLACE_CHOSEN || first->place == PLACE_READY)
-        item_return(e, first, false); /* announced, but nobody has begun */
+        item_return(e, first, false); /* announced, but not begun */
     if (item->place == PLACE_TWIN)
         twin_return(e, item);
     if (item->place != PLACE_WAITING) {
-        item->outdated = true; /* it is out, or judged: the store will tell that it came too late */
+        item->outdated = true; /* out, or judged: the store will answer that the verdict came too late */
         return;
     }
     s = item->stream;
@@ -33,7 +32,7 @@ static void forget_item(struct engine *e, struct item *item)
         stream_update(e, s);
 }
 
-/* The row is not what we have in memory any more. */
+/* The row has changed in the store; forget what is in memory. */
 static void forget_row(struct engine *e, uint64_t row)
 {
     struct item *item = row != 0 ? item_find_row(e, row, NULL) : NULL;
@@ -45,8 +44,8 @@ static void forget_row(struct engine *e, uint64_t row)
     }
 }
 
-/* A row left its place by an operator's hand.  The store knows the row's destination, which may
- * be empty: then it can have gone to any endpoint. */
+/* An operator moved a row that may be a head.  The notice has the row's destination, which may be empty: then it can
+ * have been routed to any endpoint. */
 static void forget_head(struct engine *e, const struct notice *n)
 {
     for (size_t i = 0; i < e->endpoint_count && n->stream.size > 0; i++) {
@@ -70,7 +69,7 @@ static struct endpoint *find_endpoint(struct engine *e, pr_slice name)
     return NULL;
 }
 
-/* What stands behind it in its stream and was announced, but not begun, is handed back. */
+/* Hands back the followers that are announced but not begun. */
 static void return_followers(struct engine *e, const struct stream *s, int64_t seq)
 {
     list_foreach(node, &e->window.chosen) {
@@ -85,7 +84,7 @@ static void return_followers(struct engine *e, const struct stream *s, int64_t s
     }
 }
 
-/* A failed row that this engine has not met: nobody may pass it. */
+/* A failed row that this engine has not read: its followers must not pass it. */
 static void add_failed_head(struct engine *e, const struct notice *n)
 {
     struct endpoint *ep = find_endpoint(e, n->endpoint);
@@ -107,7 +106,7 @@ static void add_failed_head(struct engine *e, const struct notice *n)
     stream_update(e, s);
 }
 
-/* Nothing that was read counts any more, until it is read again.  What is out comes back as another one. */
+/* Forgets all rows until they are read again.  A message that is out will be found as a new item. */
 void read_all_anew(struct engine *e)
 {
     list_foreach(node, &e->window.chosen)
@@ -120,8 +119,8 @@ void read_all_anew(struct engine *e)
             e->window.slots[i]->outdated = true;
 }
 
-/* The store may have lost commits (B28): also what was handed out and has not started must be seen again before it goes.
- * Receipts may be lost, too: what is out is announced anew. */
+/* The store may have lost commits (B28): rows that were handed out and have not started must be read again before they
+ * go.  Receipts may be lost, too, so messages that are out are announced again. */
 static void absorb_history(struct engine *e)
 {
     read_all_anew(e);
@@ -137,7 +136,7 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
     case NOTICE_PARKED:
         forget_row(e, n->row);
         forget_head(e, n);
-        /* Whose head was it, or is it now?  An override sends it elsewhere than its destination says. */
+        /* Whose head was or is the row?  An override may send it elsewhere than its destination says. */
         if (n->stream.size > 0 && ((n->kind == NOTICE_PARKED && e->any_strict) || e->setting.override_count > 0))
             open_lanes(e, lane_bit(lane_of(n->stream, (pr_id){ { 0 } })));
         break;
@@ -150,7 +149,7 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
         read_all_anew(e);
         endpoints_call_back(e);
         break;
-    case NOTICE_ENDPOINT: break; /* the endpoints are in the reply */
+    case NOTICE_ENDPOINT: break; /* the reply contains the endpoints */
     case NOTICE_FAILED: add_failed_head(e, n); break;
     }
 }
@@ -167,12 +166,12 @@ static void absorb_endpoints(struct engine *e, const struct cycle_reply *r)
                 e->endpoints[i].paused_until_us = r->endpoints[k].paused_until_us;
 }
 
-#define REFUSED_PAUSE_US PR_SECONDS(1) /* until a handler whose effects were refused is asked again */
+#define REFUSED_PAUSE_US PR_SECONDS(1) /* pause before a handler whose effects were refused gets the message again */
 
 /* ---- Verdicts and receipts ------------------------------------------------------------------------- */
 
-/* A retry without delay, or after the store's clock went back, is due before the place that the
- * due pass has reached: it would never be met there. */
+/* A retry without delay, or one after the store's clock went back, may be due before the place that the due pass has
+ * reached, and would not be found. */
 static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, const struct verdict *v, int64_t now_us)
 {
     bool comes_back = verdict_traits(v->kind)->comes_back;
@@ -182,7 +181,7 @@ static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, co
         e->reading.due_restart_us = now_us;
 }
 
-/* What did its effects expect?  The store does not tell which of them it was. */
+/* Describes what the effects expected.  The store does not say which of them it refused. */
 static void describe_refusal(const struct item *item, struct pr_error *ret)
 {
     error_set(ret, 0, "its effects conflict with what is stored now");
@@ -195,7 +194,7 @@ static void describe_refusal(const struct item *item, struct pr_error *ret)
     }
 }
 
-/* Nothing was stored: whoever handled it is told so, and a handler is asked again. */
+/* The verdict was refused and nothing was stored: its sender gets that answer, and a handler gets the message again. */
 static void judge_conflict(struct engine *e, struct item *item, int64_t now_us)
 {
     struct pr_error text;
@@ -210,8 +209,8 @@ static void judge_conflict(struct engine *e, struct item *item, int64_t now_us)
     item->verdict.delay_us = REFUSED_PAUSE_US;
 }
 
-/* Its verdict waits for the next cycle: it is tried again, or, when effects refused it, its handler is asked again.
- * goes_with: so does the verdict that it is joined to. */
+/* The verdict waits for the next cycle: it is sent again, or, when effects refused it, its handler gets the message
+ * again.  goes_with: the verdict that it is joined to waits, too. */
 static void judge_again(struct engine *e, struct item *item, int answer, bool goes_with, int64_t now_us)
 {
     verdict_tally(e, item, -1);
@@ -225,7 +224,7 @@ static void judge_again(struct engine *e, struct item *item, int answer, bool go
     }
 }
 
-/* Another row of its message was quicker: nothing of this one was stored, and whoever handled it is told so. */
+/* Another row of the message ended first: nothing of this verdict was stored, and its sender gets that answer. */
 static void end_as_duplicate(struct engine *e, struct item *item, int64_t now_us)
 {
     verdict_tally(e, item, -1);
@@ -237,14 +236,14 @@ static void end_as_duplicate(struct engine *e, struct item *item, int64_t now_us
     judge_duplicate(e, item, now_us);
 }
 
-/* Of a cycle that is asked again the store knows who was busy or refused; the rest has landed. */
+/* For a cycle that is asked again the store knows which verdicts were busy or refused; the others have landed. */
 static int answer_of(const struct cycle_reply *r, size_t i)
 {
     return r->answers != NULL ? r->answers[i] : PR_OK;
 }
 
-/* Somebody's open transaction keeps rows from being held.  What this cycle has read of the rows that are held there lacks them, and
- * nothing behind them may go: it is read again. */
+/* An open transaction has locked rows that are to be held.  So the held rows that this cycle read are incomplete; rows
+ * behind the gap must not go, and the held rows are read again. */
 static void hold_is_busy(struct endpoint *ep, struct stream *s)
 {
     if (s != NULL)
@@ -253,7 +252,7 @@ static void hold_is_busy(struct endpoint *ep, struct stream *s)
         ep->gap_lacks_rows = true;
 }
 
-/* The same for the parts of a message that are to wait in the store, and are not there yet. */
+/* The same for parts of a split that are to be held and are not stored yet. */
 static void split_is_busy(struct engine *e, const struct item *parent)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
@@ -268,7 +267,7 @@ static void split_is_busy(struct engine *e, const struct item *parent)
 static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     size_t i = 0, split = 0;
-    uint64_t lanes = 0; /* to be read anew */
+    uint64_t lanes = 0; /* to be read again */
     bool goes_with = false, leader_is_refused = false;
 
     list_foreach(node, &e->window.planned) {
@@ -302,12 +301,13 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
             split += splits;
             continue;
         }
-        /* An answer that was lost: the rows of a split are there, but nobody knows their names. */
+        /* The reply was lost: the rows of the split are stored, but their numbers are not known. */
         if (r->replayed && splits > 0) {
             lanes = LANES_ALL;
             answer = PR_STALE;
         }
-        /* ... and nobody knows whether its row was still there: its receiver may have completed it, which no notice tells. */
+        /* Nor is it known whether the row still existed: its receiver may have completed it, which no notice
+         * reports. */
         item->outdated = item->outdated || r->replayed;
         settle_committed(e, item, answer, r->replayed ? NULL : r->split_rows + split, now_us);
         split += splits;
@@ -335,8 +335,8 @@ static bool is_marked(const struct item *item, const struct cycle_reply *r)
     return item->mark > 0 && r->marked != NULL && r->marked[item->mark - 1];
 }
 
-/* The receipt is committed: now they may go out. (E1)  Who was told to stop while the cycle was on
- * its way starts nothing any more.  What was handled before ends here. */
+/* The receipt is committed: its messages may go out now. (E1)  An endpoint that was paused while the cycle was under
+ * way starts none of them.  Messages that were handled before end here. */
 static void absorb_receipt(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     list_foreach(node, &e->window.chosen) {
@@ -345,17 +345,18 @@ static void absorb_receipt(struct engine *e, const struct cycle_reply *r, int64_
 
         item->mark = 0;
         if (!loaded && !marked)
-            item->outdated = true; /* read it again, if it is still there */
+            item->outdated = true; /* read the row again, if it still exists */
         bool paused = endpoint_is_local(item->endpoint) && endpoint_has_pause(e, item->endpoint, now_us);
         if (e->membership.stopping || item->seat == 0 || (!loaded && !marked) || (paused && !marked)) {
-            item_return(e, item, false); /* paused: others are handed back when they are to be taken */
+            item_return(e, item, false); /* paused: the owner hands back those already taken */
         } else if (marked) {
             breakers_returned(e, item->endpoint, item);
             judge_duplicate(e, item, now_us);
-        } else if (item->dead == NULL && is_too_large(e, item)) { /* the rules for that have its payload now */
+        } else if (item->dead == NULL && is_too_large(e, item)) {
+            /* The rules for large messages have the payload now. */
             breakers_returned(e, item->endpoint, item);
             judge_too_large(e, item, now_us);
-        } else if (endpoint_is_local(item->endpoint)) { /* it only waited for its payload */
+        } else if (endpoint_is_local(item->endpoint)) { /* it was chosen only to load its payload */
             breakers_returned(e, item->endpoint, item);
             judge_local(e, item, now_us);
         } else {
@@ -404,7 +405,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     e->plan.retry_at_us = 0;
     e->plan.retry_delay_us = 0;
     e->plan.cycled_us = now_us;
-    if (e->reading.pass_until_us == 0) { /* it was not only a look */
+    if (e->reading.pass_until_us == 0) { /* the cycle did more than look */
         e->plan.commit_us = now_us - asked_us;
         e->reading.pass_until_us = now_us + min64(PASS_TURN_COMMITS * e->plan.commit_us, PASS_TURN_MAX_US);
     }

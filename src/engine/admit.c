@@ -1,5 +1,5 @@
-/* A row that was read comes in: into its stream, back to the store as a held one, or to a verdict
- * at once when it goes nowhere, to several endpoints, or cannot be read. */
+/* A row that was read comes in: into its stream, back to the store as a held row, or to a verdict at once when it goes
+ * nowhere, to several endpoints, or cannot be read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "core/schedule.h"
 #include "engine/internal.h"
 
-/* A row without its heavy parts, for verdicts that need none of them. */
+/* The row without payload and headers, for verdicts that need neither. */
 static struct row light(const struct row *row)
 {
     struct row r = *row;
@@ -22,7 +22,7 @@ static void admit_bad(struct engine *e, const struct row *row, int64_t now_us)
 
     if (item == NULL)
         return;
-    item->number = counter_is_valid(row->m.attempts) ? row->m.attempts + 1 : 0; /* 0: what is stored stays */
+    item->number = counter_is_valid(row->m.attempts) ? row->m.attempts + 1 : 0; /* 0: the stored counters stay */
     judge_dead(e, item, PR_REASON_SERIALIZATION_ERROR, PR_REASON_SERIALIZATION_ERROR, 0, PR_STR("undecodable"), true,
                (pr_slice){ NULL, 0 }, pr_str(row->bad), now_us);
 }
@@ -44,7 +44,7 @@ static void admit_unroutable(struct engine *e, const struct row *row, int64_t no
     judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
 }
 
-/* Rows of it in memory at most. */
+/* The number of rows that the stream may have in memory. */
 static size_t stream_share(const struct engine *e, const struct stream *s, const struct row *row)
 {
     const struct sort *sort = sort_of(s->endpoint, row->m.type);
@@ -53,9 +53,9 @@ static size_t stream_share(const struct engine *e, const struct stream *s, const
                         : max_size(STREAM_SHARE_MIN, window_limit(e) / STREAM_SHARE_DIVISOR);
 }
 
-/* Rows behind a failed head or one that waits for its breaker, or more of one stream than it may have in memory, wait in
- * the store: they are held.  Heads line up behind those that are here.  What is due has its old place, which may be
- * before what is held. */
+/* Rows wait in the store, held, when they stand behind a failed head, behind a row that waits for its breaker, or
+ * behind as many rows of their stream as may be in memory.  Heads are queued behind earlier heads in memory.  A due row
+ * keeps its old place, which may be before the held rows. */
 static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row, bool head)
 {
     if (row->m.released || slice_eq(row->m.held_by, s->key))
@@ -69,8 +69,8 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
     return s->held || stream_has_held_type_at(s, row->m.seq) || sorts_differ(s, &row->m);
 }
 
-/* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it
- * finds no room, or others are in its way, and *ret_holder says who: its stream, or its endpoint. */
+/* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it has no
+ * room, or must wait for others; *ret_holder then says for what: its stream, or its endpoint. */
 static struct item *admit_part(struct engine *e, const struct row *row, struct endpoint *ep, pr_slice key,
                                struct part_holder *ret_holder, int64_t now_us)
 {
@@ -80,7 +80,7 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
 
     r.row = 0;
     r.m.due_us = 0;
-    r.m.attempts = r.m.failures = 0; /* it has not been anywhere: what was counted was of the whole */
+    r.m.attempts = r.m.failures = 0; /* a part was never handed out: the counters were those of the whole */
     r.m.reason = PR_REASON_NONE;
     r.m.code = r.m.error = (pr_slice){ NULL, 0 };
     r.m.destination = ep->setting->name;
@@ -109,7 +109,7 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
     return part;
 }
 
-/* "endpoint/stream" at *at, which goes on behind it. */
+/* Writes "endpoint/stream" at *at and moves *at behind it. */
 static pr_slice write_key(char **at, const struct endpoint *ep, pr_slice stream)
 {
     pr_slice name = ep->setting->name, key = { *at, name.size + 1 + stream.size };
@@ -122,7 +122,7 @@ static pr_slice write_key(char **at, const struct endpoint *ep, pr_slice stream)
     return key;
 }
 
-/* Room for a verdict about `count` parts; false: no memory. */
+/* Allocates the verdict about `count` parts; false: no memory. */
 static bool make_parts(const struct engine *e, struct item *parent, const unsigned *targets, size_t count)
 {
     size_t bytes = 0;
@@ -187,7 +187,8 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return NO_ROOM;
         }
         if (must_hold(e, s, row, head)) {
-            /* While its endpoint is closed it waits for that, also for people: see hold_for_closed(). */
+            /* While its endpoint is closed the row is held for the endpoint, which is also what people see: see
+             * hold_for_closed(). */
             bool closed = head && row->from == ROW_DUE && endpoint_is_closed(e, ep, now_us);
             if (!closed && stream_hold_row(e, s, row->row, row->m.id, row->m.seq))
                 result = TAKEN;
@@ -209,7 +210,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
         }
     }
     if (head && result == NO_ROOM)
-        stream_hold_followers(e, s); /* they would wait in memory for one that finds no room there */
+        stream_hold_followers(e, s); /* else they would keep memory, waiting for a row that finds no room */
     if (s != NULL)
         stream_update(e, s);
     return result;

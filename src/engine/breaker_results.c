@@ -1,10 +1,10 @@
-/* What is asked of the breakers of an endpoint before a message goes, and what they learn of its end.  They are shared
- * (limits.h): every answer and every result is one step under the endpoint's lock. */
+/* What breakers of an endpoint answer before a message goes out, and what they learn from its result.  They are shared
+ * (limits.h): every question and every result is one step under the endpoint's lock. */
 #include "engine/internal.h"
 
 /* ---- The breaker's questions ------------------------------------------------------------------ */
 
-/* A row of another box may have the same number. */
+/* Rows of other boxes have the same numbers, so the box's salt is mixed in. */
 static uint64_t message_number(const struct engine *e, const struct item *item)
 {
     return item->row ^ e->breaker_salt;
@@ -72,7 +72,7 @@ static void shared_succeeded(struct engine *e, struct endpoint_breaker *b, uint6
     endpoint_breaker_look(e, b);
 }
 
-/* Another may be the probe. */
+/* Another message may be the probe. */
 static void shared_returned(struct endpoint_breaker *b, uint64_t message)
 {
     struct breaker *breaker = &b->shared->breaker;
@@ -83,7 +83,7 @@ static void shared_returned(struct endpoint_breaker *b, uint64_t message)
         limits_breaker_changed(b->endpoint->limits);
 }
 
-/* The endpoint could not be asked about this type: whether it works for it is as open as before. */
+/* The endpoint could not be asked about this type: whether it accepts the type is as unknown as before. */
 static bool whole_failed(struct engine *e, struct endpoint *ep, struct endpoint_breaker *type, const struct failure *f,
                          uint64_t message, enum breaker_weight weight, int64_t now_us, bool *ret_opened)
 {
@@ -124,7 +124,7 @@ bool breakers_failed(struct engine *e, const struct item *item, const struct fai
     if (b == &ep->gate) {
         ours = whole_failed(e, ep, item->gate, f, message, weight, now_us, ret_opened);
     } else {
-        shared_succeeded(e, &ep->gate, message, now_us); /* it is there */
+        shared_succeeded(e, &ep->gate, message, now_us); /* the endpoint answered */
         ours = b != NULL && shared_failed(e, b, f, message, weight, now_us, ret_opened);
     }
     limits_unlock(ep->limits);

@@ -1,19 +1,19 @@
-/* The breakers of an endpoint: one for all of it, and one for each message type unless `per: endpoint` says otherwise.
+/* The breakers of an endpoint: one for the endpoint as a whole, and one for each message type unless `per: endpoint` is
+ * set.
  *
- * What could not be sent counts for the endpoint, and so does that it does not know us; an answer, or silence, counts
- * for the type of its message, and says that the endpoint is there.  A message goes out when both let it.
+ * Failures to send and failures to authenticate count for the endpoint; an answer, or a timeout, counts for the type of
+ * its message, and proves that the endpoint exists.  A message goes out when both breakers allow it.
  *
- * Where types have their own, messages of a type that may not go now are put on that type's shelf, so
- * that they are not met again and again while the others go on.  They are still waiting: a shelf
- * is only another list for the same node.  Such a type is held back: what it has in memory takes no
- * room from the others, and it gets little more (held_types.c).  A type with nothing in memory whose
- * breaker has nothing to remember has none. */
+ * Where types have breakers, messages of a type that may not go now are put on that type's shelf, so that choosing does
+ * not meet them again and again while other types go on.  They are still waiting: a shelf is only another list for the
+ * same node.  Such a type is held: its rows in memory take no room from other types, and it gets few more
+ * (held_types.c).  A type without rows in memory whose breaker is closed and remembers nothing has no breaker. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/internal.h"
 
-#define BREAKERS_MAX 1024 /* types of one endpoint that are watched at once; others are not */
+#define BREAKERS_MAX 1024 /* message types with a breaker at one endpoint; further types have none */
 
 static uint64_t type_hash(pr_slice type)
 {
@@ -44,7 +44,7 @@ bool breakers_are_per_type(const struct endpoint *ep)
     return ep->setting->breaker.per_type && ep->setting->breaker.enabled;
 }
 
-/* NULL: this type is not watched. */
+/* NULL: this type has no breaker. */
 struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item *item, enum fault fault)
 {
     return breakers_are_per_type(ep) && fault != FAULT_ENDPOINT ? item->gate : &ep->gate;
@@ -62,7 +62,7 @@ static void endpoint_breaker_unshelve(struct endpoint *ep, struct endpoint_break
     }
 }
 
-/* A result was counted in its breaker: the only place that bars a type, or ends that. */
+/* A result was counted in the breaker; the only place that holds a type back, or ends that. */
 static void endpoint_breaker_update(struct endpoint *ep, struct endpoint_breaker *b)
 {
     bool holds_type = b->seen.state != BREAKER_CLOSED;
@@ -90,7 +90,7 @@ bool endpoint_breaker_allows(struct endpoint_breaker *b, int64_t now_us)
     bool allowed = breaker_allows(&b->shared->breaker, &b->endpoint->setting->breaker, now_us);
 
     if (b->seen.state == BREAKER_OPEN && b->shared->breaker.state == BREAKER_HALF_OPEN)
-        b->seen.state = BREAKER_HALF_OPEN; /* all else follows in endpoint_breaker_look() */
+        b->seen.state = BREAKER_HALF_OPEN; /* endpoint_breaker_look() does the rest */
     return allowed;
 }
 
@@ -147,7 +147,7 @@ void breakers_sync_all(struct engine *e)
         breakers_sync(e, &e->endpoints[i]);
 }
 
-/* NULL: no memory, or too many: then this type has no breaker. */
+/* NULL: the type has no breaker, since there is no memory or there are too many. */
 struct endpoint_breaker *endpoint_breaker_get(struct engine *e, struct endpoint *ep, pr_slice type)
 {
     struct endpoint_breaker *b = endpoint_breaker_find(ep, type);
@@ -168,7 +168,7 @@ struct endpoint_breaker *endpoint_breaker_get(struct engine *e, struct endpoint 
         }
     }
     if (shared != NULL)
-        endpoint_breaker_look(e, b); /* another engine may have met it */
+        endpoint_breaker_look(e, b); /* another engine may have created it */
     limits_unlock(ep->limits);
     if (shared != NULL)
         return b;
@@ -176,7 +176,7 @@ struct endpoint_breaker *endpoint_breaker_get(struct engine *e, struct endpoint 
     return NULL;
 }
 
-/* Of a type that has nothing to remember any more: it goes on as if it never had one. */
+/* Frees the breaker of a type that remembers nothing, as if the type never had one. */
 void endpoint_breaker_release(struct endpoint_breaker *b)
 {
     struct endpoint *ep = b->endpoint;
@@ -198,7 +198,8 @@ void endpoint_breaker_release(struct endpoint_breaker *b)
 
 /* ---- Shelves -------------------------------------------------------------------------------- */
 
-/* Who is put aside is put aside for a breaker that we have seen open: else nobody would take it down again. */
+/* An item is shelved only for a breaker that this engine has seen open: otherwise nothing would take it off the shelf
+ * again. */
 static bool type_is_allowed(struct engine *e, struct endpoint *ep, struct endpoint_breaker *b, int64_t now_us)
 {
     bool allowed;
@@ -265,7 +266,7 @@ void breakers_leave(struct endpoint *ep, struct item *item)
     b->bytes -= item->bytes;
     ep->held_types.count -= b->holds_type ? 1 : 0;
     ep->held_types.bytes -= b->holds_type ? item->bytes : 0;
-    ep->held_types.over |= b->holds_type && b->count == 0; /* there must be somebody to probe with */
+    ep->held_types.over |= b->holds_type && b->count == 0; /* a message is needed as the probe */
     endpoint_breaker_release(b);
 }
 
@@ -274,7 +275,7 @@ bool breakers_are_shut(const struct endpoint *ep)
     return ep->gate.seen.state != BREAKER_CLOSED;
 }
 
-/* Sent after its breaker opened, only because it was announced before. */
+/* It would be sent after its breaker opened, only because it was announced before. */
 bool breakers_hold_back(const struct endpoint *ep, const struct item *item)
 {
     return ep->gate.seen.state == BREAKER_OPEN || (item->gate != NULL && item->gate->seen.state == BREAKER_OPEN);

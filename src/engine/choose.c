@@ -1,14 +1,13 @@
 /* Which rows go out next.
  *
- * Endpoints take turns, and so do the streams of an endpoint.  Messages that were in flight
- * when an instance died are suspects: nobody knows which of them did it, so they go out in
- * ever smaller groups until the guilty one stands alone. */
+ * Endpoints take turns, and so do the streams of an endpoint.  Messages that were in flight when an instance died are
+ * suspects: any of them may have killed it, so they go out in ever smaller groups until the guilty one is alone. */
 #include "engine/internal.h"
 
-#define PACE_AHEAD 2                       /* cycles: one may take longer than the last */
-#define PACE_DECAY 8                       /* a part of the pace that is forgotten in a cycle that ends less */
-#define PACE_QUICK_US PR_MILLISECONDS(100) /* who takes longer does not wait for us ... */
-#define PACE_QUICK_COMMITS 4               /* ... nor as long as so many commits take */
+#define PACE_AHEAD 2                       /* cycles that the pace covers: one may take longer than the last */
+#define PACE_DECAY 8                       /* the fraction of the pace that is forgotten in a slower cycle */
+#define PACE_QUICK_US PR_MILLISECONDS(100) /* sends that take longer than this do not wait for the engine ... */
+#define PACE_QUICK_COMMITS 4               /* ... nor do sends that take longer than this number of commits */
 
 unsigned suspicion(const struct pr_message *m)
 {
@@ -16,16 +15,16 @@ unsigned suspicion(const struct pr_message *m)
     return unexplained < SUSPICION_MAX ? (unsigned)unexplained : SUSPICION_MAX;
 }
 
-/* Others must let a suspect of ours go first, or need not any more. */
+/* Other engines must let a suspect of this engine go first, or need not any more. */
 static void set_suspect_waits(struct engine *e, bool waits)
 {
     limits_suspect_waits(e->limits, &e->member, waits);
 }
 
-/* What an endpoint ends while a cycle is committed must be there already, or it would stand still meanwhile.  Who
- * ends little gets little: what waits at a transport is on a receipt, and suspected when we die.  What takes long does
- * not count: a slow endpoint always ends something before a cycle, since that is what begins it, and what was ahead
- * there would spend its timeout waiting. */
+/* Messages that an endpoint can finish while a cycle commits must be there before, or it would stand still meanwhile.
+ * A slow endpoint gets few of them: messages that wait at a transport are on a receipt, and suspects when the process
+ * dies.  Slow sends do not count for the pace: they would spend their timeout waiting there, and their results begin a
+ * cycle anyway. */
 void choose_pace(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
@@ -35,20 +34,20 @@ void choose_pace(struct engine *e)
     }
 }
 
-/* The transport has them, and they wait there until one of those before them ends. */
+/* Messages at the transport that wait there until earlier ones end. */
 static size_t endpoint_ahead(const struct endpoint *ep)
 {
     size_t taken = ep->out - ep->pledged, at_once = ep->setting->concurrency;
     return at_once > 0 && taken > at_once ? taken - at_once : 0;
 }
 
-/* Chosen, and as far as we know not begun. */
+/* Items that are chosen and, as far as this engine knows, not begun. */
 static size_t endpoint_pledged(const struct endpoint *ep)
 {
     return ep->pledged + endpoint_ahead(ep);
 }
 
-/* Mostly nothing has changed but what was taken and begun, and then nobody is asked. */
+/* Usually only items that were taken and begun have changed, and the shared limits need not be locked. */
 void choose_settle(struct endpoint *ep)
 {
     size_t pledged = endpoint_pledged(ep);
@@ -84,10 +83,10 @@ void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us, int64_
     if (took_us <= max64(PACE_QUICK_US, PACE_QUICK_COMMITS * e->plan.commit_us))
         ep->ended++;
     if (endpoint_ahead(ep) > 0)
-        (void)take_token(ep, now_us); /* the next one begins */
+        (void)take_token(ep, now_us); /* for the next message that begins */
 }
 
-/* Another may go instead. */
+/* Its slot is free for another message. */
 void choose_unsent(struct item *item)
 {
     struct endpoint *ep = item->endpoint;
@@ -105,7 +104,7 @@ static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
     return ep->setting->concurrency + ahead;
 }
 
-/* Asked for somebody who could go: who is refused is in line from now on. */
+/* Called for an item that could go: an engine that is refused is in line afterwards. */
 static bool endpoint_may_take(struct endpoint *ep, int64_t now_us)
 {
     bool may;
@@ -116,7 +115,7 @@ static bool endpoint_may_take(struct endpoint *ep, int64_t now_us)
     return may;
 }
 
-/* Nobody could: others need not leave us room. */
+/* No item could go: other engines need not leave room for this one. */
 static void endpoint_leave_line(struct endpoint *ep)
 {
     if (!ep->use.waits)
@@ -176,7 +175,7 @@ bool is_too_large(const struct engine *e, const struct item *item)
     return is_over_limit(e, item) || (max > 0 && item_payload_size(item) > max);
 }
 
-/* What an activity has is the time until it is begun: tries after the first are not late. */
+/* The expiry of an activity is the time until it is first begun: later tries do not expire. */
 static bool is_expired(const struct engine *e, const struct item *item, int64_t now_us)
 {
     bool begun = e->setting.kind == BOX_ACTIVITIES && item->m.attempts > 0;
@@ -186,11 +185,12 @@ static bool is_expired(const struct engine *e, const struct item *item, int64_t 
 bool is_unsendable(const struct engine *e, const struct item *item, int64_t now_us)
 {
     if (item->dead != NULL)
-        return false; /* whoever gets it knows */
+        return false; /* the receiver handles expired messages itself */
     return is_poison(item) || is_too_large(e, item) || is_expired(e, item, now_us);
 }
 
-/* Does its verdict need the payload?  It goes into another box with it, or a rule for what is too large moves it elsewhere. */
+/* Does its verdict need the payload?  It does when the message goes into another box, or when a rule for large messages
+ * moves it elsewhere. */
 static bool must_be_loaded(const struct engine *e, const struct item *item, int64_t now_us)
 {
     return item_is_late(item) && !is_over_limit(e, item) && !is_poison(item) && !is_expired(e, item, now_us);
@@ -212,19 +212,20 @@ struct item *choose_turn(struct engine *e, const struct endpoint *ep, struct ite
     return second != NULL && load_is_possible(e, second, now_us) ? second : NULL;
 }
 
-/* The first one, whatever its type. */
+/* The first candidate, whatever its type. */
 static struct item *first_of_all(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     struct item *loose = first_loose(e, ep, now_us), *ordered = first_in_stream(e, ep, now_us);
 
-    if (ep->out >= ep->room) { /* nobody asks; what nobody will get need not wait for that */
+    /* No receiver asks; only messages that end without being handed out need not wait for that. */
+    if (ep->out >= ep->room) {
         loose = loose != NULL && is_unsendable(e, loose, now_us) ? loose : NULL;
         ordered = ordered != NULL && is_unsendable(e, ordered, now_us) ? ordered : NULL;
     }
     return choose_turn(e, ep, loose, ordered, now_us);
 }
 
-/* The next one of an endpoint: streams and loose ones in turn.  NULL: nothing can go there now. */
+/* The next item of an endpoint: streams and loose items alternate.  NULL: nothing can go there now. */
 static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     struct item *first = NULL;
@@ -281,15 +282,15 @@ static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us
     }
 }
 
-/* Take the candidate out of its queue, and announce it or judge it.  False: it must wait
- * until other suspects have finished, and so must everybody behind it. */
+/* Takes the candidate out of its queue, and announces or judges it.  False: it must wait until other suspects have
+ * finished, and so must all items behind it. */
 static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
 {
     struct stream *s = item->stream;
     bool here = is_judged_here(e, item, now_us);
 
     if (item->outdated) {
-        open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
+        open_lanes(e, lane_bit(item->lane)); /* it came back, and its row has changed meanwhile */
         return true;
     }
     if (twin_is_on_its_way(e, item)) {
@@ -302,11 +303,11 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         return false;
     }
     if (!here && !breakers_start(e, ep, item, now_us)) {
-        limits_suspect_leave(e->limits, suspicion(&item->m)); /* another engine was quicker */
+        limits_suspect_leave(e->limits, suspicion(&item->m)); /* another engine was faster */
         return true;
     }
     if (!here && !load_take_room(e, item, now_us)) {
-        limits_suspect_leave(e->limits, suspicion(&item->m)); /* the same */
+        limits_suspect_leave(e->limits, suspicion(&item->m)); /* likewise */
         breakers_returned(e, ep, item);
         return true;
     }
@@ -346,7 +347,7 @@ void choose(struct engine *e, int64_t now_us)
             idle++;
         } else {
             if (!choose_one(e, ep, item, now_us))
-                return; /* stay with this endpoint: the suspect is the first to go */
+                return; /* stay with this endpoint: its suspect is the first to go */
             idle = 0;
             chosen++;
         }
@@ -400,7 +401,7 @@ static void leave_seat(struct engine *e, struct item *item)
         limits_suspect_leave(e->limits, level);
 }
 
-/* Its verdict waits for a cycle.  While one is under way already, others need not wait for this one for ever, either. */
+/* Its verdict waits for a cycle, but the seat is kept for a limited time: the cycle under way may take long. */
 static void keep_seat(struct engine *e, struct item *item)
 {
     bool is_counted = !e->plan.seats_at_risk || item->place == PLACE_CHOSEN ||
@@ -412,7 +413,8 @@ static void keep_seat(struct engine *e, struct item *item)
         leave_seat(e, item);
 }
 
-/* Somebody's open transaction is in the way of its verdict: others need not wait for the end of that. */
+/* Another transaction has locked the row of the verdict: other suspects need not wait for the end of that
+ * transaction. */
 void choose_verdict_busy(struct engine *e, struct item *item)
 {
     if (item->seat != 0)
@@ -429,7 +431,8 @@ void choose_seat(struct engine *e, struct item *item, enum place next)
         keep_seat(e, item);
 }
 
-/* The cycle goes to the store, which may not answer: others need not wait for what was chosen or judged for ever. */
+/* A cycle goes to the store, which may not answer: other engines wait for the suspects that are chosen or judged only
+ * for a limited time. */
 void choose_asked(struct engine *e, int64_t now_us)
 {
     uint64_t seats = e->plan.judged_seats;
@@ -446,7 +449,7 @@ static void lose_seats(struct list *items)
         LIST_ENTRY(node, struct item, node)->seat = 0;
 }
 
-/* It is over.  Who finds no seat any more must not go. */
+/* The cycle has ended.  Items whose seats were taken must not go. */
 void choose_answered(struct engine *e)
 {
     if (!e->plan.seats_at_risk)

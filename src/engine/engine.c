@@ -1,4 +1,4 @@
-/* Life and death of an engine: with which setting it works, and how it stops. */
+/* An engine's life and death: the settings it works by, and how it stops. */
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static bool endpoint_init(struct engine *e, size_t i, const struct endpoint_sett
     return true;
 }
 
-/* Shared ones, or its own.  false: no memory. */
+/* Joins the shared limits, or makes its own.  false: no memory. */
 static bool engine_join(struct engine *e)
 {
     const struct limits_setting alone = {
@@ -161,10 +161,10 @@ int engine_retune(struct engine *e, const struct engine_setting *setting, const 
         ASSERT(slice_eq(e->endpoints[i].setting->name, setting->endpoints[i].name) &&
                e->endpoints[i].setting->ordering == setting->endpoints[i].ordering);
         e->endpoints[i].setting = &setting->endpoints[i];
-        choose_settle(&e->endpoints[i]); /* by another concurrency others wait at the transport */
+        choose_settle(&e->endpoints[i]); /* the new concurrency changes how many wait at the transport */
         if (!setting->endpoints[i].gone)
             continue;
-        gaps_forget_endpoint(e, &e->endpoints[i]); /* what is in them goes elsewhere now */
+        gaps_forget_endpoint(e, &e->endpoints[i]); /* the rows in them have other destinations now */
         held_types_forget_endpoint(&e->endpoints[i]);
         sorts_forget_endpoint(&e->endpoints[i]);
     }
@@ -196,7 +196,7 @@ void engine_stop(struct engine *e, int64_t now_us)
         e->membership.left = true;
 }
 
-/* The transport still reads the message: leave it the item, and judge a copy. */
+/* The transport still reads the message: it keeps the item, and a copy gets the verdict. */
 static void abandon_copy(struct engine *e, struct item *item, int64_t now_us)
 {
     struct row row = { .m = item->m, .row = item->row, .lane = item->lane };

@@ -1,27 +1,27 @@
-/* Evidence that an endpoint works: when a message of this type was delivered there last.  A message that goes on
- * failing is blamed for it only when there is some since its previous failure.
+/* Evidence that an endpoint works: when a message of this type was last delivered there.  A message that fails again
+ * and again is blamed for it only when there is evidence since its previous failure.
  *
- * What this instance delivers is known here; the store is told of it once a minute and pair, in the transaction that
- * completes the message, and asked about others' when a message that has failed goes out again and nothing newer is
- * known here: with its receipt, so that the answer is there before its result.  Types beyond EVIDENCE_TYPES_MAX have the
- * evidence of their endpoint as a whole (type ''). */
+ * Deliveries of this instance are known here.  They are stored once a minute for each pair of endpoint and type, in the
+ * transaction that completes the message.  Deliveries of other instances are asked for when a message that has failed
+ * goes out again and nothing newer is known here: with its receipt, so that the answer is there before its result.
+ * Types beyond EVIDENCE_TYPES_MAX share the evidence of type ''. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/internal.h"
 
-#define EVIDENCE_TYPES_MAX 1024 /* of one endpoint */
+#define EVIDENCE_TYPES_MAX 1024 /* per endpoint */
 #define EVIDENCE_STORED_US PR_MINUTES(1)
-#define EVIDENCE_QUESTIONS_MAX 64 /* in one cycle; who is not asked about is tried once more */
-#define EVIDENCE_STORED_MAX 256   /* in one cycle; others are told with their next message */
+#define EVIDENCE_QUESTIONS_MAX 64 /* in one cycle; a message without an answer is tried once more */
+#define EVIDENCE_STORED_MAX 256   /* in one cycle; other evidence is stored with the next message of its type */
 
 struct proof {
     struct map_node node; /* endpoint->proofs */
-    pr_slice type;        /* its bytes are behind the struct; empty: of all types without one */
-    int64_t delivered_us; /* store time; 0: not that we know */
-    int64_t stored_us;    /* our time, when the store was told of it; 0: never */
-    bool asked;           /* in the cycle being made */
-    bool heard;           /* delivered by somebody else of this process, and the store was not told of it */
+    pr_slice type;        /* stored behind the struct; empty: all types without an entry of their own */
+    int64_t delivered_us; /* store time; 0: no delivery is known */
+    int64_t stored_us;    /* local time when it was stored; 0: never */
+    bool asked;           /* requested in the cycle being made */
+    bool heard;           /* delivered by another engine of this process, and not stored */
 };
 
 static struct proof *proof_find(const struct endpoint *ep, pr_slice type)
@@ -76,8 +76,9 @@ static bool blames_by_evidence(const struct endpoint *ep)
     return ep != NULL && ep->setting->policy.retry.blame == BLAME_EVIDENCE;
 }
 
-/* Since its previous failure that counts: whose count an operator began anew has none, though its row still says when it
- * failed.  What seems to have happened in the future happened before the store's clock went back: nobody knows when. */
+/* Is there evidence since its previous failure that counts?  A message whose counters an operator reset has no such
+ * failure, though its row still has the time of one.  A delivery in the future happened before the store's clock went
+ * back, at an unknown time, and does not count. */
 bool evidence_against(const struct engine *e, const struct item *item, int64_t now_us)
 {
     bool failed = item->m.failures > 0 && item->m.failed_us > 0;
@@ -93,7 +94,7 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
     if (p == NULL)
         return;
     p->delivered_us = store_now(e, now_us);
-    if (e->plan.repeated_from_us != 0) /* that was a guess, which may be ahead of the store's clock */
+    if (e->plan.repeated_from_us != 0) /* that time was a guess, and may be ahead of the store's clock */
         p->delivered_us = min64(p->delivered_us, e->plan.repeated_from_us);
 }
 
@@ -102,7 +103,7 @@ static bool was_stored_lately(const struct proof *p, int64_t now_us)
     return p->stored_us != 0 && now_us - p->stored_us < EVIDENCE_STORED_US;
 }
 
-/* true: the store should be told at once, as it keeps the time when it is. */
+/* true: the evidence should be stored at once, while its time is exact. */
 bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us)
 {
     struct proof *p = blames_by_evidence(ep) ? proof_get(ep, type) : NULL;
@@ -123,13 +124,13 @@ static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, 
     return (struct evidence){ ep->setting->name, slice_dup(&e->plan.arena, p->type) };
 }
 
-/* What is told in one cycle. */
+/* Evidence that one cycle stores. */
 struct telling {
-    struct evidence *list; /* EVIDENCE_STORED_MAX; NULL: none yet */
+    struct evidence *list; /* EVIDENCE_STORED_MAX entries; NULL: none yet */
     size_t count;
 };
 
-/* false: no more fits. */
+/* false: the list is full. */
 static bool tell_proof(struct engine *e, const struct endpoint *ep, struct proof *p, struct telling *t, int64_t now_us)
 {
     if (t->list == NULL)
@@ -221,7 +222,7 @@ void evidence_absorb(struct engine *e, const struct cycle_reply *r)
     }
 }
 
-/* What the lost cycles told may not have arrived. */
+/* Evidence in the lost cycles may not have been stored. */
 void evidence_store_again(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++)

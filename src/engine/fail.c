@@ -5,7 +5,7 @@
 #include "core/id.h"
 #include "engine/internal.h"
 
-/* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
+/* The breaker has just opened: the messages that failed in the same outage are not at fault either. */
 void return_burst(struct engine *e, struct endpoint_breaker *opened)
 {
     opened->burst = false;
@@ -16,7 +16,7 @@ void return_burst(struct engine *e, struct endpoint_breaker *opened)
     }
 }
 
-/* Hand it back, also when it was never announced (too large to be sent). */
+/* Hands it back, also when it was never announced (too large to be sent). */
 void put_back(struct engine *e, struct item *item)
 {
     if (item->place == PLACE_NONE || item->place == PLACE_WAITING)
@@ -39,8 +39,8 @@ static pr_id new_id(void *arg)
     uint8_t bytes[10];
     pr_id id;
 
-    bits[1] =
-        hash_bytes(bits[0], &e->membership.instance, sizeof(e->membership.instance)); /* unlike any other engine's */
+    /* different from any other engine's */
+    bits[1] = hash_bytes(bits[0], &e->membership.instance, sizeof(e->membership.instance));
     memcpy(bytes, bits, sizeof(bytes));
     id_make(store_now(e, from->now_us) / 1000, bytes, &id);
     return id;
@@ -70,7 +70,7 @@ static struct failure_case case_of(struct engine *e, const struct item *item, co
 
 /* ---- What follows ------------------------------------------------------------------------- */
 
-/* With the verdict of the item; where it has none, with the next cycle. */
+/* The effects go with the item's verdict, or, when it has none, with the next cycle. */
 void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects)
 {
     effects_append(item->place == PLACE_JUDGED ? &item->effects : &e->plan.effects, effects);
@@ -99,8 +99,9 @@ static void follow(struct engine *e, struct item *item, const struct failure_cas
     do_side_actions(e, item, c, follows, now_us);
 }
 
-/* What is counted plainly ends by its count, so one message alone opens no breaker.  Otherwise only what is the
- * message's own fault does not count: its content, or that others of its type are delivered. */
+/* A failure that is simply counted ends by its count, so one message alone cannot open a breaker.  Of the others, only
+ * failures by the message's own fault do not count for a breaker: by its content, or since other messages of its type
+ * are delivered. */
 enum breaker_weight failure_weight(const struct policy *policy, const struct failure *f)
 {
     enum fault fault = failure_fault(f);
@@ -110,7 +111,7 @@ enum breaker_weight failure_weight(const struct policy *policy, const struct fai
     return fault == FAULT_CONTENT || (fault == FAULT_NOBODY && f->proven) ? WEIGHS_NOTHING : WEIGHS_ALWAYS;
 }
 
-/* true: the failure is the breaker's, and the message was handed back. */
+/* true: the failure belongs to the breaker, and the message was handed back. */
 static bool ask_breaker(struct engine *e, struct item *item, const struct failure *f, enum breaker_weight weight,
                         int64_t now_us)
 {
@@ -118,7 +119,7 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
     bool opened, ours;
 
     if (f->unsent && weight == WEIGHS_NOTHING) {
-        breakers_returned(e, ep, item); /* the endpoint was not asked: this says nothing about it */
+        breakers_returned(e, ep, item); /* the endpoint was not contacted: the result says nothing about it */
         return false;
     }
     ours = breakers_failed(e, item, f, weight, now_us, &opened);
@@ -154,7 +155,7 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
         item->weighs_on = breakers_blamed(ep, item, fault);
 }
 
-/* A rule about poison cannot bring it back, but may have something to say about it. */
+/* The side actions of rules about poison: they cannot bring the message back. */
 void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us)
 {
     struct delivery_result result = { .reason = PR_REASON_POISON_MESSAGE };

@@ -1,10 +1,10 @@
-/* Gaps: rows of an endpoint that are in the store, were met once, and found no room here.
+/* Gaps: rows of an endpoint that the engine met in the store and had no room for.
  *
- * Fresh rows are passed over and stay where they are; parts of a split are stored as held by their
- * endpoint.  Of both only a place is known, so that a million of them take no memory.  When there is
- * room they are read again, together in the order of their seqs: nothing of the one may overtake the
- * other in its stream.  Who comes later joins them.  Gaps of held types wait until the type may go
- * (held_types.c), or until others of their sort are gone (sorts.c), and become such gaps then. */
+ * Fresh rows are passed over and stay where they are; parts of a split are stored as held by their endpoint.  Only the
+ * places are remembered, so that a million such rows take no memory.  When there is room they are read again, both
+ * sources together in the order of their seqs, so that no row overtakes an earlier one of its stream.  Rows that come
+ * later join the gap.  Gaps of held types wait until the type may go (held_types.c), those of sorts until other rows of
+ * the sort are gone (sorts.c); then they become gaps of the endpoint. */
 #include "engine/internal.h"
 
 void gap_widen(struct gap *g, int64_t from_seq, uint64_t after_row, int64_t to_seq)
@@ -73,22 +73,22 @@ void gaps_forget(struct engine *e)
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-/* Must the next held one wait for the fresh scan?  Not when its lane is somebody else's by now. */
+/* Must the next held row wait for the fresh scan?  Not when its lane belongs to another instance by now. */
 static bool gap_awaits_scan(const struct engine *e, const struct gap *g)
 {
     return (e->membership.open & ~e->membership.giving & lane_bit(g->await_lane)) != 0 &&
            !scan_has_passed(e, g->await_lane, g->await_seq);
 }
 
-/* Can nothing of this endpoint go before more is read?  What is here waits behind held rows of its streams, and those are
- * hidden by a gap: see endpoint_hides(). */
+/* Can nothing of this endpoint go before more is read?  Then rows in memory wait behind held rows of their streams, and
+ * a gap hides those: see endpoint_hides(). */
 static bool is_stuck(const struct endpoint *ep)
 {
     return ep->out == 0 && ep->pledged == 0 && list_is_empty(&ep->ready) && list_is_empty(&ep->ready_streams) &&
            list_is_empty(&ep->loose) && !list_is_empty(&ep->waking);
 }
 
-/* Would a read bring something that can come in?  Not for a few rows each time, as long as others are here that go. */
+/* Would a read bring rows that can come in?  Not worth it for a few rows, as long as other rows in memory can go. */
 static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
     const struct gap *fresh = &ep->gaps[GAP_FRESH], *held = &ep->gaps[GAP_HELD];
@@ -114,7 +114,7 @@ bool gaps_can_read(const struct engine *e, int64_t now_us)
     return candidate(e, now_us) != NULL;
 }
 
-/* Both at once: alone, either would soon have to wait for the other. */
+/* Reads both sources in one cycle: either alone would soon have to wait for the other. */
 void gaps_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us)
 {
     struct endpoint *ep = candidate(e, now_us);
@@ -156,7 +156,7 @@ static const struct row *next_row(const struct engine *e, const struct cycle_rep
     return NULL;
 }
 
-/* No row of the fresh gap is before this place. */
+/* The fresh gap has no row before this place. */
 static int64_t fresh_place(const struct engine *e, const struct gap *g, const struct row *next, bool end)
 {
     if (!g->active)
@@ -184,8 +184,9 @@ static enum admitted take_fresh(struct engine *e, struct endpoint *ep, const str
 
     if (row_is_ours(e, row) && !scan_will_come(e, row)) {
         struct endpoint *to = find_target(e, row, &target);
-        /* Without a target: it was left out for its type, and goes nowhere.  One with several is committed late, and the scan brings
-         * it: divided here, its part for this endpoint would be missing in what was read, and the gap could close without it. */
+        /* A row without a target was left out for its type, and goes nowhere.  A row with several targets is committed
+         * late, and the scan brings it: divided here, its part for this endpoint would be missing in what was read, and
+         * the gap could close without it. */
         if (((to == NULL && target.count == 0) ||
              (to == ep && !held_types_passes_over(e, ep, row) && !sorts_pass_over(e, ep, row))) &&
             admit(e, row, &target, now_us) == NO_ROOM)
@@ -216,8 +217,8 @@ static enum admitted take_held(struct engine *e, struct endpoint *ep, const stru
     return TAKEN;
 }
 
-/* Until one finds no room, or waits for what was not read yet: then from there another time.  What is left of
- * each is the next one that could not be taken. */
+/* Takes rows until one finds no room, or waits for rows that were not read yet: the next read begins there.  What
+ * remains of each source is the next row that could not be taken. */
 static struct gap_rows take_all(struct engine *e, struct endpoint *ep, const struct cycle_reply *r, bool held_end,
                                 int64_t now_us)
 {
@@ -238,7 +239,7 @@ static struct gap_rows take_all(struct engine *e, struct endpoint *ep, const str
             break;
         }
     } while (taken == TAKEN);
-    if (in.fresh != NULL) { /* nothing is left before these two: else the same would be read again and again */
+    if (in.fresh != NULL) { /* one source must advance, or the same rows would be read again and again */
         fresh->from_seq = in.fresh->m.seq;
         fresh->after_row = in.fresh->row - 1;
     }
@@ -254,7 +255,7 @@ static void take_gaps(struct engine *e, struct endpoint *ep, const struct cycle_
 
     struct gap *fresh = &ep->gaps[GAP_FRESH];
     struct gap_rows left = take_all(e, ep, r, end, now_us);
-    /* Either may be over while the other waits, and must then not be asked for again. */
+    /* either source may have ended while the other waits, and must not be asked for again */
     if (end && left.held == NULL)
         gap_close(e, ep, GAP_HELD);
     if (e->plan.cycle.reread.rows == 0 || !r->reread_end || left.fresh != NULL)
@@ -269,7 +270,7 @@ void gaps_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     struct endpoint *ep = e->reading.catching;
 
-    /* Lanes were opened anew, or earlier ones came to wait, or are still to be held: what was read is not all. */
+    /* Lanes were opened again, earlier rows came to wait, or rows must still be held: what was read is incomplete. */
     if (ep == NULL || e->membership.opening != OPEN_DONE || ep->gap_lacks_rows ||
         (e->reading.reads_held && ep->gaps[GAP_HELD].from_seq <= e->plan.cycle.held[0].after_seq))
         return;

@@ -1,12 +1,13 @@
-/* Rows that are out, or that others wait behind, and that somebody has deleted: an activity whose flow has cancelled it, a timer.
+/* Rows that are out, or that block others, and that somebody has deleted: an activity whose flow cancelled it, a timer.
  *
- * Nobody tells us, since a notice would cost all engines of the store a lock for each of them.  So we ask, with the cycle that
- * renews the lease, for those that have been out for a while; whoever works on them can stop.  A cycle that fails says nothing
- * of any row.  A failed head that has not come back when it was due is looked for with the rest of its lane, which is read anew. */
+ * No notice reports this, since it would cost all engines of the store a lock for each such row.  So the cycle that
+ * renews the lease asks for the rows that have been out for a while; whoever handles a deleted one can stop.  A cycle
+ * that fails says nothing about any row.  A failed head that has not come back when it was due is looked for by reading
+ * its lane again. */
 #include "engine/internal.h"
 
-#define GONE_AFTER_US PR_SECONDS(1) /* what is out for less will mostly be over before anybody could stop it */
-#define HEAD_LATE_US PR_SECONDS(5)  /* what is due comes sooner, unless there is no room for it */
+#define GONE_AFTER_US PR_SECONDS(1) /* work that has been out for less will mostly end before it could be stopped */
+#define HEAD_LATE_US PR_SECONDS(5)  /* a due row comes sooner, unless there is no room for it */
 
 static bool is_asked_for(const struct item *item, int64_t now_us)
 {
@@ -41,7 +42,7 @@ void gone_absorb(struct engine *e, const struct cycle_reply *r)
     }
 }
 
-/* It is not out any more. */
+/* The item is no longer out. */
 void gone_forget(struct engine *e, struct item *item)
 {
     e->window.gone_count -= item->gone && !item->gone_told;
@@ -64,7 +65,7 @@ size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max)
     return count;
 }
 
-/* It should be here, and nothing keeps it in the store. */
+/* It should be in memory, and nothing keeps it in the store. */
 static bool misses_head(const struct engine *e, const struct stream *s, int64_t now_us)
 {
     const struct head *first = s->heads;

@@ -1,5 +1,5 @@
-/* Rows of held types (breakers.c), which can wait as long as an outage lasts and must not stop the others: they are
- * left in the store (left.c).  When a type is held back no more, they are read again. */
+/* Rows of held types (breakers.c): they can wait as long as an outage lasts and must not stop other types, so they are
+ * left in the store (left.c).  They are read again when the type is no longer held back. */
 #include "engine/internal.h"
 
 void held_types_forget_endpoint(struct endpoint *ep)
@@ -15,7 +15,7 @@ void held_types_forget(struct engine *e)
 
 /* ---- Leaving rows behind -------------------------------------------------------------------------- */
 
-/* Without memory for the stream filter the row is like any other that finds no room. */
+/* Without memory for the stream filter the row is treated like any other that finds no room. */
 static bool is_left(struct engine *e, struct endpoint *ep, const struct row *row)
 {
     struct left *l = &ep->held_types.left;

@@ -1,5 +1,5 @@
-/* What somebody beside the engine sent to one of its endpoints (mode: inline).  It counts for the
- * stored totals, for the breaker, and as evidence, as if the engine had sent it. */
+/* Results of inline sends (mode: inline), which do not go through the engine.  They count for the stored totals, for
+ * the breaker, and as evidence, as if the engine had sent the messages. */
 #include "engine/internal.h"
 
 static void count(struct endpoint *ep, const struct engine_inline_result *n)

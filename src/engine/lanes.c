@@ -1,12 +1,12 @@
-/* Lanes: what we gain is opened (first what failed and what is held in it, then the rest), and what
- * somebody else should have is given when nothing of it is out. */
+/* Lanes: those that this instance gains are opened (failed and held rows are read first, then the rest), and those that
+ * another instance should have are given once none of their messages is out. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/story.h"
 #include "engine/internal.h"
 
-/* Read these lanes from the beginning: first what failed and what is held, then the rest. */
+/* Reads these lanes from the beginning: first failed and held rows, then the rest. */
 void open_lanes(struct engine *e, uint64_t lanes)
 {
     lanes &= e->membership.lanes;
@@ -47,8 +47,8 @@ static void opening_done(struct engine *e, int64_t now_us)
     e->reading.due_restart_us = now_us;
 }
 
-/* Somebody else should have these lanes: nothing new is begun in them, and what waits is dropped.  One
- * that is not to be given after all is read anew, since what we knew of it is gone. */
+/* Another instance should have these lanes: nothing new is begun in them, and waiting rows are dropped.  A lane that is
+ * not given after all is read again. */
 static void absorb_asked(struct engine *e, uint64_t asked)
 {
     uint64_t more = asked & ~e->membership.giving, kept = e->membership.giving & e->membership.lanes & ~asked;
@@ -65,7 +65,7 @@ static void absorb_asked(struct engine *e, uint64_t asked)
 void lanes_give_up(struct engine *e, int64_t now_us)
 {
     uint64_t asked =
-        e->membership.asked & ~peers_kept(e, now_us); /* it may have come with the cycle that asks for it */
+        e->membership.asked & ~peers_kept(e, now_us); /* such a lane may have come with the cycle that asks for it */
     absorb_asked(e, (asked | peers_passing(e, now_us)) & e->membership.lanes);
 }
 
@@ -89,7 +89,7 @@ void absorb_lanes(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-/* Its endpoint was missing and is there now: bring the parked row back. */
+/* Its endpoint was missing and exists now: bring the parked row back. */
 static void unpark(struct engine *e, const struct row *row, int64_t now_us)
 {
     struct item *item = item_find(e, row->row, row->m.id) == NULL ? item_new(e, row, NULL) : NULL;
@@ -101,7 +101,7 @@ static void unpark(struct engine *e, const struct row *row, int64_t now_us)
     item->verdict.reason = PR_REASON_NONE;
 }
 
-/* Its receiver has said yes; the store does not know yet.  Its stream has gone on without it. */
+/* Its receiver has completed it; the store does not know yet.  Its stream has gone on without it. */
 static bool is_delivered(const struct engine *e, const struct row *row)
 {
     const struct item *item = item_find(e, row->row, row->m.id);
@@ -109,7 +109,7 @@ static bool is_delivered(const struct engine *e, const struct row *row)
            item->verdict.kind == VERDICT_COMPLETE;
 }
 
-/* Does it hold back its stream at this endpoint?  false: no memory. */
+/* Does the row block its stream at this endpoint?  Adds it as a head if so.  false: no memory. */
 static bool absorb_head_at(struct engine *e, struct endpoint *ep, const struct row *row)
 {
     bool parked = !row->dead && row->m.due_us == PR_NEVER;
@@ -126,7 +126,7 @@ static bool absorb_head_at(struct engine *e, struct endpoint *ep, const struct r
     return true;
 }
 
-/* One that was not divided yet stands in the way at all endpoints that the routes send it to.  false: no memory. */
+/* A row that was not divided yet blocks its stream at all endpoints that the routes send it to.  false: no memory. */
 static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 {
     unsigned targets[TARGETS_MAX];
@@ -135,9 +135,9 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
     if (row->bad != NULL || count == 0)
         return true;
     if (!row->dead && message_awaits_route(&row->m))
-        unpark(e, row, now_us); /* until that is stored, and it is here, a strict stream waits for it */
+        unpark(e, row, now_us); /* until that is stored and the row is in memory, a strict stream waits for it */
     else if (!row->dead && is_delivered(e, row))
-        return true; /* since this was read */
+        return true; /* it left the store after this was read */
     for (size_t i = 0; i < count; i++)
         if (!absorb_head_at(e, &e->endpoints[targets[i]], row))
             return false;
@@ -151,7 +151,7 @@ bool held_key_is_orphan(struct engine *e, pr_slice key)
     return ep == NULL || (name.size > 0 && !stream_is_ordered(ep, name));
 }
 
-/* "endpoint/stream": whose followers are these?  "endpoint/": its parts.  false: no memory. */
+/* "endpoint/stream" is held by a stream, "endpoint/" by an endpoint.  false: no memory. */
 static bool absorb_held_key(struct engine *e, pr_slice key)
 {
     pr_slice name;
@@ -211,11 +211,12 @@ void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_u
     bool known = true;
 
     if (e->membership.opening == OPEN_DONE || e->membership.planned_serial != e->membership.opening_serial)
-        return; /* ... or it began anew meanwhile */
+        return; /* ... or the opening started over meanwhile */
     if (e->plan.cycle.heads.rows > 0)
         known = absorb_heads(e, r, now_us);
     else if (e->plan.cycle.held_keys.rows > 0)
         known = absorb_held_keys(e, r, now_us);
+    /* No memory: start over, since rows of a head that is forgotten would overtake it. */
     if (!known)
-        open_lanes(e, e->membership.opening_lanes); /* no memory: begin anew, for who is forgotten here is overtaken */
+        open_lanes(e, e->membership.opening_lanes);
 }

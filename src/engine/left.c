@@ -1,20 +1,21 @@
 /* Rows that are left in the store so that others, which can go, need not wait for them.
  *
- * Like all rows that find no room they stay where they are, and only places are remembered (gap.c).  But these
- * have gaps of their own, and it is known of which streams rows were left: only their rows are left behind with them,
- * and all others go on.  Later the endpoint is simply without room for them from those places on. */
+ * Like all rows without room they stay where they are, and only places are remembered (gap.c).  But they have gaps of
+ * their own, which remember the streams of these rows: only rows of those streams are left with them, and all others go
+ * on.  Later these gaps become ordinary gaps of the endpoint, which has no room from those places on. */
 #include <stdlib.h>
 
 #include "engine/internal.h"
 
 /* ---- Sets of streams --------------------------------------------------------------------------------
  *
- * Open addressing, by their hashes; a hash of 0 is an empty place.  Of each stream it is known between which places its rows
- * were left: what stands before the first of them waits for none of them, and when all are read again nothing does. */
+ * Hash tables with open addressing; a hash of 0 is an empty entry.  An entry has the range of places between which rows
+ * of the stream were left: a row before the first of them waits for none of them, and when all have been read again,
+ * no row does. */
 
 #define STREAMS_MIN 64
-#define STREAMS_MAX ((size_t)1 << 19) /* places; half of them are used at most */
-#define CROWD_BITS 65536              /* for those beyond: two streams with the same bit, and one waits without need */
+#define STREAMS_MAX ((size_t)1 << 19) /* entries; at most half of them are used */
+#define CROWD_BITS 65536              /* filter for further streams: when two share a bit, one may wait without need */
 
 static struct left_stream *find_place(const struct stream_set *set, uint64_t hash)
 {

@@ -8,8 +8,8 @@
 #include "base/slice.h"
 #include "engine/engine.h"
 
-#define WINDOW_MIN 64   /* below it nothing flows */
-#define LEAST_DIVISOR 2 /* half of the window is shared out, the other half is for who needs it */
+#define WINDOW_MIN 64   /* with a smaller window nothing flows */
+#define LEAST_DIVISOR 2 /* half of the window is divided evenly; the other half goes to the engines that need it */
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ size_t limits_lock_count(const struct limits_setting *setting)
     return room_for(setting) + 1;
 }
 
-/* Every endpoint must be able to hold something while all others hold their share, in each engine. */
+/* In each engine every endpoint must be able to hold something while all others hold their share. */
 static void window_init(struct limits *l)
 {
     struct limits_setting *s = &l->setting;
@@ -74,7 +74,7 @@ void limits_free(struct limits *l)
     ASSERT(list_is_empty(&l->members));
     for (size_t i = 0; i < l->endpoint_room; i++) {
         last_failure_fini(&l->endpoints[i].gate.last_failure);
-        map_fini(&l->endpoints[i].breakers); /* the engines gave theirs back */
+        map_fini(&l->endpoints[i].breakers); /* the engines have returned their breakers */
     }
     free(l->endpoints);
     free(l);
@@ -140,7 +140,8 @@ static void suspects_changed(struct limits *l)
         limits_wake_all(l);
 }
 
-/* Those of others whose cycle has been under way for too long: their store may not answer for minutes. */
+/* Takes over the seats of engines whose cycle has been under way for too long: their store may not answer for
+ * minutes. */
 static void take_seats(struct limits *l, struct limits_member *m, int64_t now_us)
 {
     m->look_us = PR_NEVER;
@@ -169,7 +170,7 @@ bool limits_suspect_may_enter(struct limits *l, struct limits_member *m, unsigne
     m->look_us = PR_NEVER;
     if (suspect_limit_allows(&l->suspects, level))
         return true;
-    atomic_store(&l->suspects_wait, true); /* and look again: somebody may have left between the two */
+    atomic_store(&l->suspects_wait, true); /* and look again: a seat may have become free in between */
     if (limits_are_shared(l))
         take_seats(l, m, now_us);
     return suspect_limit_allows(&l->suspects, level);
@@ -200,7 +201,7 @@ void limits_seats_at_risk(struct limits *l, struct limits_member *m, uint64_t se
     atomic_store(&m->seats, seats);
     atomic_store(&m->cycle_since_us, max64(now_us, 1));
     if (seats != 0)
-        suspects_changed(l); /* who waits for them knows from now on how long */
+        suspects_changed(l); /* engines that wait for them now know for how long */
 }
 
 bool limits_seats_kept(struct limits *l, struct limits_member *m)
@@ -242,8 +243,8 @@ static void wake(const struct limits_use *use)
         use->wake(use->wake_arg);
 }
 
-/* There may be room: for the first who has less than its share, or else for all.  Who kept others waiting may be
- * stuck, and is not relied on. */
+/* There may be room: for the first in line that has less than its share, or else for all.  An engine that kept others
+ * waiting may be stuck, and is not relied on. */
 static void wake_line(const struct endpoint_limits *l)
 {
     bool found = false;
@@ -295,9 +296,9 @@ void limits_wait_over(struct endpoint_limits *l, struct limits_use *use)
     wake_line(l);
 }
 
-/* Who has less than its share and waits, but for this one. */
+/* Uses that wait with less than their share, other than this one. */
 struct rivals {
-    size_t before; /* it in line: each is left room for one */
+    size_t before; /* those before it in line: each is left room for one */
     bool any;
 };
 
@@ -322,7 +323,7 @@ static struct rivals rivals_of(const struct endpoint_limits *l, const struct lim
     return r;
 }
 
-/* The first ones in line are looked at from now on.  When the first of them counts no more. */
+/* Blames the first in line from now on; returns when that one counts no more. */
 static int64_t blame_first(struct endpoint_limits *l, const struct limits_use *use, int64_t now_us)
 {
     int64_t look_us = PR_NEVER;
@@ -342,7 +343,7 @@ static int64_t blame_first(struct endpoint_limits *l, const struct limits_use *u
 
 /* ---- Rate and concurrency --------------------------------------------------------------------- */
 
-/* Those that are missing are missing by the new rate, too. */
+/* Tokens that are missing are missing by the new rate, too. */
 static void follow_rate(struct endpoint_limits *l, const struct rate_setting *s)
 {
     const struct rate_setting *old = &l->rate_setting;
@@ -361,14 +362,15 @@ static bool has_slots(const struct endpoint_limits *l, const struct endpoint_set
     return s->concurrency_shared && s->concurrency > 0 && limits_are_shared(l->limits);
 }
 
-/* Has it as much of the concurrency as is its own while all want some? */
+/* Does it use as much of the concurrency as is its share while all engines want some? */
 static bool has_share(const struct endpoint_limits *l, const struct limits_use *use, const struct endpoint_setting *s)
 {
     size_t users = max_size(l->users + !is_user(use), 1);
     return has_slots(l, s) && use->slots >= (s->concurrency + users - 1) / users;
 }
 
-/* Who has all the slots may have some more wait at its transport: nobody else's can begin meanwhile. */
+/* An engine that has all the slots may have some more messages wait at its transport: no other engine's can begin
+ * meanwhile. */
 static bool fits(const struct endpoint_limits *l, const struct limits_use *use, const struct endpoint_setting *s,
                  size_t left, int64_t now_us)
 {
@@ -510,7 +512,7 @@ void limits_breaker_changed(struct endpoint_limits *l)
 
 /* ---- The window ------------------------------------------------------------------------------- */
 
-/* Its least, and what the others leave of the rest. */
+/* Its least, and what others leave of the shared rest. */
 static size_t window_of(size_t all, size_t least, size_t engines, size_t over, size_t mine)
 {
     size_t rest = all - least * engines, own = mine > least ? mine - least : 0;
@@ -539,7 +541,7 @@ static bool window_moves(_Atomic size_t *over, size_t least, size_t before, size
     size_t had = before > least ? before - least : 0, has = after > least ? after - least : 0;
 
     if (had != has)
-        atomic_fetch_add(over, has - had); /* also down: it wraps round */
+        atomic_fetch_add(over, has - had); /* has may be less: the difference wraps around */
     return has < had;
 }
 
@@ -555,7 +557,7 @@ void limits_window_changed(struct limits *l, size_t before, size_t after, size_t
 
 /* ---- Large payloads ------------------------------------------------------------------------------ */
 
-#define LOAD_FIRST_US PR_SECONDS(1) /* who found no room and does not come back is not waited for any longer */
+#define LOAD_FIRST_US PR_SECONDS(1) /* an endpoint whose payload found no room is waited for no longer than this */
 
 bool limits_may_load(struct limits *l, const void *who, size_t bytes, size_t window, bool take, int64_t now_us)
 {

@@ -1,9 +1,9 @@
 /* Large payloads.
  *
- * They are not in the window: their rows come in without them, and so may be many.  What is chosen gets its payload with the
- * cycle that commits its receipt, as one copy that the store makes and hands over, and loses it when it is judged or handed
- * back.  How many bytes of them are here at once is a limit of the process (limits.in_flight_bytes, beside what is in the
- * window); one of any size always goes, or it would never. */
+ * They are not in the window: their rows come in without them, so there may be many.  A chosen message gets its payload
+ * with the cycle that commits its receipt, as one copy that the store makes and hands over, and loses it when it is
+ * judged or handed back.  Their total in memory is limited for the process (limits.in_flight_bytes, together with the
+ * window); a single payload of any size may always go, or it never would. */
 #include <stdlib.h>
 
 #include "engine/internal.h"

@@ -1,8 +1,8 @@
 /* Messages that go into another box: their end here and their beginning there are one verdict and its effect.
  *
- * Nobody outside has them, so there is no receipt, no hand-out that could be lost, and no limit of suspects to be asked: they are
- * judged when their turn has come, in the cycle that is being made.  One of a stream at a time: its row may be in somebody's
- * open transaction, and then the next one must not arrive before it. */
+ * Nothing outside gets them, so there is no receipt, no hand-out that could be lost, and no suspect: they are judged
+ * when their turn has come, in the cycle that is being made.  One message of a stream at a time: its row may be locked
+ * by another transaction, and then the next one must not arrive before it. */
 #include "core/local_delivery.h"
 #include "engine/internal.h"
 
@@ -11,7 +11,7 @@ bool endpoint_is_local(const struct endpoint *ep)
     return ep->setting->into_box.size > 0;
 }
 
-/* No retry can help it, so no rule is asked. */
+/* No retry can help, so no rule is asked. */
 static void judge_full(struct engine *e, struct item *item, int64_t now_us)
 {
     judge_dead(e, item, PR_REASON_REJECTED, PR_REASON_REJECTED, 0, PR_STR("headers"), true, PR_STR("headers"),

@@ -1,6 +1,6 @@
-/* Rows that are held for an endpoint that is not there any more, or not in order any more: nobody
- * waits for them, so they are read here, and go where the config sends them now (mostly they
- * are parked).  There can be many keys: they are walked a page at a time, and many are read at once. */
+/* Rows that are held for an endpoint that no longer exists, or is no longer ordered: no stream waits for them, so they
+ * are read here and go where the configuration sends them now (mostly they are parked).  There can be many keys: they
+ * are walked a page at a time, and many are read at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void set_after(struct orphans *o, pr_slice key)
         memcpy(o->after, key.data, o->after_size);
 }
 
-/* The opening has met one behind this key. */
+/* The opening has met such a key behind this one. */
 void orphans_found(struct engine *e, pr_slice after)
 {
     struct orphans *o = &e->reading.orphans;
@@ -65,7 +65,7 @@ static void absorb_page(struct engine *e, const struct cycle_reply *r, int64_t n
 
     for (size_t i = 0; i < r->held_key_count; i++) {
         if (held_key_is_orphan(e, r->held_keys[i]) && !add_key(o, r->held_keys[i])) {
-            o->at_us = now_us + e->setting.poll_us; /* no memory: from here another time */
+            o->at_us = now_us + e->setting.poll_us; /* no memory: continue from here later */
             return;
         }
         set_after(o, r->held_keys[i]);
@@ -73,7 +73,7 @@ static void absorb_page(struct engine *e, const struct cycle_reply *r, int64_t n
     o->wanted = !r->held_keys_end || o->count > 0;
 }
 
-/* Did all that was read of this key come in? */
+/* Did all rows that were read of this key come in? */
 static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice key, size_t *ret_taken, int64_t now_us)
 {
     for (size_t i = 0; i < r->row_count; i++) {
@@ -117,7 +117,7 @@ void orphans_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_u
     struct orphans *o = &e->reading.orphans;
 
     if (e->membership.opening != OPEN_DONE)
-        return; /* it will tell them anew */
+        return; /* the opening reports them again */
     if (o->walking)
         absorb_page(e, r, now_us);
     else if (o->reading > 0)

@@ -1,8 +1,8 @@
-/* Pauses that begin here: by a rule, or because the endpoint said that it is gone.
+/* Pauses that begin in this engine: by a rule, or because the endpoint answered that it is gone.
  *
- * It holds at once in this engine, and goes to the store with the next cycle, so that it survives
- * restarts and holds in all others.  What is announced and not started is handed back; what is
- * out ends as it ends. */
+ * A pause holds at once in this engine, and is stored with the next cycle, so that it survives restarts and holds in
+ * all other instances.  Messages that are announced and not started are handed back; those that are out end as
+ * usual. */
 #include <stdlib.h>
 
 #include "engine/internal.h"
@@ -40,7 +40,7 @@ void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_sl
     int64_t now = store_now(e, now_us), until_us = for_us >= PR_NEVER - now ? PR_NEVER : now + for_us;
 
     if (until_us <= endpoint_paused_until(ep))
-        return; /* the later end wins */
+        return; /* the later end applies */
     e->plan.pause_count += ep->pause.until_us == 0;
     free(ep->pause.by);
     free(ep->pause.why);
@@ -71,7 +71,7 @@ void pauses_plan(struct engine *e, int64_t now_us)
     e->plan.cycle.pause_count = count;
 }
 
-/* It is stored; from now on the store's word counts, where it gave it. */
+/* The pause is stored; from now on what the store says counts, if this reply says it. */
 void pauses_committed(struct engine *e, bool endpoints_known)
 {
     for (size_t i = 0; i < e->endpoint_count && e->plan.cycle.pause_count > 0; i++) {

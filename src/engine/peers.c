@@ -1,26 +1,30 @@
-/* Who else works the box, what they can do, and the lanes that somebody else should have for it.
+/* The other instances that serve the box, what they can run, and the lanes that one of them should have for it.
  *
- * What is met here and cannot be done here, but by another instance that lives, makes its lane go there: nothing new is begun in it,
- * and when nothing of it is out it is passed to that one.  So that two programs which each do a part of what is in a lane do not pass it
- * to and fro without doing anything, it stays for a while with each of them; and one that is not empty in time (something in it
- * takes long) stays for longer before it is tried again.  Lanes in which something was done lately that not all others can do are not given
- * away for the sake of even shares; nor are those of sessions (streams of activities) that were begun here and are live: one of their
- * activities is out or waits, or ended a moment ago.  One that has to go to who can do what is in it waits for them, too, but not for ever.
+ * When this instance meets a message that it cannot run, but another live instance can, the lane is to move there:
+ * nothing new is begun in it, and when none of its messages is out it is given to that instance.  So that two programs
+ * which each run a part of a lane's messages do not exchange it without running anything, it stays for a while with
+ * each of them; and a lane that does not become empty in time (some message takes long) stays longer before the move is
+ * tried again.  Lanes that recently ran something that not all instances can run are not given away to even out shares;
+ * nor are those with live sessions (streams of activities) that began here: one of their activities is out or waits, or
+ * ended a moment ago.  A lane that has to move waits for sessions, too, but only for a limited time.
  *
- * Where lanes change hands all at once (lanes_together) they are as one lane: the first of `moves` is that of all of them. */
+ * Where lanes change hands all at once (lanes_together) they act as one lane: the first of `moves` stands for all of
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/offer.h"
 #include "engine/internal.h"
 
-#define STAY_US PR_MILLISECONDS(250)       /* a lane that came stays at least so long */
-#define DRAIN_US PR_SECONDS(1)             /* nothing new is begun in one that is to go for so long at most ... */
-#define DRAIN_AGAIN_US PR_SECONDS(5)       /* ... and then it is worked on for so long */
-#define KEEP_US PR_SECONDS(30)             /* how long `lately` is */
-#define SESSION_GAP_US PR_SECONDS(2)       /* between two activities of a session that is live */
-#define SESSION_WAIT_US PR_SECONDS(10)     /* what waits for another instance waits for sessions so long at most */
-#define PASSED_DELAY_US PR_MILLISECONDS(1) /* what waits for its lane to go is not handed out here again meanwhile */
+#define STAY_US PR_MILLISECONDS(250) /* a lane stays at least this long after it came */
+/* nothing new is begun in a lane that is to move, for at most this long ... */
+#define DRAIN_US PR_SECONDS(1)
+#define DRAIN_AGAIN_US PR_SECONDS(5)   /* ... and after that it runs messages for this long before the next try */
+#define KEEP_US PR_SECONDS(30)         /* how long a lane is kept after such a run */
+#define SESSION_GAP_US PR_SECONDS(2)   /* between two activities of a live session */
+#define SESSION_WAIT_US PR_SECONDS(10) /* a lane that has to move waits for sessions at most this long */
+/* A message that waits for its lane to move is not handed out here again meanwhile. */
+#define PASSED_DELAY_US PR_MILLISECONDS(1)
 
 static struct lane_move *move_of(struct engine *e, unsigned lane)
 {
@@ -96,7 +100,7 @@ void peers_gained(struct engine *e, uint64_t lanes, int64_t now_us)
 
 /* ---- What is met ---------------------------------------------------------------------------------- */
 
-/* Several can do it: each lane has its own favourite. */
+/* When several instances can run it, different lanes prefer different ones. */
 static const struct known_peer *peer_for(const struct engine *e, pr_slice need, unsigned lane)
 {
     for (size_t i = 0; i < e->peers.count; i++) {
@@ -115,7 +119,8 @@ static bool all_have(const struct engine *e, pr_slice need)
     return true;
 }
 
-/* A session that others could go on with is here now.  (One that they could not go on with comes back.) */
+/* A session that other instances could continue is here now.  (One that they could not continue comes back by
+ * itself.) */
 static void session_did(struct engine *e, const struct item *item, pr_slice need, int64_t now_us)
 {
     bool only_here = e->peers.count > 0 && need.size > 0 && peer_for(e, need, 0) == NULL;
@@ -130,7 +135,7 @@ static void session_did(struct engine *e, const struct item *item, pr_slice need
 
 void peers_did(struct engine *e, const struct item *item, pr_slice need, int64_t now_us)
 {
-    session_did(e, item, need, now_us); /* another may join soon */
+    session_did(e, item, need, now_us); /* another instance may join soon */
     if (need.size > 0 && e->peers.mixed && !all_have(e, need))
         move_of(e, item->lane)->keep_until_us = now_us + KEEP_US;
 }
@@ -148,7 +153,7 @@ static bool has_session(const struct engine *e, uint64_t lanes)
     return false;
 }
 
-/* When it may go. */
+/* When the lane may move. */
 static int64_t move_from_us(const struct engine *e, const struct lane_move *m, uint64_t lanes, int64_t now_us)
 {
     bool has = m->session_until_us > now_us || has_session(e, lanes);
@@ -188,7 +193,7 @@ static bool is_busy_in(const struct engine *e, uint64_t lanes)
     return false;
 }
 
-/* Is it going now? */
+/* Is the lane being given now? */
 static bool move_goes(struct engine *e, struct lane_move *m, uint64_t lanes, int64_t now_us)
 {
     if (m->to == 0 || lanes == 0)
@@ -229,7 +234,7 @@ int64_t peers_next_us(const struct engine *e, int64_t now_us)
     return next_us;
 }
 
-/* Lanes that go together wait for each other. */
+/* Lanes that change hands together wait for each other. */
 uint64_t peers_ready(const struct engine *e, uint64_t idle)
 {
     return !e->peers.together || (e->membership.lanes & ~idle) == 0 ? idle : 0;

@@ -1,4 +1,4 @@
-/* The next cycle: what to tell the store, and what to ask of it. */
+/* The next cycle: what to report to the store, and what to ask of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- What is there to read? ---------------------------------------------------------------- */
 
-/* Has an endpoint that can send had nothing to do, while others kept the scan from reading on? */
+/* Has an endpoint that can send had nothing to do while others kept the scan from reading on? */
 static bool somebody_starves(const struct engine *e, int64_t now_us)
 {
     if (e->reading.scan_held_since_us == 0 || now_us - e->reading.scan_held_since_us < PASS_OVER_AFTER_US)
@@ -18,10 +18,10 @@ static bool somebody_starves(const struct engine *e, int64_t now_us)
     return false;
 }
 
-/* How many fresh rows can come in.  A full endpoint stops the scan for a moment, since it will
- * have room soon; when it has none for too long the scan reads on past its rows.  One that always
- * has a little room (its messages fail at once, and come back) would keep the scan at its own pace
- * for the whole backlog: when that leaves another without work, its rows are passed over, too. */
+/* How many fresh rows can come in.  A full endpoint stops the scan for a moment, since it will have room soon; when it
+ * has none for too long the scan reads on past its rows.  An endpoint that always has a little room (its messages fail
+ * at once, and come back) would slow the scan down to its own pace for the whole backlog: when that leaves another
+ * endpoint without work, its rows are passed over, too. */
 static size_t fresh_rows(struct engine *e, int64_t now_us)
 {
     size_t rows = e->setting.batch;
@@ -59,7 +59,7 @@ static bool due_possible(const struct engine *e, int64_t now_us)
                                   now_us >= e->reading.due_restart_us);
 }
 
-/* Has one of the endpoint's first held streams nothing before it that is to be read first? */
+/* Is one of the endpoint's first held streams free of earlier rows that must be read first? */
 static bool has_wakeable(const struct endpoint *ep)
 {
     size_t looked = 0;
@@ -69,7 +69,7 @@ static bool has_wakeable(const struct endpoint *ep)
         if (!endpoint_hides(ep, s->name, s->held_from))
             return true;
         if (++looked == HELD_READS_MAX)
-            return false; /* the endpoint catches up, and then they can */
+            return false; /* the endpoint's gaps are read first, and then the streams can wake up */
     }
     return false;
 }
@@ -103,8 +103,8 @@ static uint64_t lanes_to_give(const struct engine *e)
     return peers_ready(e, lanes);
 }
 
-/* One on which nothing is left means nothing any more, and is closed by the next cycle.  In a box of turns every verdict leaves
- * one behind, since it is freed by the store's answer: there it is worth no cycle of its own. */
+/* An empty receipt is useless, and the next cycle closes it.  In a box of turns every verdict leaves one behind, since
+ * the store's answer frees it: there it is not worth a cycle of its own. */
 static bool has_dirty_receipt(const struct engine *e)
 {
     list_foreach(node, &e->window.receipts) {
@@ -120,7 +120,7 @@ int64_t renew_at_us(const struct engine *e)
     return e->membership.lease_end_us - e->setting.lease_us + e->setting.lease_us / 3;
 }
 
-/* An instance without lanes looks now and then whether there are some to have. */
+/* An instance without lanes looks from time to time whether it can get some. */
 int64_t look_at_us(const struct engine *e)
 {
     return e->membership.lanes == 0 && !e->membership.stopping ? e->plan.cycled_us + e->setting.poll_us : PR_NEVER;
@@ -160,7 +160,7 @@ static void plan_opening(struct engine *e)
     c->heads_dead = e->membership.opening == OPEN_DEAD;
 }
 
-/* The key is copied: its stream can be gone when the reply is there.  false: no memory. */
+/* The key is copied: its stream may be gone when the reply arrives.  false: no memory. */
 bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads,
                     size_t *count)
 {
@@ -172,8 +172,8 @@ bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t ro
     return true;
 }
 
-/* A few streams of each endpoint that has room; they go to the back, so that all have their turn.  No more is read than
- * can come in: the rest would be read again and again. */
+/* A few streams of each endpoint that has room; they go to the back, so that all have their turn.  No more rows are
+ * read than can come in: the others would be read again and again. */
 static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t *count, size_t max,
                         size_t room)
 {
@@ -192,7 +192,7 @@ static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read 
             continue;
         share = min_size(share, room);
         if (!plan_held_read(e, s->key, s->held_from - 1, share, reads, count))
-            break; /* no memory: another time */
+            break; /* no memory: later */
         room -= share;
     }
     for (struct list_node *node = list_pop_front(&turned); node != NULL; node = list_pop_front(&turned))
@@ -235,8 +235,8 @@ static void plan_due(struct engine *e, int64_t now_us)
     e->plan.cycle.due.after_row = e->reading.due_after_row;
 }
 
-/* What this cycle completes has made room when the rows arrive that it reads.  Else a full window would need two cycles
- * for each batch: one to empty it, one to fill it. */
+/* Rows that this cycle completes will have made room when the rows arrive that it reads.  Otherwise a full window would
+ * need two cycles for each batch: one to empty it, one to fill it. */
 static void count_leaving(struct engine *e)
 {
     list_foreach(node, &e->window.planned) {
@@ -259,8 +259,8 @@ static void forget_leaving(struct engine *e)
         e->endpoints[i].leaving = e->endpoints[i].leaving_bytes = 0;
 }
 
-/* What is read is there twice until it is in the window, and in the database's library once more: large messages come
- * one at a time. */
+/* Rows that are read exist twice until they are in the window, and once more in the database's library: large messages
+ * come one at a time. */
 #define READ_BYTES_MAX ((size_t)16 << 20)
 
 static void plan_fresh(struct engine *e, size_t rows, int64_t now_us)
@@ -276,9 +276,9 @@ static void plan_fresh(struct engine *e, size_t rows, int64_t now_us)
         e->reading.fresh_at_us = now_us;
 }
 
-/* A backlog that is passed over, since its endpoint has no room, takes a look for each batch; with a commit in each of these
- * cycles whoever stands behind it would wait for hundreds of commits.  So for twice as long as the latest commit took the
- * engine only looks on, until something comes that can go out. */
+/* Each batch of a backlog that is passed over, since its endpoint has no room, takes a look; with a commit in each of
+ * these cycles the rows behind it would wait for hundreds of commits.  So for twice as long as the latest commit took,
+ * the engine only looks on, until it meets a row that can go out. */
 static bool passes_on(struct engine *e, int64_t now_us)
 {
     return e->reading.fresh_passed && e->reading.fresh_wanted && now_us < e->reading.pass_until_us &&
@@ -296,7 +296,8 @@ static void plan_reads(struct engine *e, int64_t now_us)
         return;
     }
     count_leaving(e);
-    if (now_us - e->reading.fresh_at_us >= FRESH_LOOK_US) /* nobody is heard while there is always something to do */
+    /* so that fresh rows are noticed while there is always other work */
+    if (now_us - e->reading.fresh_at_us >= FRESH_LOOK_US)
         e->reading.fresh_wanted = true;
     plan_fresh(e, fresh_rows(e, now_us), now_us);
     if (window_has_room(e))
@@ -307,8 +308,8 @@ static void plan_reads(struct engine *e, int64_t now_us)
 
 /* ---- Changes ----------------------------------------------------------------------------------- */
 
-/* What is not in the cycle being made since there is enough in it already comes with the next one.  A verdict with more is
- * in a cycle of its own. */
+/* Effects that do not fit into the cycle being made come with the next one.  A verdict with more than this is in a
+ * cycle of its own. */
 #define EFFECT_ROWS_MAX 5000
 #define EFFECT_BYTES_MAX ((size_t)8 << 20)
 
@@ -317,7 +318,7 @@ struct effect_sum {
     bool full;
 };
 
-/* Does this verdict still go?  What goes with one that went does, too. */
+/* Do the effects of this verdict still fit?  Those of a joined verdict do when its leader's did. */
 static bool effects_fit(struct effect_sum *sum, const struct item *item)
 {
     size_t rows = 0, bytes = 0;
@@ -325,7 +326,7 @@ static bool effects_fit(struct effect_sum *sum, const struct item *item)
     if (item->verdict.joined)
         return !sum->full;
     if (item->effects == NULL || !item->refusable)
-        return true; /* others of its stream may be announced in this cycle, since it is completed in it */
+        return true; /* the cycle completes it, so the next message of its stream may be announced in the same cycle */
     if (sum->full)
         return false;
     for (const struct send_effect *f = item->effects; f != NULL; f = f->next, rows++)
@@ -360,7 +361,7 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
     return count;
 }
 
-/* What ends in a box with dedupe is marked with it. */
+/* A verdict that ends a message in a box with dedupe gets the mark as an effect. */
 static size_t plan_mark(const struct engine *e, const struct item *item, size_t verdict, struct effect *ret)
 {
     if (!mark_of_verdict(&item->verdict, e->setting.box, item->m.destination, e->membership.dedupe_us, ret))
@@ -382,7 +383,7 @@ static void swap_holds(struct engine *e)
     e->plan.hold_capacity = capacity;
 }
 
-/* What is planned and not deferred. */
+/* Writes the planned verdicts that are not deferred. */
 static void write_verdicts(struct engine *e, struct verdict *verdicts, struct effect *effects)
 {
     size_t count = 0, effect_count = 0;
@@ -411,14 +412,14 @@ static void write_verdicts(struct engine *e, struct verdict *verdicts, struct ef
     e->plan.cycle.effect_count = effect_count;
 }
 
-/* Into the same room: there are not more of them. */
+/* Reuses the same arrays: there are not more verdicts than before. */
 void plan_verdicts_again(struct engine *e)
 {
     write_verdicts(e, (struct verdict *)(uintptr_t)e->plan.cycle.verdicts,
                    (struct effect *)(uintptr_t)e->plan.cycle.effects);
 }
 
-/* As if it was handed back: whoever buries this instance must not find it on a receipt. */
+/* Like a message that was handed back, it must not be found on a receipt by the instance that takes over. */
 static bool counts_nothing(enum verdict_kind kind)
 {
     return kind == VERDICT_POSTPONE || kind == VERDICT_RELEASE;
@@ -440,7 +441,7 @@ static int plan_verdicts(struct engine *e)
         if (!effects_fit(&sum, item))
             continue;
         verdict_tally(e, item, +1);
-        if (!item->refusable) /* else it may come back: it is on its receipt until it is answered */
+        if (!item->refusable) /* otherwise it may come back: it stays on its receipt until it is answered */
             receipt_leave(item, counts_nothing(item->verdict.kind));
         item_move(e, item, PLACE_PLANNED);
     }
@@ -528,7 +529,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     }
     if (receipt_plan_marks(e, &e->plan.arena) != PR_OK || loads_plan(e, &e->plan.arena) != PR_OK ||
         receipt_plan(e, &e->plan.arena) != PR_OK)
-        unchoose(e); /* no memory: judge what is judged, start nothing */
+        unchoose(e); /* no memory: apply verdicts, start nothing */
     choose_asked(e, now_us);
     plan_tallies(e);
     pauses_plan(e, now_us);
@@ -537,8 +538,8 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     e->plan.cycle.lanes_give = lanes_to_give(e);
     peers_plan(e, now_us);
     e->plan.cycle.force_write = now_us >= renew_at_us(e);
-    /* Not with verdicts: one that is answered by BUSY, or by what its receiver only said, would be lost, and count as a hand-out
-     * without an outcome. */
+    /* Not in a cycle with verdicts: one that is answered BUSY, or whose receiver's commit turns out not to have
+     * happened, would be lost and count as a hand-out without an outcome. */
     e->plan.cycle.leave = e->membership.stopping && e->window.out_count == 0 && e->plan.cycle.verdict_count == 0;
     gone_plan(e, now_us);
     return true;
@@ -550,8 +551,8 @@ void due_look_again(struct engine *e, int64_t now_us)
         min64(e->reading.due_restart_us, max64(now_us, e->reading.due_restarted_us + e->setting.poll_us));
 }
 
-/* With the cycle that renews the lease anyway: for what nobody announces, such as a row that a person repaired by hand (B19),
- * and so that a store can sweep an idle box. */
+/* Looks for fresh rows in the cycle that renews the lease: finds rows that nothing announced, such as one that a person
+ * repaired by SQL (B19), and lets the store sweep an idle box. */
 static void look_unasked(struct engine *e, int64_t now_us)
 {
     if (e->plan.asked || e->membership.epoch == 0 || now_us < renew_at_us(e))

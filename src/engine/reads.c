@@ -1,10 +1,10 @@
-/* What a cycle has read: held ones before fresh ones, since they are earlier in their streams. */
+/* The rows that a cycle has read: held rows before fresh ones, since they are earlier in their streams. */
 #include <stdlib.h>
 
 #include "engine/internal.h"
 
-/* The lane was opened anew and its fresh scan has not reached this place yet: earlier ones of its
- * stream may stand before it. */
+/* The lane was opened again and its fresh scan has not reached this place yet: earlier rows of the stream may be
+ * unread. */
 bool scan_will_come(const struct engine *e, const struct row *row)
 {
     return !scan_has_passed(e, row->lane, row->m.seq);
@@ -16,7 +16,7 @@ bool row_is_ours(const struct engine *e, const struct row *row)
            item_find(e, row->row, row->m.id) == NULL;
 }
 
-/* Did one come in that need not wait for an endpoint which sets its own pace? */
+/* Did a row come in whose endpoint does not slow the scan down? */
 static bool absorb_fresh_row(struct engine *e, const struct row *row, int64_t now_us)
 {
     struct target target;
@@ -25,7 +25,7 @@ static bool absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
     if (!row_is_ours(e, row))
         return false;
     ep = find_target(e, row, &target);
-    /* Earlier ones of its stream may wait to be read again: behind them. */
+    /* Earlier rows of its stream may wait to be read again: it must stay behind them. */
     if (ep != NULL && !endpoint_has_gap(ep) && (held_types_passes_over(e, ep, row) || sorts_pass_over(e, ep, row)))
         return false;
     if (ep != NULL && (endpoint_has_gap(ep) || admit(e, row, &target, now_us) == NO_ROOM)) {
@@ -44,8 +44,8 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
 
     e->reading.restart_lanes &= ~e->plan.cycle.restart_lanes;
     if (e->plan.cycle.fresh_rows == 0) {
-        e->reading.fresh_wanted =
-            e->reading.fresh_wanted || e->plan.cycle.effect_count > 0; /* our own, which nobody announces */
+        /* The cycle's own effects are new rows, too, and nothing announces them. */
+        e->reading.fresh_wanted = e->reading.fresh_wanted || e->plan.cycle.effect_count > 0;
         return;
     }
     skips_absorb(e, r);
@@ -70,8 +70,8 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         stream_update(e, LIST_ENTRY(node, struct stream, unscanned));
 }
 
-/* What is due and cannot come in, and whose endpoint is closed, is held by it: else it would be read again and again
- * until there is room. */
+/* A due row that has no room, and whose endpoint is closed, is held by the endpoint: otherwise it would be read again
+ * and again until there is room. */
 static bool hold_for_closed(struct engine *e, const struct row *row, const struct target *target, int64_t now_us)
 {
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
@@ -82,8 +82,8 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
            gap_hold_row(e, ep, row);
 }
 
-/* What is due in a stream that is known here anyway, and finds no room, is held by it: else it would be read again and
- * again, too.  A head has no followers here any more; what blocks nobody must not begin to. */
+/* A due row without room whose stream is in memory anyway is held by the stream, for the same reason.  A head has no
+ * followers in memory here; a row that blocks nothing must not begin to. */
 static bool hold_for_stream(struct engine *e, const struct row *row, const struct target *target)
 {
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
@@ -100,7 +100,7 @@ static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t no
 {
     if (e->plan.cycle.due.rows == 0) {
         e->reading.due_wanted =
-            e->reading.due_wanted || e->plan.cycle.verdict_count > 0; /* they may have set due times */
+            e->reading.due_wanted || e->plan.cycle.verdict_count > 0; /* the cycle's verdicts may have set due times */
         return;
     }
     e->reading.due_wanted = !r->due_end;
@@ -137,7 +137,8 @@ static struct stream *stream_of_key(struct engine *e, pr_slice key)
     return ep != NULL ? stream_find(e, ep, name) : NULL;
 }
 
-/* Is one before it that is not in memory, or one that waits there for the breaker of its type, or as many as may be there? */
+/* Is there an earlier row that is not in memory or that waits for the breaker of its type, or are there as many rows in
+ * memory as may be? */
 static bool stands_behind(const struct engine *e, const struct stream *s, const struct row *row)
 {
     const struct sort *sort = sort_of(s->endpoint, row->m.type);
@@ -161,7 +162,7 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
         waits = stands_behind(e, s, row) || admit(e, row, &target, now_us) == NO_ROOM;
     s->mixed = s->mixed && waits;
     s->dozing = waits && (breakers_hold_type(e, s->endpoint, row->m.type) || sorts_refuse(e, s->endpoint, row->m.type));
-    s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
+    s->held_stop = waits; /* continue here when the head is gone, or when there is room */
     s->held_from = waits ? row->m.seq : row->m.seq + 1;
 }
 
@@ -169,7 +170,7 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
 {
     size_t first = e->reading.reads_held ? 1 : 0, end = e->plan.cycle.held_count - e->reading.orphans.reading;
 
-    /* A verdict of this cycle sent earlier ones back: what was read comes behind them, later. */
+    /* A verdict of this cycle sent earlier rows back: what was read comes behind them, later. */
     for (size_t i = first; i < end; i++) {
         struct stream *s = stream_of_key(e, e->plan.cycle.held[i].key);
         if (s != NULL && s->held && s->held_from <= e->plan.cycle.held[i].after_seq)
@@ -191,7 +192,7 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
     }
 }
 
-/* What was read without rows that are still to be held is gone. */
+/* The incomplete reads are over. */
 static void forget_lacks(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++)

@@ -1,8 +1,8 @@
 /* Receipts: what was announced to the store before it was sent.
  *
- * One per cycle that starts something.  It is closed when everything on it has a verdict.
- * What was handed back must not be counted if we die later, so a receipt with a hand-back is
- * closed at once and what is still out is carried over to the next one. */
+ * A cycle that starts something writes one.  It is closed when everything on it has a verdict.  Messages that were
+ * handed back must not be counted if the process dies later, so a receipt with a hand-back is closed at once, and its
+ * messages that are still out are carried over to the next receipt. */
 #include <stdlib.h>
 
 #include "engine/internal.h"
@@ -39,7 +39,8 @@ void receipt_free_all(struct engine *e)
         receipt_free(e, LIST_ENTRY(node, struct receipt, node));
 }
 
-/* Which of those that are about to be started were handled before, or are dead?  PR_ENOMEM: nobody is asked. */
+/* Asks which of the messages that are about to be started were handled before, or are dead.  PR_ENOMEM: nothing is
+ * asked. */
 int receipt_plan_marks(struct engine *e, struct arena *arena)
 {
     size_t count = 0;
@@ -52,7 +53,7 @@ int receipt_plan_marks(struct engine *e, struct arena *arena)
     list_foreach(node, &e->window.chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         if (pr_id_is_zero(item->m.id))
-            continue; /* no id: it has no mark, and a dead letter without one is another message */
+            continue; /* no id: it has no mark, and a dead letter without an id is another message */
         keys[count++] = (struct mark_key){ item->m.id, item_handler(item) };
         item->mark = count;
     }
@@ -61,9 +62,9 @@ int receipt_plan_marks(struct engine *e, struct arena *arena)
     return PR_OK;
 }
 
-/* The receipt of the cycle being made: what was chosen, and what is carried over from receipts
- * that are closed by it.  What is judged has left its receipt already, but for verdicts that may be refused, or that wait for
- * another cycle: these are not out, and still on one.  PR_ENOMEM: nothing changed. */
+/* The receipt of the cycle being made: chosen messages, and those carried over from receipts that it closes.  Judged
+ * messages have left their receipt already, except those whose verdicts may be refused or wait for another cycle: these
+ * are no longer out, and still on a receipt.  PR_ENOMEM: nothing changed. */
 int receipt_plan(struct engine *e, struct arena *arena)
 {
     size_t entry_max = e->window.out_count + e->window.run_count + e->window.judged_count + e->plan.cycle.verdict_count;

@@ -1,11 +1,12 @@
-/* Effects that the database refuses for good: a CHECK, a trigger or an index of the table that they go to says no.
+/* Effects that the database refuses for good: a CHECK, a trigger or an index of their table rejects them.
  *
- * One transaction has the verdicts of many messages, and it is refused as a whole; asked again, it would be refused for ever,
- * and with it the box would stand still.  So it is asked again with half of those that bring something along, until one is left:
- * that one has failed, by its handler's fault.  The others come with the next cycle, as if somebody else had held their rows.
+ * One transaction has the verdicts of many messages, and is refused as a whole; asked again, it would be refused
+ * forever, and the box would stand still.  So the cycle is asked again with half of the verdicts that have effects,
+ * until one is left: that one has failed, by its handler's fault.  The others come with the next cycle, as if their
+ * rows had been locked.
  *
- * What goes into another box keeps its order meanwhile (engine/local.c).  Those behind a message whose handler sends something
- * may be ahead of it when it fails. */
+ * Messages that go into another box keep their order meanwhile (engine/local.c).  Those behind a message whose handler
+ * sends something may overtake it when it fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static size_t count_suspects(const struct engine *e)
     return count;
 }
 
-/* All but the first so many wait for the next cycle, each with those that are joined to it. */
+/* Defers all but the first `first` verdicts to the next cycle, each with those that are joined to it. */
 static void defer_behind(struct engine *e, size_t first)
 {
     bool with_leader = false;
@@ -40,7 +41,8 @@ static void defer_behind(struct engine *e, size_t first)
     }
 }
 
-/* Those that belong to no verdict come with the next cycle, where they are alone at last; then one that is refused goes. */
+/* Effects without a verdict come with the next cycle, where they are alone in the end; then the first is dropped if it
+ * is refused. */
 static void defer_loose(struct engine *e, bool alone)
 {
     struct send_effect *first = e->plan.planned_effects, *rest = first;
@@ -49,7 +51,7 @@ static void defer_loose(struct engine *e, bool alone)
         e->plan.planned_effects = NULL;
         return;
     }
-    if (alone) { /* the first one, and the others behind it */
+    if (alone) { /* drop the first effect, and try the others behind it */
         rest = first->next;
         first->next = NULL;
     } else {
@@ -59,7 +61,7 @@ static void defer_loose(struct engine *e, bool alone)
     e->plan.effects = rest;
 }
 
-/* No memory for the text: it fails without. */
+/* No memory for the text: it fails without one. */
 static void keep_refusal(struct item *item, const char *text)
 {
     item->refused = true;
@@ -78,7 +80,7 @@ bool engine_cycle_refused(struct engine *e, int64_t now_us, const char *text)
                 keep_refusal(LIST_ENTRY(node, struct item, node), text);
         defer_behind(e, suspects / 2);
     } else {
-        engine_cycle_failed(e, now_us, PR_EINVAL); /* it is none of these */
+        engine_cycle_failed(e, now_us, PR_EINVAL); /* the fault is none of these */
         return false;
     }
     plan_verdicts_again(e);
@@ -86,7 +88,7 @@ bool engine_cycle_refused(struct engine *e, int64_t now_us, const char *text)
     return true;
 }
 
-/* A failure of the message: its handler is told, and its rules decide. */
+/* The message has failed: its handler gets the reason, and its rules decide. */
 static void judge_refused(struct engine *e, struct item *item, char *text, int64_t now_us)
 {
     struct delivery_result failed = {
@@ -101,7 +103,7 @@ static void judge_refused(struct engine *e, struct item *item, char *text, int64
     judge_failure(e, item, &failed, now_us);
 }
 
-/* It is joined to one that was refused: that one has failed, and this one is as it was. */
+/* It is joined to a refused verdict: that message has failed, and this one is as before. */
 static void return_joined(struct engine *e, struct item *item)
 {
     verdict_tally(e, item, -1);
@@ -131,7 +133,7 @@ void settle_deferred(struct engine *e, struct item *item, bool leader_is_refused
         item_drop_verdict(item);
         judge_dead(e, item, PR_REASON_REJECTED, PR_REASON_REJECTED, 0, PR_STR("effect_refused"), true,
                    PR_STR("effect_refused"), text != NULL ? pr_str(text) : PR_STR(""), now_us);
-    } else if (refused) { /* what its rule sends because of it; its own fate is decided */
+    } else if (refused) { /* the rule's side actions are refused; the message's own fate is decided */
         effects_free(item->effects);
         item->effects = NULL;
     }

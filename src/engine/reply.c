@@ -1,6 +1,6 @@
-/* Replies (core/request.h): rows that lie in their box until somebody has read them.  They are judged when they are read, like
- * schedules: a new one gets the time when it goes, one whose time has come goes, and one from elsewhere becomes the row that is
- * waited for. */
+/* Replies (core/request.h): rows that stay in their box until they have been read.  They are judged when the engine
+ * reads them, like schedules: a new row gets its expiry, an expired one is deleted, and a reply from elsewhere becomes
+ * the row that its requester waits for. */
 #include "core/request.h"
 
 #include "base/time.h"
@@ -50,7 +50,7 @@ enum admitted admit_reply(struct engine *e, const struct row *row, int64_t now_u
     else if (row->m.due_us == 0)
         judge_kept(e, item, now_us);
     else
-        judge_complete(e, item, 0); /* its time is over */
+        judge_complete(e, item, 0); /* it has expired */
     if (rc == PR_OK)
         return TAKEN;
     item_free(e, item);

@@ -1,10 +1,8 @@
-/* What people are told of an endpoint through the store: its latest failure, and which of its
- * breakers are not closed.
+/* What people learn about an endpoint through the store: its latest failure, and which of its breakers are not closed.
  *
- * A breaker is reported when it opens, opens again or closes, with the next cycle, once: what is in
- * a cycle is in it until the cycle has landed, whatever becomes of its answer.  A new instance
- * reports all that are not closed, since the store forgot them with the former one.  Half-open is
- * not reported: it begins by itself when the time is over. */
+ * A breaker is reported once when it opens, opens again or closes, with the next cycle: the report stays in that cycle
+ * until the cycle has landed, whatever its answer.  A new instance reports all that are not closed, since the store
+ * forgot them with the former instance.  Half-open is not reported: it follows from the time alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +11,7 @@
 #include "engine/internal.h"
 
 #define CODE_CHARS 64
-#define REPORTS_MAX 256 /* in one cycle; others follow with the next */
+#define REPORTS_MAX 256 /* in one cycle; the others follow with the next */
 
 char *text_copy(pr_slice text, size_t chars)
 {
@@ -72,7 +70,7 @@ void report_closed(struct engine *e, struct endpoint_breaker *b)
     if (b->stored || b->planned)
         report_add(e, b);
     else
-        report_drop(b); /* nobody heard that it was open */
+        report_drop(b); /* it was never reported as open */
 }
 
 bool report_is_over(const struct endpoint_breaker *b)

@@ -1,8 +1,8 @@
-/* Out and back: what a transport takes, and what it tells of it later. */
+/* Hand-outs and results: what a transport takes, and what it later reports. */
 #include "base/time.h"
 #include "engine/internal.h"
 
-#define POSTPONED_US PR_MILLISECONDS(200) /* until a receiver is asked again whose database was busy */
+#define POSTPONED_US PR_MILLISECONDS(200) /* until a message is handed out again whose receiver's database was busy */
 #define LEASE_MARGIN_DIVISOR 10           /* nothing is started in the last tenth of the lease */
 
 static void delivery_begin(struct engine *e, struct item *item, int64_t last_start, int64_t now_us)
@@ -109,7 +109,7 @@ void judge_success(struct engine *e, struct item *item, int bits, int64_t now_us
         judge_complete(e, item, bits);
 }
 
-/* Handed back by its receiver, which says nothing of the endpoint. */
+/* Handed back by its receiver, which says nothing about the endpoint. */
 static void hand_back_counted(struct engine *e, struct item *item, enum verdict_kind kind,
                               const struct delivery_result *result, int64_t now_us)
 {
@@ -117,7 +117,7 @@ static void hand_back_counted(struct engine *e, struct item *item, enum verdict_
     judge_simple(e, item, kind, PR_REASON_NONE, PR_STR("receiver"), pr_str(result->error), now_us);
 }
 
-/* Its receiver cannot do it now, for a reason that is not the message's. */
+/* Its receiver cannot handle it now, for a reason that is not the message's. */
 static void judge_postponed(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
     struct verdict postponed = {
@@ -137,7 +137,7 @@ static void judge_postponed(struct engine *e, struct item *item, const struct de
     judge(e, item, &postponed, verdict_traits(VERDICT_POSTPONE)->name, 0, now_us);
 }
 
-/* It failed, and whoever did it has a policy of its own: when it comes again is settled. */
+/* It failed, and its receiver has a retry policy of its own and said when it comes again. */
 static void judge_again(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
     const struct verdict again = {
@@ -150,21 +150,21 @@ static void judge_again(struct engine *e, struct item *item, const struct delive
         .delay_us = result->retry_after_us,
     };
 
-    breakers_succeeded(e, item, now_us); /* its receiver works: it has answered */
+    breakers_succeeded(e, item, now_us); /* it has answered, so the receiver works */
     judge(e, item, &again, "retry", time_add(store_now(e, now_us), again.delay_us), now_us);
 }
 
-/* Its receiver has done it, and this is to be stored with it. */
+/* Its receiver has handled it, and these effects must be stored with the verdict. */
 static void settle_with_effects(struct engine *e, struct item *item, const struct delivery_result *result,
                                 int64_t now_us)
 {
     struct send_effect *effects;
 
     if (effects_copy(result->effects, &effects) != PR_OK) {
-        item_return(e, item, true); /* they cannot be kept: as if it had never been handled */
+        item_return(e, item, true); /* no memory for the effects: as if it had not been handled */
         return;
     }
-    /* When the others of its run could stay behind without it, the stream waits for the answer, too. */
+    /* When the others of its run could stay without it, its stream waits for the answer, too. */
     item->refusable = effects_can_refuse(effects) || (item->run_next != NULL && effects != NULL);
     struct item *rest = run_detach(item);
     judge_success(e, item, result->bits, now_us);
@@ -172,7 +172,7 @@ static void settle_with_effects(struct engine *e, struct item *item, const struc
     run_follow(e, item, rest, now_us);
 }
 
-/* Whatever is not done: it is judged, or comes back, and so do the others of its run. */
+/* Every other outcome: the item is judged, or comes back, and so do the others of its run. */
 static void settle_otherwise(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
     struct item *rest = run_detach(item);
@@ -185,7 +185,7 @@ static void settle_otherwise(struct engine *e, struct item *item, const struct d
     case SEND_SETTLED:
     case SEND_UNCERTAIN:
     case SEND_STALE:
-        breakers_succeeded(e, item, now_us); /* whatever becomes of it: its receiver works */
+        breakers_succeeded(e, item, now_us); /* the receiver works, whatever becomes of the message */
         judge_asking(e, item, result, now_us);
         break;
     default:

@@ -7,11 +7,11 @@
 
 struct header_search {
     const struct route_header *wanted;
-    struct arena *arena; /* of names and values with escapes */
+    struct arena *arena; /* memory for names and values with escapes */
     bool found;
 };
 
-/* A text as it is meant; numbers, true and false as they are written.  What is nested fits nothing. */
+/* A string as it is meant; numbers, true and false as they are written.  Nested values match nothing. */
 static int look_at_header(void *arg, pr_slice key, pr_slice value)
 {
     struct header_search *s = arg;

@@ -1,13 +1,13 @@
 /* Runs: what waits in one stream of a box of turns goes out as one delivery, and has one result.
  *
- * The first message leads: it has the seat among suspects, the place at its endpoint and the token.  The others are with it
- * (PLACE_RUN) from the choice to the result; each is on the receipt and has its own hand-out number, since what happens to a
- * hand-out is counted for each message.  With the result the run is over: each has a verdict, and those that go with effects
- * are joined to the first one's, which is refused or applied with all of them.
+ * The first message leads: it has the seat among suspects, the place at its endpoint and the token.  The others follow
+ * it (PLACE_RUN) from the choice to the result; each is on the receipt with its own hand-out number, since hand-outs
+ * are counted for each message.  The result ends the run: each message has a verdict, and verdicts with effects are
+ * joined to the leader's, so that all are applied or refused together.
  *
- * What was handed out twice without an outcome goes alone, so that the guilty one is found.  A message that is over its
- * limits is not made a dead letter here: a flow waits for it.  It is given once more with the reason why it is dead, and
- * becomes a dead letter with what follows from that for the flow. */
+ * A message that was handed out twice without an outcome goes alone, so that the guilty one is found.  A message that
+ * exceeds its limits is not made a dead letter here, since a flow waits for it.  It is handed out once more with the
+ * reason of its death, and becomes a dead letter together with what follows for the flow. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@
 
 #define RUN_COUNT_MAX 256
 #define RUN_BYTES_MAX ((size_t)4 << 20)
-#define RUN_UNEXPLAINED_MAX 2       /* hand-outs without an outcome; from then on a message is alone */
-#define DEAD_AGAIN_US PR_SECONDS(1) /* until a dead one is given again whose receiver failed */
+#define RUN_UNEXPLAINED_MAX 2       /* hand-outs without an outcome; from then on a message goes alone */
+#define DEAD_AGAIN_US PR_SECONDS(1) /* until a dead message is handed out again whose receiver failed */
 
 bool hands_out_runs(const struct engine *e)
 {
@@ -25,7 +25,7 @@ bool hands_out_runs(const struct engine *e)
 
 /* ---- From the choice to the result ---------------------------------------------------------- */
 
-/* May it go behind `first`, which is about to?  All before it in its stream do. */
+/* May it join the run of `first`?  All earlier items of its stream did. */
 static bool run_takes(const struct engine *e, const struct item *first, const struct item *item, int64_t now_us)
 {
     const struct stream *s = first->stream;
@@ -69,7 +69,7 @@ struct item *run_detach(struct item *first)
     return rest;
 }
 
-/* Handed back, uncounted; the first one is handed back by its own. */
+/* Hands them back uncounted; the first one is handed back by its own result. */
 void run_return(struct engine *e, struct item *rest)
 {
     for (struct item *item = rest, *next; item != NULL; item = next) {
@@ -97,7 +97,7 @@ static void run_complete(struct engine *e, const struct item *first, struct item
     }
 }
 
-/* The others end as the first one did, by their own counts. */
+/* The other items get the first one's verdict, with their own counters. */
 static void run_judge(struct engine *e, const struct item *first, struct item *rest, int64_t now_us)
 {
     for (struct item *item = rest, *next; item != NULL; item = next) {
@@ -135,7 +135,7 @@ static pr_slice put_text(char **at, pr_slice text)
     return put;
 }
 
-/* Without memory it is found dead once more. */
+/* Without memory it will be found dead once more. */
 static void set_dead(struct item *item, const struct delivery_dead *d, bool counted)
 {
     struct item_dead *dead = malloc(sizeof(*dead) + d->rule.size + d->code.size + d->error.size);
@@ -165,7 +165,7 @@ bool run_keeps_dead(struct engine *e, struct item *item, const struct verdict *v
     return true;
 }
 
-/* The others are as if they had never gone out. */
+/* The others are treated as if they had never gone out. */
 void run_blame(struct engine *e, struct item *first, const struct delivery_result *result)
 {
     const struct delivery_dead d = { .cause = result->reason,
@@ -187,7 +187,7 @@ void run_bury(struct engine *e, struct item *item, int64_t now_us)
     judge_dead_letter(e, item, d, item->dead->counted, now_us);
 }
 
-/* Its receiver could not even say what follows. */
+/* Its receiver could not even store what follows from its death. */
 void run_postpone_dead(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
     breakers_returned(e, item->endpoint, item);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/util.h"
 
-/* A snapshot that several lanes share: usually all of them read by the same one. */
+/* A snapshot that several lanes share: usually all of them were read by the same one. */
 struct kept_snapshot {
     unsigned refs;
     struct snapshot s;
@@ -17,10 +17,10 @@ struct kept_snapshot {
 struct scan_lane {
     bool started;
     int64_t position;
-    int64_t floor;               /* as of saved; may be above position while there is a backlog */
+    int64_t floor;               /* as of `saved`; may be above position while there is a backlog */
     struct kept_snapshot *saved; /* NULL: nothing was read yet */
     struct {
-        struct kept_snapshot *upto; /* NULL: no late pass is cut */
+        struct kept_snapshot *upto; /* NULL: no late pass was cut short */
         int64_t cursor;
         int64_t floor;
     } pass;
@@ -28,19 +28,19 @@ struct scan_lane {
 
 struct aside {
     uint64_t xid;
-    int64_t from; /* all its rows are above */
+    int64_t from; /* all its rows are above this seq */
 };
 
 struct scan {
     struct scan_limits limits;
-    struct kept_snapshot *now; /* the latest; NULL: there was none */
+    struct kept_snapshot *now; /* the latest one; NULL: there was none */
     int64_t last;
-    int64_t floor;                   /* as of now */
+    int64_t floor;                   /* as of `now` */
     struct kept_snapshot *candidate; /* becomes the floor when those that ran in it have ended */
     int64_t candidate_last;
     struct scan_lane lanes[LANE_COUNT];
     size_t aside_count;
-    struct aside aside[]; /* limits.aside of them */
+    struct aside aside[]; /* limits.aside entries */
 };
 
 /* ---- Snapshots ------------------------------------------------------------------------ */
@@ -78,7 +78,7 @@ static struct kept_snapshot *kept_new(const struct snapshot *snapshot)
     return kept;
 }
 
-/* Point *place at kept (or nothing), and drop what it held. */
+/* Points *place at kept (or nothing), and drops what it held. */
 static void kept_set(struct kept_snapshot **place, struct kept_snapshot *kept)
 {
     if (kept != NULL)
@@ -172,7 +172,7 @@ static size_t scan_waited_for(const struct scan *scan)
     return count;
 }
 
-/* S4: go on without those that are waited for.  False: there is no room for them. */
+/* S4: sets aside those that are waited for.  False: there is no room for them. */
 static bool scan_set_aside(struct scan *scan, size_t waited_for)
 {
     if (waited_for > scan->limits.aside - scan->aside_count)
@@ -185,8 +185,8 @@ static bool scan_set_aside(struct scan *scan, size_t waited_for)
     return true;
 }
 
-/* S2: the candidate's last value becomes the floor when nobody is waited for; then this
- * snapshot is the next candidate, and may be the floor at once. */
+/* S2: the candidate's last value becomes the floor when no transaction is waited for; then this snapshot is the next
+ * candidate, and may be the floor at once. */
 static void scan_raise_floor(struct scan *scan)
 {
     while (scan->candidate != NULL) {
@@ -201,7 +201,7 @@ static void scan_raise_floor(struct scan *scan)
     }
 }
 
-/* Forget those set aside that have ended and that every lane has read. */
+/* Forgets transactions set aside that have ended and that every lane has read. */
 static void scan_drop_aside(struct scan *scan)
 {
     size_t kept_count = 0;
@@ -230,9 +230,9 @@ int scan_snapshot(struct scan *scan, int64_t last, const struct snapshot *snapsh
     if (now == NULL)
         return PR_ENOMEM;
     if (scan_goes_back(scan, last, snapshot))
-        scan_forget(scan); /* S5: this is not the server that we knew */
+        scan_forget(scan); /* S5: the server is another one */
     kept_set(&scan->now, now);
-    now->refs--; /* kept_new's own */
+    now->refs--; /* the reference of kept_new() */
     scan->last = last;
     scan_drop_aside(scan);
     if (scan->candidate == NULL) {
@@ -245,8 +245,8 @@ int scan_snapshot(struct scan *scan, int64_t last, const struct snapshot *snapsh
 
 /* ---- What to read ---------------------------------------------------------------------- */
 
-/* Has anything that ran in the old snapshot ended?  Else nothing can have appeared at or
- * below the position (S3). */
+/* Has any transaction that ran in the old snapshot ended?  If not, nothing can have appeared at or below the position
+ * (S3). */
 static bool scan_has_ended_since(const struct scan *scan, const struct kept_snapshot *old)
 {
     for (size_t i = 0; i < old->s.xip_count; i++)
@@ -255,8 +255,8 @@ static bool scan_has_ended_since(const struct scan *scan, const struct kept_snap
     return false;
 }
 
-/* From where to look for late rows: from the floor, or deeper when somebody who was set aside
- * has ended since (S4). */
+/* From where to look for late rows: from the floor, or deeper when a transaction that was set aside has ended since
+ * (S4). */
 static int64_t scan_late_from(const struct scan *scan, int64_t floor, const struct kept_snapshot *seen)
 {
     for (size_t i = 0; i < scan->aside_count; i++) {
@@ -296,7 +296,7 @@ size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret
     return count;
 }
 
-/* All up to the position was read as of this snapshot (S3). */
+/* All rows up to the position were read as of this snapshot (S3). */
 static void lane_save(struct scan_lane *l, struct kept_snapshot *upto, int64_t floor)
 {
     kept_set(&l->saved, upto);
@@ -322,7 +322,7 @@ static void scan_done_part(struct scan *scan, struct scan_lane *l, enum scan_ran
 {
     switch (kind) {
     case SCAN_REST: l->pass.cursor = last_seq; break;
-    case SCAN_LATE: /* to be finished as of this snapshot, whichever is current by then */
+    case SCAN_LATE: /* to be finished as of this snapshot, even if it is not the latest by then */
         kept_set(&l->pass.upto, scan->now);
         l->pass.cursor = last_seq;
         l->pass.floor = scan->floor;

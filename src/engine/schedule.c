@@ -1,14 +1,15 @@
-/* Schedules (core/schedule.h): rows that are worked by their time alone.
+/* Schedules (core/schedule.h): rows that only time acts on.
  *
- * Nobody outside has them, so they have no endpoint, no receipt and no turn in a stream: they are judged when they are read.
- * The verdict sets the next time, as long as the one that was read is still there, and brings the messages along. */
+ * Nothing outside gets them, so they have no endpoint, no receipt and no turn in a stream: they are judged when they
+ * are read.  The verdict sets the next time, provided that the row still has the time that was read, and brings the
+ * messages as effects. */
 #include "core/schedule.h"
 
 #include <stdlib.h>
 
 #include "engine/internal.h"
 
-#define ZONE_MISSING_US PR_MINUTES(1) /* until a schedule is looked at again whose time zone is not known here */
+#define ZONE_MISSING_US PR_MINUTES(1) /* until a schedule is looked at again whose time zone is unknown here */
 #define ARENA_BLOCK 4096
 
 /* ---- Effects --------------------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ static int add_messages(struct item *item, const struct schedule *s, pr_slice bo
 
 /* ---- Verdicts ----------------------------------------------------------------------------------- */
 
-/* For people: in its story, and in the log. */
+/* The reason for people, in its story and in the log. */
 static void say_left_out(const struct schedule *s, const struct schedule_plan *plan, struct pr_error *ret)
 {
     size_t count = min_size(plan->left_out, SCHEDULE_GAP_MAX);
@@ -52,14 +53,14 @@ static void say_left_out(const struct schedule *s, const struct schedule_plan *p
               count == 1 ? "gets" : "get", plan->over_gap ? ": after a gap at most 1,000 are sent late" : "");
 }
 
-/* PR_ETOOBIG: its headers have no room for those of the schedule. */
+/* PR_ETOOBIG: its headers leave no room for those that the schedule adds. */
 static int judge_times(struct engine *e, struct item *item, const struct row *row, const struct schedule *s,
                        const struct zone *zone, int64_t now_us)
 {
     struct pr_error text = { .code = 0 };
     struct schedule_plan plan;
     size_t max = max_size(1, SCHEDULE_BYTES_MAX / (message_bytes(&s->message) + 1));
-    /* One that was put off for want of its zone is for the latest time before it came back. */
+    /* A schedule that was postponed because its zone was missing runs for the latest time before that. */
     int64_t due_us = row->m.due_us != 0 && message_has_failed(&row->m)
                          ? min64(row->m.due_us, cron_latest(&s->cron, zone, row->m.created_us, row->m.due_us, 1))
                          : row->m.due_us;
@@ -76,11 +77,11 @@ static int judge_times(struct engine *e, struct item *item, const struct row *ro
     }
     judge(e, item, &v, "missed", plan.next_us, now_us);
     if (plan.left_out == 0)
-        item->verdict.story = (pr_slice){ NULL, 0 }; /* it did what it is for: nothing to tell */
+        item->verdict.story = (pr_slice){ NULL, 0 }; /* it ran as planned: the story has nothing to add */
     return add_messages(item, s, e->setting.box, &plan);
 }
 
-/* A wish that is new is put behind what is due by now. */
+/* A new wish is queued behind rows that are due by now. */
 static void judge_new_wish(struct engine *e, struct item *item, int64_t now_us)
 {
     const struct verdict v = { .kind = VERDICT_RESCHEDULE, .due_us = store_now(e, now_us) };
@@ -89,7 +90,7 @@ static void judge_new_wish(struct engine *e, struct item *item, int64_t now_us)
     item->verdict.story = (pr_slice){ NULL, 0 };
 }
 
-/* A wish: the schedule itself takes its place, and that of an earlier one of the same name. */
+/* A wish: the schedule itself replaces it, and an earlier schedule of the same name. */
 static int replace(struct engine *e, struct item *item, const struct schedule *s, pr_slice payload, int64_t due_us)
 {
     struct send_effect made = { .box = e->setting.box, .message = schedule_row(s, payload, due_us) };
@@ -99,7 +100,7 @@ static int replace(struct engine *e, struct item *item, const struct schedule *s
     return rc == PR_OK && !s->cancel ? add_effect(item, &made) : rc;
 }
 
-/* Another next time, and nothing of that in what it says. */
+/* Only the next time differs, and the schedule's payload does not say so. */
 static int replace_moved(struct engine *e, struct item *item, const struct schedule *s)
 {
     struct buf json;
@@ -109,7 +110,7 @@ static int replace_moved(struct engine *e, struct item *item, const struct sched
     if (rc == PR_OK)
         rc = replace(e, item, s, buf_slice(&json), s->move_us);
     buf_fini(&json);
-    e->reading.due_restart_us = 0; /* it may have come already */
+    e->reading.due_restart_us = 0; /* that time may have come already */
     return rc;
 }
 
@@ -135,7 +136,7 @@ static bool replaces(const struct item *item)
     return false;
 }
 
-/* Is one of its name about to take its place?  Then it has no more times. */
+/* Is a wish of the same name about to replace it?  Then it does not run any more. */
 static bool is_replaced(const struct engine *e, const struct row *row, pr_id own)
 {
     list_foreach(node, &e->window.judged) {
@@ -157,7 +158,7 @@ static void judge_zone_missing(struct engine *e, struct item *item, const char *
 {
     judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_DEPENDENCY_FAILURE, PR_STR("schedule"), pr_str(error), now_us);
     item->verdict.delay_us = ZONE_MISSING_US;
-    item->verdict.passable = true; /* nobody waits behind it */
+    item->verdict.passable = true; /* nothing waits behind it */
 }
 
 static int find_zone(const struct engine *e, pr_slice name, const struct zone **ret, struct pr_error *reterr)

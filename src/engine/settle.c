@@ -1,8 +1,8 @@
 /* From results to verdicts, and what a committed verdict changes.
  *
- * A success frees its stream at once: the next message may be announced in the very cycle
- * that completes this one.  A failure does not: its followers go on (or are held) only when
- * its verdict is committed, because until then nobody else would know that it failed. (E5) */
+ * A success frees its stream at once: the next message may be announced in the very cycle that completes this one.  A
+ * failure does not: its followers go on (or are held) only when its verdict is committed, because until then no other
+ * instance would know that it failed. (E5) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static pr_slice endpoint_name(const struct item *item)
     return item->endpoint != NULL ? item->endpoint->setting->name : item->m.destination;
 }
 
-/* Whose it is. */
+/* Fills in row, id and number. */
 static void name_verdict(struct item *item)
 {
     item->verdict.row = item->row;
@@ -157,7 +157,7 @@ void judge_duplicate(struct engine *e, struct item *item, int64_t now_us)
 
 /* ---- After the commit -------------------------------------------------------------------------- */
 
-/* Which streams wait behind a message that ended so? */
+/* Does a message that ended so keep blocking its stream? */
 static bool keeps_blocking(const struct item *item)
 {
     const enum verdict_blocks blocks = verdict_traits(item->verdict.kind)->blocks;
@@ -176,7 +176,7 @@ static void settle_stream(struct engine *e, struct item *item, bool applied, int
         return;
     s->busy--;
     if (applied && item->outdated && keeps_blocking(item)) {
-        known = false; /* a person changed it meanwhile: the store knows whether others wait for it */
+        known = false; /* a person changed it meanwhile: only the store knows whether others wait for it */
         stream_remove_head(e, s, item->m.seq);
     } else if (applied && keeps_blocking(item)) {
         known = stream_add_head(e, s, item->m.seq, time_add(store_now(e, now_us), item->verdict.delay_us),
@@ -192,7 +192,7 @@ static void settle_stream(struct engine *e, struct item *item, bool applied, int
         open_lanes(e, lane_bit(item->lane)); /* or there is no memory: read it from the store again */
 }
 
-/* What moved to another endpoint is a dead letter, only not in the table. */
+/* A message that moved to another endpoint counts as a dead letter, though it is not in the table. */
 static bool is_dead(const struct verdict *v)
 {
     return v->kind == VERDICT_DEAD_LETTER || (v->kind == VERDICT_DISCARD && v->moved_to.size > 0);
@@ -203,14 +203,15 @@ static bool is_discarded(const struct verdict *v)
     return v->kind == VERDICT_DISCARD && v->moved_to.size == 0;
 }
 
-/* The stored totals change in the transaction of the verdict itself, so that no crash can come
- * between them; sign -1 takes a count back when the verdict turned out to be stale. */
+/* The stored totals change in the transaction of the verdict itself, so that no crash can come between them; sign -1
+ * takes a count back when the verdict turned out to be stale. */
 void verdict_tally(struct engine *e, const struct item *item, int sign)
 {
     struct tally *t = item->endpoint != NULL ? &item->endpoint->tally : &e->plan.nowhere;
 
     t->failed += item->verdict.kind == VERDICT_FAIL || item->verdict.counted ? sign : 0;
-    t->sent += item->verdict.kind == VERDICT_COMPLETE && item->endpoint != NULL ? sign : 0; /* else it went nowhere */
+    /* otherwise it went nowhere */
+    t->sent += item->verdict.kind == VERDICT_COMPLETE && item->endpoint != NULL ? sign : 0;
     t->dead += is_dead(&item->verdict) ? sign : 0;
     t->discarded += is_discarded(&item->verdict) ? sign : 0;
     t->expired += item->verdict.kind == VERDICT_EXPIRE ? sign : 0;
@@ -238,15 +239,15 @@ static void settle_counts(struct engine *e, const struct item *item)
         item->endpoint->reasons[reason_index(item->verdict.reason)]++;
 }
 
-/* Or is its lane read anew since this very cycle told of something that people did? */
+/* Or is its lane read again because of a notice in this very cycle? */
 static bool is_open(const struct engine *e, const struct item *item)
 {
     return (e->membership.open & lane_bit(item->lane)) != 0;
 }
 
-/* The rows of a split have names now.  Those that are not kept in memory are held in the store: who is in
- * their way, or that their endpoint is behind, was noted when they were met.  What a destination had already
- * has no row of this split, and nobody waits for it. */
+/* The rows of a split have numbers now.  Parts that are not kept in memory are held in the store: whether a stream or a
+ * full endpoint holds them was noted when the message was read.  A destination that had the message already has no row
+ * of this split, and nothing waits for it. */
 static void settle_split(struct engine *e, struct item *parent, bool applied, const uint64_t *split_rows)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
@@ -262,7 +263,7 @@ static void settle_split(struct engine *e, struct item *parent, bool applied, co
             e->membership.lane_busy[child->lane]--;
         } else {
             if (applied && split_rows[i] != 0)
-                gap_hold_from(e, ep, child->m.seq); /* no memory, or what is before it was dropped: read it again */
+                gap_hold_from(e, ep, child->m.seq); /* no memory, or earlier rows were dropped: read it again */
             item_free(e, child);
         }
         if (s != NULL)

@@ -1,13 +1,14 @@
-/* Messages that their receivers complete in transactions of their own (pr_complete_sqlite(), pr_complete_pg()).
+/* Messages that their receivers complete in their own transactions (pr_complete_sqlite(), pr_complete_pg()).
  *
- * The row is the fence: that transaction has deleted it, or it has not happened.  So when the receiver says how it ended, the
- * store is asked, and its answer is the verdict: the row is gone, then the message is done; it is still there, then nothing
- * was committed.  Until then the stream waits, and the message stays on its receipt. */
+ * The row is the fence: either that transaction has deleted it, or it has not happened.  So when the receiver reports
+ * how it ended, the store is asked, and its answer decides: when the row is gone, the message is done; when it still
+ * exists, nothing was committed.  Until then the stream waits, and the message stays on its receipt. */
 #include <string.h>
 
 #include "engine/internal.h"
 
-#define UNCERTAIN_US PR_MILLISECONDS(200) /* until a message comes again whose commit did not happen after all */
+/* Until a message is handed out again whose commit turned out not to have happened. */
+#define UNCERTAIN_US PR_MILLISECONDS(200)
 
 void judge_asking(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
@@ -19,7 +20,7 @@ void judge_asking(struct engine *e, struct item *item, const struct delivery_res
     item->verdict.story = (pr_slice){ NULL, 0 }; /* nothing is written */
 }
 
-/* It is still there: whoever said that it was done is wrong, or only did not know. */
+/* The row still exists: the receiver did not complete it, or did not know. */
 static void judge_unsettled(struct engine *e, struct item *item, int64_t now_us)
 {
     static char said[] =
@@ -43,7 +44,8 @@ static void judge_unsettled(struct engine *e, struct item *item, int64_t now_us)
 
 bool settle_asked(struct engine *e, struct item *item, int *answer, bool replayed, int64_t now_us)
 {
-    if (replayed || *answer == ANSWER_BUSY) { /* of a cycle that is asked again nobody knows what it found */
+    /* For a cycle that is asked again the store does not know what it found the first time. */
+    if (replayed || *answer == ANSWER_BUSY) {
         if (!replayed) {
             choose_verdict_busy(e, item);
             e->plan.retry_at_us = now_us + BUSY_PAUSE_US;
@@ -56,7 +58,7 @@ bool settle_asked(struct engine *e, struct item *item, int *answer, bool replaye
         return false;
     }
     if (*answer == PR_UNKNOWN && item->verdict.fenced) {
-        item->verdict.kind = VERDICT_COMPLETE; /* from here on it is like any other */
+        item->verdict.kind = VERDICT_COMPLETE; /* from here on like any other completion */
         item->verdict.fenced = false;
         verdict_tally(e, item, +1);
         *answer = PR_OK;

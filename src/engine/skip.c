@@ -1,9 +1,10 @@
-/* New rows that the store need not tell.
+/* New rows that the store need not read.
  *
- * An endpoint with a gap takes no new rows: they would only widen it (gap.c).  A long backlog of such an endpoint costs a store much
- * less to look at than to tell, so it is asked to leave it out, and says from where to where it did: all of that is the gap's.  What is left out is
- * said by destination, or by type where the routes look at nothing else; which types there are is learnt from the rows that were passed
- * over.  Somebody behind a million of them, whose endpoint works, is found soon (B77). */
+ * An endpoint with a gap takes no new rows: they would only widen the gap (gap.c).  It costs a store much less to look
+ * past a long backlog of such an endpoint than to read it, so the cycle asks the store to leave these rows out, and the
+ * store answers which range it left out; the gap widens by that range.  The rows are named by destination, or by type
+ * where the routes look at nothing else; the types are learnt from rows that were passed over.  A message behind a
+ * million of them, whose endpoint works, is found soon (B77). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static bool has_type(const struct skips *s, pr_slice type)
     return false;
 }
 
-/* Without memory its rows are told as before. */
+/* Without memory its rows are read as before. */
 static void learn_type(struct engine *e, struct endpoint *ep, pr_slice type)
 {
     struct skips *s = &ep->skips;
@@ -71,12 +72,12 @@ void skips_plan(struct engine *e)
     }
     for (size_t i = 0; i < count; i++)
         if (skips[i].destination.data == NULL && skips[i].type.data == NULL)
-            count = 0; /* no memory: all is told */
+            count = 0; /* no memory: all rows are read */
     e->plan.cycle.skips = skips;
     e->plan.cycle.skip_count = count;
 }
 
-/* Lanes that begin anew are read once more. */
+/* Lanes that start over are read once more. */
 void skips_absorb(struct engine *e, const struct cycle_reply *r)
 {
     uint64_t lanes = e->membership.open & ~e->reading.restart_lanes;

@@ -1,12 +1,12 @@
-/* Receivers that ask for messages of some types only, and what of the others.
+/* Receivers that ask for messages of some types only, and what happens to the other types.
  *
- * Types that the same asks take are one sort.  Each sort has a queue of its own here and a share of the memory, so that those
- * whose workers are slow, or gone, take nothing from the others.  What is over the share stays in the store, and so does what
- * stands behind it in its stream (left.c); when a sort has little left it is read from where it was left.  Each sort has its own
- * place there, and reading stops when it has enough again: however they are mixed, a backlog is looked through once for each
- * sort, and not once for each claim.
+ * Types that the same asks accept form one sort.  Each sort has a queue of its own in memory and a share of the window,
+ * so that sorts whose workers are slow, or gone, take nothing from the others.  Rows above the share stay in the store,
+ * and so do the rows behind them in their streams (left.c); when a sort has few rows left in memory, it is read from
+ * the place where rows were left.  Each sort has its own such place, and reading stops when the sort has enough rows
+ * again: however the types are mixed, a backlog is looked through once for each sort, and not once for each claim.
  *
- * In a stream only rows of one sort are in memory: those of another one would take a share and could not go. */
+ * Of a stream only rows of one sort are in memory: those of another sort would take a share and could not go. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static unsigned takers_of(const struct sorting *g, pr_slice type)
     return takers;
 }
 
-/* Without memory it is of the first one, which only those get who ask for all types. */
+/* Without memory the type gets the first sort, which only asks for all types accept. */
 static struct sort *sort_find(struct sorting *g, unsigned takers)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -102,8 +102,8 @@ static bool is_wanted(const struct sorting *g, const struct sort *s)
     return false;
 }
 
-/* All of them together stay below what the endpoint can have (endpoint_room()): else the first ones would leave nothing to
- * the others. */
+/* All shares together stay below what the endpoint can have (endpoint_room()): otherwise the first sorts would leave no
+ * room to the others. */
 static size_t sort_share(const struct engine *e, const struct endpoint *ep, const struct sort *s)
 {
     const struct sorting *g = &ep->sorting;
@@ -113,7 +113,7 @@ static size_t sort_share(const struct engine *e, const struct endpoint *ep, cons
     return max_size(1, min_size(most, max_size(CLOSED_SHARE, share)));
 }
 
-/* At least divisor times this must be free. */
+/* At least `divisor` times this must be free. */
 static bool has_less_than(const struct engine *e, const struct endpoint *ep, const struct sort *s, size_t divisor)
 {
     size_t bytes = limits_window_bytes(e->limits, e->window.bytes) / (STREAM_SHARE_DIVISOR * ep->sorting.count);
@@ -146,7 +146,7 @@ bool sorts_refuse(const struct engine *e, struct endpoint *ep, pr_slice type)
     return true;
 }
 
-/* Is there an ask of whose types none was met? */
+/* Is there an ask that none of the known types matches? */
 static bool ask_is_without(const struct sorting *g, size_t ask)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -170,7 +170,7 @@ bool sorts_want_rows(const struct engine *e, const struct endpoint *ep)
 
 /* ---- Leaving rows behind ------------------------------------------------------------------------------- */
 
-/* The sort for whose sake it is left; NULL: it may come in. */
+/* The sort that requires leaving the row in the store; NULL: it may come in. */
 static struct sort *sort_that_leaves(const struct engine *e, struct endpoint *ep, const struct row *row, bool ordered)
 {
     const struct sorting *g = &ep->sorting;
@@ -181,7 +181,7 @@ static struct sort *sort_that_leaves(const struct engine *e, struct endpoint *ep
     return sorts_refuse(e, ep, row->m.type) ? sort_of(ep, row->m.type) : NULL;
 }
 
-/* Without memory for the stream filter the row is like any other that finds no room. */
+/* Without memory for the stream filter the row is treated like any other that finds no room. */
 static struct left *left_for(const struct engine *e, struct endpoint *ep, const struct row *row)
 {
     bool ordered = stream_is_ordered(ep, row->m.stream) && !row->m.released;
@@ -242,7 +242,7 @@ void sorts_read_all(struct endpoint *ep)
     stream_set_fini(&ep->sorting.before);
 }
 
-/* Its streams are remembered until all is read: the rest of it may be left again. */
+/* The sort's streams are remembered until all is read: later rows of them may be left again. */
 static void read_for(struct engine *e, struct endpoint *ep, struct sort *s)
 {
     struct sorting *g = &ep->sorting;
@@ -256,7 +256,7 @@ static void read_for(struct engine *e, struct endpoint *ep, struct sort *s)
         g->joined[source] = INT64_MAX;
 }
 
-/* Nothing of the gaps is before this place. */
+/* The gaps have no row before this place. */
 static int64_t reading_from(const struct endpoint *ep)
 {
     int64_t from_seq = INT64_MAX;
@@ -267,7 +267,7 @@ static int64_t reading_from(const struct endpoint *ep)
     return from_seq;
 }
 
-/* Of what is left only what came in meanwhile is for others. */
+/* Of the rest of the gaps, only the rows that joined meanwhile belong to the endpoint. */
 static void leave_rest(struct engine *e, struct endpoint *ep, struct sort *s, enum gap_source source)
 {
     struct gap *g = &ep->gaps[source];
@@ -343,7 +343,7 @@ static bool has_room(const struct sorting *g, const struct sort *s, size_t ask)
     return g->present[ask] && (s->takers & ask_bit(ask)) != 0 && g->out[ask] < g->room[ask];
 }
 
-/* Those who ask for few types come first: who takes all can have another one. */
+/* Asks for few types come first: an ask for all types can have another message. */
 static size_t asker_of(const struct sorting *g, const struct sort *s)
 {
     for (size_t i = ASKS_MAX; i > 0; i--)
@@ -360,7 +360,7 @@ void sorts_took(struct endpoint *ep)
 unsigned sorts_asker(const struct endpoint *ep, const struct item *item)
 {
     size_t ask = item->sort != NULL ? asker_of(&ep->sorting, item->sort) : 0;
-    return ask < ASKS_MAX ? (unsigned)ask : 0; /* nobody asks for what is judged here in the end */
+    return ask < ASKS_MAX ? (unsigned)ask : 0; /* a message that ends without being handed out has no ask */
 }
 
 static void queue_loose(struct endpoint *ep)
@@ -403,7 +403,7 @@ static struct item *first_ordered(const struct sort *s)
                         : NULL;
 }
 
-/* Without room only what nobody would get: that need not wait until somebody asks. */
+/* Without room only messages that end without being handed out: these need not wait for an ask. */
 static struct item *first_of(struct engine *e, struct endpoint *ep, const struct sort *s, int64_t now_us)
 {
     bool room = asker_of(&ep->sorting, s) < ASKS_MAX;
@@ -431,7 +431,7 @@ struct item *sorts_candidate(struct engine *e, struct endpoint *ep, int64_t now_
         struct item *item = first_of(e, ep, g->list[at], now_us);
         if (item == NULL)
             continue;
-        g->turn = at; /* the same one until it is taken: others may let it go first */
+        g->turn = at; /* the same sort until its item is taken: other engines may be let through first */
         return item;
     }
     return NULL;
@@ -472,7 +472,7 @@ void sorts_fini(struct endpoint *ep)
         free(ep->sorting.types[i]);
 }
 
-/* Is it where leave_item() says?  Not what is held under the key of another endpoint. */
+/* Is it where leave_item() records it?  Not if it is held under the key of another endpoint. */
 static bool can_be_found(const struct endpoint *ep, const struct item *item)
 {
     pr_slice by = item->m.held_by;
@@ -481,14 +481,14 @@ static bool can_be_found(const struct endpoint *ep, const struct item *item)
            (item->stream != NULL && slice_eq(by, item->stream->key));
 }
 
-/* Was it only read, so that reading it again is all that it takes? */
+/* Was it only read, so that reading it again restores it? */
 static bool can_be_left(const struct engine *e, const struct endpoint *ep, const struct item *item)
 {
     return item->place == PLACE_WAITING && item->number == 0 && !item->from_due && !item->m.released &&
            sort_is_full(e, ep, item->sort) && can_be_found(ep, item);
 }
 
-/* false: no memory; it stays. */
+/* false: no memory; it stays in memory. */
 static bool leave_item(struct engine *e, const struct endpoint *ep, struct item *item)
 {
     struct left *l = &item->sort->left;
@@ -507,7 +507,8 @@ static bool leave_item(struct engine *e, const struct endpoint *ep, struct item 
     return true;
 }
 
-/* What came in while nobody asked for types may be more than the share of its sort.  Of a stream the last ones go first. */
+/* Rows that came in before there were asks by type may exceed the share of their sort.  Of a stream the last rows go
+ * first. */
 static void leave_what_is_too_much(struct engine *e, struct endpoint *ep)
 {
     for (size_t i = 0; i < e->window.slot_count; i++) {
@@ -529,7 +530,7 @@ static void leave_what_is_too_much(struct engine *e, struct endpoint *ep)
     }
 }
 
-/* All that is here is sorted anew, or not at all; what was left is everybody's to read. */
+/* Assigns all items in memory to sorts again, or to none; rows that were left become the endpoint's to read. */
 static void sort_anew(struct engine *e, struct endpoint *ep)
 {
     struct sorting *g = &ep->sorting;
@@ -567,7 +568,7 @@ static bool has_types(const struct sorting *g, size_t ask, pr_slice types)
     return g->types[ask] != NULL ? slice_eq_cstr(types, g->types[ask]) : types.size == 0;
 }
 
-/* false: no memory, or not now; all is as it was. */
+/* false: no memory, or not now; nothing has changed. */
 static bool set_types(struct engine *e, struct endpoint *ep, const struct ask *asks)
 {
     struct sorting *g = &ep->sorting;
@@ -576,7 +577,7 @@ static bool set_types(struct engine *e, struct endpoint *ep, const struct ask *a
 
     for (size_t i = 1; i < ASKS_MAX; i++)
         same = same && has_types(g, i, asks[i].types);
-    if (same || e->plan.asked) /* what is being read would be taken for another gap's */
+    if (same || e->plan.asked) /* the rows being read would be taken for those of another gap */
         return same;
     for (size_t i = 1; i < ASKS_MAX; i++)
         if (asks[i].types.size > 0)

@@ -1,13 +1,14 @@
 /* A message that comes alone is read and announced in one cycle.
  *
- * An engine that has nothing to do lets the store put the new rows that it reads on the receipt of the same cycle
- * (cycle.start_fresh): what is chosen of them goes out without a second cycle.  What is not is on a receipt all the same, so the
- * receipt is dirty, and the next cycle closes it; who dies before that has an attempt counted for it.  (doc/adr/0088) */
+ * An idle engine lets the store put the new rows that it reads on the receipt of the same cycle (cycle.start_fresh):
+ * those that are then chosen go out without a second cycle.  The others are on a receipt all the same, so the receipt
+ * is dirty, and the next cycle closes it; if the process dies before that, an attempt is counted for them.
+ * (doc/adr/0088) */
 #include <stdlib.h>
 
 #include "engine/internal.h"
 
-#define START_MAX 16 /* more are no hurry, and would all be counted if we died at the wrong moment */
+#define START_MAX 16 /* more rows are no hurry, and all would be counted if the process died at the wrong moment */
 
 static bool changes_nothing(const struct cycle *c)
 {
@@ -23,7 +24,7 @@ static bool reads_new_rows_only(const struct cycle *c)
            c->held_keys.rows == 0 && c->evidence_count == 0 && c->alive_count == 0;
 }
 
-/* Is all of it free to go as soon as it is read, as far as that can be known before? */
+/* Could all new rows go out as soon as they are read, as far as can be known before? */
 static bool is_idle(const struct engine *e)
 {
     return e->window.count == 0 && e->window.head_count == 0 && list_is_empty(&e->window.receipts) &&
@@ -32,7 +33,7 @@ static bool is_idle(const struct engine *e)
            e->membership.opening == OPEN_DONE && e->reading.gap_count == 0;
 }
 
-/* How many can go at once to the endpoint that has most room; 0: one of them takes nothing now. */
+/* How many can go at once to the endpoint with most room; 0: some endpoint takes nothing now. */
 static size_t start_room(const struct engine *e, int64_t now_us)
 {
     size_t most = 0;
@@ -47,7 +48,7 @@ static size_t start_room(const struct engine *e, int64_t now_us)
     return min_size(most, START_MAX);
 }
 
-/* The receipt is made here: later there may be no memory, and nobody could close it. */
+/* The receipt is made here: after the cycle there may be no memory for it, and then nothing could close it. */
 void start_plan(struct engine *e, int64_t now_us)
 {
     struct cycle *c = &e->plan.cycle;
@@ -71,7 +72,8 @@ static bool all_are_new(const struct cycle_reply *r)
     return true;
 }
 
-/* What is chosen is committed already. (E1)  Payloads that are still in the store take a cycle of their own. */
+/* The chosen rows are on a committed receipt already. (E1)  Payloads that are still in the store take a cycle of their
+ * own. */
 static size_t start_chosen(struct engine *e, struct receipt *receipt, int64_t now_us)
 {
     size_t count = 0;

@@ -1,8 +1,8 @@
 /* Streams: what keeps the messages of one stream at one endpoint in order.
  *
- * The queue holds what waits in memory, by seq.  Failed heads wait in the store for their
- * time; here they are numbers that followers may not pass.  Followers that are met while a
- * head is missing are held in the store and come back in order when it is gone. */
+ * The queue holds what waits in memory, by seq.  Failed heads wait in the store until they are due; here they are seqs
+ * that followers may not pass.  Followers that are met while a head is missing are held in the store and come back in
+ * order when it is gone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, 
     s = calloc(1, sizeof(*s) + endpoint.size + 1 + name.size);
     if (s == NULL)
         return NULL;
-    bytes = (char *)(s + 1); /* "endpoint/stream": the name is the key's tail */
+    bytes = (char *)(s + 1); /* "endpoint/stream": the name is the tail of the key */
     memcpy(bytes, endpoint.data, endpoint.size);
     bytes[endpoint.size] = '/';
     memcpy(bytes + endpoint.size + 1, name.data, name.size);
@@ -73,7 +73,7 @@ void stream_insert(struct engine *e, struct stream *s, struct item *item)
     struct list_node *after = list_last(&s->items);
 
     (void)e;
-    /* Nearly always it belongs at the end. */
+    /* it nearly always belongs at the end */
     while (after != NULL && LIST_ENTRY(after, struct item, node)->m.seq > item->m.seq)
         after = list_prev(&s->items, after);
     if (after == NULL) {
@@ -101,7 +101,7 @@ bool stream_blocks(const struct stream *s, const struct pr_message *m)
     return s->head_count > 0 && s->heads[0].seq < m->seq && !m->released;
 }
 
-/* The first one that is not before seq. */
+/* Index of the first head that is not before seq. */
 static size_t head_place(const struct stream *s, int64_t seq)
 {
     size_t low = 0, high = s->head_count;
@@ -121,8 +121,8 @@ static bool is_head_at(const struct stream *s, size_t at, int64_t seq)
     return at < s->head_count && s->heads[at].seq == seq;
 }
 
-/* Heads are added at the end and go at the front: what is free before the first is used again
- * when it is at least half. */
+/* Heads are added at the end and removed at the front: the free space before the first is used again when it is at
+ * least half. */
 static bool heads_make_room(struct stream *s)
 {
     size_t before = (size_t)(s->heads - s->head_block);
@@ -207,7 +207,7 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
 void stream_is_held(struct stream *s, int64_t from_seq)
 {
     if (!s->held || from_seq < s->held_from)
-        s->dozing = s->mixed = false; /* its first one may be another one now */
+        s->dozing = s->mixed = false; /* its first held row may be another one now */
     s->held_from = s->held ? min64(s->held_from, from_seq) : from_seq;
     s->held = true;
 }
@@ -236,8 +236,8 @@ bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id,
     return true;
 }
 
-/* A head has failed, or an earlier one is held: what waits behind it goes to the store.  It would take memory, maybe for
- * long, and maybe the room that the earlier ones need to come in. */
+/* A head has failed, or an earlier row is held: the rows behind it go to the store.  They would take memory, maybe for
+ * long, and maybe the room that the earlier rows need. */
 void stream_hold_followers(struct engine *e, struct stream *s)
 {
     list_foreach(node, &s->items) {
@@ -246,7 +246,7 @@ void stream_hold_followers(struct engine *e, struct stream *s)
         if (item->place != PLACE_WAITING || item->m.released || !waits)
             continue;
         if (message_blocks_stream(&item->m) && !stream_add_head(e, s, item->m.seq, item->m.due_us, false))
-            return; /* no memory: it stays where it is */
+            return; /* no memory: it stays in memory */
         if (slice_eq(item->m.held_by, s->key))
             stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */
         else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq))
@@ -261,7 +261,7 @@ static bool begins_before(const struct stream *s, int64_t seq)
     return first != NULL && LIST_ENTRY(first, struct item, node)->m.seq < seq;
 }
 
-/* Does one before this place wait in memory for the breaker of its type? */
+/* Is there a row before this place that waits in memory for the breaker of its type? */
 bool stream_has_held_type_at(const struct stream *s, int64_t seq)
 {
     const struct list_node *first = list_first(&s->items);
@@ -270,8 +270,8 @@ bool stream_has_held_type_at(const struct stream *s, int64_t seq)
     return item != NULL && item->gate != NULL && item->gate->holds_type && item->m.seq < seq;
 }
 
-/* Its first one waits for the breaker of its type, maybe for long: what waits behind it goes to the store, too, since
- * it would take the room of other types. */
+/* Its first row waits for the breaker of its type, maybe for long: the rows behind it go to the store, too, since they
+ * would take the room of other types. */
 void stream_hold_type(struct engine *e, struct stream *s)
 {
     bool changed = false;
@@ -285,7 +285,7 @@ void stream_hold_type(struct engine *e, struct stream *s)
         if (slice_eq(item->m.held_by, s->key))
             stream_is_held(s, item->m.seq);
         else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq))
-            break; /* no memory: it stays where it is */
+            break; /* no memory: it stays in memory */
         item_free(e, item);
         changed = true;
     }
@@ -295,7 +295,7 @@ void stream_hold_type(struct engine *e, struct stream *s)
 
 /* ---- Ready or not ---------------------------------------------------------------------- */
 
-/* May there be held ones before the first in memory?  They are read first. */
+/* May there be held rows before the first one in memory?  They are read first. */
 static bool held_goes_first(const struct stream *s)
 {
     struct item *item = LIST_ENTRY(list_first(&s->items), struct item, node);
@@ -313,7 +313,7 @@ static bool stream_is_ready(const struct engine *e, const struct stream *s)
     return !held_goes_first(s) && item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
 }
 
-/* In or out of a list; returns the change in its length. */
+/* Puts the node into the list or takes it out; returns the change in the list's length. */
 static int link_if(struct list *list, struct list_node *node, bool wanted)
 {
     if (wanted == list_is_linked(node))
@@ -337,8 +337,8 @@ void stream_free(struct engine *e, struct stream *s)
     free(s);
 }
 
-/* Is it time for the first held ones?  Not while a head is before them: when it fails again they would have come
- * for nothing.  But when it has come, and is not the last one, the next may be among them. */
+/* Is it time to read the first held rows?  Not while a head is before them: if it failed again they would have been
+ * read in vain.  But when the head is in memory and is not the last one, the next head may be among them. */
 static bool held_may_come(const struct stream *s)
 {
     const struct head *next = s->heads_here < s->head_count ? &s->heads[s->heads_here] : NULL;
@@ -347,7 +347,7 @@ static bool held_may_come(const struct stream *s)
            (next != NULL && !next->dead && s->held_from <= next->seq);
 }
 
-/* So few of it are in memory that held ones are read. */
+/* Are so few of its rows in memory that held ones are read? */
 static bool has_few(const struct engine *e, const struct stream *s)
 {
     const struct list_node *first = list_first(&s->items);
@@ -369,7 +369,7 @@ void stream_update(struct engine *e, struct stream *s)
         stream_free(e, s);
         return;
     }
-    if (s->shelved) { /* its first message may be another one now: look anew */
+    if (s->shelved) { /* its first message may be another one now: look again */
         s->shelved = false;
         list_remove(&s->ready);
     }

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 
-/* One word, so that engines on different threads need no lock: 40 bits for all, 8 for each of
- * the levels that are limited (64, 8 and 1 at most). */
+/* One word, so that engines on different threads need no lock: 40 bits for all suspects, 8 for each of the levels that
+ * are limited (to 64, 8 and 1). */
 #define COUNT_BITS 40
 #define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
 

@@ -1,8 +1,8 @@
 /* Twins: rows of one message for one handler, in a box with dedupe (core/mark.h).
  *
- * Whichever ends first decides, and the others end as duplicates: so while one of them is on its way, from its choice to
- * its committed verdict, the others wait.  The id is like a stream of its own, beside the real one.  This spares the
- * endpoint a message that it has; that nothing is ended twice the store sees to. */
+ * The one that ends first decides, and the others end as duplicates: so while one of them is on its way, from its
+ * choice to its committed verdict, the others wait.  The id acts as a second stream, besides the real one.  This spares
+ * the endpoint a duplicate; that no message ends twice is ensured by the store. */
 #include "core/mark.h"
 #include "engine/internal.h"
 
@@ -31,7 +31,7 @@ void twin_leave(struct engine *e, struct item *item)
     item->has_twins = false;
 }
 
-/* The next one behind n, or n itself, that is another row of the same message for the same handler. */
+/* The next item, from n on, that is another row of the same message for the same handler. */
 static struct item *next_twin(struct map_node *n, const struct item *item)
 {
     for (; n != NULL; n = map_next_same(n)) {

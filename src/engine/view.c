@@ -1,4 +1,4 @@
-/* What others see of an engine, and what must always be true of it (E1 to E6). */
+/* What other modules see of an engine, and what must always be true of it (E1 to E6). */
 #include "engine/internal.h"
 
 int64_t engine_dedupe_us(const struct engine *e)

@@ -1,4 +1,4 @@
-/* When the engine is to be called again, and whether it has anything to do. */
+/* When the owner must call the engine again, and whether it has anything to do. */
 #include "base/time.h"
 #include "engine/internal.h"
 

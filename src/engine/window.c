@@ -1,8 +1,7 @@
 /* The window: the rows that are in memory, each one block, found by row and by token.
  *
- * How much an endpoint may take depends on what is free: at most as much as is left over.
- * One alone gets half of the window, two get a third each; so a slow one can never take all,
- * and nothing has to be configured. */
+ * How much an endpoint may take depends on what is free: at most as much as is left.  A single endpoint gets half of
+ * the window, two get a third each; so a slow one can never take all, and nothing has to be configured. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 
 int window_init(struct engine *e, struct pr_error *reterr)
 {
-    /* Children of a split and rows that go nowhere may pass the count a little: see admit(). */
+    /* Children of a split and rows that go nowhere may exceed the count a little: see admit(). */
     e->window.slot_count = e->setting.window_count * 2 + ENDPOINTS_MAX + 1024;
     e->window.slots = calloc(e->window.slot_count, sizeof(*e->window.slots));
     e->window.generations = calloc(e->window.slot_count, sizeof(*e->window.generations));
@@ -35,7 +34,7 @@ int window_init(struct engine *e, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Nothing comes of it any more: who shares the endpoint's limits must not wait for that. */
+/* Nothing follows for the item: engines that share the endpoint's limits must not wait for it. */
 static void window_give_back(struct engine *e, struct item *item)
 {
     if (item->endpoint != NULL)
@@ -148,13 +147,13 @@ struct item *item_find_token(const struct engine *e, uint64_t token)
     return item != NULL && item->generation == (uint32_t)(token >> 32) ? item : NULL;
 }
 
-/* An item is "going" from choice to result: that is what counts as out. */
+/* An item is "going" from choice to result; this is what counts as out. */
 bool place_is_going(enum place place)
 {
     return place == PLACE_CHOSEN || place == PLACE_READY || place == PLACE_OUT;
 }
 
-/* ... and before it is handed to the transport, pledged. */
+/* ... and pledged before it is handed to the transport. */
 static bool is_pledged(enum place place)
 {
     return place == PLACE_CHOSEN || place == PLACE_READY;
@@ -182,14 +181,14 @@ static struct list *place_list(struct engine *e, struct item *item, enum place p
     }
 }
 
-/* While something of a lane is in here, the lane cannot be given away. */
+/* An item in these places keeps its lane from being given away. */
 static bool is_busy(enum place place)
 {
     return place_is_going(place) || place == PLACE_RUN || place == PLACE_JUDGED || place == PLACE_PLANNED ||
            place == PLACE_SPLITTING;
 }
 
-/* Leave the list of its place, and what is counted there. */
+/* Leaves the list of its place, and updates the counters. */
 static void item_unlink(struct engine *e, struct item *item, enum place next)
 {
     if (item->place == PLACE_NONE)
@@ -213,7 +212,7 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
     item->place = PLACE_NONE;
 }
 
-/* Enter the list of its place, and what is counted there. */
+/* Enters the list of its place, and updates the counters. */
 static void item_link(struct engine *e, struct item *item, enum place place)
 {
     item->place = place;
@@ -345,7 +344,7 @@ bool window_has_room(const struct engine *e)
     return window_free(e) > 0 && (window_bytes_free(e) > 0 || e->window.count == e->window.leaving);
 }
 
-/* Said before we look again, so that nobody makes room between the two. */
+/* Announced before the last look, so that room made in between is not missed. */
 void window_await_room(struct engine *e)
 {
     if (limits_are_shared(e->limits) && !window_has_room(e))
@@ -357,11 +356,12 @@ bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64
     return endpoint_has_pause(e, ep, now_us) || breakers_are_shut(ep);
 }
 
-/* How many more rows of this endpoint may come in.  What waits for the breaker of its type does not
- * count against the other types. */
+/* How many more rows of this endpoint may come in.  Rows that wait for the breaker of their type do not count against
+ * other types. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    size_t count = ep->count - min_size(ep->count, ep->leaving + ep->held_types.count); /* one may be both */
+    /* A row may be in both counts. */
+    size_t count = ep->count - min_size(ep->count, ep->leaving + ep->held_types.count);
     size_t bytes = ep->bytes - min_size(ep->bytes, ep->leaving_bytes + ep->held_types.bytes);
     size_t free = window_free(e), room = free > count ? (free - count + 1) / 2 : 0;
     bool closed = endpoint_is_closed(e, ep, now_us);
@@ -377,7 +377,7 @@ size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t 
     return room;
 }
 
-/* Streams of these lanes are about to go: nobody may hold rows for them any more. */
+/* Streams of these lanes are about to be freed: holds for them are dropped. */
 static void drop_holds(struct engine *e, uint64_t lanes)
 {
     size_t kept = 0;
@@ -388,7 +388,7 @@ static void drop_holds(struct engine *e, uint64_t lanes)
     ASSERT(e->plan.planned_hold_count == 0);
 }
 
-/* Let go of everything in these lanes.  What the transport still has becomes a zombie. */
+/* Drops everything in these lanes.  Items that the transport still reads become zombies. */
 void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
 {
     for (size_t i = 0; i < e->window.slot_count; i++) {

@@ -1,4 +1,4 @@
-/* Verdicts that a worker in C gives itself (pr_worker): no rule is asked, but for a failure. */
+/* Verdicts that a worker in C gives itself (pr_worker): no rule decides, except about a failure. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     int reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN;
 
     if (v->kind != PR_VERDICT_COMPLETE)
-        breakers_returned(e, item->endpoint, item); /* it says nothing of the endpoint */
+        breakers_returned(e, item->endpoint, item); /* the result says nothing about the endpoint */
     switch (v->kind) {
     case PR_VERDICT_COMPLETE: judge_success(e, item, v->status, now_us); break;
     case PR_VERDICT_RETURN: item_return_unsent(e, item); break;
@@ -67,7 +67,7 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
         return;
     }
     if (item->place == PLACE_JUDGED && v->kind != PR_VERDICT_RELEASE)
-        item->verdict.bits |= v->status; /* what was reached stays, however it ended (B37) */
+        item->verdict.bits |= v->status; /* the status that was reached stays, however it ended (B37) */
 }
 
 static void fail_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
@@ -115,7 +115,7 @@ int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verd
         item->answer = ret_answer;
         item_add_effects(e, item, effects);
     } else {
-        effects_free(effects); /* handed back: nothing was done */
+        effects_free(effects); /* handed back: the effects did not happen */
     }
     run_follow(e, item, rest, now_us);
     return PR_OK;
