@@ -13,8 +13,6 @@
 #include "flow/machine.h"
 #include "flow/replay.h"
 
-#define EXECUTIONS_MAX 100
-
 /* One execution. */
 struct seen_history {
     struct flow_world *w;
@@ -35,15 +33,24 @@ static const struct flow_event *last_event(const struct seen_history *s)
 
 /* ---- Reading -------------------------------------------------------------------------------------------- */
 
-static size_t read_flows(struct flow_world *w, struct flow_row *ret)
+struct flow_row *flow_world_rows(struct flow_world *w, size_t *ret_count)
 {
-    size_t count = 0;
+    static struct flow_row rows[FLOW_FLOWS_MAX];
+    *ret_count = 0;
     for (size_t i = 0; i < w->flow_count; i++)
-        count += flow_world_row(w, w->flows[i], &ret[count]);
-    return count;
+        *ret_count += flow_world_row(w, w->flows[i], &rows[*ret_count]);
+    return rows;
 }
 
-static size_t read_executions(struct flow_world *w, pr_slice flow, pr_id *ret, size_t max)
+bool flow_world_was_deleted(const struct flow_world *w, pr_slice flow)
+{
+    for (size_t i = 0; i < w->deleted_count; i++)
+        if (slice_eq(w->deleted[i].flow, flow))
+            return true;
+    return false;
+}
+
+size_t flow_world_executions(struct flow_world *w, pr_slice flow, pr_id *ret, size_t max)
 {
     const struct query query = { .kind = QUERY_FLOW_EXECUTIONS, .flow.id = flow, .filter.limit = max };
     struct query_reply reply;
@@ -204,6 +211,8 @@ static void check_children(struct seen_history *s, const struct flow_row *rows, 
         if (e->kind != FLOW_EVENT_CHILD_END)
             continue;
         const struct flow_row *child = find_row(rows, count, s->h.events[s->h.tasks[e->task - 1].event].more->id);
+        if (child == NULL && flow_world_was_deleted(s->w, s->h.events[s->h.tasks[e->task - 1].event].more->id))
+            continue; /* it was the child of a flow that was deleted */
         if (child == NULL)
             flow_broken(s->w, "I49", "%.*s was told the end of a child that does not exist", SLICE_ARGS(s->row->id));
         else if (pr_id_equal(child->parent_execution, s->h.execution) && child->parent_task == e->task &&
@@ -232,8 +241,8 @@ static void check_cancelled(struct flow_world *w, const struct flow_row *child, 
 /* Nobody waits for them any more, and they have been told. */
 void check_cancelled_children(struct flow_world *w)
 {
-    static struct flow_row rows[FLOW_FLOWS_MAX];
-    size_t count = read_flows(w, rows);
+    size_t count;
+    const struct flow_row *rows = flow_world_rows(w, &count);
     for (size_t i = 0; i < count && w->breach->invariant == NULL; i++) {
         const struct flow_row *parent = find_row(rows, count, rows[i].parent);
         if (rows[i].state == FLOW_RUNNING && parent != NULL &&
@@ -378,6 +387,15 @@ static void check_history(struct flow_world *w, const struct flow_row *row, pr_i
     arena_fini(&s.arena);
 }
 
+/* I52: none of these is of a flow that was deleted. */
+static void check_gone(struct flow_world *w, pr_slice flow, const pr_id *executions, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < w->deleted_count; k++)
+            if (pr_id_equal(executions[i], w->deleted[k].execution))
+                flow_broken(w, "I52", "%.*s was deleted, and its execution is there again", SLICE_ARGS(flow));
+}
+
 void check_running_flows(struct flow_world *w)
 {
     struct flow_row row;
@@ -396,12 +414,13 @@ void check_running_flows(struct flow_world *w)
 
 void check_flows(struct flow_world *w)
 {
-    static struct flow_row rows[FLOW_FLOWS_MAX];
-    pr_id executions[EXECUTIONS_MAX];
-    size_t count = read_flows(w, rows);
+    pr_id executions[FLOW_EXECUTIONS_MAX];
+    size_t count;
+    const struct flow_row *rows = flow_world_rows(w, &count);
     w->more.flows += count;
     for (size_t i = 0; i < count; i++) {
-        size_t execution_count = read_executions(w, rows[i].id, executions, EXECUTIONS_MAX);
+        size_t execution_count = flow_world_executions(w, rows[i].id, executions, FLOW_EXECUTIONS_MAX);
+        check_gone(w, rows[i].id, executions, execution_count);
         for (size_t k = 0; k < execution_count && w->breach->invariant == NULL; k++)
             check_history(w, &rows[i], executions[k], rows, count);
     }

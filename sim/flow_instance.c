@@ -65,6 +65,7 @@ void flow_instance_start(struct flow_world *w, struct flow_instance *i)
     int rc = flows_open(&options, &i->flows, NULL);
     ASSERT(rc == PR_OK);
     w->started++;
+    i->program = program;
     side_start(w, i, &i->sides[0], BOX_TURNS);
     side_start(w, i, &i->sides[1], BOX_ACTIVITIES);
     flow_happened(w, "start of program %zu", program);
@@ -211,6 +212,24 @@ static void repeat_event(struct flow_world *w, struct delivery_result *r)
             arena_printf(&w->kept, "%.*s%.*s", SLICE_ARGS(lines), (int)(lines.size - at + 1), &lines.data[at - 1]);
 }
 
+/* A turn stores the row of a flow that is gone, too. */
+static void revive(struct flow_world *w, struct delivery_result *r)
+{
+    struct send_effect *e = *find_effect(r, EFFECT_FLOW, TURN_NONE), *copy;
+    if (e == NULL || w->deleted_count == 0 || (copy = send_effect_copy(e)) == NULL)
+        return;
+    struct flow_row *row = arena_alloc(&w->kept, sizeof(*row));
+    ASSERT(row != NULL);
+    *row = *e->effect.flow;
+    row->id = w->deleted[0].flow;
+    row->execution = w->deleted[0].execution;
+    copy->effect.flow = row;
+    copy->effect.key = row->id;
+    copy->effect.id = (pr_id){ { 0 } };
+    copy->effect.takes_verdict = false;
+    effects_append(&r->effects, copy);
+}
+
 static void plant(struct flow_world *w, struct delivery_result *r)
 {
     switch (w->bug) {
@@ -218,6 +237,7 @@ static void plant(struct flow_world *w, struct delivery_result *r)
     case FLOWS_CHILD_LIES: change_payload(r, TURN_CHILD); break;
     case FLOWS_FACT_IS_TWICE: repeat_event(w, r); break;
     case FLOWS_CANCEL_IS_LOST: lose_effect(r, EFFECT_MESSAGE, TURN_CANCEL); break;
+    case FLOWS_DELETED_COMES_BACK: revive(w, r); break;
     case FLOWS_KEY_IS_LOST: lose_effect(r, EFFECT_STATE, TURN_NONE); break;
     case FLOWS_TIMER_IS_EARLY: {
         struct send_effect *e = *find_effect(r, EFFECT_MESSAGE, TURN_TIMER);
@@ -237,6 +257,7 @@ static void run(struct flow_world *w, struct flow_instance *i, struct flow_side 
     struct pr_context context;
     struct pr_message message = *o->d->message;
     message.attempts = o->d->attempt;
+    w->at_work = i->program;
     context_init(&context, o->d, NULL, &w->clock, time_add(w->mono_us, TIMEOUT_US), &stop);
     int rc = s->kind == BOX_TURNS ? flow_run_turn(&context, &message, i->flows)
                                   : flow_run_activity(&context, &message, i->flows);

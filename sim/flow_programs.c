@@ -20,6 +20,16 @@ static void take_note(struct flow_world *w, const struct pr_activity_info *info,
         w->notes[w->note_count - 1].text = text;
 }
 
+static void check_tag(struct flow_world *w, const struct pr_activity_info *info)
+{
+    if (info->tag.size == 0)
+        return;
+    w->more.tagged++;
+    if (!w->offers_tag[w->at_work])
+        flow_broken(w, "I53", "task %d needs %.*s, and runs in an instance that does not offer it", (int)info->number,
+                    SLICE_ARGS(info->tag));
+}
+
 static int fail_activity(struct flow_world *w, struct pr_activity_context *c)
 {
     enum pr_category category = random_chance(&w->random, 0.05) ? PR_CATEGORY_INFRASTRUCTURE : PR_CATEGORY_APPLICATION;
@@ -33,6 +43,7 @@ static int do_something(struct pr_activity_context *c, pr_slice input, pr_slice 
 {
     struct flow_world *w = user;
     (void)input;
+    check_tag(w, pr_activity_info(c));
     take_note(w, pr_activity_info(c), false, (pr_slice){ NULL, 0 });
     if (random_chance(&w->random, 0.25))
         return fail_activity(w, c);
@@ -98,7 +109,8 @@ static struct random_flow *make_code(struct flow_world *w, size_t program, size_
     *c = (struct random_flow){ .seed = seed + at,
                                .generations = 2,
                                .next_version = at == 0 ? "2" : NULL, /* who has it not waits for somebody who has */
-                               .activities = { "a", seed % 7 == 0 ? FLOW_KILLS : "b" } };
+                               .activities = { "a", seed % 7 == 0 ? FLOW_KILLS : "b" },
+                               .tag = FLOW_TAG };
     if (is_root)
         memcpy(c->children, (const char *[]){ "kid", "kid", "kid", seed % 5 == 0 ? FLOW_KILLS : "kid" },
                sizeof(c->children));
@@ -119,6 +131,8 @@ static void make_program(struct flow_world *w, size_t number, uint64_t seed)
     add_activity(p, "a", do_something, w);
     add_activity(p, "b", do_something, w);
     add_activity(p, FLOW_KILLS, kill_instance, w);
+    if (w->offers_tag[number] || w->bug == FLOWS_TAG_IS_IGNORED)
+        p->tags[p->tag_count++] = PR_STR(FLOW_TAG);
     if (number == 0)
         return;
     add_flow(p, "root", "2", random_flow_run, make_code(w, number, 2, seed + 10));
@@ -128,6 +142,8 @@ static void make_program(struct flow_world *w, size_t number, uint64_t seed)
 void flow_programs_make(struct flow_world *w)
 {
     uint64_t seed = random_u64(&w->random) >> 8;
+    w->offers_tag[0] = random_chance(&w->random, 0.5);
+    w->offers_tag[1] = true;
     make_program(w, 0, seed);
     make_program(w, 1, w->code_changes ? seed + 1000 : seed);
 }

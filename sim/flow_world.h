@@ -1,6 +1,7 @@
 /* The world of flows.h: its instances, its store, and what its checkers must know of what happened.
  *
  *   flows.c           who starts flows and tells them something, the faults, the end
+ *   flow_operators.c  people who resume, restart, cancel, delete and prune
  *   flow_instance.c   instances: two engines and the flows of one process
  *   flow_programs.c   their programs, and what the functions of activities have done
  *   check_flows.c     the checkers */
@@ -23,7 +24,9 @@
 #define FLOW_ATTEMPTS_MAX 3
 #define FLOW_NOTES_MAX 4096
 #define FLOW_FLOWS_MAX 1000
+#define FLOW_EXECUTIONS_MAX 100
 #define FLOW_PROGRAMS 2
+#define FLOW_TAG "gpu" /* that some activities need */
 
 /* A box of one instance. */
 struct flow_side {
@@ -43,6 +46,7 @@ struct flow_side {
 
 struct flow_instance {
     struct flows *flows; /* NULL: it is down */
+    size_t program;
     struct flow_side sides[2];
 };
 
@@ -52,6 +56,12 @@ struct flow_note {
     int64_t number;
     bool failed;
     pr_slice text; /* its output, or why it failed; data NULL: only that it began */
+};
+
+/* An execution whose flow was deleted. */
+struct flow_deleted {
+    pr_slice flow;
+    pr_id execution;
 };
 
 struct flow_world {
@@ -80,6 +90,10 @@ struct flow_world {
     size_t flow_count;
     struct flow_note notes[FLOW_NOTES_MAX];
     size_t note_count;
+    bool offers_tag[FLOW_PROGRAMS]; /* FLOW_TAG */
+    size_t at_work;                 /* the program whose function is being called */
+    struct flow_deleted deleted[FLOW_FLOWS_MAX];
+    size_t deleted_count;
     struct arena arena, kept; /* of one question; of the whole life */
     struct life_counts counts;
     struct flows_life_counts more;
@@ -98,6 +112,9 @@ bool flow_world_row(struct flow_world *w, pr_slice flow, struct flow_row *ret);
 /* The answer is in w->arena, which it empties before. */
 void flow_world_ask(struct flow_world *w, const struct query *query, struct query_reply *ret);
 
+/* flow_operators.c */
+void flow_operators_act(struct flow_world *w, pr_slice flow);
+
 /* flow_programs.c */
 void flow_programs_make(struct flow_world *w);
 void flow_programs_free(struct flow_world *w);
@@ -114,6 +131,9 @@ bool flow_instance_take(struct flow_world *w, struct flow_instance *i, struct fl
 bool flow_instance_work(struct flow_world *w, struct flow_instance *i, struct flow_side *s);
 
 /* check_flows.c */
+struct flow_row *flow_world_rows(struct flow_world *w, size_t *ret_count);                 /* until the next call */
+size_t flow_world_executions(struct flow_world *w, pr_slice flow, pr_id *ret, size_t max); /* the current one first */
+bool flow_world_was_deleted(const struct flow_world *w, pr_slice flow);
 void check_cancelled_children(struct flow_world *w); /* with empty boxes */
 void check_running_flows(struct flow_world *w);      /* there should be none */
 void check_flows(struct flow_world *w);

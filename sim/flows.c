@@ -147,36 +147,6 @@ static void say_something(struct flow_world *w)
     say(w, flow, random_chance(&w->random, 0.5) ? TURN_EVENT : TURN_MAIL, random_chance(&w->random, 0.5) ? "x" : "y");
 }
 
-/* A failed flow goes on, and another one begins anew. */
-static void begin_again(struct flow_world *w, const struct flow_row *row)
-{
-    struct turn_message m = { .kind = TURN_START, .flow = row->id, .name = row->name };
-    pr_id id = { { 0 } };
-    if (row->state == FLOW_FAILED) {
-        m.version = row->version;
-        m.data = row->input;
-        m.resume = true;
-        id = flow_resume_id(row->execution);
-    } else {
-        m.restart = true;
-        m.data = PR_STR("again");
-    }
-    flow_world_tell(w, &m, id);
-    w->more.resumed += m.resume;
-}
-
-static void order_something(struct flow_world *w)
-{
-    const struct turn_message m = { .kind = TURN_CANCEL,
-                                    .flow = root_id(w, (unsigned)random_below(&w->random, w->roots)),
-                                    .data = PR_STR("enough") };
-    struct flow_row row;
-    if (random_chance(&w->random, 0.3))
-        flow_world_tell(w, &m, (pr_id){ { 0 } });
-    else if (flow_world_row(w, m.flow, &row) && flow_has_ended(&row))
-        begin_again(w, &row);
-}
-
 /* A result that was given already, by somebody who does not know that; or of an execution that never was. */
 static void repeat_result(struct flow_world *w)
 {
@@ -192,6 +162,9 @@ static void repeat_result(struct flow_world *w)
     for (size_t i = 0; i < w->flow_count && m.flow.size == 0; i++)
         if (flow_world_row(w, w->flows[i], &row) && pr_id_equal(row.execution, n->execution))
             m.flow = row.id;
+    for (size_t i = 0; i < w->deleted_count && m.flow.size == 0; i++)
+        if (pr_id_equal(w->deleted[i].execution, n->execution))
+            m.flow = w->deleted[i].flow; /* which may run again, as another execution */
     if (m.flow.size > 0)
         flow_world_tell(w, &m, (pr_id){ { 0 } });
 }
@@ -203,10 +176,10 @@ static void tell_something(struct flow_world *w)
         start_root(w);
     else if (what < 0.8)
         say_something(w);
-    else if (what < 0.95)
+    else if (what < 0.88)
         repeat_result(w);
     else
-        order_something(w);
+        flow_operators_act(w, root_id(w, (unsigned)random_below(&w->random, w->roots)));
 }
 
 /* ---- With faults -------------------------------------------------------------------------------------------- */
@@ -400,6 +373,9 @@ static void add_counts(const struct flow_world *w, struct life_counts *counts, s
     more->changed += w->more.changed;
     more->resumed += w->more.resumed;
     more->crashes += w->counts.crashes;
+    more->deleted += w->deleted_count;
+    more->pruned += w->more.pruned;
+    more->tagged += w->more.tagged;
 }
 
 bool flows_life_with(const struct life *life, enum flows_bug bug, struct life_counts *counts,

@@ -45,6 +45,7 @@ static pr_task begin_activity(struct random_run *x)
     if (random_chance(&x->random, 0.5))
         return pr_activity(x->f, name, text_of(x));
     o.session = sessions[random_below(&x->random, 5)];
+    o.tag = random_chance(&x->random, 0.3) ? x->program->tag : NULL;
     o.schedule_to_start_us = random_chance(&x->random, 0.2) ? PR_SECONDS(20) : 0;
     return pr_activity_with(x->f, name, text_of(x), &o);
 }

@@ -14,6 +14,7 @@ struct random_flow {
     const char *next_version;                   /* some of them as this one; NULL: all as the same */
     const char *children[RANDOM_FLOW_CHILDREN]; /* names of flows that it starts; NULL: no more */
     const char *activities[2];
+    const char *tag; /* some of its activities need it; NULL: none does */
 };
 
 /* A flow function; it was registered with its struct random_flow. */

@@ -3,16 +3,21 @@
 
 #include "check.h"
 
-static const char *flows_break(enum flows_bug bug, uint64_t seeds)
+static const char *flows_break_on(bool sqlite, enum flows_bug bug, uint64_t seeds)
 {
     struct breach breach = { .invariant = NULL };
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct life_counts counts = { 0 };
         struct flows_life_counts more = { 0 };
-        if (!flows_life_with(&(struct life){ .seed = seed }, bug, &counts, &more, &breach))
+        if (!flows_life_with(&(struct life){ .seed = seed, .sqlite = sqlite }, bug, &counts, &more, &breach))
             return breach.invariant;
     }
     return "";
+}
+
+static const char *flows_break(enum flows_bug bug, uint64_t seeds)
+{
+    return flows_break_on(false, bug, seeds);
 }
 
 TEST(
@@ -71,4 +76,35 @@ TEST(a_key_value_that_is_lost_is_found) /* I51, B109 */
 TEST(a_flow_that_does_not_hear_of_its_dead_activity_is_found) /* I15, B145 */
 {
     CHECK_STR(flows_break(FLOWS_DEATH_IS_UNTOLD, 10), "I15");
+}
+
+TEST(flows_that_are_deleted_and_pruned_stay_gone) /* I52 I53, B113 B131 B133 B134 */
+{
+    struct breach breach;
+    struct life_counts counts = { 0 };
+    struct flows_life_counts more = { 0 };
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        if (!flows_life_with(&(struct life){ .seed = seed, .sqlite = true }, FLOWS_FINE, &counts, &more, &breach))
+            check_fail(__FILE__, __LINE__, "seed %d: %s: %s", (int)seed, breach.invariant, breach.text);
+    CHECK(more.deleted > 20 && more.pruned > 3 && more.tagged > 30);
+}
+
+TEST(a_deleted_flow_that_comes_back_is_found) /* I52, B133 */
+{
+    CHECK_STR(flows_break_on(true, FLOWS_DELETED_COMES_BACK, 10), "I52");
+}
+
+TEST(an_activity_that_outlives_its_deleted_flow_is_found) /* I52, B133 */
+{
+    CHECK_STR(flows_break_on(true, FLOWS_DELETED_STAYS, 10), "I52");
+}
+
+TEST(an_execution_too_many_that_is_pruned_is_found) /* I52, B134 */
+{
+    CHECK_STR(flows_break_on(true, FLOWS_PRUNE_IS_GREEDY, 10), "I52");
+}
+
+TEST(an_activity_where_its_tag_is_not_offered_is_found) /* I53, B113 */
+{
+    CHECK_STR(flows_break(FLOWS_TAG_IS_IGNORED, 10), "I53");
 }
