@@ -8,6 +8,7 @@
 #include "lib/rule.h"
 #include "ops/api/http_front.h"
 #include "runtime/config/config.h"
+#include "runtime/program.h"
 #include "runtime/runtime.h"
 
 /* The runtime under its public name. */
@@ -67,6 +68,12 @@ PR_API void pr_engine_free(struct pr_engine *engine)
     free(engine);
 }
 
+/* NULL: nothing can be added to it. */
+static struct program *program_of(const struct pr_engine *engine)
+{
+    return engine != NULL ? runtime_program(engine->runtime) : NULL;
+}
+
 PR_API int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_handler handler, void *user)
 {
     return pr_engine_handle_box(engine, NULL, type_glob, handler, user);
@@ -75,42 +82,40 @@ PR_API int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_
 PR_API int pr_engine_handle_box(struct pr_engine *engine, const char *box, const char *type_glob, pr_handler handler,
                                 void *user)
 {
-    return engine != NULL ? runtime_handle(engine->runtime, slice_from(box), slice_from(type_glob), handler, user)
-                          : PR_EINVAL;
+    return program_add_handler(program_of(engine), slice_from(box), slice_from(type_glob), handler, user);
 }
 
 PR_API int pr_engine_subscribe(struct pr_engine *engine, const char *box, const char *name, const char *type_glob,
                                pr_handler handler, void *user)
 {
-    return engine != NULL ? runtime_subscribe(engine->runtime, slice_from(box), slice_from(name), slice_from(type_glob),
-                                              handler, user)
-                          : PR_EINVAL;
+    return program_add_subscriber(program_of(engine), slice_from(box), slice_from(name), slice_from(type_glob), handler,
+                                  user);
 }
 
 PR_API int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler, void *user)
 {
-    return engine != NULL ? runtime_handle_named(engine->runtime, slice_from(name), handler, user) : PR_EINVAL;
+    return program_add_named_handler(program_of(engine), slice_from(name), handler, user);
 }
 
 PR_API int pr_engine_call(struct pr_engine *engine, const char *name, pr_rule_function function, void *user)
 {
-    return engine != NULL ? runtime_call(engine->runtime, slice_from(name), function, user) : PR_EINVAL;
+    return program_add_call(program_of(engine), slice_from(name), function, user);
 }
 
 PR_API int pr_engine_flow(struct pr_engine *engine, const char *name, const char *version, pr_flow_function function,
                           void *user)
 {
-    return engine != NULL ? runtime_flow(engine->runtime, name, version, function, user) : PR_EINVAL;
+    return program_add_flow(program_of(engine), name, version, function, user);
 }
 
 PR_API int pr_engine_activity(struct pr_engine *engine, const char *name, pr_activity_function function, void *user)
 {
-    return engine != NULL ? runtime_activity(engine->runtime, slice_from(name), function, user) : PR_EINVAL;
+    return program_add_activity(program_of(engine), slice_from(name), function, user);
 }
 
 PR_API int pr_engine_offer(struct pr_engine *engine, const char *tag)
 {
-    return engine != NULL ? runtime_offer(engine->runtime, slice_from(tag)) : PR_EINVAL;
+    return program_add_tag(program_of(engine), slice_from(tag));
 }
 
 PR_API int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule, struct pr_error *reterr)
@@ -120,7 +125,7 @@ PR_API int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct
         return lib_missing(engine == NULL ? "engine" : "rule", reterr);
     int rc = rule_finish(rule, &finished, reterr);
     if (rc == PR_OK)
-        rc = runtime_rule(engine->runtime, slice_from(endpoint), finished, reterr);
+        rc = program_add_rule(program_of(engine), slice_from(endpoint), finished, reterr);
     if (rc == PR_OK)
         rule_keep(&engine->rules, rule);
     return rc;

@@ -3,6 +3,7 @@
 #ifndef RUNTIME_PROGRAM_H
 #define RUNTIME_PROGRAM_H
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "flow/registry.h"
@@ -42,6 +43,7 @@ struct activity_entry {
 };
 
 struct program {
+    struct arena texts; /* of all names below */
     struct handler_entry handlers[HANDLERS_MAX];
     size_t handler_count;
     struct rule_entry rules[PROGRAM_RULES_MAX];
@@ -55,6 +57,34 @@ struct program {
     pr_slice tags[PROGRAM_TAGS_MAX]; /* what activities here can need */
     size_t tag_count;
 };
+
+void program_init(struct program *p); /* of zeros */
+void program_fini(struct program *p);
+
+/* ---- Before the start (p NULL: it is over).  PR_OK, PR_EINVAL, PR_ENOMEM. ----
+ *
+ * Messages of this box (empty: of every outbox) whose type matches the glob go to the handler, whatever their
+ * destination is.  The first that was registered wins.  When the config has an endpoint with
+ * the url "handler:GLOB" (with a box: "handler:BOX/GLOB") its settings hold, otherwise the defaults. */
+PR_MUST_CHECK int program_add_handler(struct program *p, pr_slice box, pr_slice type_glob, pr_handler handler,
+                                      void *user);
+/* The same as a route: each message goes to all that match, and to where the config's routes lead. */
+PR_MUST_CHECK int program_add_subscriber(struct program *p, pr_slice box, pr_slice name, pr_slice type_glob,
+                                         pr_handler handler, void *user);
+/* For endpoints with the url "handler:NAME". */
+PR_MUST_CHECK int program_add_named_handler(struct program *p, pr_slice name, pr_handler handler, void *user);
+/* A function that rules call by this name. */
+PR_MUST_CHECK int program_add_call(struct program *p, pr_slice name, pr_rule_function function, void *user);
+/* Flows and activities that are run here, and what activities may need.  version NULL: "1". */
+PR_MUST_CHECK int program_add_flow(struct program *p, const char *name, const char *version, pr_flow_function function,
+                                   void *user);
+PR_MUST_CHECK int program_add_activity(struct program *p, pr_slice name, pr_activity_function function, void *user);
+PR_MUST_CHECK int program_add_tag(struct program *p, pr_slice tag);
+/* A rule for an endpoint (empty: for all), after the config's own.  It is borrowed until fini. */
+PR_MUST_CHECK int program_add_rule(struct program *p, pr_slice endpoint, const struct rule *rule,
+                                   struct pr_error *reterr);
+
+/* ---- Afterwards ---- */
 
 /* NULL when nobody registered it. */
 const struct call_entry *program_find_call(const struct program *program, pr_slice name);

@@ -1,6 +1,6 @@
 /* runtime.h - the engine with threads around it: delivers what is in the boxes of a store.
  *
- *     new -> handle* -> start -> (drain, reload, status) -> stop -> free
+ *     new -> program_add_* -> start -> (drain, reload, status) -> stop -> free
  *
  * One thread per box runs its engine (box_loop.h), one per endpoint that has something to send owns
  * its transport (transport_thread.h), and the layer above answers on http.listen (struct runtime_front).  All of them together,
@@ -47,27 +47,8 @@ struct runtime *runtime_new(struct config *config, const struct runtime_options 
  * must be gone after a stop that said PR_TIMEOUT exits without it. */
 void runtime_free(struct runtime *rt);
 
-/* Before start only.  PR_OK, PR_EINVAL, PR_ENOMEM.
- *
- * Messages of this box (empty: of every outbox) whose type matches the glob go to the handler, whatever their
- * destination is.  The first that was registered wins.  When the config has an endpoint with
- * the url "handler:GLOB" (with a box: "handler:BOX/GLOB") its settings hold, otherwise the defaults. */
-PR_MUST_CHECK int runtime_handle(struct runtime *rt, pr_slice box, pr_slice type_glob, pr_handler handler, void *user);
-/* The same as a route: each message goes to all that match, and to where the config's routes lead. */
-PR_MUST_CHECK int runtime_subscribe(struct runtime *rt, pr_slice box, pr_slice name, pr_slice type_glob,
-                                    pr_handler handler, void *user);
-/* For endpoints with the url "handler:NAME". */
-PR_MUST_CHECK int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user);
-
-/* A function that rules call by this name. */
-PR_MUST_CHECK int runtime_call(struct runtime *rt, pr_slice name, pr_rule_function function, void *user);
-/* Flows and activities that are run here, and what activities may need.  version NULL: "1". */
-PR_MUST_CHECK int runtime_flow(struct runtime *rt, const char *name, const char *version, pr_flow_function function,
-                               void *user);
-PR_MUST_CHECK int runtime_activity(struct runtime *rt, pr_slice name, pr_activity_function function, void *user);
-PR_MUST_CHECK int runtime_offer(struct runtime *rt, pr_slice tag);
-/* A rule for an endpoint (empty: for all), after the config's own.  It is borrowed until free. */
-PR_MUST_CHECK int runtime_rule(struct runtime *rt, pr_slice endpoint, const struct rule *rule, struct pr_error *reterr);
+/* What the program brings along (program.h); NULL when it has been started: it is too late then. */
+struct program *runtime_program(struct runtime *rt);
 
 /* Open and check the store, check every endpoint, start the threads.  On a fault nothing runs. */
 PR_MUST_CHECK int runtime_start(struct runtime *rt, struct pr_error *reterr);

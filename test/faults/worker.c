@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/slice.h"
+#include "runtime/program.h"
 #include "runtime/runtime.h"
 
 #include "digest.h"
@@ -201,7 +202,8 @@ static struct runtime *start(struct worker *w, struct log *log, const char *conf
     struct pr_error error = { 0 };
     if (config_load_file(config_path, &config, &error) == PR_OK)
         rt = runtime_new(config, &(struct runtime_options){ .log = log, .migrate = true }, &error);
-    if (rt != NULL && runtime_handle(rt, (pr_slice){ NULL, 0 }, PR_STR("*"), handle, w) == PR_OK &&
+    if (rt != NULL &&
+        program_add_handler(runtime_program(rt), (pr_slice){ NULL, 0 }, PR_STR("*"), handle, w) == PR_OK &&
         runtime_start(rt, &error) == PR_OK)
         return rt;
     log_emit(log, LOG_ERROR, "worker_failed", LOG_STR("error", error.text));

@@ -1,4 +1,5 @@
 /* The runtime as the program uses it: start, health, trouble, reload, stop. */
+#include "runtime/program.h"
 #include "runtime/runtime.h"
 
 #include <arpa/inet.h>
@@ -158,7 +159,7 @@ TEST(status_shows_endpoints_failures_and_deaths)
                               "  e: {url: \"null:\"}\n"
                               "  shaky: {url: \"handler:bad\", retry: [1ms]}\n"
                               "routes: [{to: e}]\n");
-    CHECK_EQ(runtime_handle(rt, EVERY_OUTBOX, PR_STR("bad"), shaky, NULL), PR_OK);
+    CHECK_EQ(program_add_handler(runtime_program(rt), EVERY_OUTBOX, PR_STR("bad"), shaky, NULL), PR_OK);
     start(rt);
     place_wait(&p, "SELECT count(*) FROM postrider_dead_letter", 1);
     drain(rt);
@@ -215,7 +216,7 @@ TEST(two_boxes_share_rate_concurrency_and_breaker_of_an_endpoint)
                               "      breaker: {after: 2, open: 20ms, cap: 20ms}}\n"
                               "routes: [{to: e}, {box: inbox, to: e}]\n");
     busy_now = busy_most = busy_calls = 0;
-    CHECK_EQ(runtime_handle(rt, EVERY_OUTBOX, PR_STR("t"), busy, NULL), PR_OK);
+    CHECK_EQ(program_add_handler(runtime_program(rt), EVERY_OUTBOX, PR_STR("t"), busy, NULL), PR_OK);
     start(rt);
     place_wait(&p, "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM inbox)",
                0); /* also those that are due later */
@@ -409,7 +410,7 @@ TEST(reload_leaves_alone_what_has_not_changed) /* B203 */
     struct pr_engine_counts counts;
     place_init(&p);
     struct runtime *rt = make(&p, "", SLOW_AND_FAST("url: \"null:\"", ""));
-    CHECK_OK(runtime_handle_named(rt, PR_STR("slow"), hold, &h), &error);
+    CHECK_OK(program_add_named_handler(runtime_program(rt), PR_STR("slow"), hold, &h), &error);
     start(rt);
     place_send(&p, NULL, "s", "a", 2);
     place_wait(&p, "SELECT count(*) FROM postrider_in_flight", 1);
@@ -473,7 +474,7 @@ TEST(reload_by_which_an_endpoint_goes_parks_its_messages)
     place_init(&p);
     struct runtime *rt = make(&p, "", SLOW_AND_FAST("url: \"null:\"", ""));
     struct hold h = { .block = 0 };
-    CHECK_OK(runtime_handle_named(rt, PR_STR("slow"), hold, &h), &error);
+    CHECK_OK(program_add_named_handler(runtime_program(rt), PR_STR("slow"), hold, &h), &error);
     start(rt);
     CHECK_OK(runtime_reload(rt, load(&p, "", TO_NULL), &error), &error);
     place_do(&p, "INSERT INTO outbox (type, destination) VALUES ('s', 'slow')");
@@ -497,7 +498,7 @@ TEST(reload_follows_rules_batch_retention_and_endpoints_that_go) /* B203 */
     char text[1024];
     place_init(&p);
     struct runtime *rt = make(&p, "", SLOW_AND_FAST("url: \"null:\"", "  other: {url: \"null:\"}\n"));
-    CHECK_OK(runtime_handle_named(rt, PR_STR("slow"), hold, &h), &error);
+    CHECK_OK(program_add_named_handler(runtime_program(rt), PR_STR("slow"), hold, &h), &error);
     start(rt);
     place_send(&p, NULL, "s", "a", 1);
     place_wait(&p, "SELECT count(*) FROM postrider_in_flight", 1);
@@ -571,7 +572,7 @@ TEST(stop_behind_a_reload_does_not_wait_for_what_that_gave_up)
     struct pr_error error;
     place_init(&p);
     struct runtime *rt = make(&p, "", SLOW_AND_FAST("url: \"null:\"", "") "stop_timeout: 300ms\n");
-    CHECK_OK(runtime_handle_named(rt, PR_STR("slow"), hold, &h), &error);
+    CHECK_OK(program_add_named_handler(runtime_program(rt), PR_STR("slow"), hold, &h), &error);
     start(rt);
     place_send(&p, NULL, "s", "a", 1);
     place_wait(&p, "SELECT count(*) FROM postrider_in_flight", 1);
@@ -621,7 +622,7 @@ TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
     place_send(&p, NULL, "t", NULL, 20);
     struct runtime *rt =
         make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
-    CHECK_EQ(runtime_handle(rt, EVERY_OUTBOX, PR_STR("t"), hold, &h), PR_OK);
+    CHECK_EQ(program_add_handler(runtime_program(rt), EVERY_OUTBOX, PR_STR("t"), hold, &h), PR_OK);
     start(rt);
     int64_t deadline_us = test_now_us() + WAIT_US;
     while (h.calls == 0 && test_now_us() < deadline_us)

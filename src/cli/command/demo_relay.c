@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "cli/command/demo.h"
+#include "runtime/program.h"
 #include "runtime/runtime.h"
 
 #define TELL_EVERY_MS 100
@@ -173,9 +174,10 @@ static struct runtime *make_runtime(struct cli *cli, struct relay_demo *d, struc
         config_free(config);
         return NULL;
     }
-    if (runtime_handle_named(rt, PR_STR("orders"), take_order, d) == PR_OK &&
-        runtime_handle_named(rt, PR_STR("billing"), take_invoice, d) == PR_OK &&
-        runtime_handle_named(rt, PR_STR("reports"), take_report, d) == PR_OK && runtime_start(rt, err) == PR_OK)
+    if (program_add_named_handler(runtime_program(rt), PR_STR("orders"), take_order, d) == PR_OK &&
+        program_add_named_handler(runtime_program(rt), PR_STR("billing"), take_invoice, d) == PR_OK &&
+        program_add_named_handler(runtime_program(rt), PR_STR("reports"), take_report, d) == PR_OK &&
+        runtime_start(rt, err) == PR_OK)
         return rt;
     runtime_free(rt);
     return NULL;

@@ -9,7 +9,7 @@
 #include "ops/reply.h"
 #include "ops/api/api.h"
 #include "ops/replay/pace.h"
-#include "runtime/relay.h"
+#include "runtime/relay/relay.h"
 #include "transport/transport.h"
 
 #define TEST_TYPE "postrider.test"

@@ -12,7 +12,7 @@
 #include "ops/endpoint.h"
 #include "ops/explain/routed.h"
 #include "ops/watch/watch.h"
-#include "runtime/relay.h"
+#include "runtime/relay/relay.h"
 #include "store/store.h"
 
 #define COUNTS_BLOCK 16384
