@@ -360,7 +360,7 @@ MUTANTS = [
     ("an endpoint that has gone is sent to", "runtime reload",
      ("src/engine/route.c", "            if (!s->endpoints[i].gone && slice_eq(", "            if (slice_eq(")),
     ("a stop waits for what a reload gave up", "runtime stop_behind",
-     ("src/runtime/runtime.c", "        if (!wait && !relay_is_over(one->relay)) {\n", "        if (false) {\n")),
+     ("src/runtime/works.c", "        if (!wait && !relay_is_over(one->relay)) {\n", "        if (false) {\n")),
     ("api: an empty token opens the door", "ops authz",
      ("src/base/slice.c", "    unsigned char wrong = secret.size != given.size || secret.size == 0;\n", "    unsigned char wrong = secret.size != given.size;\n")),
     ("api: pages of other origins may change things", "ops another_origin",

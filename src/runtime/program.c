@@ -6,7 +6,7 @@
 #include "base/glob.h"
 #include "base/slice.h"
 #include "core/message.h"
-#include "runtime/config/config.h"
+#include "runtime/config/config_options.h"
 #include "transport/handler_context.h"
 
 void program_init(struct program *p)
@@ -64,19 +64,10 @@ int program_add_handler(struct program *p, pr_slice box, pr_slice type_glob, pr_
                                                  .user = user });
 }
 
-/* It is a part of an endpoint's name, and that is followed by a slash in keys. */
-static bool is_plain_name(pr_slice name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.", name.data[i]) == NULL)
-            return false;
-    return name.size > 0 && name.size <= CONFIG_NAME_MAX;
-}
-
 int program_add_subscriber(struct program *p, pr_slice box, pr_slice name, pr_slice type_glob, pr_handler handler,
                            void *user)
 {
-    if (!can_handle(p, type_glob, handler) || glob_check(type_glob, NULL) != PR_OK || !is_plain_name(name) ||
+    if (!can_handle(p, type_glob, handler) || glob_check(type_glob, NULL) != PR_OK || !option_is_endpoint_name(name) ||
         (box.size > 0 && !name_is_valid(box)))
         return PR_EINVAL;
     const struct handler_entry entry = { .name = slice_dup(&p->texts, name).data,

@@ -2,7 +2,7 @@
  *
  * Where a value comes from, strongest first: a flag of the command line, the environment
  * (POSTRIDER_LIMITS__PAYLOAD), the file, the default.  Every option is a line in the tables
- * of config_options.c; checks, `config show` and doc/configuration.md come from there.
+ * of config_options_*.c; checks, `config show` and doc/configuration.md come from there.
  *
  * Memory: everything a struct config points to lives as long as it does, and never changes.
  * Threads: read it from as many as you like. */

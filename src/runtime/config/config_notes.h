@@ -63,6 +63,11 @@ bool config_source_has(const struct source_config *source, const char *option);
 /* What only a look at several keys can tell. */
 PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 
+/* ---- The whole (config_check.c) ---- */
+PR_MUST_CHECK int config_resolve_paths(const struct config_reader *reader);
+PR_MUST_CHECK int config_check(const struct config_reader *reader);
+PR_MUST_CHECK int config_check_store(const char *url, struct pr_error *reterr);
+
 /* ---- Schedules (config_schedule.c) ---- */
 PR_MUST_CHECK int config_check_schedules(const struct config_reader *reader);
 
