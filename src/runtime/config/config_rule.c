@@ -1,4 +1,4 @@
-/* Rules: from the tree to struct rule.  The keys are in the tables of config_options.c. */
+/* Rules: from the tree to struct rule.  The keys are in the tables of config_options_rule.c. */
 #include <limits.h>
 #include <string.h>
 
