@@ -592,6 +592,29 @@ MUTANTS = [
      ("src/transport/process/launcher.c", "        replace_spare(n);\n", "        (void)replace_spare;\n")),
     ("process: bytes of any size are believed", "transport parcel",
      ("src/transport/process/parcel.c", "    if (c->bad || (size_t)(c->end - c->at) < size) {\n", "    if (c->bad) {\n")),
+
+    # ---- what a store does below the engine: lost commits, prepared transactions, places below the scan ----
+    ("a sender that has rung cannot prepare its transaction", "senders prepare",
+     ("src/store/postgres/077_insert_box.sql", "    IF TG_OP = 'INSERT' AND pg_catalog.current_setting('max_prepared_transactions') = '0'\n", "    IF TG_OP = 'INSERT'\n")),
+    ("a SQLite file that was replaced is gone on with", "sqlite backup_that_takes",
+     ("src/store/sqlite/conn.c", "    return !conn->location->memory && !file_name_equal(", "    return false && !file_name_equal(")),
+    ("places that one transaction draws again are not read", "postgres-scan drawn_again",
+     ("src/store/postgres/scan/snapshot.c", "session->seq_file != file || (", "(")),
+    ("a sequence that went back is not seen", "postgres-scan gone_back",
+     ("src/store/postgres/scan/snapshot.c", "    else if (session->seq_file != file || (rc == PR_OK && scan_goes_back(session->scan, last, &now)))\n", "    else if (false)\n")),
+    ("what logical replication applies is taken for what is still to come", "postgres-scan logical",
+     ("src/store/postgres/scan/sweep.c", "OR (b.xid >= pg_snapshot_xmax(pg_current_snapshot())", "OR (false AND b.xid >= pg_snapshot_xmax(pg_current_snapshot())")),
+    ("a sweep that found some is no reason to look again soon", "postgres-scan cache",
+     ("src/store/postgres/scan/sweep.c", "(session->sweep_found ? SWEEP_SOON_US : SWEEP_EVERY_US);", "SWEEP_EVERY_US;")),
+    ("a sequence with a cache is not told", "postgres-scan cache",
+     ("src/store/postgres/sql.c", "\"a box's sequence has a CACHE:", "\"a box's sequence:"),
+     ("src/store/postgres/sql.c", "\n                                       \" SEQUENCE %.*s CACHE 1\",", "\n                                       \" SEQUENCE %.*s\",")),
+    ("an idle box is not swept", "engine nobody_announces",
+     ("src/engine/plan.c", "    look_unasked(e, now_us);\n", "    (void)look_unasked;\n")),
+    ("what is ready and was never read is not told", "ops nobody_reads",
+     ("src/ops/watch/watch.c", "age_us <= s->config->watch.stuck_us || oldest->endpoint.size == 0 ||", "true ||")),
+    ("an endpoint that fails at once sets the pace of the scan", "engine what_fails_at_once",
+     ("src/engine/plan.c", "    read_past = somebody_starves(e, now_us);\n", "    read_past = false && somebody_starves(e, now_us);\n")),
 ]
 
 # name: why no test can notice it, or need not
