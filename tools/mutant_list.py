@@ -531,6 +531,11 @@ MUTANTS = [
     ("who stands behind another type in its stream fills the share of its own", "engine takes_no_room",
      ("src/engine/admit.c", " || sorts_differ(s, &row->m);", ";")),
 
+    ("what stood behind another type before anybody asked for types stays in memory", "engine what_stood_behind",
+     ("src/engine/stream.c", "(stream_has_held_type_at(s, item->m.seq) || sorts_differ(s, &item->m))", "stream_has_held_type_at(s, item->m.seq)")),
+    ("what is read again does not wait for another type before it", "engine types_that_are_asked",
+     ("src/engine/reads.c", "    s->mixed = sorts_differ(s, &row->m);\n", "    s->mixed = false;\n")),
+
     # ---- times, words, processes ----
     ("cron: of two days that are both given both must come", "core of_two_days",
      ("src/core/cron.c", "day && weekday : day || weekday;", "day && weekday : day && weekday;")),

@@ -209,6 +209,29 @@ TEST(what_stands_behind_others_in_its_stream_takes_no_room_from_its_type) /* B98
     stage_close(&s);
 }
 
+/* The same where both came in while nobody asked for types, and only then are of two sorts. */
+TEST(what_stood_behind_other_types_before_anybody_asked_takes_no_room_from_its_type) /* B98 */
+{
+    struct stage s;
+    pr_id loose[20];
+
+    asks_open(&s);
+    const struct ask asks[] = { { .present = false }, types("t0.*\n", 0), types("t1.*\n", 5) };
+    ask(&s, asks, 1);
+    for (int i = 0; i < 200; i++)
+        send_type(&s, i % 2 == 0 ? 0 : 2, STREAM(i / 2), "ok");
+    for (int i = 0; i < 20; i++)
+        loose[i] = send_type(&s, 2, "", "ok");
+    stage_run(&s, PR_SECONDS(2));
+    CHECK_EQ(s.count, 0);
+    CHECK(window_count(&s) > WINDOW / 3);
+    ask(&s, asks, 3);
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(sent_of(&s, loose, 20), 20);
+    CHECK_EQ(s.count, 20);
+    stage_close(&s);
+}
+
 TEST(a_small_window_has_room_for_all_that_is_asked_for) /* B98 */
 {
     struct stage s;
