@@ -162,10 +162,26 @@ void check_handout(struct checker *c, const struct event *e)
         shadow_move(c, row, STATE_IN_FLIGHT);
 }
 
+/* Of what was answered busy: does its verdict come again?  A breaker that opens meanwhile takes back what has failed. */
+static bool is_judged_again(const struct checker *c, const struct shadow_row *row)
+{
+    if (row->result == RESULT_NONE || row->result == SEND_OK)
+        return true;
+    for (size_t i = c->at + 1; i < c->w->history.count; i++) {
+        const struct event *e = &c->w->history.events[i];
+        if (e->session != row->session || e->message != row->message || e->destination != row->destination)
+            continue;
+        if (e->kind == EVENT_VERDICT || e->kind == EVENT_HANDOUT)
+            return e->kind == EVENT_VERDICT && e->number == row->number;
+    }
+    return false;
+}
+
 /* Handed back without being counted: only what was not started, or what failed. */
 static void close_row(struct checker *c, struct shadow_row *row)
 {
-    if (row->busy) { /* its verdict comes again, though its hand-out is counted no more if its instance dies before that */
+    /* Its hand-out is counted no more if its instance dies before its verdict comes again. */
+    if (row->busy && is_judged_again(c, row)) {
         row->forgotten = true;
         return;
     }

@@ -105,6 +105,7 @@ struct item {
     struct list_node node; /* in the list of its place */
     struct list_node on_receipt;
     struct receipt *receipt; /* NULL: on no receipt */
+    uint64_t receipt_number; /* of the last receipt that it left */
     struct pr_message m;     /* its bytes are stored behind the struct */
     uint64_t row;
     unsigned lane;
@@ -664,6 +665,7 @@ size_t route_message(const struct engine *e, const struct pr_message *m, unsigne
 
 /* receipt.c */
 void receipt_leave(struct item *item, bool handed_back);
+void receipt_return(struct engine *e, struct item *item); /* the item is handed back */
 void receipt_add(struct receipt *r, struct item *item);
 int receipt_plan(struct engine *e, struct arena *arena);
 /* The name of its handler in marks (core/mark.h); the item must have an endpoint. */

@@ -14,7 +14,24 @@ void receipt_leave(struct item *item, bool handed_back)
     list_remove(&item->on_receipt);
     if (handed_back)
         item->receipt->dirty = true;
+    item->receipt_number = item->receipt->number;
     item->receipt = NULL;
+}
+
+/* It was judged, but its verdict was answered busy, and it is handed back instead: in the store it is on its receipt still. */
+static void receipt_find_dirty(struct engine *e, uint64_t number)
+{
+    list_foreach(node, &e->window.receipts) {
+        struct receipt *r = LIST_ENTRY(node, struct receipt, node);
+        r->dirty = r->dirty || r->number == number;
+    }
+}
+
+void receipt_return(struct engine *e, struct item *item)
+{
+    if (item->receipt == NULL && item->place == PLACE_JUDGED)
+        receipt_find_dirty(e, item->receipt_number);
+    receipt_leave(item, true);
 }
 
 void receipt_add(struct receipt *r, struct item *item)

@@ -265,7 +265,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
     ASSERT(item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT ||
            item->place == PLACE_JUDGED);
     run_return(e, run_detach(item));
-    receipt_leave(item, true);
+    receipt_return(e, item);
     item_drop_verdict(item);
     item->given = false;
     item_tell(item, PR_STALE);

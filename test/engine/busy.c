@@ -75,3 +75,28 @@ TEST(a_part_does_not_overtake_one_whose_message_cannot_be_divided_yet) /* B17, B
     memory_hold_rows(&s.w.store, NULL, NULL);
     stage_close(&s);
 }
+
+/* Its failure could not be stored yet when the breaker opens, which takes it back: then it is on no receipt any more, and whoever
+ * takes over counts nothing. */
+TEST(what_a_breaker_takes_back_while_its_row_is_held_is_not_counted_when_its_instance_dies) /* B14, B72 */
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker =
+        (struct breaker_setting){ .enabled = true, .after = 2, .open_us = PR_MINUTES(5), .cap_us = PR_MINUTES(5) };
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    pr_id slow = world_send(&s.w, "", "slow:18000"), failed = world_send(&s.w, "", "down:9");
+    struct holder holder = hold(&s, failed, PR_SECONDS(3));
+    memory_hold_rows(&s.w.store, holds, &holder);
+    stage_run(&s, PR_SECONDS(1));
+    world_send(&s.w, "", "down:9");
+    stage_run(&s, PR_SECONDS(4));
+    CHECK_EQ(stage_sends(&s, failed), 1);
+    memory_hold_rows(&s.w.store, NULL, NULL);
+    instance_crash(&s.w, &s.w.instances[0]);
+    stage_run(&s, PR_SECONDS(20));
+    CHECK_EQ(stage_send(&s, slow, 2)->attempt, 2);
+    CHECK_EQ(stage_look(&s, failed).m.attempts, 0);
+    stage_close(&s);
+}

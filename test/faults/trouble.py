@@ -34,18 +34,18 @@ def stop_and_go(world):
 
 def end_and_begin(world):
     """In good order: nothing is delivered twice for that."""
-    alive = world.alive()
-    if alive:
-        victim = world.dice.choice(alive)
+    listening = world.listening()
+    if listening:
+        victim = world.dice.choice(listening)
         victim.terminate()
         assert victim.wait(60) == 0, world.log_of(victim)[-2000:]
     world.start_daemon()
 
 
 def reload(world):
-    alive = world.alive()
-    if alive:
-        os.kill(world.dice.choice(alive).pid, signal.SIGHUP)
+    listening = world.listening()
+    if listening:
+        os.kill(world.dice.choice(listening).pid, signal.SIGHUP)
 
 
 # ---- PostgreSQL -----------------------------------------------------------------------------------------------------------

@@ -144,6 +144,10 @@ class World:
     def alive(self):
         return [d for d in self.daemons if d.poll() is None]
 
+    def listening(self):
+        """Those that hear signals: before that one ends a relay as it ends any program."""
+        return [d for d in self.alive() if "event=started" in self.log_of(d)]
+
     def log_of(self, daemon):
         with open("%s/log-%d" % (self.path, daemon.number), encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -245,6 +249,9 @@ class World:
     def stop_daemons(self):
         """I16: all of them end, in time."""
         alive = self.alive()
+        end = time.monotonic() + DEADLINE_SECONDS
+        while len(self.listening()) < len(self.alive()) and time.monotonic() < end:
+            time.sleep(0.05)
         for daemon in alive:
             daemon.terminate()
         for daemon in alive:

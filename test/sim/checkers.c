@@ -207,6 +207,39 @@ TEST(followers_must_not_go_on_before_the_failure_is_stored) /* I3 */
     story_ends(&s, "I3", "was out");
 }
 
+/* The first one has failed, somebody holds its row, and its receipt is closed; then the second one goes. */
+static void second_beside_a_busy_one(struct story *s)
+{
+    story_begin(s, ORDERING_AVAILABLE);
+    joins(s, 1);
+    handed_out(s, 1, s->first, 1, 1);
+    cycle(s, 1, 1, LANES_ALL);
+    started(s, 1, s->first, 1);
+    answered(s, 1, s->first, 1, SEND_FAILED);
+    judged(s, 1, s->first, 1, VERDICT_FAIL, PR_SECONDS(1));
+    s->w.history.events[s->w.history.count - 1].answer = ANSWER_BUSY;
+    closed(s, 1, 1);
+    cycle(s, 1, 2, LANES_ALL);
+    delivered(s, 1, s->second, 3);
+}
+
+TEST(a_failure_that_is_still_to_be_stored_keeps_its_followers) /* I3 */
+{
+    struct story s;
+    second_beside_a_busy_one(&s);
+    judged(&s, 1, s.first, 1, VERDICT_FAIL, PR_SECONDS(1));
+    story_ends(&s, "I3", "was out");
+}
+
+TEST(a_failure_that_a_breaker_takes_back_before_it_is_stored_keeps_nobody) /* I3 */
+{
+    struct story s;
+    second_beside_a_busy_one(&s);
+    delivered(&s, 1, s.first, 5);
+    the_end(&s);
+    story_ends(&s, NULL, NULL);
+}
+
 TEST(a_send_without_a_receipt_is_found) /* I4 */
 {
     struct story s;
