@@ -275,6 +275,54 @@ TEST(a_backlog_without_room_is_left_out_of_what_is_told) /* B77, T7 */
     }
 }
 
+static pr_id send_from(struct stage *s, const char *destination, unsigned type, unsigned source)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.destination = slice_from(destination);
+    p->m.type = scenario_type(type);
+    p->m.source = scenario_source(source);
+    p->m.payload = PR_STR("ok");
+    parcel_seal(&s->w, p);
+    CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
+    return p->m.id;
+}
+
+/* What a backlog has the store leave out must not be what goes to another endpoint: by the source of the message, or by an
+ * override. */
+TEST(what_is_left_out_for_one_endpoint_is_nothing_that_goes_to_another) /* B77, T7 */
+{
+    for (int by_override = 0; by_override < 2; by_override++) {
+        struct stage s;
+
+        stage_set(&s);
+        s.scenario.engine.window_count = WINDOW;
+        s.scenario.engine.batch = BATCH;
+        s.scenario.check = false;
+        stage_endpoint(&s, ORDERING_FIFO)->breaker = (struct breaker_setting){ .enabled = false };
+        s.scenario.endpoints[1].policy.retry =
+            (struct retry_setting){ .base_us = PR_MINUTES(10), .factor = 1, .failures = 100 };
+        s.scenario.engine.route_count = 2; /* types are all the same, and sources say where */
+        s.scenario.routes[0] =
+            (struct route){ .source = PR_STR("shop/*"), .to = s.scenario.route_to[0], .to_count = 1 };
+        s.scenario.routes[1] = (struct route){ .source = PR_STR("plant"), .to = s.scenario.route_to[1], .to_count = 1 };
+        s.scenario.route_to[0][0] = 1;
+        s.scenario.engine.override_count = (size_t)by_override;
+        s.scenario.overrides[0] = (struct route){ .type = PR_STR("t1.*"), .to = s.scenario.override_to, .to_count = 1 };
+        stage_open(&s);
+        s.w.quiet = true;
+        s.w.judge = judge;
+        s.w.cycle_us = PR_MILLISECONDS(2);
+        down = true;
+        for (int i = 0; i < CROWD; i++)
+            send_from(&s, by_override ? "e1" : "", 0, 1);
+        stage_run(&s, PR_SECONDS(1));
+        pr_id other = by_override ? send_from(&s, "e1", 2, 1) : send_from(&s, "", 0, 3);
+        stage_run(&s, PR_SECONDS(1));
+        CHECK(stage_done(&s, other));
+        stage_close(&s);
+    }
+}
+
 /* ---- An endpoint that is gone ------------------------------------------------------------------------------ */
 
 TEST(what_was_held_for_an_endpoint_that_is_gone_is_parked_soon_also_for_many_streams) /* B18 */

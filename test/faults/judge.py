@@ -153,7 +153,7 @@ class Judge:
                 elif cause[0] >= before.at - LATE_SECONDS and (cause[1] != "timeout_exceeded" or after.at - cause[0] < RETRY_SECONDS):
                     self.counts["duplicates: " + cause[1]] += 1
                 else:
-                    self.wrong("I9 delivered twice without a cause", (*leg, before.at, after.at, self.between(before.at, after.at)))
+                    self.wrong("I9 delivered twice without a cause", (*leg, before.at, after.at, *self.story_of(leg[0])))
 
     def between(self, since, until):
         """Whatever happened then, for people."""
