@@ -422,6 +422,9 @@ TEST(an_activity_knows_whose_it_is_and_says_how_it_failed) /* B100, B106 */
     activity_failure(&c, PR_FAILED, &e);
     CHECK(!e.retryable);
     CHECK_SLICE(e.message, "card 7");
+    (void)pr_activity_fail(&c, PR_CATEGORY_CONFIGURATION, true, "no key"); /* trying again changes no configuration */
+    activity_failure(&c, PR_FAILED, &e);
+    CHECK(e.category == PR_CATEGORY_CONFIGURATION && !e.retryable);
     (void)pr_activity_fail(&c, PR_CATEGORY_POISON, true, "no"); /* nobody can claim that */
     activity_failure(&c, PR_FAILED, &e);
     CHECK_EQ(e.category, PR_CATEGORY_APPLICATION);
