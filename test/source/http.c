@@ -1,11 +1,14 @@
 /* http as a source: the suite's other side, a sender that repeats what was not accepted; and what is HTTP's own. */
 #include <arpa/inet.h>
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../transport/server.h"
 #include "base/buf.h"
@@ -589,6 +592,36 @@ TEST(http_slow_ones_make_room_for_others)
 TEST(http_those_who_are_slow_with_a_body_make_room_for_others)
 {
     be_slow(POST_HEAD "Content-Length: 5\r\n\r\nab");
+}
+
+/* A program that is started has a copy of all descriptors for a moment: what is closed here is not closed yet. */
+TEST(http_a_connection_that_is_closed_while_a_program_starts_is_forgotten) /* B206 */
+{
+    int ends[2];
+    char byte;
+    world_init(&w);
+    run();
+    int fd = dial();
+    CHECK_EQ(post(fd, "", PR_STR("1")), 202);
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        while (read(ends[0], &byte, 1) > 0)
+            ;
+        _exit(0);
+    }
+    CHECK(pid > 0);
+    close(ends[0]);
+    CHECK_EQ(post(fd, "Connection: close\r\n", PR_STR("2")), 202);
+    for (int i = 0; i < 20; i++) {
+        (void)send(fd, "more", 4, MSG_NOSIGNAL);
+        CHECK_EQ(post_alone("", "3"), 202);
+    }
+    close(ends[1]);
+    CHECK_EQ(waitpid(pid, NULL, 0), pid);
+    close(fd);
+    world_fini(&w);
 }
 
 /* What is held of all is bounded; but a request that is allowed must be possible. */

@@ -62,7 +62,10 @@ static void conn_begin(struct http_conn *c, int64_t span_us)
 static void conn_free(struct listener *l, struct http_conn *c)
 {
     l->held_bytes -= c->body.size;
-    close(c->fd); /* which ends its polling, too */
+    /* Closing it does not end its polling while a program that starts (exec) has a copy of the descriptor.  In
+     * CONN_WAITS it is not polled. */
+    (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+    close(c->fd);
     buf_fini(&c->in);
     buf_fini(&c->head);
     buf_fini(&c->body);
