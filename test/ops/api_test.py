@@ -459,6 +459,27 @@ def slow_clients_hold_nobody_up():  # B206
 
 
 @test
+def who_is_refused_holds_no_place_for_as_long_as_a_large_body_takes():  # B206
+    """A stranger announces a body of 2 GB, and sends a byte from time to time."""
+    heads = ("POST /v1/messages", "POST /nowhere", "GET /v1/status")
+    with open_daemon(more=", token: " + OPERATOR) as d, contextlib.ExitStack() as stack:
+        open_ones = [stack.enter_context(socket.create_connection(("127.0.0.1", d.port), 1)) for _ in heads]
+        for s, head in zip(open_ones, heads):
+            s.sendall((head + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000000\r\n\r\n").encode())
+        end = time.monotonic() + 20
+        while open_ones and time.monotonic() < end:
+            for s in list(open_ones):
+                try:
+                    if s.recv(4096) == b"":
+                        open_ones.remove(s)
+                except TimeoutError:
+                    s.sendall(b" ")
+                except OSError:
+                    open_ones.remove(s)
+        assert not open_ones
+
+
+@test
 def a_pattern_of_many_stars_is_refused(d):  # B206
     for size in (17, 2000):
         for path in ("/v1/dead", "/v1/dead/groups", "/v1/messages", "/v1/dead/export"):

@@ -26,7 +26,8 @@
 #define BODY_BYTES_PER_SECOND (1u << 20) /* ... longer for a large one */
 #define CHUNKED_SECONDS 60
 #define ANSWER_SECONDS 300
-#define LINGER_SECONDS 2 /* so that who was refused can read why */
+#define REFUSED_SECONDS 5 /* for a body that nobody reads, whatever size its sender announced */
+#define LINGER_SECONDS 2  /* so that who was refused can read why */
 #define TICK_SECONDS 1
 #define EVENTS_MAX 64
 
@@ -378,6 +379,11 @@ static void set_deadline(struct gate *g, int fd, int64_t deadline_us)
 void gate_request_is_read(struct gate *g, int fd)
 {
     set_deadline(g, fd, now() + PR_SECONDS(ANSWER_SECONDS));
+}
+
+void gate_request_is_refused(struct gate *g, int fd)
+{
+    set_deadline(g, fd, now() + PR_SECONDS(REFUSED_SECONDS));
 }
 
 void gate_is_endless(struct gate *g, int fd)

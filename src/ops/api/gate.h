@@ -34,8 +34,9 @@ struct gate_options {
 PR_MUST_CHECK int gate_start(const struct gate_options *options, struct gate **ret, struct pr_error *reterr);
 
 /* Of a connection that was taken; from any thread. */
-void gate_request_is_read(struct gate *g, int fd); /* now the time of its answer runs */
-void gate_is_endless(struct gate *g, int fd);      /* its answer goes on without end */
+void gate_request_is_read(struct gate *g, int fd);    /* now the time of its answer runs */
+void gate_request_is_refused(struct gate *g, int fd); /* the rest of it is for nobody: it has a few seconds */
+void gate_is_endless(struct gate *g, int fd);         /* its answer goes on without end */
 enum wait_room gate_wait_begin(struct gate *g, int fd);
 void gate_wait_end(struct gate *g, int fd);
 void gate_connection_ends(struct gate *g, int fd); /* to be called before fd is closed */

@@ -438,6 +438,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         return MHD_NO;               /* no memory */
     if (r->x.content_type == NULL) { /* the first call: headers only */
         begin(s, r, connection, method);
+        if (r->refused)
+            gate_request_is_refused(s->gate, fd_of(connection));
         bool huge = r->refused && r->x.status == MHD_HTTP_CONTENT_TOO_LARGE;
         return huge ? send_answer(connection, r) : MHD_YES;
     }
