@@ -481,6 +481,21 @@ TRAP = """
     SET search_path = pg_temp, pg_catalog;"""
 
 
+def test_the_traps_of_these_tests_are_traps(place):
+    """Who names pg_catalog alone has pg_temp before it: types of the caller count, and run with the owner's rights."""
+    place.ok("init")
+    role = place.schema + "_sender"
+    place.psql('CREATE ROLE "%s"; GRANT USAGE ON SCHEMA {s} TO "%s"' % (role, role))
+    try:
+        place.psql("""CREATE FUNCTION {s}.open() RETURNS pg_catalog.text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+            AS $$ BEGIN RETURN '{}'::json; END $$; GRANT EXECUTE ON FUNCTION {s}.open TO "%s" """ % role)
+        place.psql('SET ROLE "%s"; ' % role + TRAP + "SELECT {s}.open()", fails="trapped postgres")
+        place.psql("ALTER FUNCTION {s}.open SET search_path = pg_catalog, pg_temp")
+        assert place.psql('SET ROLE "%s"; ' % role + TRAP + "SELECT {s}.open()").endswith("{}")
+    finally:
+        place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
 def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B206
     place.ok("init")
     role = place.schema + "_sender"
@@ -597,6 +612,24 @@ def test_an_operator_gets_no_rights_by_types_of_its_own_when_it_repairs_rows(pla
         place.psql(TRAP + """UPDATE {s}.outbox SET destination = 'd', payload = 'p', headers = '{"a":1}', stream = 'r', type = 'u'""", user=role)
         assert place.psql("SELECT count(*) FROM {s}.repaired WHERE box = 'outbox'") == "1"
         assert place.psql("SELECT version FROM {s}.event WHERE stream = 's'") == "1"
+    finally:
+        place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
+def test_who_orders_schedules_gets_no_rights_by_types_of_its_own(place):  # B206
+    place.ok("init")
+    role = place.schema + "_planner"
+    place.psql('CREATE ROLE "%s" LOGIN; GRANT USAGE ON SCHEMA {s} TO "%s"; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {s} TO "%s";'
+               ' GRANT INSERT ON {s}.outbox TO "%s"' % ((role,) * 4))
+    try:
+        place.psql("SELECT {s}.schedule('nightly', '0 3 * * *', 'report')")
+        for order in ('{"pause":true}', '{"resume":true}', '{"run":true}', '{"due":"2030-01-01T00:00:00Z"}'):
+            place.psql(TRAP + """INSERT INTO {s}.outbox (type, stream, destination, payload)
+                VALUES ('postrider.schedule', 'nightly', 'schedule:', '%s')""" % order, user=role)
+        for call in ("pause_schedule('nightly')", "resume_schedule('nightly')", "run_schedule('nightly')",
+                     "reschedule('nightly', pg_catalog.now())", "schedule('weekly', '@weekly', 't')", "unschedule('weekly')"):
+            place.psql(TRAP + "SELECT {s}." + call, user=role)
+        assert place.psql("SELECT count(*) FROM {s}.outbox WHERE payload LIKE '%\"cron\"%'") != "0"
     finally:
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
 
