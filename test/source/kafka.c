@@ -204,3 +204,25 @@ TEST(kafka_group_that_begins_with_new_records_gets_those_that_came_while_nobody_
     CHECK_SLICE(world_rows(&w, 1)->listed[0].m.payload, "{\"n\":2}");
     world_fini(&w);
 }
+
+/* An error of the library stands in its queue behind good records: they are stored before it begins anew. */
+TEST(kafka_records_that_came_with_an_error_are_stored_before_it_is_told) /* B91, B206 */
+{
+    struct post p = { .body = PR_STR("{}") };
+    world_init(&w);
+    world_run(&w, 1000);
+    publish(&p, "");
+    (void)world_rows(&w, 1);
+    world_mood(STORE_REFUSES); /* the source is busy with a batch: the library reads on */
+    publish(&p, "");
+    WAIT_FOR(world_refusals() > 0);
+    publish(&p, "");
+    publish(&p, "");
+    kafka_cluster_tell(&cluster, "error 1 1 INVALID_MSG"); /* of a fetch */
+    usleep(1500000);                                       /* until it has read on: nobody can look at its queue */
+    world_mood(STORE_FINE);
+    WAIT_FOR(strstr(world_status(&w).trouble.text, "Fetch") != NULL);
+    CHECK_EQ(world_status(&w).counts.stored, 4);
+    (void)world_rows(&w, 4);
+    world_fini(&w);
+}

@@ -287,7 +287,8 @@ static bool is_passing(rd_kafka_resp_err_t error)
            error == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED;
 }
 
-/* All that are there. */
+/* All that are there.  What is wrong with one partition is told when the records of the others, which came with it, are stored:
+ * else they would be read again and again. */
 static int take_ready(struct kafka_source *k, struct intake *in, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -296,7 +297,7 @@ static int take_ready(struct kafka_source *k, struct intake *in, struct pr_error
         if (record->err == RD_KAFKA_RESP_ERR_NO_ERROR)
             rc = take_record(k, in, record, reterr);
         else if (!is_passing(record->err))
-            rc = failed(record->err, rd_kafka_message_errstr(record), reterr);
+            (void)failed(record->err, rd_kafka_message_errstr(record), &k->why);
         rd_kafka_message_destroy(record);
     }
     if (rc == PR_OK && intake_size(in) == 0)
