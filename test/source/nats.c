@@ -244,6 +244,65 @@ TEST(nats_consumer_that_is_deleted_meanwhile_is_made_again)
     world_fini(&w);
 }
 
+static bool has_consumer(void)
+{
+    struct asker a = ask();
+    jsConsumerInfo *info = NULL;
+    jsErrCode code = 0;
+    bool has = js_GetConsumerInfo(&info, a.stream, "ORDERS", "postrider", NULL, &code) == NATS_OK;
+    jsConsumerInfo_Destroy(info);
+    leave(&a);
+    return has;
+}
+
+/* What came between the last message and the new consumer is new, too. */
+TEST(nats_consumer_of_new_messages_that_is_deleted_goes_on_where_it_was) /* B91 */
+{
+    static const char *const bodies[] = { "before", "1", "missed 1", "missed 2" };
+    jsErrCode code = 0;
+    world_init(&w);
+    size_t size = strlen(w.url);
+    snprintf(w.url + size, sizeof(w.url) - size, "&start=new");
+    for (size_t i = 0; i < 4; i++) {
+        struct post p = { .body = slice_from(bodies[i]) };
+        if (i == 1) {
+            world_run(&w, 1000);
+            WAIT_FOR(has_consumer());
+        }
+        if (i == 2) {
+            (void)world_rows(&w, 1);
+            struct asker a = ask();
+            CHECK_EQ(js_DeleteConsumer(a.stream, "ORDERS", "postrider", NULL, &code), NATS_OK);
+            leave(&a);
+        }
+        nats_publish(&w, &p);
+    }
+    const struct query_reply *rows = world_rows(&w, 3);
+    for (size_t i = 0; i < 3; i++)
+        CHECK_SLICE(rows->listed[i].m.payload, bodies[i + 1]);
+    world_fini(&w);
+}
+
+/* Each delivery that comes back counts there, also while our store is away. */
+TEST(nats_consumer_that_gives_messages_up_is_refused_with_what_to_do) /* B91 */
+{
+    jsConsumerConfig config;
+    jsErrCode code = 0;
+    world_init(&w);
+    struct asker a = ask();
+    CHECK_EQ(jsConsumerConfig_Init(&config), NATS_OK);
+    config.Durable = "postrider";
+    config.AckPolicy = js_AckExplicit;
+    config.MaxDeliver = 5;
+    CHECK_EQ(js_AddConsumer(NULL, a.stream, "ORDERS", &config, NULL, &code), NATS_OK);
+    leave(&a);
+    world_run(&w, 1000);
+    WAIT_FOR(world_status(&w).state == SOURCE_FAILING);
+    CHECK(strstr(world_status(&w).trouble.text, "has max_deliver 5") != NULL);
+    CHECK(strstr(world_status(&w).trouble.text, "set it to -1") != NULL);
+    world_fini(&w);
+}
+
 /* The sequence begins again: what is new stands where the old messages stood. */
 TEST(nats_stream_that_is_deleted_and_made_again_loses_nothing)
 {

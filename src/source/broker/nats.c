@@ -4,7 +4,8 @@
  *
  * A request asks for a batch and stays with the server for a while; messages come as they are there.  What is not
  * acknowledged is given back (-NAK) when we leave in order; else the server waits for the consumer's ack_wait and sends it
- * again.  The consumer is made where it is not there.
+ * again.  The consumer is made where it is not there.  One that somebody deletes while we read (or that a server loses with its
+ * memory) goes on where it was, also where it began with new messages only (start=new).
  *
  *    connected --> INFO --> (TLS) --> CONNECT, SUB, PING out --> PONG --> the consumer is there: up */
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/slice.h"
+#include "base/time.h"
 #include "base/util.h"
 #include "source/broker/broker.h"
 #include "source/broker/talk.h"
@@ -46,6 +48,9 @@ struct nats_source {
     int64_t ask_us;    /* ... and how long to stay */
     size_t asked;      /* messages that are still to come */
     uint64_t requests; /* the number of the last request is in its inbox */
+    /* When the server stored the last message that is acknowledged, or made the consumer; 0: neither is known. */
+    int64_t since_us;
+    int64_t batch_us; /* ... the last of those that are to be acknowledged */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -188,6 +193,30 @@ static int refused_request(struct nats_source *j, const json_t *error, struct pr
     return talk_fault(&j->talk, reterr, "%s: check stream and consumer in its url", text != NULL ? text : "refused");
 }
 
+/* Where a consumer begins that we make. */
+static void put_begin(const struct nats_source *j, struct json_writer *w)
+{
+    bool starts_at_first = broker_starts_at_first(&j->broker->url);
+    char since[TIME_TEXT_SIZE];
+    json_key(w, "deliver_policy");
+    json_cstr(w, starts_at_first ? "all" : j->since_us == 0 ? "new" : "by_start_time");
+    if (starts_at_first || j->since_us == 0)
+        return;
+    time_format_rfc3339(j->since_us, since);
+    json_key(w, "opt_start_time");
+    json_cstr(w, since);
+}
+
+/* A consumer has all that came since it was made. */
+static void note_made(struct nats_source *j, const json_t *answer)
+{
+    const char *created = json_string_value(json_object_get(answer, "created"));
+    int64_t at_us;
+    if (j->since_us == 0 && created != NULL && time_parse_rfc3339(slice_from(created), &at_us) == PR_OK && at_us > 0 &&
+        at_us < PR_NEVER)
+        j->since_us = at_us;
+}
+
 static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *reterr)
 {
     const struct broker_url *url = &j->broker->url;
@@ -205,8 +234,7 @@ static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
     json_slice(&w, j->consumer);
     json_key(&w, "ack_policy");
     json_cstr(&w, "explicit");
-    json_key(&w, "deliver_policy");
-    json_cstr(&w, broker_starts_at_first(url) ? "all" : "new");
+    put_begin(j, &w);
     if (subject.size > 0) {
         json_key(&w, "filter_subject");
         json_slice(&w, subject);
@@ -216,6 +244,7 @@ static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
     json_t *tree = request(j, "DURABLE.CREATE", buf_slice(&body), wake_fd, reterr);
     const json_t *error = json_object_get(tree, "error");
     int rc = tree == NULL ? PR_EIO : error != NULL ? refused_request(j, error, reterr) : PR_OK;
+    note_made(j, tree);
     json_decref(tree);
     buf_fini(&body);
     return rc;
@@ -235,6 +264,7 @@ static int find_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
     json_t *tree = request(j, "INFO", PR_STR(""), wake_fd, reterr);
     const json_t *error = json_object_get(tree, "error"), *config = json_object_get(tree, "config");
     const char *policy = json_string_value(json_object_get(config, "ack_policy"));
+    json_int_t deliveries = json_integer_value(json_object_get(config, "max_deliver"));
     int rc = tree != NULL ? PR_OK : PR_EIO;
     take_limits(j, config);
     if (error != NULL && json_integer_value(json_object_get(error, "err_code")) == JET_NO_CONSUMER)
@@ -246,6 +276,13 @@ static int find_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
                         j->consumer.data);
     else if (rc == PR_OK && json_object_get(config, "deliver_subject") != NULL)
         rc = talk_fault(&j->talk, reterr, "the consumer %s is not a pull consumer: name another one", j->consumer.data);
+    else if (rc == PR_OK && deliveries > 0) /* each time that we leave, or the store is away, costs one */
+        rc = talk_fault(&j->talk, reterr,
+                        "the consumer %s has max_deliver %" PRId64
+                        ": messages that come back more often would be lost; set it to -1, or name another one",
+                        j->consumer.data, (int64_t)deliveries);
+    else if (rc == PR_OK)
+        note_made(j, tree);
     json_decref(tree);
     return rc;
 }
@@ -327,6 +364,7 @@ static void jet_drop(void *self)
     talk_drop(&j->talk);
     j->is_up = false;
     j->asked = j->ack_count = 0;
+    j->batch_us = 0;
     arena_reset(&j->acks);
 }
 
@@ -343,6 +381,18 @@ static pr_slice word(pr_slice subject, size_t index)
     return dot != NULL ? (pr_slice){ subject.data, (size_t)(dot - subject.data) } : subject;
 }
 
+/* Nanoseconds as digits; 0: it is none. */
+static int64_t time_of(pr_slice digits)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < digits.size; i++) {
+        if (digits.data[i] < '0' || digits.data[i] > '9' || ns > (INT64_MAX - 9) / 10)
+            return 0;
+        ns = ns * 10 + (digits.data[i] - '0');
+    }
+    return ns / 1000;
+}
+
 /* $JS.ACK.STREAM.consumer.delivered.SEQUENCE.consumed.TIME. ..., or with the domain and the account before the stream.
  * The time is when the server stored it: the same however often it is delivered.  Empty: it is none of these. */
 static int position_of(struct nats_source *j, pr_slice reply, pr_slice *ret)
@@ -354,6 +404,7 @@ static int position_of(struct nats_source *j, pr_slice reply, pr_slice *ret)
     pr_slice stream = word(reply, first), sequence = word(reply, first + 3), time = word(reply, first + 5);
     if (stream.size == 0 || sequence.size == 0 || time.size == 0)
         return PR_OK;
+    j->batch_us = max64(j->batch_us, time_of(time));
     *ret = arena_printf(&j->scratch, "%.*s/%.*s/%.*s", SLICE_ARGS(stream), SLICE_ARGS(sequence), SLICE_ARGS(time));
     return ret->data != NULL ? PR_OK : PR_ENOMEM;
 }
@@ -458,6 +509,7 @@ static int jet_acknowledge(void *self, struct pr_error *reterr)
 {
     struct nats_source *j = self;
     put_verdicts(j, "+ACK");
+    j->since_us = max64(j->since_us, j->batch_us);
     return talk_say(&j->talk) ? PR_OK : error_set(reterr, PR_EIO, "%s", j->talk.why);
 }
 
