@@ -414,6 +414,7 @@ struct admin {
         *verdict; /* DEAD_ADD: by this one, not by hand; NULL: by hand.  Its row has all but cause, limit
                                * and rule */
     bool dry_run; /* count only; nothing is recorded */
+    bool is_nobodys; /* DEAD_IMPORT: what a source cannot decode; the audit is of what people do */
     bool again;   /* DEAD_REPLAY, DEAD_IMPORT: also what has been handled (core/mark.h); its mark goes */
     const struct dead_edit *edit;  /* DEAD_EDIT */
     pr_id made;                    /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */

@@ -230,6 +230,23 @@ def test_each_role_can_do_its_part_and_no_more(place):
         drop_roles(place, roles)
 
 
+def test_what_a_source_cannot_decode_is_nobodys_order(place):  # B202, B206
+    """A relay without an HTTP API has no right to write into the record, and its sources go on without it."""
+    place.ok("init")
+    roles = make_roles(place)
+    try:
+        lines = os.path.join(place.path, "in.jsonl")
+        with open(lines, "w") as file:
+            file.write('{"specversion":"1.0","id":"1"}\n{"no json\n{"specversion":"1.0","id":"2","source":"/s","type":"t"}\n')
+        daemon = place.start("sources: [{file: 'file:%s'}]\nendpoints: {none: {url: 'null:'}}\n" % lines, user=roles["relay"])
+        until("the good one is there", lambda: place.psql("SELECT count(*) FROM {s}.inbox WHERE type = 't'") == "1")
+        assert int(place.psql("SELECT count(*) FROM {s}.dead_letter")) >= 1
+        assert place.psql("SELECT count(*) FROM {s}.audit") == "0"
+        stop(daemon)
+    finally:
+        drop_roles(place, roles)
+
+
 AUDIT_OF_LAST_YEAR = """INSERT INTO {s}.audit (at, who, action, target, why, matched, changed, refused)
     VALUES (now() - interval '400 days', 'ann', 'retry', '{}', '', 1, 1, 0)"""
 

@@ -316,7 +316,7 @@ static int store_dead(struct intake *in, struct source_counts *counts, struct pr
     struct admin_reply reply = { 0 };
     struct admin admin = { .kind = ADMIN_DEAD_IMPORT,
                            .by = arena_printf(&in->arena, "source %s", in->source->config->name),
-                           .why = PR_STR("these messages could not be decoded"),
+                           .is_nobodys = true,
                            .letters = in->dead,
                            .letter_count = in->dead_count,
                            .answers = in->answers };
