@@ -1,4 +1,4 @@
-/* What a filter means, where SQL cannot say it. */
+/* The parts of a filter that SQL cannot express. */
 #include <string.h>
 
 #include "base/slice.h"

@@ -24,10 +24,10 @@ bool order_is_by_stream(const struct admin *admin)
 
 enum order_takes order_takes(const struct admin *admin, const struct pr_message *m, pr_id edited_as)
 {
-    bool edited = !pr_id_is_zero(edited_as); /* another one went in its place */
+    bool edited = !pr_id_is_zero(edited_as); /* replaced by an edited message */
     bool refused = false;
     switch (admin->kind) {
-    case ADMIN_RELEASE: /* not the failed one itself, that the others wait behind */
+    case ADMIN_RELEASE: /* not the failed head itself, which the others wait behind */
         refused = !order_is_by_stream(admin) && !message_may_overtake(m);
         break;
     case ADMIN_DEAD_REPLAY: refused = edited; break;
@@ -36,7 +36,7 @@ enum order_takes order_takes(const struct admin *admin, const struct pr_message 
     }
     if (!refused)
         return ORDER_TAKES;
-    return order_is_by_id(admin) ? ORDER_REFUSES : ORDER_SKIPS; /* a filter does not mean it */
+    return order_is_by_id(admin) ? ORDER_REFUSES : ORDER_SKIPS; /* skipped silently when a filter found it */
 }
 
 int order_check_matched(const struct admin *admin, uint64_t matched, struct pr_error *reterr)
@@ -46,7 +46,7 @@ int order_check_matched(const struct admin *admin, uint64_t matched, struct pr_e
     return PR_OK;
 }
 
-/* Of two pauses the later end wins; one that is over does not count. */
+/* Of two pauses the later end applies; an expired pause does not count. */
 int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t now_us)
 {
     int64_t wanted_us = admin->until_us != 0 ? admin->until_us : PR_NEVER;
@@ -55,7 +55,7 @@ int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t no
     return wanted_us > max64(current_us, now_us) ? wanted_us : -1;
 }
 
-/* By id, or a single row: each has a notice of its own. */
+/* By id, or a single row: each gets a notice of its own. */
 bool order_tells_each(const struct admin *admin, size_t changed)
 {
     return changed <= 1 || (order_is_by_id(admin) && changed <= NOTICES_EACH_MAX);

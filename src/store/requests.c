@@ -18,8 +18,8 @@ const char *request_state_name(enum request_state state)
     return names[state];
 }
 
-/* Its time is over, and nobody has it: so nobody will get it, also where no worker asks for what waits.  Whoever took it at the last
- * moment has said so in the store by then. */
+/* It has expired and is not handed out, so nobody will get it, even where no worker asks for messages.  A hand-out at
+ * the last moment is in the store by then. */
 static bool has_expired(const struct listed *l, int64_t now_us)
 {
     return l->m.expires_us != 0 && now_us > time_add(l->m.expires_us, EXPIRY_SURE_US) && l->state != STATE_IN_FLIGHT &&

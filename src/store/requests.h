@@ -1,4 +1,4 @@
-/* requests.h - what became of a request (core/request.h), from the rows that are left of it. */
+/* requests.h - the state of a request (core/request.h), derived from the rows that remain of it. */
 #ifndef STORE_REQUESTS_H
 #define STORE_REQUESTS_H
 
@@ -7,26 +7,27 @@
 
 enum request_state {
     REQUEST_REPLIED,
-    REQUEST_WAITING, /* it is on its way, or was delivered, and there is no reply yet */
+    REQUEST_WAITING, /* on its way, or delivered and without a reply yet */
     REQUEST_DEAD,    /* it is a dead letter */
-    REQUEST_GONE,    /* it was discarded, or has expired */
-    REQUEST_UNKNOWN, /* there is no trace of it: it was never sent, or was delivered long ago */
+    REQUEST_GONE,    /* discarded or expired */
+    REQUEST_UNKNOWN, /* no trace of it: never sent, or delivered long ago */
 };
 const char *request_state_name(enum request_state state);
 
 struct request_info {
     enum request_state state;
     const struct listed *reply;   /* REPLIED */
-    const struct listed *request; /* as far as it is there; NULL: it is not */
+    const struct listed *request; /* its row, if it still exists; else NULL */
 };
 
-/* In the arena. */
+/* Allocates in the arena. */
 PR_MUST_CHECK int request_look(struct store *store, pr_id id, struct arena *arena, struct request_info *ret,
                                struct pr_error *reterr);
-/* Is there a trace of a request with this id?  Then it is not sent again: what was delivered would be handled twice. */
+/* Does the store have a trace of a request with this id?  Then it must not be sent again: if it was delivered, it would
+ * be handled twice. */
 PR_MUST_CHECK int request_was_sent(struct store *store, pr_id id, bool *ret, struct pr_error *reterr);
-/* Store a request: the message with its header; *ret_id: what to ask for.  reply_to: an endpoint where the reply goes; empty:
- * it stays in the store of the program that handles it. */
+/* Stores a request: the message with its header; *ret_id: the id to ask for.  reply_to: the endpoint that gets the
+ * reply; empty: it stays in the store of the program that handles the request. */
 PR_MUST_CHECK int request_message(const struct pr_message *m, pr_slice reply_to, struct buf *headers,
                                   struct pr_message *ret, struct pr_error *reterr);
 

@@ -10,7 +10,7 @@
 #define PAGE_ROWS 1000
 #define SCHEDULES_MAX 100000
 #define SPEC_BYTES_MAX ((size_t)PR_PAYLOAD_MAX)
-#define BY_CLOCK "clock" /* who takes back what a wrong clock did */
+#define BY_CLOCK "clock" /* recorded in the audit as the author of corrections after a wrong clock */
 
 const char *schedule_state_name(enum schedule_state state)
 {
@@ -29,7 +29,7 @@ struct finder {
     struct arena *arena;
     struct schedule_info *list;
     size_t count, room;
-    bool known; /* not those that their owner has not met yet, for which a whole backlog would be read */
+    bool known; /* without new rows, which would require reading a whole backlog */
     struct pr_error *reterr;
 };
 
@@ -92,7 +92,7 @@ static int found(struct finder *f, const struct listed *row)
     return PR_OK;
 }
 
-/* Page after page. */
+/* Reads page after page. */
 static int find_all(struct finder *f, enum query_kind kind, pr_slice name)
 {
     struct query query = { .kind = kind,
@@ -146,7 +146,7 @@ static int put_row(struct store *store, pr_slice box, struct pr_message *row, bo
     int rc = store_enqueue(store, box, row, 1, payload_max, NULL, &answer, reterr);
     if (rc != PR_OK || answer == PR_OK || !replace)
         return rc != PR_OK ? rc : answer;
-    row->id = (pr_id){ { 0 } }; /* a wish: its owner puts it in the place of the one that is there */
+    row->id = (pr_id){ { 0 } }; /* a wish: its owner replaces the existing schedule with it */
     row->due_us = 0;
     return store_enqueue(store, box, row, 1, payload_max, NULL, NULL, reterr);
 }
@@ -203,7 +203,7 @@ static int order_row(struct store *store, const struct schedule_info *info, enum
     return store_admin(store, &admin, ret, reterr);
 }
 
-/* When it goes on; 0: as soon as somebody looks. */
+/* When the schedule continues; 0: at once. */
 static int64_t next_from(const struct schedule_info *info, int64_t now_us)
 {
     const struct zone *zone;

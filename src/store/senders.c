@@ -1,4 +1,4 @@
-/* Commits for many; see senders.h. */
+/* Group commit; see senders.h. */
 #include "store/senders.h"
 
 #include "base/error.h"
@@ -38,7 +38,7 @@ static void choose(struct senders *senders, struct chosen *ret)
     }
 }
 
-/* Busy would be busy for each, one after the other; and what may be stored is not stored again. */
+/* Busy would be busy again for each request in turn; and a request that may be stored must not be stored again. */
 static bool is_for_all(int rc)
 {
     return rc == PR_OK || rc == PR_EBUSY || rc == PR_EUNCERTAIN;
@@ -57,7 +57,7 @@ static void commit_chosen(const struct chosen *c, senders_commit *commit, void *
     }
 }
 
-/* Commit for those who wait, ourselves perhaps among them.  They are locked. */
+/* Commits for all waiting threads, possibly including this one.  Called with the lock held. */
 static void lead(struct senders *senders, senders_commit *commit, void *store)
 {
     struct chosen chosen;

@@ -1,4 +1,4 @@
-/* sql.h - the port through which people's side (store/people) speaks with a database.
+/* sql.h - the port between people's side (store/people) and a database.
  *
  * A question is one transaction:
  *
@@ -10,15 +10,15 @@
  *     rows_end(&rows);
  *     sql_end(&sql);
  *
- * A statement is named; its texts, one for each database, stand side by side in people/statement_list.h.  What the
- * databases have in common but write differently is the port's business: ids (blob or text, uuid), times (numbers,
- * timestamptz: here Unix microseconds, 0 is NULL and PR_NEVER is for ever), arrays, messages.
+ * A statement has a name; its texts, one for each database, stand side by side in people/statement_list.h.  The port
+ * translates what the databases have in common but write differently: ids (blob or text, uuid), times (numbers,
+ * timestamptz; here Unix microseconds, 0 is NULL and PR_NEVER is infinity), arrays, messages.
  *
- * In a text {box} is the box that the call names, {prefix} stands before the name of a table that all boxes share, and
- * {message} is the columns of a message ({message_brief}: without its payload); ?1, ?2, ... are the values, and ?2 is the
- * largest payload where there is one.
+ * In a text {box} stands for the table of the box in the call, {prefix} for what precedes the name of a table that all
+ * boxes share, and {message} for the columns of a message ({message_brief}: without its payload); ?1, ?2, ... are the
+ * values, and ?2 is the largest payload where there is one.
  *
- * Threads: the thread that called sql_begin() has the store's connection for people until sql_end(). */
+ * Threads: the thread that called sql_begin() owns the store's connection for people until sql_end(). */
 #ifndef STORE_SQL_H
 #define STORE_SQL_H
 
@@ -29,7 +29,7 @@
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* A value to be bound; what it points to is borrowed until the statement has ended. */
+/* A value to be bound; its pointers are borrowed until the statement has ended. */
 struct value {
     enum {
         VALUE_NULL,
@@ -44,8 +44,8 @@ struct value {
         VALUE_TEXTS,
         VALUE_IDS,
     } type;
-    int64_t number;   /* of an array: how many */
-    pr_slice bytes;   /* of an id: its bytes */
+    int64_t number;   /* of an array: its length */
+    pr_slice bytes;   /* for an id: its bytes */
     const void *list; /* int64_t, pr_slice, pr_id */
 };
 
@@ -56,13 +56,13 @@ struct value {
 #define V_TEXT(s) ((struct value){ .type = VALUE_TEXT, .bytes = (s) })
 #define V_TEXT_OR_NULL(s) value_text_or_null(s) /* empty: NULL */
 #define V_BLOB(s) ((struct value){ .type = VALUE_BLOB, .bytes = (s) })
-#define V_PAYLOAD(s) ((struct value){ .type = VALUE_PAYLOAD, .bytes = (s) }) /* the last of them */
+#define V_PAYLOAD(s) ((struct value){ .type = VALUE_PAYLOAD, .bytes = (s) }) /* must be the last value */
 #define V_ID(id) ((struct value){ .type = VALUE_ID, .bytes = PR_BYTES((const char *)(id).bytes, sizeof((id).bytes)) })
 #define V_INTS(l, n) ((struct value){ .type = VALUE_INTS, .number = (int64_t)(n), .list = (l) })
 #define V_TEXTS(l, n) ((struct value){ .type = VALUE_TEXTS, .number = (int64_t)(n), .list = (l) })
 #define V_IDS(l, n) ((struct value){ .type = VALUE_IDS, .number = (int64_t)(n), .list = (l) })
 
-/* The values of a call: pointer and count. */
+/* The values of a call, as pointer and count. */
 #define VALUES(...) (const struct value[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const struct value[]){ __VA_ARGS__ }))
 #define NO_VALUES NULL, 0
 
@@ -81,70 +81,72 @@ struct sql_ops;
 struct store;
 struct store_facts;
 
-/* One transaction on the connection for people. */
+/* A transaction on the connection for people. */
 struct sql {
     const struct sql_ops *ops;
-    void *store; /* behind the ops */
+    void *store; /* the implementation's own */
     void *connection;
-    struct pr_error *reterr;  /* why a call failed */
-    size_t payload_max;       /* of a message */
-    int64_t wall_us, mono_us; /* the store's clocks; 0: the database's own decides */
-    pr_slice boot;            /* leases hold within it; empty where they go by the database's clock */
+    struct pr_error *reterr;  /* gets the reason when a call fails */
+    size_t payload_max;       /* largest payload of a message */
+    int64_t wall_us, mono_us; /* the store's clocks; 0: the database's own clock is used */
+    pr_slice boot;            /* leases are valid within one boot; empty where they use the database's clock */
 };
 
-/* What a statement found, row by row.  Texts last until the next step.  Those of two statements end in the reverse order
- * of their beginning. */
+/* The result of a statement, row by row.  Texts are valid until the next step.  When two statements run at once, the
+ * one that began last must end first. */
 struct rows {
     struct sql *sql;
-    void *statement; /* NULL: it is over */
+    void *statement; /* NULL: the statement has ended */
     int at, count;
     size_t mark;
-    struct arena scratch; /* of the current row's message */
+    struct arena scratch; /* memory for the current row's message */
     bool has_scratch;
 };
 
-/* Of a statement that runs: is there another row? */
+/* Is there another row? */
 enum step_outcome { STEP_DONE = 0, STEP_ROW = 1 };
 
-/* What is changed at once: rows of one box, or dead letters. */
+/* A batch of changes: to rows of one box, or to dead letters. */
 struct sql_changes {
-    const pr_slice *boxes; /* of each */
+    const pr_slice *boxes; /* the box of each */
     bool dead;
-    const struct row_order *order; /* dead: for FATE_COPIED */
+    const struct row_order *order; /* dead letters: for FATE_COPIED */
     const struct change *list;
     size_t count;
     int64_t now_us;
-    struct arena *arena; /* room for as long as it takes */
-    int *answers;        /* PR_OK; else it was not changed */
-    uint64_t *rows;      /* dead: the row of its box that it became; 0: none */
+    struct arena *arena; /* memory for the duration of the batch */
+    int *answers;        /* PR_OK, or why it was not changed */
+    uint64_t *rows;      /* dead letters: the row that it became in its box; 0: none */
 };
 
-/* What a transaction is for. */
+/* The purpose of a transaction. */
 enum sql_purpose {
-    SQL_LOOK,     /* it reads; on a server all its statements see the same moment */
-    SQL_REHEARSE, /* it finds what it would change, as a change does, which also may lock it; it is never committed */
+    SQL_LOOK,     /* it reads; on a server all its statements see the same snapshot */
+    SQL_REHEARSE, /* it finds what an order would change, as the order does, and may lock it; it is never committed */
     SQL_WRITE
 };
 
 struct sql_ops {
     enum dialect dialect;
-    int message_columns; /* of {message}, which stand first */
-    bool finds_by_lane;  /* rows of a box have an index for each lane, and none by their order */
-    bool locks_rows;     /* ... one by one: PR_EBUSY says that somebody held some of them for too long */
+    int message_columns; /* number of columns of {message}, which come first */
+    bool finds_by_lane;  /* rows of a box have an index for each lane, and none over all lanes */
+    /* Rows are locked one by one: PR_EBUSY means that another transaction held some of them for too long. */
+    bool locks_rows;
 
-    /* Fills in the rest of sql.  After a fault there is nothing to end. */
+    /* Fills in the rest of sql.  After a fault sql_end() is not needed. */
     int (*begin)(void *store, enum sql_purpose purpose, struct sql *sql);
-    int (*commit)(struct sql *sql);     /* and wakes the sessions of this process; PR_EUNCERTAIN: it may have */
+    /* Also wakes the sessions of this process; PR_EUNCERTAIN: it may have been committed. */
+    int (*commit)(struct sql *sql);
     void (*end)(struct sql *sql);       /* rolls back what was not committed */
     bool (*may_retry)(struct sql *sql); /* after a fault, before end(): may the whole transaction be tried again? */
 
-    /* text: one of the program (found by its address), or, made, put together from parts. */
+    /* text: a constant of the program (identified by its address), or, with made, a text that was composed. */
     int (*run)(struct sql *sql, const char *text, bool made, pr_slice box, const struct value *values, size_t count,
                struct rows *ret);
     int (*step)(struct rows *rows); /* enum step_outcome, or a fault */
     void (*rows_end)(struct rows *rows);
     bool (*is_null)(const struct rows *rows, int column);
-    int64_t (*number)(const struct rows *rows, int column); /* also of a truth; NULL: 0 */
+    int64_t (*number)(const struct rows *rows, int column); /* also of a boolean; NULL: 0 */
     int64_t (*time)(const struct rows *rows, int column);   /* NULL: 0 */
     pr_slice (*text)(const struct rows *rows, int column);  /* NULL: empty */
     pr_id (*id)(const struct rows *rows, int column);       /* NULL or damaged: zero */
@@ -152,15 +154,15 @@ struct sql_ops {
 
     /* Changes rows that were found in this transaction. */
     int (*apply)(struct sql *sql, const struct sql_changes *changes);
-    /* What was discarded by whom, for the ledger (core/ended.h).  The arena is for what it takes. */
+    /* Writes discarded messages and their author to the ledger (core/ended.h).  The arena is scratch memory. */
     int (*ended)(struct sql *sql, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
                  struct arena *arena);
-    /* More messages of a box; answers: PR_OK or PR_DUPLICATE each. */
+    /* Inserts messages into a box; answers: PR_OK or PR_DUPLICATE each. */
     int (*insert)(struct sql *sql, pr_slice box, const struct pr_message *messages, size_t count, int64_t now_us,
                   int *answers);
     int (*endpoints)(struct sql *sql, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
     int (*facts)(struct sql *sql, struct arena *arena, struct store_facts *ret,
-                 int64_t *ret_now_us); /* also without tables */
+                 int64_t *ret_now_us); /* works also without tables */
 };
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
@@ -182,10 +184,10 @@ PR_MUST_CHECK static inline int sql_run_text(struct sql *sql, const char *text, 
 }
 PR_MUST_CHECK int sql_run(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
                           size_t count, struct rows *ret);
-/* To its end; nothing is read. */
+/* Runs the statement to its end, ignoring rows. */
 PR_MUST_CHECK int sql_do(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
                          size_t count);
-/* The first column of the first row.  Outcome PR_UNKNOWN: there is none, *ret is untouched. */
+/* The first column of the first row.  Outcome PR_UNKNOWN: no row; *ret is untouched. */
 PR_MUST_CHECK int sql_number(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
                              size_t count, int64_t *ret);
 
@@ -197,7 +199,7 @@ PR_MUST_CHECK static inline int rows_step(struct rows *rows)
 {
     return rows->sql->ops->step(rows);
 }
-void rows_end(struct rows *rows); /* also where it never began, and twice */
+void rows_end(struct rows *rows); /* safe to call twice, and on rows that were never begun */
 
 static inline int64_t row_number(const struct rows *rows, int column)
 {
@@ -219,7 +221,7 @@ static inline bool row_is_null(const struct rows *rows, int column)
 {
     return rows->sql->ops->is_null(rows, column);
 }
-/* The message that the row begins with; other columns come from rows_after_message() on. */
+/* The message at the beginning of the row; other columns begin at rows_after_message(). */
 PR_MUST_CHECK static inline int row_message(struct rows *rows, struct pr_message *ret, unsigned *ret_lane,
                                             const char **ret_bad)
 {

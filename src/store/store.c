@@ -1,5 +1,5 @@
-/* The dispatcher: finds the store for a URL, and is the only caller of its methods.  What the
- * contract asks of callers and of stores is checked here, once for all of them. */
+/* The dispatcher: finds the store for a URL, and is the only caller of its methods.  It checks, once for all stores,
+ * what the contract requires of callers and of stores. */
 #include "store/store.h"
 #include "store/box_table.h"
 
@@ -21,7 +21,7 @@ static const struct store_ops *const stores[] = {
 #endif
 };
 
-/* Other names of a scheme, and of those that a build may lack. */
+/* Other names of schemes, also of those that a build may lack. */
 static const struct {
     const char *name, *scheme;
 } aliases[] = { { "postgres", "postgres" }, { "postgresql", "postgres" } };
@@ -45,7 +45,7 @@ static int store_find(const char *url, const struct store_ops **ret_ops, struct 
     }
     if (is_known)
         return error_set(reterr, PR_EUNSUPPORTED, "this build has no PostgreSQL support; use sqlite:FILE");
-    /* Not the URL itself: it may hold a password. */
+    /* Without the URL itself: it may contain a password. */
     return error_set(reterr, PR_EINVAL, "the store's URL begins with \"%.*s\"; use sqlite:, postgres: or memory:",
                      (int)min_size(scheme.size, 32), scheme.size > 0 ? scheme.data : "");
 }
@@ -130,7 +130,7 @@ int64_t store_time(struct store *store)
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-/* Which of the messages is wrong, when there are several. */
+/* Says which message is invalid when there are several. */
 static int check_messages(const struct pr_message *messages, size_t count, size_t payload_max, struct pr_error *reterr)
 {
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +143,7 @@ static int check_messages(const struct pr_message *messages, size_t count, size_
     return PR_OK;
 }
 
-/* For the metric of what arrives twice. */
+/* For the metric of duplicates in the inbox. */
 static void count_duplicate(struct store *store, pr_slice box, int answer)
 {
     if (answer == PR_DUPLICATE && slice_eq(box, PR_STR("inbox")))
@@ -188,7 +188,7 @@ int store_warn(struct store *store, const struct warnings *warnings, int64_t cal
     return rc == PR_OK ? people_warn(store, warnings, calm_us, ret_new, reterr) : rc;
 }
 
-/* What a sender writes into our part of a message is ignored, unless it is ourselves. */
+/* Fields that belong to Postrider are ignored in a sender's message, unless the sender is Postrider itself. */
 static struct pr_message new_message(const struct pr_message *message, bool failed)
 {
     struct pr_message m = *message;
@@ -210,7 +210,7 @@ static int enqueue(struct store *store, pr_slice box, const struct pr_message *m
     if (rc < 0 || count == 0)
         return rc;
     struct pr_message *with_ids = malloc(count * (sizeof(with_ids[0]) + sizeof(answers[0])));
-    int *own_answers = with_ids != NULL ? (int *)(with_ids + count) : NULL; /* for the count of duplicates */
+    int *own_answers = with_ids != NULL ? (int *)(with_ids + count) : NULL; /* to count duplicates */
     if (with_ids == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for %zu messages", count);
     for (size_t i = 0; i < count; i++)
@@ -280,7 +280,7 @@ static void assert_cycle(const struct cycle *cycle)
         ASSERT(cycle->closed[i] < cycle->number);
 }
 
-/* Rows at most, that the reads of this cycle may bring. */
+/* The maximum number of rows that the reads of this cycle may return. */
 static size_t rows_asked(const struct cycle *cycle)
 {
     size_t rows = cycle->fresh_rows + cycle->due.rows + cycle->reread.rows + cycle->heads.rows;
@@ -325,7 +325,7 @@ int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us)
 
 /* ---- People --------------------------------------------------------------------------------- */
 
-/* Checked for every caller: the pattern goes into SQL. */
+/* Checked for every caller, since the pattern goes into SQL. */
 static int type_check(pr_slice type, struct pr_error *reterr)
 {
     struct pr_error why;
@@ -466,7 +466,7 @@ static int id_compare(const void *a, const void *b)
     return memcmp(a, b, sizeof(pr_id));
 }
 
-/* Ids that are named twice are meant once; *ret_kept is to be freed. */
+/* Drops repeated ids; *ret_kept must be freed. */
 static int ids_once(struct filter *f, pr_id **ret_kept, struct pr_error *reterr)
 {
     size_t count = 0;

@@ -1,12 +1,12 @@
-/* How many rows of a box are in which state.  However many there are, a bounded number of them is looked at.  What is not
- * fresh is told by its indexes (its rows lie far apart, each on a page of its own). */
+/* How many rows of a box are in which state.  A bounded number of rows is looked at, however many there are.  Rows that
+ * are not fresh are counted in their indexes (the rows themselves lie far apart, each on a page of its own). */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/people/question.h"
 
-#define GAPS_MAX LOOK_MAX          /* places where fresh rows may be; those that are gone leave gaps, too */
+#define GAPS_MAX LOOK_MAX          /* ranges where fresh rows may be; rows that are gone leave such ranges, too */
 #define PASSED_MAX (20 * LOOK_MAX) /* rows that are passed over in search of fresh ones */
-#define NEWEST_MAX COUNT_EXACT_MAX /* rows that are looked at when there were more to pass over */
+#define NEWEST_MAX COUNT_EXACT_MAX /* newest rows that are looked at when there were more to pass over */
 
 static uint64_t *count_place(struct box_counts *counts, enum state state)
 {
@@ -38,11 +38,11 @@ static void oldest_add(struct box_counts *counts, int64_t since_us)
 struct count_walk {
     struct question *q;
     struct box_counts *counts;
-    size_t left; /* rows that may be looked at */
+    size_t left; /* rows that may still be looked at */
 };
 
-/* Without pauses all fresh ones are ready or in flight: then there is no need to look at many.  A paused endpoint's rows may
- * stand behind all others. */
+/* Without pauses all fresh rows are ready or in flight: then a few are enough.  Rows of a paused endpoint may stand
+ * behind all others. */
 static bool walk_is_over(const struct count_walk *w)
 {
     return w->q->s.paused_count == 0 && w->counts->ready > COUNT_EXACT_MAX;
@@ -85,7 +85,7 @@ static int walk_gap(struct count_walk *w, int64_t after, int64_t before)
     return walk_rows(w, SQL_fresh_gap, VALUES(V_INT(after), V_INT(before), V_INT(w->left + 1)));
 }
 
-/* Behind very many that are not fresh: among the newest is what was sent just now. */
+/* Behind very many rows that are not fresh: the rows just sent are among the newest. */
 static int walk_newest(struct count_walk *w, int64_t after)
 {
     w->counts->partial = true;
@@ -120,15 +120,15 @@ static int fresh_walk(struct question *q, struct box_counts *counts)
 
 /* ---- All others ---------------------------------------------------------------------------------- */
 
-enum { SORT_FRESH = 1, SORT_DUE, SORT_AWAITS, SORT_COUNT }; /* as SQL_counts has them */
+enum { SORT_FRESH = 1, SORT_DUE, SORT_AWAITS, SORT_COUNT }; /* as in SQL_counts */
 
-/* Rows that are not fresh lie far apart, where they must be read at all. */
+/* Rows that are not fresh lie far apart where they must be read at all. */
 static int64_t due_look(const struct question *q)
 {
     return q->s.paused_count > 0 ? COUNT_EXACT_MAX : LOOK_MAX;
 }
 
-/* What was counted: name, count, since, and of rows that were looked at their sort. */
+/* A row of counts: name, count, since, and, for rows that were looked at, their sort. */
 static void count_take(struct box_counts *counts, const struct rows *rows, int64_t looked[SORT_COUNT])
 {
     const pr_slice name = row_text(rows, 0);

@@ -1,8 +1,8 @@
-/* What the ledger knows of an id: who, where and when it ended (core/ended.h).
+/* What the ledger knows about an id: who ended it, where and when (core/ended.h).
  *
- * The bucket of the id is read, the newest entry first, in pieces.  Where ids tell no time all of them share one, which may
- * be long: the search is bounded in time, and the reply says how far it went.  The database only looks whether the bytes are
- * there; that they are an id, and not parts of two, is seen here. */
+ * The bucket of the id is read in pieces, the newest entry first.  Ids that contain no time share one bucket, which may
+ * be long: the search is bounded in time, and the reply says how far it went.  The database only compares bytes; that a
+ * match is an id, and not parts of two, is checked here. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
@@ -11,14 +11,14 @@
 #include "store/people/question.h"
 #include "store/people/ranking.h"
 
-#define PIECE 200 /* entries: some megabytes of ids at most, and as many milliseconds */
+#define PIECE 200 /* entries: at most some megabytes of ids, and as many milliseconds */
 
 struct looking {
     struct question *q;
     pr_id id;
     size_t capacity;
-    int64_t before;  /* entries with a lower number are next */
-    int64_t from_us; /* when the last one that was looked at was written */
+    int64_t before;  /* entries with lower numbers come next */
+    int64_t from_us; /* when the last entry that was looked at was written */
     size_t looked;
 };
 
@@ -38,7 +38,7 @@ static int entry_found(struct looking *l, const struct rows *rows)
     return PR_OK;
 }
 
-/* The next page; *ret_count rows were there. */
+/* The next piece; *ret_count: number of its rows. */
 static int look_at_piece(struct looking *l, size_t piece, size_t *ret_count)
 {
     struct rows rows;

@@ -4,9 +4,9 @@
 #include "store/people/question.h"
 
 #define PLACED_AT_ONCE 10000
-#define PIECES_MAX 100 /* that one question waits for; the next one goes on */
+#define PIECES_MAX 100 /* pieces that one question waits for; the next question continues */
 
-/* Gives places to what was committed since; *ret_placed: to how many. */
+/* Assigns places to events that were committed since; *ret_placed: to how many. */
 static int place_some(const struct store *store, int64_t *ret_placed, struct pr_error *reterr)
 {
     struct sql sql = { .reterr = reterr };
@@ -18,7 +18,8 @@ static int place_some(const struct store *store, int64_t *ret_placed, struct pr_
     rc = sql_number(&sql, SQL_events_may_place, NO_BOX, NO_VALUES, &may);
     if (rc == PR_OK && may != 0)
         rc = sql_number(&sql, SQL_events_place, NO_BOX, VALUES(V_INT(PLACED_AT_ONCE)), ret_placed);
-    if (rc == PR_OK && *ret_placed > 0) /* else nothing has changed, and a commit would wake all who wait */
+    /* otherwise nothing has changed, and a commit would wake all waiting sessions */
+    if (rc == PR_OK && *ret_placed > 0)
         rc = sql_commit(&sql);
     sql_end(&sql);
     return rc;

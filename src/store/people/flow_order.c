@@ -1,9 +1,9 @@
-/* Orders about flows: to delete them, and to forget executions before their current ones.
+/* Orders about flows: to delete them, and to forget executions before the current one.
  *
- * A flow is deleted with its children, in one transaction with all others of the order.  First the rows of all of them are
- * taken, from the parent down; a flow of which somebody else holds a row (a turn is being committed) is left as it is and
- * counted as busy.  From then on no turn of it can be committed, since its guard is gone.  Rows in the boxes of flows that
- * somebody else holds are just ending: what comes of them meets no flow. */
+ * A flow is deleted with its children, in one transaction with all other flows of the order.  First all their rows are
+ * locked, from the parent down; a flow with a row that another transaction has locked (a turn is being committed) is
+ * left unchanged and counted as busy.  From then on no turn of it can be committed, since its guard is gone.  Rows in
+ * the boxes of flows that another transaction has locked are about to end: their results will find no flow. */
 #include "store/people/flow_order.h"
 
 #include "base/error.h"
@@ -31,7 +31,7 @@ struct flow_deletion {
     const struct flow_order *order;
     struct admin_reply *reply;
     struct arena *arena;
-    struct doomed *list; /* a flow and its children, theirs, and so on */
+    struct doomed *list; /* a flow, its children, their children, and so on */
     size_t count, room;
 };
 
@@ -42,7 +42,7 @@ static int no_memory(struct sql *sql)
 
 enum taken { TAKEN_NOT_THERE, TAKEN_OURS, TAKEN_BUSY };
 
-/* The row of a flow, until the transaction ends. */
+/* Locks the row of a flow until the transaction ends. */
 static int flow_take(struct flow_deletion *d, pr_slice id, enum taken *ret, int *ret_state)
 {
     struct rows rows;
@@ -52,8 +52,9 @@ static int flow_take(struct flow_deletion *d, pr_slice id, enum taken *ret, int 
     if (rc == PR_OK && (rc = rows_step(&rows)) > 0) {
         d->list = list_room(d->arena, d->list, d->count, &d->room, sizeof(d->list[0]));
         struct doomed flow = { .id = slice_dup(d->arena, id), .tasks = row_number(&rows, 1) };
+        /* nothing is found by the key of a damaged one */
         if (row_text(&rows, 0).size > 0)
-            (void)id_from_stored(row_text(&rows, 0), &flow.execution); /* of a damaged one nothing is found by key */
+            (void)id_from_stored(row_text(&rows, 0), &flow.execution);
         *ret_state = (int)row_number(&rows, 2);
         *ret = TAKEN_OURS;
         if (d->list == NULL || flow.id.data == NULL)
@@ -69,7 +70,7 @@ static int flow_take(struct flow_deletion *d, pr_slice id, enum taken *ret, int 
     return rc < 0 ? rc : PR_OK;
 }
 
-/* Those of the flow at this place. */
+/* Locks the children of the flow at this place. */
 static int children_take(struct flow_deletion *d, size_t parent, bool *ret_busy)
 {
     pr_slice *children = NULL;
@@ -88,7 +89,7 @@ static int children_take(struct flow_deletion *d, size_t parent, bool *ret_busy)
     for (size_t i = 0; i < count && rc >= PR_OK && !*ret_busy; i++) {
         enum taken taken;
         int state;
-        bool known = false; /* a flow that is its own ancestor would be taken for ever */
+        bool known = false; /* a flow that is its own ancestor would never end */
         for (size_t k = 0; k < d->count && !known; k++)
             known = slice_eq(d->list[k].id, children[i]);
         if (known)
@@ -104,7 +105,7 @@ static pr_slice box_or(pr_slice box, const char *usual)
     return box.size > 0 ? box : slice_from(usual);
 }
 
-/* Its activities, and children that have not begun, by the ids that they must have. */
+/* Its activities, and children that have not begun, found by the ids that they must have. */
 static int tasks_delete(struct flow_deletion *d, const struct doomed *flow)
 {
     pr_slice box = box_or(d->order->activities, "activities"), turns = box_or(d->order->turns, "turns");
@@ -168,7 +169,7 @@ static int read_flow(struct sql *sql, pr_slice id, struct arena *arena, struct q
     return rc == PR_OK && q.lacks_memory ? PR_ENOMEM : rc;
 }
 
-/* Would the flow ask for this task once more if it went on from before its failure? */
+/* Would the flow request this task again if it continued from before its failure? */
 static int asks_again(const struct query_reply *flow, int64_t task, struct arena *arena, bool *ret)
 {
     struct flow_history h;
@@ -188,10 +189,10 @@ static int asks_again(const struct query_reply *flow, int64_t task, struct arena
         rc = PR_ENOMEM;
     }
     flow_history_fini(&h);
-    return rc == PR_ENOMEM ? rc : PR_OK; /* in a damaged history it finds nothing */
+    return rc == PR_ENOMEM ? rc : PR_OK; /* a damaged history requests nothing */
 }
 
-/* What makes the flow go on; behind it what it had not taken yet. */
+/* The message that makes the flow continue, and behind it the message that it had not taken yet. */
 static int resume_with(const struct flow_row *row, const struct pr_message *taken, struct arena *arena,
                        struct flow_letter *ret)
 {
@@ -304,7 +305,7 @@ static int flows_delete(struct flow_deletion *d, bool dry_run)
 {
     int rc = PR_OK;
     for (size_t i = 0; i < d->order->flow_count && rc == PR_OK; i++) {
-        bool gone = false; /* with its parent, which was named before */
+        bool gone = false; /* deleted with its parent, which was named before */
         for (size_t k = 0; k < d->count && !gone; k++)
             gone = slice_eq(d->list[k].id, d->order->flows[i]);
         rc = gone ? PR_OK : flow_delete_tree(d, d->order->flows[i], dry_run);

@@ -1,4 +1,4 @@
-/* Flows: one with all that a turn needs to know, lists of them, and the executions of one. */
+/* Flows: one with everything that a turn needs, lists of them, and the executions of one. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -6,18 +6,18 @@
 #include "core/id.h"
 #include "store/people/question.h"
 
-/* Of the rows of SQL_flow. */
+/* Kinds of rows of SQL_flow. */
 enum { FLOW_ITSELF, FLOW_TURN, FLOW_VALUE, FLOW_MAIL };
 
 static pr_id execution_of(const struct rows *rows, int column)
 {
     pr_id id = { { 0 } };
     if (row_text(rows, column).size > 0)
-        (void)id_from_stored(row_text(rows, column), &id); /* a damaged one is none */
+        (void)id_from_stored(row_text(rows, column), &id); /* zero when it is damaged */
     return id;
 }
 
-/* Columns as FLOW_COLUMNS has them; column 0 is the id, or the kind of the row. */
+/* Columns as in FLOW_COLUMNS; column 0 is the id, or the kind of the row. */
 static struct flow_row flow_of(struct question *q, const struct rows *rows, pr_slice id)
 {
     return (struct flow_row){
@@ -112,7 +112,7 @@ int question_flow(struct question *q)
     while (rc == PR_OK && (rc = rows_step(&rows)) > 0)
         rc = part_add(q, &rows, &room) ? PR_OK : question_no_memory(q);
     rows_end(&rows);
-    if (q->reply->value_count > 1) /* each database has an order of its own */
+    if (q->reply->value_count > 1) /* each database orders texts differently */
         qsort(q->reply->values, q->reply->value_count, sizeof(q->reply->values[0]), compare_values);
     return rc < 0 ? rc : PR_OK;
 }
@@ -136,7 +136,7 @@ int question_flow_executions(struct question *q)
 
 /* ---- Many ---------------------------------------------------------------------------------------- */
 
-/* Of one state, or of one parent and whatever state (0). */
+/* Flows of one state, or (0) of one parent in any state. */
 static int flows_read(struct question *q, int state, size_t *capacity)
 {
     const struct flow_filter *f = &q->query->flow;

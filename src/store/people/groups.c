@@ -1,5 +1,5 @@
-/* Dead letters by their fingerprint.  However many there are, the answer is bounded: it steps from fingerprint to
- * fingerprint through an index, and counts each to COUNT_EXACT_MAX. */
+/* Dead letters by their fingerprint.  The work is bounded, however many letters there are: it steps from fingerprint to
+ * fingerprint through an index, and counts each up to COUNT_EXACT_MAX. */
 #include "base/slice.h"
 #include "store/people/listing.h"
 #include "store/people/question.h"
@@ -7,7 +7,7 @@
 
 #define GROUP_VALUES 9
 
-/* What every statement of groups is asked with. */
+/* The values that every statement of groups gets. */
 static void group_values(const struct filter *f, int64_t look, struct value ret[GROUP_VALUES])
 {
     const struct value values[GROUP_VALUES] = {
@@ -25,7 +25,7 @@ static void group_values(const struct filter *f, int64_t look, struct value ret[
         ret[i] = values[i];
 }
 
-/* How many of a group are looked at; 0: the index says it all. */
+/* How many letters of a group are looked at; 0: the index is sufficient. */
 static int look_read(struct question *q, int64_t *ret)
 {
     const struct filter *f = &q->query->filter;
@@ -44,8 +44,8 @@ static int look_read(struct question *q, int64_t *ret)
     return rc;
 }
 
-/* Is there a group with more than are looked at, also one of which none was found?  What the filter wants can be among
- * its older ones. */
+/* Is there a group with more letters than are looked at, even one without a match?  Matches may be among its older
+ * letters. */
 static int cut_read(struct question *q, const struct value *values, int64_t look)
 {
     int64_t cut = 0;
@@ -69,7 +69,7 @@ static enum sql_statement groups_statement(const struct filter *f)
 static void group_take(struct question *q, const struct rows *rows, int64_t look)
 {
     const struct filter *f = &q->query->filter;
-    /* The type is in the fingerprint, so one says it for all. */
+    /* The type is part of the fingerprint, so one letter decides for the group. */
     if (f->type.size > 0 && !slice_glob(f->type, row_text(rows, 3)))
         return;
     q->reply->groups[q->reply->group_count++] = (struct dead_group){

@@ -55,7 +55,7 @@ static int import_letter(struct sql *sql, const struct listed *l, bool write, in
     return rc < 0 ? rc : PR_OK;
 }
 
-/* Its mark goes, where somebody insists; else *ret_answer says that it was handled. */
+/* Removes its mark, where the order insists (`again`); otherwise *ret_answer says that it was handled. */
 static int import_mark(struct marks *marks, const struct listed *l, const struct admin *admin,
                        struct admin_reply *reply, int *ret_answer)
 {

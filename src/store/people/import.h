@@ -1,4 +1,4 @@
-/* import.h - dead letters that come from elsewhere. */
+/* import.h - import of dead letters. */
 #ifndef STORE_PEOPLE_IMPORT_H
 #define STORE_PEOPLE_IMPORT_H
 
@@ -6,8 +6,8 @@
 #include "store/people/marks.h"
 #include "store/store.h"
 
-/* Each letter of the order is put among the dead letters, unless it is there already or was handled (or dry_run).  Its answers and its
- * counts are filled in; *ret_in_streams: strict streams may wait behind some of them from now on. */
+/* Adds each letter of the order to the dead letters, unless it exists already or was handled (or dry_run).  Fills in
+ * its answers and counts; *ret_in_streams: strict streams may have to wait behind some of them. */
 PR_MUST_CHECK int import_letters(struct sql *sql, const struct listing_context *s, struct marks *marks,
                                  const struct admin *admin, struct admin_reply *reply, bool *ret_in_streams);
 

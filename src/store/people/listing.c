@@ -1,11 +1,12 @@
-/* The rows that a filter finds; see listing.h.
+/* The rows that match a filter; see listing.h.
  *
- * Each page takes two statements.  The first looks at a bounded number of rows in their order, through the index that finds the
- * fewest, and tells the keys of those that fit, or how far it looked: so a filter that fits nothing costs no more than
- * any other.  The second reads the rows.  What SQL cannot say (globs, states, fingerprints) is judged here.
+ * Each page takes two statements.  The first looks at a bounded number of rows in their order, through the index that
+ * finds the fewest, and returns the keys of those that match, or how far it looked: so a filter that matches nothing
+ * costs no more than any other.  The second reads the rows.  What SQL cannot express (globs, states, fingerprints) is
+ * decided here.
  *
- * The statements are put together from the parts called listing_... in statement_list.h: a part with a ? has one value,
- * however often it is named. */
+ * The statements are composed of the parts called listing_... in statement_list.h: a part with a ? has one value,
+ * however often it occurs. */
 #include "store/people/listing.h"
 
 #include <stdio.h>
@@ -18,9 +19,9 @@
 #include "core/lane.h"
 
 #define SQL_MAX (1u << 18)
-#define PAGE_ROWS 500        /* found in one page, with their payloads */
-#define PAGE_LOOK LOOK_MAX   /* looked at in one page ... */
-#define PAGE_LOOK_FIRST 2000 /* ... and in the first: mostly it finds enough */
+#define PAGE_ROWS 500        /* rows found in one page, with their payloads */
+#define PAGE_LOOK LOOK_MAX   /* rows looked at in one page ... */
+#define PAGE_LOOK_FIRST 2000 /* ... and in the first page, which is mostly enough */
 #define PAGE_VALUES 32
 #define PAGE_ARENA_BYTES 16384
 
@@ -28,16 +29,16 @@ struct page {
     struct sql *sql;
     const struct listing_context *s;
     const struct listing *l;
-    struct buf looked, conditions, text; /* the rows that are looked at; " AND ..."; a statement */
-    struct value values[PAGE_VALUES];    /* the first of them: VALUE_AFTER and so on */
+    struct buf looked, conditions, text; /* where rows are looked at; " AND ..."; a composed statement */
+    struct value values[PAGE_VALUES];    /* the first ones are VALUE_AFTER and so on */
     size_t value_count;
     struct arena arena;
     int64_t *hand_outs;
 
-    uint64_t after;    /* look behind this row; then: where it looked last */
-    size_t look, rows; /* bounds; then: how many rows it looked at and found */
+    uint64_t after;    /* in: look behind this row; out: the last row looked at */
+    size_t look, rows; /* in: bounds; out: number of rows looked at and found */
     bool is_last;
-    int64_t keys[PAGE_ROWS]; /* of what was found; a database takes those that it has an index of */
+    int64_t keys[PAGE_ROWS]; /* of the rows found; a database uses the keys that it has an index for */
     pr_id ids[PAGE_ROWS];
     pr_slice destinations[PAGE_ROWS];
 };
@@ -56,7 +57,7 @@ static pr_slice part_text(const struct page *p, enum sql_statement part)
     return slice_from(statement_text(part, p->sql->ops->dialect));
 }
 
-/* A part with the number of its value, which is the latest, for each ? in it. */
+/* Appends a part, with the number of the latest value for each ? in it. */
 static void part_add(struct page *p, struct buf *b, enum sql_statement part)
 {
     static const pr_slice look = { "{look}", 6 };
@@ -105,7 +106,7 @@ struct hole {
     pr_slice text;
 };
 
-/* The statement with its holes filled, in p->text; what else stands in braces is the port's business. */
+/* Fills the holes of the template into p->text; the port replaces what else stands in braces. */
 static void text_fill(struct page *p, pr_slice template, const struct hole *holes, size_t count)
 {
     buf_reset(&p->text);
@@ -126,7 +127,7 @@ static void text_fill(struct page *p, pr_slice template, const struct hole *hole
 
 /* ---- Conditions ------------------------------------------------------------------------------- */
 
-/* Where the routes decide, what has no destination may be for a paused endpoint, too. */
+/* Routes may send a message without a destination to a paused endpoint, too. */
 static void if_paused(struct page *p)
 {
     const struct listing_context *s = p->s;
@@ -143,7 +144,7 @@ static void if_state(struct page *p, int state)
     case STATE_DELAYED:
     case STATE_RETRYING: if_time(p, SQL_listing_if_waits, p->s->now_us); break;
     case STATE_PAUSED: if_paused(p); break;
-    default: break; /* found among all */
+    default: break; /* found among all rows */
     }
 }
 
@@ -175,7 +176,7 @@ static void conditions_of_dead(struct page *p, const struct filter *f)
     if_time(p, SQL_listing_if_died_until, f->until_us);
 }
 
-/* A star means the same to all; what else a glob can say is judged where the row was read. */
+/* A lone star means the same everywhere; other globs are decided after the row was read. */
 static bool glob_is_plain(pr_slice glob)
 {
     return glob.size > 0 && memchr(glob.data, '?', glob.size) == NULL && memchr(glob.data, '[', glob.size) == NULL;
@@ -212,7 +213,7 @@ static bool may_be_fresh(const struct filter *f)
            f->state != STATE_RETRYING && f->reason == 0 && f->error.size == 0 && f->fingerprint.size == 0;
 }
 
-/* What is on a receipt, where it can be. */
+/* Rows on a receipt, where the filter's state allows only those. */
 static int look_at_handed_out(struct page *p)
 {
     size_t count = 0;
@@ -226,7 +227,7 @@ static int look_at_handed_out(struct page *p)
     return PR_OK;
 }
 
-/* Where fresh rows have an index for each lane, the server merges them. */
+/* Where fresh rows have an index for each lane, the server merges the lanes. */
 static void look_in_lanes(struct page *p)
 {
     const pr_slice stream = p->l->filter->stream, text = part_text(p, SQL_listing_look_lane);
@@ -259,7 +260,7 @@ static int look_in_box(struct page *p)
     return PR_OK;
 }
 
-/* By the key that finds the fewest rows. */
+/* Through the key that finds the fewest rows. */
 static void look_in_dead(struct page *p)
 {
     const struct filter *f = p->l->filter;
@@ -299,7 +300,7 @@ static int page_begin(struct page *p)
     buf_reset(&p->looked);
     buf_reset(&p->conditions);
     if (filter_is_empty(p->l->filter) && p->l->table != LISTING_DONE)
-        p->look = min_size(p->look, p->rows); /* all fit */
+        p->look = min_size(p->look, p->rows); /* all of them match */
     p->values[VALUE_AFTER] = V_INT(p->after);
     p->values[VALUE_PAYLOAD_MAX] = V_INT(min_size(p->sql->payload_max, INT64_MAX));
     p->values[VALUE_WANTED] = V_INT(p->rows);
@@ -350,7 +351,7 @@ static int text_run(struct page *p, enum sql_statement template, struct rows *re
     return sql_run_text(p->sql, p->text.data, p->l->box, p->values, p->value_count, ret);
 }
 
-/* The keys of those that fit; where they are fewer than were wanted, how far it looked. */
+/* Finds the keys of matching rows; where they are fewer than requested, how far it looked. */
 static int page_find(struct page *p)
 {
     const size_t wanted = p->rows;
@@ -380,7 +381,7 @@ static int page_find(struct page *p)
     return rc;
 }
 
-/* The rows by their keys: ?1 to ?3 and the conditions are the same as before. */
+/* Reads the rows by their keys: ?1 to ?3 and the conditions are the same as before. */
 static int page_read(struct page *p, struct rows *ret)
 {
     const size_t before = p->value_count;
@@ -400,7 +401,7 @@ static int page_read(struct page *p, struct rows *ret)
 
 /* ---- Rows ------------------------------------------------------------------------------------- */
 
-/* Does the rest of the filter fit, that SQL cannot say? */
+/* Does the row match the parts of the filter that SQL cannot express? */
 static bool is_wanted(const struct listing *listing, const struct listed *l)
 {
     const struct filter *f = listing->filter;
@@ -471,7 +472,7 @@ static int page_run(struct page *p)
     return rc;
 }
 
-/* Who died since then has no lower row than this.  Outcome PR_UNKNOWN: nobody died. */
+/* Letters that died since then have no lower row than this.  Outcome PR_UNKNOWN: there are none. */
 static int first_since(struct page *p)
 {
     int64_t first = 0;
@@ -491,7 +492,7 @@ static int pages_run(struct page *p, uint64_t *ret_cut)
     size_t looked = 0, look_max = f->look_max > 0 && f->id_count == 0 ? f->look_max : SIZE_MAX;
     size_t rows = p->l->wanted > 0 ? min_size(p->l->wanted, PAGE_ROWS) : PAGE_ROWS;
     if (p->l->table == LISTING_BOX && f->stream.size > 0 && p->sql->ops->finds_by_lane)
-        look_max /= 4; /* rows of one lane, and each lies on another page of the table */
+        look_max /= 4; /* the rows of one lane each lie on another page of the table */
     int rc = first_since(p);
     for (bool enough = true; rc == PR_OK && !p->is_last && looked < look_max;) {
         /* As long as pages are full there is no need to look further. */
@@ -501,7 +502,7 @@ static int pages_run(struct page *p, uint64_t *ret_cut)
         rc = page_run(p);
         looked += p->look;
         enough = p->rows == rows;
-        rows = min_size(2 * rows, PAGE_ROWS); /* of those that were found few were wanted */
+        rows = min_size(2 * rows, PAGE_ROWS); /* few of the rows that were found matched */
     }
     if (rc == PR_OK && !p->is_last && ret_cut != NULL)
         *ret_cut = p->after;

@@ -65,7 +65,7 @@ static int box_take(struct context_reading *r, const struct rows *rows)
     return rc == PR_OK ? name_take(r, row_text(rows, 2), &s->tables, &tables, &r->tables_room) : rc;
 }
 
-/* The first column says what the row tells, as the statement has it. */
+/* The first column is the kind of the row, see the statement. */
 static int row_take(struct context_reading *r, const struct rows *rows)
 {
     struct listing_context *s = r->s;
@@ -102,7 +102,7 @@ const struct hand_out *listing_context_hand_out(const struct listing_context *s,
     const struct hand_out key = { .box = box, .row = row };
     const struct hand_out *f =
         s->hand_out_count > 0 ? bsearch(&key, s->hand_outs, s->hand_out_count, sizeof(key), hand_out_compare) : NULL;
-    return f != NULL && f->number > attempts ? f : NULL; /* else it was judged meanwhile */
+    return f != NULL && f->number > attempts ? f : NULL; /* otherwise it has a verdict since */
 }
 
 static bool is_paused(const struct listing_context *s, pr_slice endpoint)

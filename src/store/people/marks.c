@@ -20,7 +20,7 @@ int marks_init(struct marks *m, struct sql *sql, const struct listing_context *s
     return PR_OK;
 }
 
-/* How long are those of the box kept?  0: it has none.  Each box is asked once. */
+/* How long the box keeps marks; 0: it has none.  Each box is read once. */
 static int marks_time(struct marks *m, pr_slice box, int64_t *ret)
 {
     int rc = PR_OK;

@@ -1,4 +1,4 @@
-/* Listings of messages and dead letters, one message by its id, and how many dead letters a filter finds. */
+/* Listings of messages and dead letters, one message by its id, and the number of dead letters that match a filter. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/people/listing.h"
@@ -48,7 +48,7 @@ static int list_table(struct collecting *c, enum listing_table table, pr_slice b
         .arg = c,
     };
     uint64_t cut = 0;
-    if (q->reply->more) /* here the next page begins */
+    if (q->reply->more) /* the next page begins here */
         return PR_OK;
     int rc = listing_run(q->sql, &q->s, &listing, &cut);
     reply_is_cut(q->reply, box, cut);
@@ -113,7 +113,7 @@ int question_dead_count(struct question *q)
 {
     const struct filter *f = &q->query->filter;
     int64_t count = 0;
-    if (filter_is_time(f) && !q->query->replayable) { /* the watchdogs ask this, and the index says it */
+    if (filter_is_time(f) && !q->query->replayable) { /* watchdogs ask this, and the index is sufficient */
         int rc = sql_number(q->sql, SQL_dead_count, NO_BOX,
                             VALUES(V_TIME(max64(f->since_us, 1)), V_TIME(f->until_us != 0 ? f->until_us : PR_NEVER),
                                    V_INT(COUNT_EXACT_MAX + 1)),

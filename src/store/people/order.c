@@ -1,8 +1,8 @@
-/* People's orders: find what is meant, change it, tell the running instances, and write down who said so.  One
- * transaction each; the rows of a page are changed when it was read.
+/* People's orders: find the rows, change them, notify running instances, and record the author in the audit.  Each
+ * order is one transaction; the rows of a page are changed after the page was read.
  *
- * A row that somebody holds does not stop an order.  Another operator is waited for a moment: his order ends soon, and
- * nothing of this one is left undone.  Who holds rows for longer is passed over. */
+ * A locked row does not stop an order.  If another operator has locked it, the order waits a moment: the other order
+ * ends soon, and nothing of this one is skipped.  Rows that stay locked longer are skipped. */
 #include <string.h>
 
 #include "base/error.h"
@@ -20,12 +20,12 @@
 #include "store/people/question.h"
 
 #define ARENA_BYTES 65536
-#define TRIES_MAX 5 /* two operators and a busy engine can run into each other more than once */
+#define TRIES_MAX 5 /* two operators and a busy engine can collide more than once */
 
-/* The notice to running instances about one row. */
+/* The subject of a notice to running instances. */
 struct notice_target {
     pr_slice box, stream, endpoint;
-    uint64_t row; /* that they know, or will know; 0: none */
+    uint64_t row; /* a row that they know, or will know; 0: none */
     int64_t seq;
 };
 
@@ -34,17 +34,17 @@ struct order_page {
     struct change *changes;
     struct notice_target *targets;
     pr_slice *boxes;
-    struct ended *ended;       /* of each that is discarded: what the ledger says of it */
-    struct flow_letter *flows; /* of each row: the messages that its flow gets with the order */
+    struct ended *ended;       /* for each discarded one: its entry in the ledger */
+    struct flow_letter *flows; /* for each row: the messages that its flow gets with the order */
     size_t count, room[5];
-    struct arena arena; /* their texts */
+    struct arena arena; /* memory for their texts */
 };
 
-/* How many rows a filter finds before any of them is changed, and where its limit ends. */
+/* How many rows match a filter before any of them is changed, and where its limit ends. */
 struct listed_range {
     bool counting;
     uint64_t rows;
-    pr_slice last_box; /* empty: without a limit */
+    pr_slice last_box; /* empty: no limit */
     uint64_t last_row;
 };
 
@@ -56,16 +56,16 @@ struct order_run {
     struct arena arena;
     struct listing_context s;
     struct marks marks;
-    bool *found; /* of each id of the filter */
+    bool *found; /* for each id of the filter */
     struct order_page pending;
-    struct notice_target *targets; /* NOTICES_EACH_MAX of them */
+    struct notice_target *targets; /* NOTICES_EACH_MAX entries */
     size_t target_count;
-    bool untellable; /* the name of a stream is damaged */
+    bool untellable; /* a notice cannot name the stream, since its name is damaged */
     int64_t *retried;
     pr_slice *retried_boxes;
     size_t retried_count, retried_room[2];
-    bool skips;                /* somebody holds rows for long: pass over them, and count them as busy */
-    struct listed_range range; /* what a filter finds, held or not, where rows are skipped */
+    bool skips;                /* rows stay locked for long: skip them, and count them as busy */
+    struct listed_range range; /* rows that match the filter, locked or not, where locked ones are skipped */
     struct admin_reply reply;
 };
 
@@ -87,7 +87,7 @@ static pr_slice box_known(const struct order_run *o, pr_slice name)
     return NO_BOX;
 }
 
-/* Where this database has need for it. */
+/* Runs the statement where this database needs it. */
 static int do_if_any(struct order_run *o, enum sql_statement statement)
 {
     return statement_is_empty(statement, o->sql->ops->dialect) ? PR_OK : sql_do(o->sql, statement, NO_BOX, NO_VALUES);
@@ -95,7 +95,7 @@ static int do_if_any(struct order_run *o, enum sql_statement statement)
 
 /* ---- Changing ------------------------------------------------------------------------------------ */
 
-/* The texts that the next order_texts would overwrite. */
+/* Copies the texts that the next order_texts would overwrite. */
 static bool change_keep_texts(struct change *c, struct arena *arena)
 {
     pr_slice *const texts[] = { &c->story, &c->note, &c->error, &c->endpoint };
@@ -118,16 +118,17 @@ static bool pending_grow(struct order_page *p)
     return p->changes != NULL && p->targets != NULL && p->boxes != NULL && p->ended != NULL && p->flows != NULL;
 }
 
-/* What the ledger and its mark will say of it, should it end.  false: no memory. */
+/* Prepares the entries in the ledger and the marks, in case the row ends.  false: no memory. */
 static bool pending_add_end(struct order_page *p, const struct listed *l, pr_slice box, pr_slice endpoint)
 {
     struct ended *e = &p->ended[p->count];
     *e = (struct ended){ .id = l->m.id, .box = box, .as = ENDED_BY_PERSON, .attempt = l->m.attempts };
-    e->endpoint = slice_dup(&p->arena, l->endpoint.size > 0 ? l->endpoint : endpoint); /* of a letter: where it died */
+    /* Of a letter: the endpoint at which it died. */
+    e->endpoint = slice_dup(&p->arena, l->endpoint.size > 0 ? l->endpoint : endpoint);
     return e->endpoint.data != NULL;
 }
 
-/* What the flow hears of its activity that a person ends, or of its letter that is replayed. */
+/* Prepares the messages for the flow of an activity that a person ends, or of a letter that is replayed. */
 static int pending_add_flow(struct order_run *o, const struct listed *l, pr_slice box)
 {
     struct order_page *p = &o->pending;
@@ -156,7 +157,8 @@ static int pending_add(struct order_run *o, const struct listed *l, pr_slice box
         return no_memory(o);
     *t = (struct notice_target){ .box = box, .seq = l->m.seq, .row = is_on_dead(o) ? 0 : l->row };
     t->stream = slice_dup(&p->arena, l->m.stream);
-    t->endpoint = slice_dup(&p->arena, l->m.destination); /* where it died the routes may send it no more */
+    /* routes may no longer send it to the endpoint where it died */
+    t->endpoint = slice_dup(&p->arena, l->m.destination);
     if (!change_keep_texts(c, &p->arena) || t->stream.data == NULL || t->endpoint.data == NULL)
         return no_memory(o);
     if (!pending_add_end(p, l, box, endpoint))
@@ -180,7 +182,7 @@ static bool retried_add(struct order_run *o, const struct notice_target *t)
     return true;
 }
 
-/* It was changed. */
+/* Adds the subject of a notice about a changed row. */
 static int target_add(struct order_run *o, const struct change *c, const struct notice_target *t)
 {
     o->reply.changed++;
@@ -201,7 +203,7 @@ static int target_add(struct order_run *o, const struct change *c, const struct 
     return PR_OK;
 }
 
-/* What is gone has ended, and is marked where its box has marks; what is replayed in spite of its mark has not. */
+/* Deleted rows get a mark, where their box has marks; rows that are replayed despite a mark lose it. */
 static int pending_mark(struct order_run *o, const int *answers)
 {
     struct order_page *p = &o->pending;
@@ -218,7 +220,7 @@ static int pending_mark(struct order_run *o, const int *answers)
     return rc;
 }
 
-/* The ledger of what has ended: those that are gone. */
+/* Writes deleted rows to the ledger. */
 static int pending_note_ends(struct order_run *o, const int *answers)
 {
     struct order_page *p = &o->pending;
@@ -229,7 +231,8 @@ static int pending_note_ends(struct order_run *o, const int *answers)
     return count > 0 ? o->sql->ops->ended(o->sql, p->ended, count, o->admin->by, o->s.now_us, &p->arena) : PR_OK;
 }
 
-/* Flows whose activities have ended go on: without a result they would wait for ever.  What was stored already says the same. */
+/* Flows continue when their activities have ended: without a result they would wait forever.  A result that is stored
+ * already says the same. */
 static int pending_tell_flows(struct order_run *o, const int *answers)
 {
     struct order_page *p = &o->pending;
@@ -253,7 +256,7 @@ static void pending_clear(struct order_page *p)
     p->count = 0;
 }
 
-/* Those of the page that was read. */
+/* Changes the rows of the page that was read. */
 static int pending_apply(void *arg)
 {
     struct order_run *o = arg;
@@ -271,7 +274,7 @@ static int pending_apply(void *arg)
     changes.rows = arena_alloc_array(&p->arena, p->count, sizeof(changes.rows[0]));
     int rc = changes.answers != NULL && changes.rows != NULL ? o->sql->ops->apply(o->sql, &changes) : no_memory(o);
     for (size_t i = 0; i < p->count && rc == PR_OK; i++) {
-        if (changes.answers[i] != PR_OK) { /* such an id is there again, or it changed hands */
+        if (changes.answers[i] != PR_OK) { /* the id exists again, or the row changed hands */
             o->reply.refused++;
             continue;
         }
@@ -289,7 +292,7 @@ static int pending_apply(void *arg)
     return rc;
 }
 
-/* What would happen: only a replay depends on other rows. */
+/* What the order would do: only a replay depends on other rows. */
 static int target_try(struct order_run *o, const struct listed *l, pr_slice box)
 {
     struct flow_letter letter = { .kind = FLOW_LETTER_PLAIN };
@@ -323,7 +326,7 @@ static int range_count(struct listed_range *range, uint64_t limit, pr_slice box,
     return PR_OK;
 }
 
-/* Has its flow gone on without it?  It is refused then. */
+/* Has its flow continued without it?  Then it is refused. */
 static int target_is_late(struct order_run *o, const struct listed *l, pr_slice box, bool *ret)
 {
     struct flow_letter letter;
@@ -334,7 +337,7 @@ static int target_is_late(struct order_run *o, const struct listed *l, pr_slice 
     return rc;
 }
 
-/* Has its handler ended another row of this message?  It is refused then. */
+/* Has its handler ended another row of this message?  Then it is refused. */
 static int target_is_handled(struct order_run *o, const struct listed *l, pr_slice box, bool *ret)
 {
     int64_t at_us;
@@ -354,7 +357,7 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     pr_slice box = box_known(o, l->box);
     enum order_takes takes = order_takes(a, &l->m, l->edited_as);
     if (box.size == 0 || takes == ORDER_SKIPS)
-        return PR_OK; /* a dead letter of a box that is no more stays where it is */
+        return PR_OK; /* a dead letter of a box that no longer exists stays where it is */
     if (o->range.counting)
         return range_count(&o->range, a->filter.limit, box, l->row);
     note_id(o, l->m.id);
@@ -379,7 +382,7 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     return a->dry_run ? target_try(o, l, box) : pending_add(o, l, box);
 }
 
-/* Is the id there, though it was not found? */
+/* Does the id exist, though it was not found? */
 static int look_for_id(struct order_run *o, size_t i, pr_slice box, bool *ret_there)
 {
     enum sql_statement look = is_on_dead(o) ? SQL_order_look_letter : SQL_order_look_box;
@@ -392,7 +395,7 @@ static int look_for_id(struct order_run *o, size_t i, pr_slice box, bool *ret_th
     return rc < 0 ? rc : PR_OK;
 }
 
-/* Ids that were not found: they are nowhere, or somebody else holds them. */
+/* Ids that were not found: they do not exist, or another transaction has locked them. */
 static int ids_missing(struct order_run *o)
 {
     const struct filter *f = &o->admin->filter;
@@ -443,7 +446,7 @@ static int targets_list(struct order_run *o, enum listing_lock lock)
     return rc;
 }
 
-/* Ids say themselves what is missing; of a filter it is counted before. */
+/* Ids show which ones are missing; for a filter the matches are counted before. */
 static int targets_run(struct order_run *o)
 {
     bool by_id = order_is_by_id(o->admin), dry = o->admin->dry_run;
@@ -490,7 +493,7 @@ static int notices_reload(struct order_run *o)
     return rc == PR_OK ? notices_add(o, NOTICE_RELOAD, &everything, 1) : rc;
 }
 
-/* Numbers are committed in their order: one at a time from here to the end. */
+/* Numbers must be committed in their order: one order at a time from here to the end. */
 static int notices_write(struct order_run *o)
 {
     if (!order_tells_each(o->admin, o->target_count) || o->untellable)
@@ -521,7 +524,7 @@ static int audit_write(struct order_run *o)
 
 /* ---- Orders ---------------------------------------------------------------------------------------- */
 
-/* Their hand-outs of before count no more.  At the end, since a cycle locks rows before receipts, too. */
+/* Earlier hand-outs count no more.  At the end of the transaction, since a cycle locks rows before receipts, too. */
 static int receipts_forget(struct order_run *o)
 {
     int rc = PR_OK;
@@ -545,7 +548,7 @@ static int order_rows(struct order_run *o)
     return rc == PR_OK && o->target_count > 0 && !order_is_silent(o->admin) ? notices_write(o) : rc;
 }
 
-/* Letters of others: strict streams wait behind them from now on. */
+/* Imported letters: strict streams wait behind them from now on. */
 static int order_import(struct order_run *o)
 {
     bool in_streams;

@@ -1,4 +1,5 @@
-/* Short questions: what people did, who works, which breakers are not closed, what fails; and which question goes where. */
+/* Short questions: the audit, instances, open breakers, failures; and the table of which function answers which
+ * question. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/people/failing.h"
@@ -43,7 +44,7 @@ static int audit(struct question *q)
 
 /* ---- Who works -------------------------------------------------------------------------------- */
 
-/* Those on its receipts that are still there and have no verdict. */
+/* Rows on its receipts that still exist and have no verdict. */
 static int in_flight_read(struct question *q, struct instance_info *info)
 {
     int64_t count = 0;
@@ -117,7 +118,7 @@ int question_breakers(struct question *q)
 
 /* ---- What fails -------------------------------------------------------------------------------- */
 
-/* By the index of heads alone, so neither fresh rows nor held ones cost anything. */
+/* Through the index of heads alone, so that neither fresh nor held rows cost anything. */
 static int failing_rows(struct question *q, struct box_failing *f)
 {
     struct rows rows;
@@ -133,7 +134,7 @@ static int failing_rows(struct question *q, struct box_failing *f)
     return rc < 0 ? rc : PR_OK;
 }
 
-/* Only what is due is held, and the index of heads does not say what is.  So of what is due the index of due rows tells. */
+/* Only due rows are held, and the index of heads does not contain due times, so the index of due rows is used. */
 static int failing_due(struct question *q, struct box_failing *f)
 {
     struct rows rows;
@@ -187,9 +188,9 @@ static int endpoints(struct question *q)
 
 int question_answer(struct question *q)
 {
-    if (q->query->kind == QUERY_FACTS) /* also when there are no tables */
+    if (q->query->kind == QUERY_FACTS) /* works also without tables */
         return q->sql->ops->facts(q->sql, q->arena, &q->reply->facts, &q->s.now_us);
-    if (q->query->kind == QUERY_FLOW) /* a turn waits for it: nothing else is asked */
+    if (q->query->kind == QUERY_FLOW) /* a turn waits for it: nothing else is read */
         return question_flow(q);
     int rc = listing_context_read(q->sql, q->arena, &q->s);
     if (rc != PR_OK)

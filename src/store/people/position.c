@@ -3,7 +3,7 @@
 #include "base/slice.h"
 #include "store/people/question.h"
 
-/* Who comes second waits for the first, and then finds it moved. */
+/* The second of two concurrent moves waits for the first, and then finds the position moved. */
 static int position_move(struct sql *sql, const struct position_move *move, int64_t now_us)
 {
     int64_t one;

@@ -45,7 +45,7 @@ int people_query(const struct store *store, const struct query *query, struct ar
         query->kind == QUERY_EVENTS && query->filter.stream.size == 0 ? events_place(store, &placed, reterr) : PR_OK;
     if (rc == PR_OK)
         rc = question_ask(&q, store, &again);
-    if (rc == PR_OK && reply.subscription_count > 0) { /* how far behind they are: only where there are any */
+    if (rc == PR_OK && reply.subscription_count > 0) { /* how far behind they are: computed only if there are any */
         rc = events_place(store, &placed, reterr);
         again = rc == PR_OK;
     }

@@ -2,12 +2,12 @@
  *
  *   sql.c         the port (store/sql.h)             statement_list.h  all statements, for both databases
  *   question.c    the transaction                    listing_context.c    receipts, pauses, boxes
- *   listing.c     rows that a filter finds           messages.c        listings, by id, counts of dead letters
- *   counts.c      how many are in which state        overview.c        audit, instances, breakers, what fails
+ *   listing.c     rows that match a filter           messages.c        listings, by id, counts of dead letters
+ *   counts.c      how many are in which state        overview.c        audit, instances, breakers, failures
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
- *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
+ *   ranking.c     what matters most comes first      warn.c, import.c  writing warnings and imported letters
  *   ended.c       what the ledger knows of an id     events.c          the event store
- *   session.c       sessions of activities, and who does them
+ *   session.c       sessions of activities, and who runs them
  *   subscription.c  readers of all events, and snapshots
  *   flows.c       flows                              flow_order.c      orders about them
  *
@@ -24,7 +24,7 @@
 
 struct question {
     struct sql *sql;
-    struct arena *arena; /* of the reply */
+    struct arena *arena; /* allocates the reply */
     const struct query *query;
     struct query_reply *reply;
     struct listing_context s;
@@ -37,10 +37,10 @@ static inline size_t question_limit(const struct question *q)
 }
 
 int question_no_memory(struct question *q);
-/* A text of the current row, copied; where there is no memory the question fails in the end. */
+/* A text of the current row, copied; without memory the question fails at its end. */
 pr_slice question_text(struct question *q, const struct rows *rows, int column);
 
-/* Ask; see store_query(). */
+/* See store_query(). */
 PR_MUST_CHECK int people_query(const struct store *store, const struct query *query, struct arena *arena,
                                struct query_reply *ret_reply, struct pr_error *reterr);
 /* See store_admin(). */
@@ -59,15 +59,15 @@ PR_MUST_CHECK int people_take(const struct store *store, pr_slice box, const str
 PR_MUST_CHECK int people_position(const struct store *store, pr_slice source, struct arena *arena, pr_slice *ret,
                                   struct pr_error *reterr);
 
-/* In the transaction that question.c has begun. */
+/* Runs in the transaction that question.c has begun. */
 PR_MUST_CHECK int question_answer(struct question *q);
 PR_MUST_CHECK int question_messages(struct question *q);
 PR_MUST_CHECK int question_dead(struct question *q);
 PR_MUST_CHECK int question_id(struct question *q);
-/* Behind what is listed already; the list has room for `capacity` entries. */
+/* Appends to the entries listed already; the list has room for `capacity` entries. */
 PR_MUST_CHECK int question_ended(struct question *q, size_t capacity);
-PR_MUST_CHECK int
-question_marks(struct question *q); /* of the id; and where nothing else is left of it, as what is listed */
+/* Of the id; and, where nothing else remains of the message, as an entry of the listing. */
+PR_MUST_CHECK int question_marks(struct question *q);
 PR_MUST_CHECK int question_flow(struct question *q);
 PR_MUST_CHECK int question_flows(struct question *q);
 PR_MUST_CHECK int question_flow_executions(struct question *q);
@@ -80,7 +80,7 @@ PR_MUST_CHECK int question_breakers(struct question *q);
 PR_MUST_CHECK int question_events(struct question *q);
 
 PR_MUST_CHECK int question_subscriptions(struct question *q);
-/* A person's order about one; what it came to. */
+/* A person's order about a subscription, and its outcome. */
 PR_MUST_CHECK int order_subscription(struct sql *sql, const struct admin *admin, struct admin_reply *reply);
 /* See store_subscription(), store_snapshot_save(), store_snapshot_load(). */
 PR_MUST_CHECK int people_subscription(const struct store *store, const struct subscription_call *call,
@@ -96,7 +96,7 @@ PR_MUST_CHECK int people_session_hold(const struct store *store, pr_slice sessio
 PR_MUST_CHECK int people_session_look(const struct store *store, pr_slice session, struct arena *arena,
                                       struct session_info *ret, struct pr_error *reterr);
 
-/* Before all events are asked for: those that were committed since get their places, in a transaction of its own. */
+/* Before all events are read: events committed since get their places, in a transaction of its own. */
 PR_MUST_CHECK int events_place(const struct store *store, int64_t *ret_placed, struct pr_error *reterr);
 
 #endif

@@ -40,7 +40,7 @@ static struct dead_group *group_find(const struct query_reply *reply, pr_slice p
     return NULL;
 }
 
-/* Of the latest: what people are shown of all. */
+/* Of the latest letter: what people see of the group. */
 static int group_show(struct dead_group *g, const struct listed *l, struct arena *arena)
 {
     g->last_us = l->died_us;
@@ -239,7 +239,7 @@ static int head_add(struct stream_list *s, const struct stream_info *head)
     bool asked = stream_is_asked(s->filter, head);
     struct stream_info there = *head;
     if (head->endpoint.size == 0)
-        there.endpoint = s->filter->endpoint; /* it may be found for this one */
+        there.endpoint = s->filter->endpoint; /* it may be found for this endpoint */
     if (!stream_is_asked(s->filter, &there))
         return PR_OK;
     struct stream_info *added = streams_add(s, head);
@@ -377,7 +377,8 @@ pr_slice stream_key(struct arena *arena, const struct stream_info *stream)
 void stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream)
 {
     *ret_endpoint = held_endpoint(key);
-    const size_t name = ret_endpoint->size > 0 ? ret_endpoint->size + 1 : key.size; /* without a slash: of no stream */
+    /* A key without a slash belongs to no stream. */
+    const size_t name = ret_endpoint->size > 0 ? ret_endpoint->size + 1 : key.size;
     *ret_stream = (pr_slice){ key.data + name, key.size - name };
 }
 
@@ -398,7 +399,7 @@ void reply_is_full(struct query_reply *reply)
 {
     const struct listed *last = &reply->listed[reply->listed_count - 1];
     if (reply->cut)
-        return; /* what was left out comes before */
+        return; /* the rows left out come before */
     reply->more = true;
     reply->next = last->row;
     reply->next_box = last->box;

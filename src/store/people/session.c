@@ -1,4 +1,4 @@
-/* Sessions of activities: which instance does them. */
+/* Sessions of activities: which instance runs them. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/people/question.h"

@@ -1,7 +1,7 @@
-/* statement_list.h - every statement of people's side: its name, and its text for each database.  Included by those who
- * say what a STATEMENT() is to them: statements.h for the names, statements.c for the texts.
+/* statement_list.h - every statement of people's side: its name, and its text for each database.  Included by files
+ * that define STATEMENT(): statements.h for the names, statements.c for the texts.
  *
- * How a database is best asked (its indexes, its joins) is the text's business; what the columns are must be the same. */
+ * How a database is best queried (its indexes, its joins) differs in the texts; the columns must be the same. */
 
 /* clang-format off */
 
@@ -25,13 +25,15 @@ STATEMENT(listing_context,
 
 /* ---- Overviews ---------------------------------------------------------------------------------------------------------- */
 
-/* ?1: numbers before it; ?2, ?3: from when to when; ?4: how many. */
+/* ?1: numbers before it; ?2, ?3: since and until; ?4: limit. */
 STATEMENT(audit,
     BOTH("SELECT number, at, who, action, target, why, matched, changed, refused FROM {prefix}audit"
          " WHERE number < ?1 AND at >= ?2 AND at < ?3 ORDER BY number DESC LIMIT ?4"))
 
-/* place, stream, version, id, type, content_type, headers, payload, created_at.  ?1: behind which version; ?2: how many; ?3: the stream. */
-/* PostgreSQL sends all that it finds, so it stops there: behind the first row that is over ?4 bytes, which says that there is more. */
+/* place, stream, version, id, type, content_type, headers, payload, created_at.  ?1: after this version; ?2: limit; ?3:
+ * the stream. */
+/* PostgreSQL sends all rows of a result, so the statement itself stops behind the first row that exceeds ?4 bytes; this
+ * row shows that there are more. */
 #define BYTES_OF_EVENT "coalesce(octet_length(e.payload), 0) + coalesce(octet_length(e.headers::text), 0)"
 STATEMENT(events_of_stream,
     SQLITE("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
@@ -41,14 +43,14 @@ STATEMENT(events_of_stream,
              " AS before FROM (SELECT * FROM {prefix}event WHERE stream = ?3 AND version > ?1 ORDER BY version LIMIT ?2) e) e"
              " WHERE coalesce(before, 0) < ?4 ORDER BY version"))
 
-/* The one of an id.  ?1: the stream; ?2: the id as text, in small letters. */
+/* The event with an id.  ?1: the stream; ?2: the id as text, in lower case. */
 STATEMENT(event_of_id,
     SQLITE("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
            " WHERE stream = ?1 AND id = ?2"),
     POSTGRES("SELECT 0, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
              " WHERE stream = ?1 AND id = ?2::text::uuid"))
 
-/* The same of all.  ?1: behind which place; ?3: bytes. */
+/* The same for all streams.  ?1: after this place; ?3: bytes. */
 STATEMENT(events,
     SQLITE("SELECT place, stream, version, id, type, content_type, headers, payload, created_at FROM {prefix}event"
            " WHERE place > ?1 ORDER BY place LIMIT ?2"),
@@ -66,26 +68,26 @@ STATEMENT(events_last,
 STATEMENT(events_last_of_stream,
     BOTH("SELECT coalesce(max(version), 0) FROM {prefix}event_stream WHERE stream = ?1"))
 
-/* May this role give places?  Who may only read finds what others have asked for. */
+/* May this role assign places?  A role that may only read finds those that others have assigned. */
 STATEMENT(events_may_place,
     SQLITE(""),
     POSTGRES("SELECT has_function_privilege('{prefix}place_events(integer)', 'EXECUTE')"))
-/* What was committed since gets its places; ?1: how many at most. */
+/* Events committed since get their places; ?1: limit. */
 STATEMENT(events_place,
     SQLITE(""),
     POSTGRES("SELECT {prefix}place_events(?1::integer)"))
 
-/* name, position, fence, holder, until when.  ?1: its name, or NULL: all. */
+/* name, position, fence, holder, end of the lease.  ?1: its name, or NULL: all. */
 #define SUBSCRIPTION "SELECT name, position, fence, holder, leased_until FROM {prefix}subscription"
 STATEMENT(subscriptions,
     BOTH(SUBSCRIPTION " ORDER BY name"))
 STATEMENT(subscription,
     SQLITE(SUBSCRIPTION " WHERE name = ?1"),
     POSTGRES(SUBSCRIPTION " WHERE name = ?1 FOR UPDATE"))
-/* ?2: the fence: later than all of one that had this name and was removed. */
+/* ?2: the fence: higher than any fence of a removed subscription with this name. */
 STATEMENT(subscription_make,
     BOTH("INSERT INTO {prefix}subscription (name, position, fence) VALUES (?1, 0, ?2) ON CONFLICT (name) DO NOTHING"))
-/* ?1: the name; ?2: the position; ?3: the fence; ?4: who has it; ?5: until when. */
+/* ?1: the name; ?2: the position; ?3: the fence; ?4: the holder; ?5: the end of its lease. */
 STATEMENT(subscription_set,
     BOTH("UPDATE {prefix}subscription SET position = ?2, fence = ?3, holder = ?4, leased_until = ?5 WHERE name = ?1"))
 STATEMENT(subscription_remove,
@@ -110,7 +112,7 @@ STATEMENT(session_hold,
          " instance = excluded.instance, used_at = excluded.used_at,"
          " since = CASE WHEN s.holder = excluded.holder THEN s.since ELSE excluded.since END,"
          " moved_from = CASE WHEN s.holder = excluded.holder THEN s.moved_from ELSE s.instance END"))
-/* ?1: the time before which nobody used them; ?2: no more of them. */
+/* ?1: the time since when nobody has used them; ?2: limit. */
 STATEMENT(session_purge,
     BOTH("DELETE FROM {prefix}flow_session WHERE session IN (SELECT session FROM {prefix}flow_session WHERE used_at < ?1 LIMIT ?2)"))
 
@@ -133,13 +135,14 @@ STATEMENT(flow,
          " UNION ALL SELECT 3, m.type, m.content_type, m.id, m.number, 0, NULL, 0, m.payload, NULL, m.headers, NULL, NULL, 0, 0,"
          " m.created_at, NULL FROM {prefix}flow_mail m WHERE m.flow = ?1 ORDER BY 1, 5"))
 
-/* ?1: the flow; ?2: how many.  The current execution, then those before it, the latest first. */
+/* ?1: the flow; ?2: limit.  The current execution, then those before it, the latest first. */
 STATEMENT(flow_executions,
     BOTH("SELECT 0, " FLOW_COLUMNS " FROM {prefix}flow WHERE id = ?1"
          " UNION ALL SELECT 1, e.name, e.version, e.execution, e.next, e.state, NULL, 0, e.input, e.output, e.error, NULL, NULL,"
          " 0, 0, NULL, e.ended_at FROM {prefix}flow_execution e WHERE e.flow = ?1 ORDER BY 1, 4 DESC LIMIT ?2"))
 
-/* ?1: the state; ?2, ?3: created before this one; ?4, ?5: from when to when; ?6: name; ?7: version; ?8: how many; ?9: the parent. */
+/* ?1: the state; ?2, ?3: created before this one; ?4, ?5: since and until; ?6: name; ?7: version; ?8: limit; ?9: the
+ * parent. */
 #define FLOWS_THAT_FIT                                                                                                        \
     " AND (created_at, id) < (?2, ?3) AND created_at >= ?4 AND created_at < ?5 AND (?6 = '' OR name = ?6)"                   \
     " AND (?7 = '' OR version = ?7) ORDER BY created_at DESC, id DESC LIMIT ?8"
@@ -148,21 +151,21 @@ STATEMENT(flows_of_state,
 STATEMENT(flows_of_parent,
     BOTH("SELECT id, " FLOW_COLUMNS " FROM {prefix}flow WHERE parent = ?9 AND (?1 = 0 OR state = ?1)" FLOWS_THAT_FIT))
 
-/* How many are in each state; ?1: at most. */
+/* Number of flows in each state; ?1: limit. */
 #define FLOWS_IN_STATE(state) "(SELECT count(*) FROM (SELECT 1 FROM {prefix}flow WHERE state = " #state " LIMIT ?1) c)"
 STATEMENT(flow_counts,
     BOTH("SELECT " FLOWS_IN_STATE(1) ", " FLOWS_IN_STATE(2) ", " FLOWS_IN_STATE(3) ", " FLOWS_IN_STATE(4)))
 
-/* ?1: the boot; a lease of another one is over. */
+/* ?1: the boot; a lease from another boot is over. */
 STATEMENT(instances,
     SQLITE("SELECT id, box, name, version, epoch, iif(lanes > 0, -1, 0), iif(boot_id = ?1, lease_end, 0), started_at,"
            " sources FROM {prefix}instance ORDER BY box, epoch"),
     POSTGRES("SELECT id, box, name, version, epoch, lanes, lease_end, started_at, sources FROM {prefix}instance ORDER BY box, epoch"))
-/* ?1: the name of instances, ?2: what is wrong with their sources. */
+/* ?1: the name of instances, ?2: the errors of their sources. */
 STATEMENT(instance_sources,
     BOTH("UPDATE {prefix}instance SET sources = ?2 WHERE name = ?1 AND coalesce(sources, '') <> coalesce(?2, '')"))
 
-/* Rows that receipts name, each found through its index; f(handle, number). */
+/* Rows on receipts, each found through its index; f(handle, number). */
 #define HAND_OUTS_OF_BOX                                                                                                       \
     "f CROSS JOIN LATERAL (SELECT b.attempts FROM {box} b WHERE b.lane = (f.handle & 63)::smallint AND b.seq = f.handle >> 6" \
     " AND b.due_at IS NULL AND b.held_by IS NULL UNION ALL SELECT b.attempts FROM {box} b"                                   \
@@ -177,7 +180,8 @@ STATEMENT(instance_in_flight,
     POSTGRES("SELECT count(*) FROM (SELECT u.handle, max(u.number) AS number FROM {prefix}claim c,"
              " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = ?1 GROUP BY u.handle) " HAND_OUTS_OF_BOX))
 
-/* Of those who work: who has no lanes sends nothing, and nobody waits for it.  ?1: the clock of leases; ?2: the boot. */
+/* Of instances that serve the box: one without lanes sends nothing, and nobody waits for it.  ?1: the clock of leases;
+ * ?2: the boot. */
 STATEMENT(breakers,
     SQLITE("SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, -1, b.since, b.until, b.probes, b.failure_reason"
            " FROM {prefix}breaker b JOIN {prefix}instance i ON i.id = b.instance"
@@ -186,20 +190,20 @@ STATEMENT(breakers,
              " FROM {prefix}breaker b JOIN {prefix}instance i ON i.id = b.instance"
              " WHERE i.lanes <> 0 AND i.lease_end > ?1 ORDER BY b.endpoint, b.type, i.box"))
 
-/* A row that failed, was handed out or is parked: as the index of heads says it, word for word; and of those one that its
- * stream waits behind (message_blocks_stream()), or that is parked. */
+/* A row that failed, was handed out or is parked, exactly as in the definition of the index of heads; and of those, one
+ * that blocks its stream (message_blocks_stream()) or is parked. */
 #define SQLITE_IS_BACK "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (status & 32768) <> 0 OR attempts > 0)"
 #define SQLITE_IS_HEAD SQLITE_IS_BACK " AND (due_at = 9223372036854775807 OR released = 0)"
 #define POSTGRES_IS_BACK "b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR (b.status & 32768) <> 0 OR b.attempts > 0)"
 #define POSTGRES_IS_HEAD POSTGRES_IS_BACK " AND (b.due_at = 'infinity' OR NOT b.released)"
 
-/* ?1: how many. */
+/* ?1: limit. */
 STATEMENT(failing_rows,
     SQLITE("SELECT attempts, failures, due_at FROM \"{box}\" INDEXED BY \"{prefix}{box}_heads\" WHERE " SQLITE_IS_BACK
            " ORDER BY row_id LIMIT ?1"),
     POSTGRES("SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE " POSTGRES_IS_BACK " LIMIT ?1"))
 
-/* ?1: now; ?2: how many. */
+/* ?1: now; ?2: limit. */
 STATEMENT(failing_due,
     SQLITE("SELECT min(due_at), max(due_at) FROM (SELECT due_at, status, attempts FROM \"{box}\" INDEXED BY \"{prefix}{box}_due\""
            " WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2)"
@@ -208,7 +212,7 @@ STATEMENT(failing_due,
              " WHERE b.due_at IS NOT NULL AND b.held_by IS NULL AND b.due_at <= ?1 ORDER BY b.due_at LIMIT ?2) d"
              " WHERE (d.status & 32768) <> 0 OR d.attempts > 0"))
 
-/* ?1: the box; ?2: how many. */
+/* ?1: the box; ?2: limit. */
 STATEMENT(failing_dead,
     SQLITE("SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM {prefix}dead_letter"
            " WHERE box = ?1 ORDER BY row_id DESC LIMIT ?2) GROUP BY failure_reason, cause"),
@@ -219,8 +223,8 @@ STATEMENT(failing_dead,
  * Parts of statements, see listing.c.  ?1: rows behind it; ?2: bytes of a payload at most; ?3: how many; ? is the part's own
  * value. */
 
-/* row, id and destination of those that fit, in their order; then one whose row is NULL, with the last row that was looked at
- * and how many were. */
+/* row, id and destination of matching rows, in order; then a row with NULL, the last row looked at and the number of
+ * rows looked at. */
 STATEMENT(listing_find,
     SQLITE("SELECT place, NULL, NULL, NULL, NULL FROM (SELECT b.row_id AS place FROM ({looked} ORDER BY b.row_id LIMIT {look}) p"
            " CROSS JOIN {table} b WHERE b.row_id = p.place{conditions} LIMIT ?3)"
@@ -233,7 +237,7 @@ STATEMENT(listing_find,
 STATEMENT(listing_row_box, SQLITE("place"), POSTGRES("place << 6"))
 STATEMENT(listing_row_letter, BOTH("place"))
 
-/* The rows of those keys. */
+/* The rows with these keys. */
 STATEMENT(listing_read, BOTH("SELECT {message}, {columns} FROM {table} b{looked}{conditions} ORDER BY {order}{lock}"))
 STATEMENT(listing_table_box, SQLITE("\"{box}\""), POSTGRES("{box}"))
 STATEMENT(listing_table_dead, BOTH("{prefix}dead_letter"))
@@ -259,14 +263,14 @@ STATEMENT(listing_of_letters,
     SQLITE(" WHERE b.row_id IN (SELECT value FROM json_each(?))"),
     POSTGRES(" JOIN unnest(?::bigint[]) AS p(row_id) ON b.row_id = p.row_id WHERE true"))
 
-/* Ids come one behind the other; other programs may have stored them as text. */
+/* The ids come concatenated; other programs may have stored ids as text. */
 #define SQLITE_IDS(ids)                                                                                                         \
     "(WITH RECURSIVE n(at) AS (SELECT 1 UNION ALL SELECT at + 16 FROM n WHERE at + 16 < length(" ids ")),"                         \
     " i(id) AS (SELECT substr(" ids ", at, 16) FROM n), h(hex) AS (SELECT lower(hex(id)) FROM i), t(text) AS (SELECT"              \
     " substr(hex, 1, 8) || '-' || substr(hex, 9, 4) || '-' || substr(hex, 13, 4) || '-' || substr(hex, 17, 4) || '-' ||"     \
     " substr(hex, 21) FROM h) SELECT id FROM i UNION ALL SELECT text FROM t UNION ALL SELECT upper(text) FROM t)"
 
-/* Conditions, of a row b. */
+/* Conditions on a row b. */
 STATEMENT(listing_if_ids, SQLITE(" AND b.id IN " SQLITE_IDS("?")), POSTGRES(" AND b.id = ANY (?)"))
 STATEMENT(listing_if_row, BOTH(" AND b.row_id = ?"))
 STATEMENT(listing_if_stream, BOTH(" AND b.stream = ?"))
@@ -301,9 +305,9 @@ STATEMENT(listing_if_fingerprint, BOTH(" AND b.fingerprint = ?"))
 STATEMENT(listing_if_not_newer, BOTH(" AND b.row_id <= ?"))
 STATEMENT(listing_if_died_since, BOTH(" AND b.died_at >= ?"))
 STATEMENT(listing_if_died_until, BOTH(" AND b.died_at < ?"))
-/* By stream (?) a release means the followers: what is held, and what has not been met yet behind a failed or parked head of
- * the same way.  Where a row without destination goes is not known.  SQLite has no index of heads by stream: it finds them
- * once. */
+/* By stream (?) a release applies to followers: held rows, and unread rows behind a failed or parked head of the same
+ * destination.  Where a row without a destination goes is unknown.  SQLite has no index of heads by stream: it finds
+ * them once. */
 #define IS_HELD_OR_UNMET                                                                                                     \
     " AND ((b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL)"
 STATEMENT(listing_if_follower,
@@ -317,8 +321,8 @@ STATEMENT(listing_if_follower,
              " AND h.due_at IS NOT NULL AND (h.due_at = 'infinity' OR (NOT h.released AND"
              " ((h.status & 32768) <> 0 OR h.attempts > 0))))))"))
 
-/* Where to look: rows in their order behind ?1, with what the conditions ask of them.  PostgreSQL finds a row of a box by its
- * place, which stands in a row's number before its lane. */
+/* Where to look: rows in their order behind ?1, with the columns that the conditions use.  PostgreSQL finds a row of a
+ * box by its place, which is the part of a row's number above its lane. */
 #define BOX_LOOKED(place)                                                                                                    \
     "SELECT b.id, b.destination, b.stream, b.type, b.correlation_id, b.error, b.failure_reason, b.created_at, b.due_at,"     \
     " b.held_by, b.held_for, b.seq, b.row_id, " place " AS place"
@@ -334,7 +338,7 @@ STATEMENT(listing_look_handed_out,
     POSTGRES(BOX_LOOKED("b.seq") " FROM unnest(?::bigint[]) h JOIN {box} b ON b.lane = (h & 63)::smallint AND b.seq = h >> 6"
              " WHERE b.due_at IS NULL AND b.held_by IS NULL AND b.seq > (?1::bigint >> 6) UNION ALL " BOX_LOOKED(PLACE)
              " FROM unnest(?::bigint[]) h JOIN {box} b ON " PLACE " = h >> 6 WHERE " NOT_FRESH " AND " PLACE " > (?1::bigint >> 6)"))
-/* These are among the heads, and stand together in the index of what is due. */
+/* These are among the heads, and are adjacent in the index of due times. */
 STATEMENT(listing_look_parked,
     SQLITE("SELECT b.row_id AS place FROM \"{box}\" b INDEXED BY \"{prefix}{box}_heads\" WHERE " SQLITE_IS_BACK " AND b.row_id > ?1"),
     POSTGRES("(" BOX_LOOKED(PLACE) " FROM (SELECT " PLACE " AS at FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL"
@@ -343,8 +347,8 @@ STATEMENT(listing_look_parked,
 STATEMENT(listing_look_back,
     SQLITE("SELECT b.row_id AS place FROM \"{box}\" b INDEXED BY \"{prefix}{box}_back\" WHERE " NOT_FRESH " AND b.row_id > ?1"),
     POSTGRES(LOOK_BACK))
-/* PostgreSQL: fresh ones lane by lane, and all others, each through its own index; it merges them and stops when there are
- * enough (it does so only because each has its own order and limit). */
+/* PostgreSQL: fresh rows lane by lane, and all others, each through its own index; it merges them and stops when there
+ * are enough (only because each part has its own order and limit). */
 STATEMENT(listing_look_all,
     SQLITE("SELECT b.row_id AS place FROM \"{box}\" b NOT INDEXED WHERE b.row_id > ?1"),
     POSTGRES(LOOK_BACK))
@@ -397,12 +401,12 @@ STATEMENT(ended,
 
 /* ---- Dead letters -------------------------------------------------------------------------------------------------------- */
 
-/* ?1: since when.  PostgreSQL, asked for the lowest row alone, would walk through all rows until one fits. */
+/* ?1: since.  Asked for the lowest row alone, PostgreSQL would walk through all rows until one matches. */
 STATEMENT(dead_first_since,
     SQLITE("SELECT min(row_id) FROM {prefix}dead_letter INDEXED BY {prefix}dead_letter_died WHERE died_at >= ?1"),
     POSTGRES("SELECT min(d.row_id) FROM (SELECT row_id FROM {prefix}dead_letter WHERE died_at >= ?1 OFFSET 0) d"))
 
-/* ?1, ?2: from when to when; ?3: how many at most. */
+/* ?1, ?2: since and until; ?3: limit. */
 STATEMENT(dead_count,
     SQLITE("SELECT count(*) FROM (SELECT 1 FROM {prefix}dead_letter INDEXED BY {prefix}dead_letter_died"
            " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)"),
@@ -414,8 +418,8 @@ STATEMENT(dead_count,
  * print, box, endpoint, type, error, cause, reason, id and died_at of the latest, when the first died, how many, how many there
  * are to be looked at. */
 
-/* A step through the index for each fingerprint.  What the index has is counted there: it is not left.  Of the latest ?9
- * the index has reasons, but not in their order; it has no texts. */
+/* A step through the index for each fingerprint.  Conditions on columns of the index are counted there, without reading
+ * rows.  Of the latest ?9 letters the index has the reasons, but not in their order; it has no texts. */
 #define OF_REASON "(?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
 #define SQLITE_PRINT "SELECT fingerprint FROM {prefix}dead_letter INDEXED BY {prefix}dead_letter_group WHERE fingerprint "
 #define SQLITE_PRINTS                                                                                                        \
@@ -473,14 +477,14 @@ STATEMENT(groups_by_text,
     SQLITE(SQLITE_GROUPS(SQLITE_IN_TEXT, SQLITE_IN_TEXT, SQLITE_LOOKED)),
     POSTGRES(POSTGRES_GROUPS(POSTGRES_IN_TEXT, POSTGRES_IN_TEXT, "(SELECT d.*" POSTGRES_IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)",
                              POSTGRES_LOOKED)))
-/* Is there one with more than are looked at? */
+/* Is there a group with more letters than are looked at? */
 STATEMENT(groups_cut,
     SQLITE(SQLITE_PRINTS " SELECT EXISTS (SELECT 1" SQLITE_ASKED " AND (SELECT 1" SQLITE_IN_TIME " LIMIT 1 OFFSET ?9))"),
     POSTGRES(POSTGRES_PRINTS " SELECT EXISTS (SELECT" POSTGRES_ASKED " CROSS JOIN LATERAL (SELECT" POSTGRES_IN_TIME " OFFSET ?9 LIMIT 1) d)"))
 STATEMENT(groups_number,
     SQLITE(SQLITE_PRINTS " SELECT count(*)" SQLITE_ASKED),
     POSTGRES(POSTGRES_PRINTS " SELECT count(*)" POSTGRES_ASKED))
-/* ?1: how many at most. */
+/* ?1: limit. */
 STATEMENT(dead_any,
     SQLITE("SELECT count(*) FROM (SELECT 1 FROM {prefix}dead_letter LIMIT ?1)"),
     POSTGRES("SELECT count(*) FROM (SELECT FROM {prefix}dead_letter LIMIT ?1) d"))
@@ -490,11 +494,11 @@ STATEMENT(dead_any,
  * a sort are looked at; ?4: paused endpoints; ?6: the clock of leases; ?7: the boot.
  * state, count, since when the oldest is ready, sort (of rows that were looked at, see counts.c). */
 
-/* Where held rows wait is a key (held_by, see held_endpoint()), and what for is a column (held_for), which their index does not
- * have: a look at each row would cost more than all the rest.  But all rows of a key are held for the same, and an endpoint's
- * own key comes before the keys of its streams.  So one row of the first key of each endpoint is looked at: `own` are the keys
- * of what waits for room at its endpoint.  The step from one endpoint to the next is all that is read out of a key's text ('0'
- * comes next after '/'; see doc/adr/0091). */
+/* The index of held rows has the key that a row waits under (held_by, see held_endpoint()), but not the column that
+ * says what for (held_for): looking at each row would cost more than all the rest.  But all rows of a key are held for
+ * the same reason, and an endpoint's own key comes before the keys of its streams.  So one row of the first key of each
+ * endpoint is looked at: `own` are the keys of rows that wait for room at their endpoint.  Only the step from one
+ * endpoint to the next parses a key ('0' follows '/'; see doc/adr/0091). */
 #define SQLITE_OWN                                                                                                           \
     "ways(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT 1) UNION ALL"             \
     " SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= iif(instr(w.key, '/') > 0,"                                     \
@@ -539,7 +543,7 @@ STATEMENT(dead_any,
 #define COUNTED(sort, destination, from)                                                                                     \
     "(SELECT " sort " AS sort, coalesce(b.row_id, b.seq) << 6 | b.lane AS handle, b.due_at, b.status,"                       \
     " b.attempts, " destination " AS destination, b.created_at FROM " from ")"
-/* Where nothing is paused, this index has it all, and not a row is read. */
+/* When nothing is paused, this index is sufficient, and no row is read. */
 #define DUE_BY_INDEX COUNTED("2", "''", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL ORDER BY b.due_at LIMIT ?5")
 #define DUE_BY_ROW COUNTED("2", "b.destination", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL LIMIT ?5")
 #define POSTGRES_COUNTS(due)                                                                                                 \
@@ -555,13 +559,13 @@ STATEMENT(dead_any,
     " greatest(r.created_at, r.due_at) AS since FROM rows r LEFT JOIN f ON f.handle = r.handle)"                             \
     " SELECT state, count(*), min(since), sort FROM states GROUP BY sort, state"                                             \
     " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " HAND_OUTS_OF_BOX "), NULL, NULL"                                   \
-    /* These are counted in their index alone: its pages lie together, and rows lie far apart. */                           \
+    /* These are counted in their index alone: its pages are adjacent, and rows lie far apart. */                           \
     " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \
     " LIMIT 10001) p), NULL, NULL"                                                                                           \
     " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL"                       \
     " AND b.held_by NOT IN (SELECT key FROM own) LIMIT 10001) h), NULL, NULL"                                                \
     " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL, NULL FROM {box_seq}"                  \
-    /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */                         \
+    /* Fresh rows are in order of age in each lane; those in flight are at its beginning. */                         \
     " UNION ALL SELECT 'oldest', 0, min(o.created_at), NULL FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM" \
     " (SELECT b.created_at, b.destination, b.row_id, b.seq, b.lane FROM {box} b WHERE b.lane = lane.lane::smallint"          \
     " AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b"                                                \
@@ -573,33 +577,33 @@ STATEMENT(dead_any,
 STATEMENT(counts, SQLITE(SQLITE_COUNTS), POSTGRES(POSTGRES_COUNTS(DUE_BY_INDEX)))
 STATEMENT(counts_paused, SQLITE(SQLITE_COUNTS), POSTGRES(POSTGRES_COUNTS(DUE_BY_ROW)))
 
-/* SQLite has no index of fresh rows: senders would pay for it.  They are what is between the others, whose index says where.
- * Empty: there is no need for it.  ?1: how many. */
+/* SQLite has no index of fresh rows: it would slow down senders.  Fresh rows lie in the ranges between the others,
+ * whose index shows these ranges.  Empty text: not needed.  ?1: limit. */
 STATEMENT(fresh_between,
     SQLITE("SELECT row_id FROM \"{box}\" INDEXED BY \"{prefix}{box}_back\" WHERE due_at IS NOT NULL OR held_by IS NOT NULL"
            " ORDER BY row_id LIMIT ?1"),
     POSTGRES(""))
 #define FRESH_COLUMNS "row_id, attempts, destination, created_at"
-/* ?1, ?2: between these rows; ?3: how many. */
+/* ?1, ?2: between these rows; ?3: limit. */
 STATEMENT(fresh_gap,
     SQLITE("SELECT " FRESH_COLUMNS " FROM \"{box}\" WHERE row_id > ?1 AND row_id < ?2 AND due_at IS NULL AND held_by IS NULL"
            " ORDER BY row_id LIMIT ?3"),
     POSTGRES(""))
-/* ?1: behind this row; ?2: rows that are looked at. */
+/* ?1: after this row; ?2: number of rows looked at. */
 STATEMENT(fresh_newest,
     SQLITE("SELECT " FRESH_COLUMNS " FROM (SELECT * FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id DESC LIMIT ?2)"
            " WHERE due_at IS NULL AND held_by IS NULL"),
     POSTGRES(""))
 
-/* ?1: how many at most. */
+/* ?1: limit. */
 STATEMENT(rows,
     SQLITE("SELECT count(*) FROM (SELECT 1 FROM \"{box}\" LIMIT ?1)"),
     POSTGRES("SELECT count(*) FROM (SELECT FROM {box} LIMIT ?1) r"))
 
 /* ---- Streams -------------------------------------------------------------------------------------------------------------- */
 
-/* place, seq, stream, destination, story, since, parked, held in its stream, type, source, headers: as much of heads as their rank
- * wants, and as the routes want of those that do not say their endpoint.  ?1: how many; ?2: of this stream. */
+/* place, seq, stream, destination, story, since, parked, held in its stream, type, source, headers: only the columns
+ * that ranking needs, and those that routes need for heads without an endpoint.  ?1: limit; ?2: of this stream. */
 #define SQLITE_HEADS(filter)                                                                                                 \
     "SELECT row_id, seq, stream, destination, iif(destination = '' OR due_at = 9223372036854775807, story, NULL),"           \
     " coalesce(failed_at, created_at), due_at = 9223372036854775807, held_by IS NOT NULL AND coalesce(held_for, 1) <> 2,"                 \
@@ -623,7 +627,7 @@ STATEMENT(heads_whole,
              " CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE " POSTGRES_IS_HEAD
              " AND coalesce(b.row_id, b.seq) = p.place OFFSET 0) b"))
 
-/* What is held by each key: the key, how many, the place of the first, what for.  ?1: keys at most; ?2: rows at most. */
+/* Held rows by key: the key, how many, the place of the first, what for.  ?1: limit of keys; ?2: limit of rows. */
 STATEMENT(held_keys,
     SQLITE("WITH RECURSIVE " SQLITE_OWN " SELECT held_by, count(*), min(seq), iif(held_by IN (SELECT key FROM own), 2, 1)"
            " FROM (SELECT held_by, seq FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT ?2) GROUP BY held_by ORDER BY held_by"
@@ -637,7 +641,7 @@ STATEMENT(held_keys,
 #define POSTGRES_OF_KEY(held_for)                                                                                            \
     " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"                     \
     " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1), " held_for " FROM "
-/* The same, key by key, from this one (?2) on. */
+/* The same, key by key, from this key (?2) on. */
 STATEMENT(held_keys_from,
     SQLITE("WITH RECURSIVE " SQLITE_OWN ", k(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= ?2 ORDER BY held_by LIMIT 1)"
            " UNION ALL SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > k.key ORDER BY held_by LIMIT 1)"
@@ -646,20 +650,20 @@ STATEMENT(held_keys_from,
              " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key ORDER BY b.held_by LIMIT 1)"
              " FROM k WHERE k.key IS NOT NULL)" POSTGRES_OF_KEY("CASE WHEN k.key IN (SELECT key FROM own) THEN 2 ELSE 1 END")
              "(SELECT key FROM k WHERE key IS NOT NULL LIMIT ?1) k"))
-/* The same of this key (?1). */
+/* The same for one key (?1). */
 STATEMENT(held_key,
     SQLITE(SQLITE_OF_KEY("k.held_for") "(SELECT held_by AS key, coalesce(held_for, 1) AS held_for FROM \"{box}\" WHERE held_by = ?1 LIMIT 1) k"),
     POSTGRES(POSTGRES_OF_KEY("k.held_for")
              "(SELECT b.held_by AS key, coalesce(b.held_for, 1) AS held_for FROM {box} b WHERE b.held_by = ?1 LIMIT 1) k"))
-/* Of keys that hold a single row (?1) those whose row came back, in the same order. */
+/* Of keys with a single held row (?1), those whose row came back, in the same order. */
 STATEMENT(held_alone,
     SQLITE("SELECT p.value FROM json_each(?1) p WHERE EXISTS (SELECT 1 FROM \"{box}\" WHERE held_by = p.value AND " SQLITE_IS_HEAD ")"
            " ORDER BY p.key"),
     POSTGRES("SELECT p.key FROM unnest(?1::text[]) WITH ORDINALITY AS p(key, number) CROSS JOIN LATERAL"
              " (SELECT * FROM {box} b WHERE b.held_by = p.key LIMIT 1) b WHERE " POSTGRES_IS_HEAD " ORDER BY p.number"))
 
-/* Dead letters that a stream (?1) of a box (?2) may wait behind, for this endpoint (?3), before a place (?4): the message, row,
- * cause, when it died, endpoint; behind (?5, ?6); ?7: how many. */
+/* Dead letters that a stream (?1) of a box (?2) may wait behind, for this endpoint (?3), before a place (?4): the
+ * message, row, cause, when it died, endpoint; after (?5, ?6); ?7: limit. */
 STATEMENT(dead_heads,
     SQLITE("SELECT {message_brief}, row_id, cause, died_at, endpoint FROM {prefix}dead_letter WHERE stream = ?1 AND box = ?2"
            " AND endpoint IN (?3, '') AND seq < ?4 AND (seq, row_id) > (?5, ?6) AND edited_as IS NULL ORDER BY seq, row_id LIMIT ?7"),
@@ -674,19 +678,19 @@ STATEMENT(clock, SQLITE("SELECT ?1"), POSTGRES("SELECT coalesce(?1, now())"))
 
 /* ?1: the source. */
 STATEMENT(position, BOTH("SELECT position FROM {prefix}source_position WHERE source = ?1"))
-/* ?1: the source; ?2: from; ?3: to; ?4: now.  A row comes back where it stood there. */
+/* ?1: the source; ?2: from; ?3: to; ?4: now.  Returns a row if the position was `from`. */
 STATEMENT(position_move,
     BOTH("UPDATE {prefix}source_position SET position = ?3, moved_at = ?4 WHERE source = ?1 AND position = ?2 RETURNING 1"))
 STATEMENT(position_new,
     BOTH("INSERT INTO {prefix}source_position (source, position, moved_at) VALUES (?1, ?2, ?3) ON CONFLICT (source) DO NOTHING RETURNING 1"))
 
 STATEMENT(warnings_forget, BOTH("DELETE FROM {prefix}raised_warning WHERE seen_at < ?1"))
-/* ?1: its name; ?2: now.  A row comes back where it was there; where it was not. */
+/* ?1: its name; ?2: now.  Returns a row if the warning existed; the second one, if it did not. */
 STATEMENT(warning_seen, BOTH("UPDATE {prefix}raised_warning SET seen_at = ?2 WHERE name = ?1 RETURNING 1"))
 STATEMENT(warning_new,
     BOTH("INSERT INTO {prefix}raised_warning (name, began_at, seen_at) VALUES (?1, ?2, ?2) ON CONFLICT (name) DO NOTHING RETURNING 1"))
 
-/* A dead letter from elsewhere: its id (?1), destination (?2), and so on.  A row comes back where it is new. */
+/* An imported dead letter: its id (?1), destination (?2), and so on.  Returns a row if it is new. */
 #define IMPORTED                                                                                                             \
     "id, destination, seq, stream, type, headers, event, created_at, due_at, expires_at, attempts, endpoint, cause,"          \
     " limit_reached, rule, fingerprint, note, died_at, edited_as" SENDER_TEXTS(COLUMN_NAME) FATE_COLUMNS(FATE_NAME) ", payload"
@@ -694,7 +698,8 @@ STATEMENT(warning_new,
     " WHERE NOT EXISTS (SELECT 1 FROM {prefix}dead_letter INDEXED BY {prefix}dead_letter_id WHERE id IN " SQLITE_IDS("?1")    \
     " AND destination = ?2 AND box = '{box}') AND NOT EXISTS (SELECT 1 FROM \"{box}\" WHERE id IN " SQLITE_IDS("?1")         \
     " AND destination = ?2)"
-/* The box as no index has it: before the first ANALYZE the planner would read all letters of the box for each. */
+/* Filters by the box in a form that no index has: before the first ANALYZE the planner would otherwise read all letters
+ * of the box for each. */
 #define POSTGRES_IS_NEW                                                                                                      \
     " WHERE NOT EXISTS (SELECT FROM {prefix}dead_letter d WHERE d.id = ?1 AND d.destination = ?2"                            \
     " AND d.box || '' = {box_name}) AND NOT EXISTS (SELECT FROM {box} b WHERE b.id = ?1 AND b.destination = ?2)"
@@ -712,12 +717,12 @@ STATEMENT(import_look, SQLITE("SELECT 1" SQLITE_IS_NEW), POSTGRES("SELECT 1" POS
 /* ---- Orders -------------------------------------------------------------------------------------------------------------- */
 
 STATEMENT(order_newest, BOTH("SELECT coalesce(max(row_id), 0) FROM {prefix}dead_letter"))
-/* For rows that another operator holds.  SQLite has one writer, who has waited before. */
+/* For rows that another operator has locked.  SQLite has one writer, who has waited before. */
 STATEMENT(order_lock_wait, SQLITE(""), POSTGRES("SET LOCAL lock_timeout = '2s'"))
-/* ?1: an id that was not found.  Where nobody can hold it, it is not there. */
+/* ?1: an id that was not found.  SQLite has no row locks, so the id does not exist. */
 STATEMENT(order_look_box, SQLITE(""), POSTGRES("SELECT 1 FROM {box} WHERE id = ?1 LIMIT 1"))
 STATEMENT(order_look_letter, SQLITE(""), POSTGRES("SELECT 1 FROM {prefix}dead_letter WHERE id = ?1 LIMIT 1"))
-/* ?1: a dead letter.  B2: not where its id was sent again. */
+/* ?1: a dead letter.  B2: not if its id was sent again. */
 #define CAN_REPLAY(box)                                                                                                      \
     "SELECT 1 FROM {prefix}dead_letter d WHERE d.row_id = ?1 AND NOT EXISTS"                                                 \
     " (SELECT 1 FROM " box " b WHERE b.id = d.id AND b.destination = d.destination)"
@@ -745,9 +750,9 @@ STATEMENT(order_forget,
              " FROM unnest(c.rows) WITH ORDINALITY AS u(row, place) ORDER BY u.place)"
              " WHERE c.box = {box_name} AND c.rows && ?1::bigint[]"))
 
-/* Numbers are committed in their order. */
+/* Numbers must be committed in their order. */
 STATEMENT(order_notices_lock, SQLITE(""), POSTGRES("LOCK TABLE {prefix}control IN EXCLUSIVE MODE"))
-/* ?1: the kind; of each: ?2 box, ?3 row, ?4 seq, ?5 stream, ?6 endpoint; ?7: the clock of leases. */
+/* ?1: the kind; for each: ?2 box, ?3 row, ?4 seq, ?5 stream, ?6 endpoint; ?7: the clock of leases. */
 STATEMENT(order_notices,
     SQLITE("INSERT INTO {prefix}control (mono_at, box, kind, row, seq, stream, endpoint) SELECT ?7, b.value, ?1, r.value, s.value,"
            " t.value, e.value FROM json_each(?2) b JOIN json_each(?3) r ON r.key = b.key JOIN json_each(?4) s ON s.key = b.key"
@@ -756,20 +761,21 @@ STATEMENT(order_notices,
              " nullif(u.stream, ''), nullif(u.endpoint, '') FROM unnest(?2::text[], ?3::bigint[], ?4::bigint[], ?5::text[], ?6::text[])"
              " WITH ORDINALITY AS u(box, row, seq, stream, endpoint, place) ORDER BY u.place"))
 
-/* Of a flow (?1): its row is ours until the end; execution, tasks, state.  None: somebody holds it, or it is not there. */
+/* Locks the row of a flow (?1) until the end of the transaction; execution, tasks, state.  No row: it is locked by
+ * another transaction, or does not exist. */
 STATEMENT(flow_lock,
     SQLITE("SELECT execution, tasks, state FROM {prefix}flow WHERE id = ?1"),
     POSTGRES("SELECT execution, tasks, state FROM {prefix}flow WHERE id = ?1 FOR UPDATE SKIP LOCKED"))
 STATEMENT(flow_is_there, BOTH("SELECT 1 FROM {prefix}flow WHERE id = ?1"))
 STATEMENT(flow_children, BOTH("SELECT id FROM {prefix}flow WHERE parent = ?1 ORDER BY id"))
 
-/* Rows that somebody holds are just ending.  ?1: ids. */
+/* Locked rows are about to end.  ?1: ids. */
 STATEMENT(flow_delete_tasks,
     SQLITE("DELETE FROM \"{box}\" WHERE id IN (WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n"
            " WHERE 16 * (i + 1) < length(?1)) SELECT substr(?1, 16 * i + 1, 16) FROM n)"),
     POSTGRES("DELETE FROM {box} b USING (SELECT d.ctid AS place FROM {box} d WHERE d.id = ANY (?1) ORDER BY d.id FOR UPDATE SKIP LOCKED) f"
              " WHERE b.ctid = f.place"))
-/* ?1: ids of tasks; ?2: their flow: starts of its children, and not of what goes its own way. */
+/* ?1: ids of tasks; ?2: their flow: starts of its children, except detached ones. */
 STATEMENT(flow_delete_starts,
     SQLITE("DELETE FROM \"{box}\" WHERE id IN (WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n"
            " WHERE 16 * (i + 1) < length(?1)) SELECT substr(?1, 16 * i + 1, 16) FROM n)"
@@ -789,8 +795,8 @@ STATEMENT(flow_delete_values, BOTH("DELETE FROM {prefix}flow_state WHERE flow = 
 STATEMENT(flow_delete_mail, BOTH("DELETE FROM {prefix}flow_mail WHERE flow = ?1"))
 STATEMENT(flow_delete_row, BOTH("DELETE FROM {prefix}flow WHERE id = ?1"))
 
-/* Executions before the current ones, of a flow (?1; '': of all), but for the latest ?2 of each that ended at ?3 or later; ?4:
- * how many at most. */
+/* Executions before the current ones, of a flow (?1; '': of all), without the latest ?2 of each that ended at ?3 or
+ * later; ?4: limit. */
 STATEMENT(flow_prune_find,
     BOTH("SELECT e.execution FROM (SELECT execution, ended_at, row_number() OVER (PARTITION BY flow ORDER BY execution DESC) AS n"
          " FROM {prefix}flow_execution WHERE ?1 = '' OR flow = ?1) e WHERE e.n > ?2 OR e.ended_at < ?3 LIMIT ?4"))
@@ -806,7 +812,7 @@ STATEMENT(order_audit,
     SQLITE(AUDIT_COLUMNS " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
     POSTGRES(AUDIT_COLUMNS " (?1, ?2, ?3, ?4::json, ?5, ?6, ?7, ?8)"))
 
-/* ?1: its name.  Until when it is paused, where it is known. */
+/* ?1: its name.  The end of its pause, if it is known. */
 STATEMENT(order_endpoint,
     SQLITE("SELECT paused_until FROM {prefix}endpoint WHERE name = ?1"),
     POSTGRES("WITH e AS (SELECT paused_until FROM {prefix}endpoint WHERE name = ?1 FOR UPDATE) SELECT paused_until FROM e"
@@ -817,7 +823,7 @@ STATEMENT(order_pause,
     POSTGRES("INSERT INTO {prefix}endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
              " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4"))
 
-/* Those who include this have other names. */
+/* Files that include this one use other names. */
 #undef IS_HELD_OR_UNMET
 #undef CAN_REPLAY
 #undef AUDIT_COLUMNS

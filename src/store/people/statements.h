@@ -1,4 +1,4 @@
-/* statements.h - the names of what people's side asks of a database; their texts are in statement_list.h. */
+/* statements.h - the names of the statements of people's side; their texts are in statement_list.h. */
 #ifndef STORE_PEOPLE_STATEMENTS_H
 #define STORE_PEOPLE_STATEMENTS_H
 
@@ -14,7 +14,8 @@ enum sql_statement {
 #undef STATEMENT
 
 const char *statement_text(enum sql_statement statement, enum dialect dialect);
-bool statement_is_empty(enum sql_statement statement, enum dialect dialect); /* this database has no need for it */
+/* This database does not need the statement. */
+bool statement_is_empty(enum sql_statement statement, enum dialect dialect);
 const char *statement_name(enum sql_statement statement);
 
 #endif

@@ -1,15 +1,15 @@
-/* Streams in trouble.  However many there are, the answer is bounded: heads come from their index, and what waits behind
+/* Streams in trouble.  The work is bounded, however many there are: heads come from their index, and the rows behind
  * them from the keys of held rows. */
 #include "base/slice.h"
 #include "core/story.h"
 #include "store/people/question.h"
 #include "store/people/ranking.h"
 
-/* Where not much is held, it is read from one end to the other: a step through the index for each key costs more than five
- * rows. */
+/* With fewer held rows than this, all are read in order: a step through the index for each key costs more than reading
+ * five rows. */
 #define KEYS_ROWS 60000
 
-/* Nothing of the heads: keys alone say which streams are held back, unless the one that is held can be the head itself. */
+/* Without the heads: keys alone say which streams are held back, unless the held row can be the head itself. */
 static bool is_brief(const struct question *q)
 {
     return q->query->brief && q->query->blocked;
@@ -58,7 +58,7 @@ static int heads_read(struct question *q, struct stream_list *streams, pr_slice 
     return rc < 0 ? rc : PR_OK;
 }
 
-/* The rest of a head that is on the page: of it there can be several, one for each endpoint. */
+/* Reads the rest of a head on the page, which may occur several times, once for each endpoint. */
 static int head_tell(struct question *q, struct rows *rows, pr_slice box)
 {
     struct pr_message m;
@@ -102,7 +102,7 @@ static int heads_tell(struct question *q, pr_slice box, int64_t *places)
     return rc;
 }
 
-/* Heads that are not found any more have gone meanwhile: their head_row stays. */
+/* Heads that are no longer found have gone meanwhile: their head_row stays set. */
 static int page_tell(struct question *q)
 {
     struct query_reply *reply = q->reply;
@@ -120,13 +120,13 @@ static int page_tell(struct question *q)
 
 /* ---- Heads among the dead letters ---------------------------------------------------------------- */
 
-/* Mostly the first is it.  Of those without an endpoint the routes may say that they go elsewhere: then more are read at
+/* Mostly the first letter is the head.  Letters without an endpoint may be routed elsewhere: then more are read at
  * once, since the server sorts the letters of the stream for each page. */
 #define DEAD_PAGE 500
 #define DEAD_PAGE_MAX (16 * DEAD_PAGE)
 
 struct keys {
-    struct stream_list *streams, heads; /* heads: read when they are needed first, where the question is brief */
+    struct stream_list *streams, heads; /* heads: read when they are first needed, if the question is brief */
     pr_slice box;
     size_t taken, looks;
 };
@@ -153,7 +153,7 @@ static int dead_head_put(struct question *q, struct keys *k, const struct stream
 
 enum { HEAD_FOUND = 1 };
 
-/* Outcome HEAD_FOUND: the first that they wait for is found, and put in its place. */
+/* Outcome HEAD_FOUND: the first letter that the rows wait for is found, and has become the head. */
 static int dead_page_read(struct question *q, struct keys *k, const struct stream_info *held,
                           struct stream_info *in_box, struct dead_page *page)
 {
@@ -183,8 +183,8 @@ static int dead_page_read(struct question *q, struct keys *k, const struct strea
     return rc;
 }
 
-/* Strict streams wait behind a dead letter: before the head that is in the box, where there is one.  No letter: the head was
- * delivered just now, and they go on by themselves. */
+/* Strict streams wait behind a dead letter before the head that is in the box, if there is one.  No letter: the head
+ * was delivered just now, and the rows will go on. */
 static int dead_head_read(struct question *q, struct keys *k, const struct stream_info *held,
                           struct stream_info *in_box, int64_t before_seq)
 {
@@ -208,7 +208,7 @@ static int dead_head_read(struct question *q, struct keys *k, const struct strea
 struct held_key {
     pr_slice key;
     int64_t count, first_seq;
-    int held_for; /* enum pr_held_for, of all its rows */
+    int held_for; /* enum pr_held_for, the same for all its rows */
     bool alone;   /* a single row, and it came back */
 };
 
@@ -239,7 +239,7 @@ static int keys_fetch(struct question *q, enum sql_statement statement, pr_slice
     return rc == PR_OK && q->lacks_memory ? question_no_memory(q) : rc;
 }
 
-/* Marks the keys that hold a single row which came back. */
+/* Marks the keys with a single held row that came back. */
 static int alone_read(struct question *q, pr_slice box, struct key_list *keys)
 {
     pr_slice *singles = arena_alloc_array(q->arena, keys->count, sizeof(*singles));
@@ -314,7 +314,7 @@ static int keys_take(struct question *q, struct keys *k, struct key_list *keys)
     return rc;
 }
 
-/* The one key of a stream on the way to an endpoint, where both are asked for. */
+/* The key of a stream at an endpoint, where the filter has both. */
 static int key_read(struct question *q, struct keys *k)
 {
     const struct filter *f = k->streams->filter;
@@ -338,7 +338,7 @@ static int keys_read(struct question *q, struct stream_list *streams, pr_slice b
         rows += keys.list[i].count;
     if (rc != PR_OK || rows < KEYS_ROWS)
         return rc == PR_OK ? keys_take(q, &k, &keys) : rc;
-    const pr_slice last = keys.list[--keys.count].key; /* of it there may be more */
+    const pr_slice last = keys.list[--keys.count].key; /* its rows may be incomplete */
     rc = keys_take(q, &k, &keys);
     if (rc == PR_OK)
         rc = keys_fetch(q, SQL_held_keys_from, box, VALUES(V_INT(STREAMS_LOOKED_MAX + 1 - k.taken), V_TEXT(last)),

@@ -1,14 +1,14 @@
-/* Subscriptions: named readers of all events, whose positions are kept here.  And snapshots of streams.
+/* Subscriptions: named readers of all events, whose positions are stored here.  And snapshots of streams.
  *
- * Each step is one transaction: the row is read and locked, then changed.  The fence makes sure that who has lost it moves
- * nothing; leases only say when somebody else may take it over. */
+ * Each step is one transaction: the row is read and locked, then changed.  The fence ensures that an instance which has
+ * lost the subscription moves nothing; leases only decide when another instance may take it over. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "store/people/question.h"
 #include "store/people/subscription.h"
 
-/* The row that the statement found; its texts in the arena. */
+/* The row that the statement found; its texts are in the arena. */
 static bool subscription_of(const struct rows *rows, struct arena *arena, struct subscription_info *ret)
 {
     *ret = (struct subscription_info){
@@ -26,7 +26,7 @@ static int no_memory(const struct sql *sql)
     return error_set(sql->reterr, PR_ENOMEM, "out of memory for a subscription");
 }
 
-/* Its row, locked.  Outcome PR_UNKNOWN. */
+/* Reads and locks its row.  Outcome PR_UNKNOWN. */
 static int find(struct sql *sql, pr_slice name, struct arena *arena, struct subscription_info *ret)
 {
     struct rows rows;
@@ -61,7 +61,7 @@ int subscription_place_check(uint64_t place, uint64_t last, struct pr_error *ret
                                      (unsigned long long)place, (unsigned long long)last);
 }
 
-/* A caller that got no answer asks again, and finds it done. */
+/* A caller that got no answer asks again, and finds the step done. */
 static bool is_repeated(const struct subscription_call *c, const struct subscription_info *s)
 {
     return s->fence == c->fence && c->to == s->position && c->from == SUBSCRIPTION_ANYWHERE && c->message_count == 0;
@@ -97,7 +97,7 @@ int subscription_change(const struct subscription_call *c, int64_t now_us, struc
     return PR_STALE;
 }
 
-/* Which of them were there already nobody asks. */
+/* Duplicates are not reported. */
 static int store_messages(struct sql *sql, const struct subscription_call *c, int64_t now_us, struct arena *arena)
 {
     if (c->message_count == 0)
@@ -183,7 +183,7 @@ int question_subscriptions(struct question *q)
         rc = subscription_of(&rows, q->arena, s) ? PR_OK : question_no_memory(q);
         s->last = (uint64_t)last;
         s->lag = s->last - s->position;
-        if (s->until_us <= q->s.now_us) { /* nobody has it any more */
+        if (s->until_us <= q->s.now_us) { /* the holder's lease is over */
             s->holder = (pr_slice){ "", 0 };
             s->until_us = 0;
         }

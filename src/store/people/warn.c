@@ -1,8 +1,8 @@
-/* Which warnings are new, for all instances together; and what instances tell of their sources. */
+/* Which warnings are new, for all instances together; and the errors of sources that instances report. */
 #include "base/error.h"
 #include "store/people/question.h"
 
-/* Who comes second waits for the first, and then finds it there. */
+/* The second of two concurrent transactions waits for the first, and then finds the warning. */
 static int warn_one(struct sql *sql, const struct warnings *warnings, size_t i, int64_t now_us, bool *ret_new)
 {
     const struct value values[] = { V_TEXT(warnings->names[i]), V_TIME(now_us) };
@@ -17,7 +17,7 @@ static int warn_one(struct sql *sql, const struct warnings *warnings, size_t i, 
     *ret_new = rc == PR_OK;
     if (*ret_new && warnings->messages != NULL)
         rc = sql->ops->insert(sql, warnings->box, &warnings->messages[i], 1, now_us, &answer);
-    return rc < 0 ? rc : PR_OK; /* a duplicate is there already */
+    return rc < 0 ? rc : PR_OK; /* a duplicate exists already */
 }
 
 int people_note_sources(const struct store *store, pr_slice instance, pr_slice lines, struct pr_error *reterr)
