@@ -89,7 +89,7 @@ static int box_add(struct memory *memory, pr_slice name)
         box_free(box);
         return rc;
     }
-    struct list_node *before = list_first(&memory->boxes); /* they stand in the order of their names */
+    struct list_node *before = list_first(&memory->boxes); /* in the order of their names */
     while (before != NULL && slice_cmp(box_name(LIST_ENTRY(before, struct box, node)), name) < 0)
         before = list_next(&memory->boxes, before);
     if (before != NULL)
@@ -278,7 +278,7 @@ static void memory_session_close(void *self)
     free(session);
 }
 
-/* Has anything changed since this session looked?  If not, its event_fd will tell. */
+/* Has anything changed since this session last looked?  If not, its event_fd will signal it. */
 static bool session_has_changed(struct memory_session *session)
 {
     struct box *box = session->box;

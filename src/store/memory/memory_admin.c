@@ -1,4 +1,4 @@
-/* Operators' actions: find what is meant, take all memory, change, tell everybody. */
+/* Operators' actions: find the rows, allocate all memory, change, send notices. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "store/order.h"
 #include "store/memory/memory_model.h"
 
-/* One row that is meant, with what its change will need. */
+/* A row that the order changes, with what its change will need. */
 struct order_target {
     struct stored_row *row;
     bool refused;
     struct change change;
     struct change_memory memory;
-    struct stored_row *made;             /* FATE_COPIED: what goes in its place */
+    struct stored_row *made;             /* FATE_COPIED: its replacement */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
     struct stored_ended *ended;          /* FATE_GONE */
     struct stored_mark *mark;            /* the same, in a box with dedupe */
@@ -54,8 +54,8 @@ static int targets_add(struct targets *t, struct stored_row *row)
     return PR_OK;
 }
 
-/* Is a failed or parked head of the same stream before it, on the same way?  Where it will go
- * is not known of a row without destination. */
+/* Is a failed or parked head of the same stream before it, with the same destination?  Where a row without destination
+ * will go is not known. */
 static bool is_behind_head(const struct stored_row *row)
 {
     const struct tree *heads = &row->box->lanes[row->lane].heads;
@@ -69,7 +69,7 @@ static bool is_behind_head(const struct stored_row *row)
     return false;
 }
 
-/* By stream a release means the followers: what is held, and what has not been met yet. */
+/* By stream a release applies to followers: held rows, and unread rows behind a head. */
 static bool is_follower(const struct stored_row *row)
 {
     bool awaits = message_awaits_endpoint(&row->m);
@@ -87,7 +87,7 @@ static enum order_takes row_takes(const struct stored_row *row, const struct adm
     return order_takes(admin, &row->m, row->after != NULL ? row->after->edited_as : (pr_id){ { 0 } });
 }
 
-/* An order for one message: the simulator gives many of them. */
+/* An order for one message: the simulator gives many of these. */
 static int targets_find_id(struct targets *t, const struct box *box, const struct memory *memory,
                            const struct admin *admin, int64_t now_us)
 {
@@ -157,7 +157,7 @@ static int target_take_copy(struct order_target *target, const struct row_order 
     target->gone = notice_new(row->box, NOTICE_GONE, row, row->m.destination);
     if (target->gone == NULL)
         return PR_ENOMEM;
-    target->gone->n.row = 0; /* rows of dead letters are nobody's names */
+    target->gone->n.row = 0; /* rows of dead letters have no number in the box */
     return PR_OK;
 }
 
@@ -194,7 +194,7 @@ static int target_take(struct order_target *target, const struct admin *admin, s
         rc = target_take_copy(target, &order, now_us);
     if (rc == PR_OK && target->change.fate == FATE_GONE)
         rc = target_take_ended(target, admin, endpoint, now_us);
-    if (rc == PR_OK && tell) { /* where it died the routes may send it no more */
+    if (rc == PR_OK && tell) { /* routes may no longer send it to the endpoint where it died */
         target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row->m.destination);
         rc = target->notice != NULL ? PR_OK : PR_ENOMEM;
     }
@@ -233,7 +233,7 @@ static struct stored_mark *mark_of_letter(const struct stored_row *row)
     return mark_find(row->box, row->m.id, mark_handler(row->m.destination, row->after->endpoint));
 }
 
-/* What a person discards has ended; what is replayed in spite of its mark has not. */
+/* A discarded message has ended and gets a mark; one that is replayed despite its mark loses it. */
 static void target_mark(struct order_target *target, struct box *box, bool again)
 {
     struct stored_mark *there = again ? mark_of_letter(target->row) : NULL;
@@ -276,7 +276,7 @@ static bool is_refused(const struct stored_row *row, const struct admin *admin)
            (admin->kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL);
 }
 
-/* Refuse what cannot be, and forget what is over the limit. */
+/* Refuses rows that cannot be changed, and drops those above the limit. */
 static void targets_judge(struct targets *t, const struct admin *admin, struct admin_reply *reply)
 {
     size_t limit = admin->filter.limit;
@@ -307,7 +307,7 @@ static void targets_apply(struct targets *t, struct memory *memory, const struct
         struct order_target *target = &t->list[i];
         if (target->refused)
             continue;
-        if (is_refused(target->row, admin)) { /* an equal one went back just now */
+        if (is_refused(target->row, admin)) { /* a row with the same id has just gone back */
             reply->refused++;
             reply->changed--;
             continue;
@@ -394,7 +394,7 @@ static int admin_endpoint(struct memory *memory, const struct admin *admin, stru
     return have_all ? PR_OK : PR_ENOMEM;
 }
 
-/* What was done elsewhere. */
+/* Records an action that was done elsewhere. */
 static int admin_record(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
 {
     struct audit *audit = audit_new(admin, now_us);

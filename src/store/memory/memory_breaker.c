@@ -1,4 +1,4 @@
-/* Breakers that are not closed: they are kept with the instance that reported them. */
+/* Breakers that are not closed: stored with the instance that reported them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static size_t breakers_count(const struct stored_instance *instance)
     return count;
 }
 
-/* Who has no lanes sends nothing, and nobody waits for it. */
+/* An instance without lanes sends nothing, and nobody waits for its breakers. */
 static bool instance_works(const struct box *box, const struct stored_instance *instance)
 {
     return instance->lanes != 0 && instance->lease_end > clock_mono_us(box->memory->clock);

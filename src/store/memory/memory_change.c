@@ -1,4 +1,4 @@
-/* A change of a row: taking the memory that it needs, then making it, which cannot fail. */
+/* A change of a row: first its memory is allocated, then it is made, which cannot fail. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static bool take_texts(const struct change *c, struct change_memory *m)
            take_text(c, SET_STORY, c->story, &m->text[OWN_STORY]);
 }
 
-/* Who holds a part of a split; no data: no memory. */
+/* What holds a part of a split; no data: no memory. */
 static struct part_holder part_holder(const struct change *c, size_t part, struct arena *arena)
 {
     struct part_holder holder = change_part_holder(c, part);
@@ -32,7 +32,7 @@ static struct part_holder part_holder(const struct change *c, size_t part, struc
     return holder;
 }
 
-/* One row per destination: the same message in another direction, with a new count. */
+/* One row per destination: the same message for another destination, with new counters. */
 static bool take_split(const struct stored_row *row, const struct change *c, struct arena *arena,
                        struct change_memory *ret)
 {
@@ -110,7 +110,7 @@ static void use_text(struct stored_row *row, struct change_memory *m, enum own w
     m->text[which] = (pr_slice){ NULL, 0 };
 }
 
-/* Its hand-outs of before count no more. */
+/* Earlier hand-outs of the row count no more. */
 static void receipts_forget(const struct stored_row *row)
 {
     list_foreach(instance_node, &row->box->instances)
@@ -118,7 +118,7 @@ static void receipts_forget(const struct stored_row *row)
             struct stored_receipt *receipt = LIST_ENTRY(node, struct stored_receipt, node);
             for (size_t i = 0; i < receipt->count; i++)
                 if (receipt->entries[i].row == row->row)
-                    receipt->entries[i].row = 0; /* nobody's name */
+                    receipt->entries[i].row = 0; /* names no row */
         }
 }
 
@@ -177,7 +177,7 @@ static void row_end(struct stored_row *row, const struct change *c, struct chang
         row_bury_dead(row, after);
     else
         row_keep_done(row, after);
-    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 }); /* nobody holds what has ended */
+    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 }); /* a row that has ended is not held */
     write_values(row, c, m, now_us);
     row->m.held_for = row->m.parked_by = 0;
 }
@@ -191,7 +191,7 @@ static void row_split(struct stored_row *row, struct change_memory *m, uint64_t 
         struct stored_row *part = m->rows[i];
         if (row_find_id(box, part->m.id, part->m.destination) != NULL ||
             dead_find_id(box, part->m.id, part->m.destination) != NULL)
-            continue; /* it was sent there already */
+            continue; /* the destination has it already */
         row_link(part);
         split_rows[i] = part->row;
         m->rows[i] = NULL;

@@ -1,5 +1,5 @@
-/* A message that its receiver completes in a transaction of its own, as pr_complete_sqlite() does in SQLite: the row is the
- * fence.  For the simulator: the receiver's other writes are its own. */
+/* A message that its receiver completes in its own transaction, as pr_complete_sqlite() does in SQLite: the row is the
+ * fence.  For the simulator, so the receiver's other writes are left out. */
 #include <stdlib.h>
 
 #include "core/mark.h"

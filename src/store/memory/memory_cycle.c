@@ -1,4 +1,4 @@
-/* The cycle: who is it, take all memory, change, read. */
+/* The cycle: identify the instance, allocate all memory, change, read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,25 +6,25 @@
 #include "store/memory/memory_model.h"
 
 struct pause_work {
-    struct stored_endpoint *endpoint; /* for one that is not known */
+    struct stored_endpoint *endpoint; /* for an endpoint that is not known yet */
     struct stored_notice *notice;
     pr_slice by, why; /* malloc'ed */
 };
 
 struct tally_work {
-    struct stored_endpoint *endpoint; /* for one that is not known */
+    struct stored_endpoint *endpoint; /* for an endpoint that is not known yet */
     pr_slice code, error;             /* malloc'ed */
 };
 
-/* Should a part of a split be left out: */
+/* For a part of a split that may be left out: */
 struct part_work {
-    struct stored_endpoint *endpoint; /* for one that is not known */
+    struct stored_endpoint *endpoint; /* for an endpoint that is not known yet */
     struct stored_ended *ended;       /* NULL: there is no ledger */
 };
 
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
-    struct stored_instance *joins; /* NULL: it is an instance already */
+    struct stored_instance *joins; /* NULL: the instance exists already */
     struct change *changes;        /* one per verdict */
     struct change_memory *memory;  /* of each of them */
     struct effect_memory *effects; /* one per effect */
@@ -260,7 +260,7 @@ static struct stored_endpoint *endpoint_get(struct memory *memory, pr_slice name
     return endpoint;
 }
 
-/* Parts that splits left out. */
+/* Counts the parts that splits left out. */
 static void work_parts(struct work *work, struct memory_session *session, const struct cycle *cycle)
 {
     struct memory *memory = session->box->memory;
@@ -279,7 +279,7 @@ static void work_parts(struct work *work, struct memory_session *session, const 
     }
 }
 
-/* For when this cycle is asked again. */
+/* In case this cycle is asked again. */
 static void work_remember(struct work *work, struct stored_instance *instance, const struct cycle *cycle)
 {
     for (size_t i = 0; work->answers != NULL && i < cycle->verdict_count; i++)
@@ -398,7 +398,7 @@ static void work_apply(struct work *work, struct memory_session *session, struct
 
 /* ---- The whole of it -------------------------------------------------------------------------- */
 
-/* The instance that speaks; NULL with PR_OK: it joins. */
+/* The instance that the cycle comes from; NULL with PR_OK: it joins. */
 static int cycle_who(struct box *box, const struct cycle *cycle, struct stored_instance **ret, struct pr_error *reterr)
 {
     struct stored_instance *instance = instance_find(box, cycle->instance);
@@ -413,7 +413,7 @@ static int cycle_who(struct box *box, const struct cycle *cycle, struct stored_i
     return PR_OK;
 }
 
-/* Lanes, lease, and what to tell about them.  NULL: it has left. */
+/* Lanes and lease, and their part of the reply.  NULL: the instance has left. */
 static struct stored_instance *cycle_lanes(struct box *box, struct stored_instance *instance, const struct cycle *cycle,
                                            bool joined, struct cycle_reply *reply)
 {
@@ -440,7 +440,8 @@ static bool cycle_writes(const struct cycle *c)
            c->pause_count > 0 || c->breaker_count > 0;
 }
 
-/* Commits were lost since the last reply of this session that arrived: nothing is started that was read before (B28). */
+/* Commits were lost since the last reply of this session that arrived: rows that were read before must not be started
+ * (B28). */
 static void cycle_hear_of_loss(struct memory_session *session, struct cycle *cycle)
 {
     if (session->reply_number != 0 && session->reply_number != cycle->number)
@@ -458,7 +459,7 @@ static bool is_same_stream(const struct row *a, const struct row *b)
     return a->m.stream.size > 0 && slice_eq(a->m.stream, b->m.stream);
 }
 
-/* How many new rows the reply has; 0: they are too many, or one of them is not to be started with the others. */
+/* How many new rows the reply has; 0: too many, or one of them cannot be started with the others. */
 static size_t startable(const struct cycle_reply *reply, size_t max)
 {
     size_t count = 0;
@@ -549,7 +550,7 @@ static int cycle_run(struct memory_session *session, const struct cycle *cycle, 
         rc = reply_notices(session, cycle);
     if (rc == PR_OK && cycle->peers && instance != NULL)
         rc = reply_peers(session, instance);
-    return rc < 0 ? PR_EUNCERTAIN : PR_OK; /* the changes are made; asked again, it only reads */
+    return rc < 0 ? PR_EUNCERTAIN : PR_OK; /* the changes are made; when asked again, it only reads */
 }
 
 int memory_cycle(void *self, const struct cycle *asked, const struct cycle_reply **ret_reply, struct pr_error *reterr)

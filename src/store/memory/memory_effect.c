@@ -1,4 +1,4 @@
-/* Effects: taking their memory, comparing their guards, and making them, which cannot fail. */
+/* Effects: allocating their memory, comparing their guards, and applying them, which cannot fail. */
 #include <stdlib.h>
 #include <string.h>
 

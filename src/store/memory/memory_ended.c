@@ -1,4 +1,5 @@
-/* The ledger of what has ended (core/ended.h): an entry for each message, since nothing here is as long as a database's. */
+/* The ledger of ended messages (core/ended.h): one entry for each message, since a memory store is never as large as a
+ * database. */
 #include "core/ended.h"
 
 #include <stdlib.h>

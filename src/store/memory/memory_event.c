@@ -1,5 +1,5 @@
-/* Events: each gets its version with the commit that brings it, and its place when somebody asks for all of them.  Who has been
- * told a place may rely on it, so what has one is on disk. */
+/* Events: each gets its version with the commit that stores it, and its place when all events are first read.  A reader
+ * may rely on a place that it got, so events with a place are durable. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ void row_append_event(struct stored_row *row)
 
 void events_lose(struct memory *memory)
 {
-    memory->event_places = 0; /* those that are left were reported before */
+    memory->event_places = 0; /* the remaining ones were reported before */
     list_foreach(node, &memory->events) {
         struct kept_effect *e = LIST_ENTRY(node, struct kept_effect, all);
         if (e->row <= memory->durable_row) {

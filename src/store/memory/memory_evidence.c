@@ -21,7 +21,7 @@ static struct stored_evidence *evidence_find(const struct memory *memory, const 
     return NULL;
 }
 
-/* A place for each pair, so that writing cannot fail: one without a delivery says nothing. */
+/* An entry for each pair, so that writing cannot fail: an entry without a delivery means nothing. */
 int evidence_prepare(struct memory *memory, const struct cycle *cycle)
 {
     for (size_t i = 0; i < cycle->delivered_count; i++) {

@@ -1,8 +1,8 @@
-/* Which rows people mean, and the state in which they see them. */
+/* Which rows a filter matches, and the state in which people see them. */
 #include "core/fingerprint.h"
 #include "store/memory/memory_model.h"
 
-/* Who is out right now: on an open receipt, and without a verdict since. */
+/* Marks rows that are out right now: on an open receipt, and without a verdict since. */
 static void handed_out_mark_receipt(struct box *box, const struct stored_instance *instance,
                                     const struct stored_receipt *receipt)
 {
@@ -69,7 +69,7 @@ static bool filter_fits_fingerprint(const struct filter *filter, const struct st
     return slice_eq_cstr(filter->fingerprint, text);
 }
 
-/* A dead letter answers to why it is dead, and to what happened last (D6). */
+/* A dead letter matches by its cause, and by its last reason (D6). */
 static bool filter_fits_reason(const struct filter *filter, const struct stored_row *row)
 {
     return filter->reason == 0 || filter->reason == row->m.reason ||
@@ -82,7 +82,7 @@ static bool filter_fits_way(const struct filter *filter, const struct stored_row
                               : filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row));
 }
 
-/* Who made a letter dead by hand said why in its note. */
+/* A letter that a person made dead has the reason in its note. */
 static bool filter_fits_error(const struct filter *filter, const struct stored_row *row)
 {
     return filter->error.size == 0 || slice_contains(row->m.error, filter->error) ||

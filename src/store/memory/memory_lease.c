@@ -35,7 +35,7 @@ struct stored_instance *instance_new(const struct cycle *cycle, int64_t now_us)
     return instance;
 }
 
-/* Everybody's share changes: let them look. */
+/* The fair share of all instances changes: they should look. */
 void instance_join(struct box *box, struct stored_instance *instance)
 {
     instance->epoch = ++box->memory->epoch;
@@ -43,7 +43,7 @@ void instance_join(struct box *box, struct stored_instance *instance)
     box_touch(box);
 }
 
-/* Without memory for it the attempt counts all the same. */
+/* Without memory for the story the attempt counts all the same. */
 static void row_tell_lost(struct stored_row *row, int64_t at_us, pr_slice instance)
 {
     struct buf story;
@@ -55,8 +55,8 @@ static void row_tell_lost(struct stored_row *row, int64_t at_us, pr_slice instan
         buf_fini(&story);
 }
 
-/* T6: what was handed out and has no verdict counts as an attempt.  Two entries of one row count as
- * one, so they are marked before the first is counted. */
+/* T6: hand-outs without a verdict count as attempts.  Two entries of one row count once, so rows are marked before the
+ * first is counted. */
 static void receipts_count_attempts(struct box *box, const struct stored_instance *instance)
 {
     list_foreach(node, &instance->receipts) {
@@ -150,7 +150,8 @@ void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lane
     box_touch(box);
 }
 
-/* Free lanes that were passed to it; and, up to the fair share, those that are anybody's.  Nothing is taken from anybody (T4). */
+/* Takes free lanes that were passed to the instance; and, up to the fair share, those that are free for all.  No lane
+ * is taken from an owner (T4). */
 void lanes_take(struct box *box, struct stored_instance *instance, uint64_t but)
 {
     unsigned share = share_of(box, instance), have = lanes_count(instance->lanes);

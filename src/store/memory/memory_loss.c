@@ -1,7 +1,7 @@
 /* Lost commits, as with senders that do not wait for the disk (synchronous_commit = off) and a server that crashes.
  *
- * A durable commit takes all earlier commits to disk.  A cycle that changes something and an operator do;
- * senders do not, here.  So what is lost was read at most, and nobody has written anything about it. */
+ * A durable commit makes all earlier commits durable.  Cycles that change something and operators' orders are durable;
+ * senders' commits are not, here.  So lost rows were read at most, and nothing was written about them. */
 #include "store/memory/memory_model.h"
 
 void memory_flush(struct memory *memory)
@@ -13,7 +13,7 @@ void memory_flush(struct memory *memory)
     }
 }
 
-/* Places of transactions that are still open are not drawn again. */
+/* The seqs of open transactions are not drawn again. */
 static int64_t seq_of_open(const struct memory *memory, const struct box *box)
 {
     int64_t last = 0;

@@ -123,7 +123,7 @@ static void again_purge(struct box *box, int64_t now_us, int64_t dedupe_us, size
 
 /* ---- Making and forgetting marks ---------------------------------------------------------------- */
 
-/* By time; those of a box are kept for the same time, so that its place is at the end, nearly always. */
+/* By time; all marks of a box are kept for the same time, so that the place is nearly always at the end. */
 static void mark_line_up(struct box *box, struct stored_mark *mark)
 {
     struct list_node *before = list_last(&box->mark_order);

@@ -1,16 +1,16 @@
-/* What a memory store is made of.  Everything here is guarded by memory->mutex, and every
- * function but those of the contract is called with it held.
+/* The parts of a memory store.  Everything here is guarded by memory->mutex, and every function except those of the
+ * contract is called with it held.
  *
  * Invariants, asserted by memory_check():
  *   M1  A row of a box is in exactly one of: its lane's fresh or due index, the held index.
  *   M2  It is in its lane's heads exactly when it blocks a stream or is parked.
- *   M3  (id, destination) is unique in a box with its dead letters, but for plain INSERTs.
+ *   M3  (id, destination) is unique in a box with its dead letters, except for plain INSERTs.
  *   M4  A lane's owner is an instance of the box, and has the lane in its mask.
  *   M5  Rows of open transactions are in no index: a snapshot that is taken now sees all
  *       rows that are.
  *
- * Changes are made in two steps: all memory is taken first, then nothing can fail.  So a
- * cycle or an operator's action lands whole or not at all. */
+ * Changes are made in two steps: first all memory is allocated, then nothing can fail.  So a cycle or an operator's
+ * action lands whole or not at all. */
 #ifndef STORE_MEMORY_MEMORY_MODEL_H
 #define STORE_MEMORY_MEMORY_MODEL_H
 
@@ -29,7 +29,7 @@
 #define NOTICES_KEPT 1024 /* an instance that is further behind reads everything again */
 #define NOTICES_MAX 256   /* in one reply */
 #define AUDIT_KEPT 1000
-#define KEPT_LISTS 1024    /* of what effects left behind */
+#define KEPT_LISTS 1024    /* hash lists of what effects have stored */
 #define DONE_PURGE_MAX 256 /* in one cycle */
 #define ENDED_KEPT 100000  /* messages that have ended: the latest */
 
@@ -38,12 +38,12 @@
 /* Texts that change during a row's life; each is an allocation of its own. */
 enum own { OWN_CODE, OWN_ERROR, OWN_STORY, OWN_HELD_BY, OWN_PAYLOAD, OWN_COUNT };
 
-/* What is known of a row that left the box: a dead letter, or done. */
+/* What is stored about a row that left the box: a dead letter, or done. */
 struct after_life {
     int cause, limit;
     int64_t at_us, forget_us;
     pr_slice endpoint, rule, note; /* in text */
-    pr_id edited_as;               /* zero: it was not */
+    pr_id edited_as;               /* zero: not edited */
     char fingerprint[17];
     char text[];
 };
@@ -58,12 +58,12 @@ struct stored_row {
     struct after_life *after; /* NULL: it is in the box */
     struct map_node by_row, by_id;
     struct list_node order; /* of box->rows, dead or done, by row */
-    struct tree_node place; /* fresh, due or held; of a dead letter: box->dead_heads */
+    struct tree_node place; /* in fresh, due or held; of a dead letter: in box->dead_heads */
     struct tree_node head;
-    const struct stored_instance *in_flight; /* true while handed_out_stamp is the store's */
+    const struct stored_instance *in_flight; /* valid while handed_out_stamp is the store's */
     uint64_t handed_out_stamp;
     bool counted;              /* while its instance is being buried: one attempt more */
-    struct kept_effect *event; /* what is appended when it is committed; NULL: nothing */
+    struct kept_effect *event; /* the event to append when the row is committed; NULL: none */
     char *own[OWN_COUNT];
     char block[];
 };
@@ -95,7 +95,7 @@ struct stored_instance {
     int64_t lease_end; /* monotonic */
     int64_t started_us;
     struct list receipts;
-    int *answers;         /* to the verdicts of its latest cycle, where guards could refuse them; malloc'ed, or NULL */
+    int *answers;         /* to the verdicts of its latest cycle, if guards could refuse them; malloc'ed, or NULL */
     struct list breakers; /* those that are not closed */
     pr_slice name, offer; /* in text */
     char text[];
@@ -103,7 +103,8 @@ struct stored_instance {
 
 struct lane {
     struct stored_instance *owner;
-    int64_t passed_to; /* nobody's, and this instance (its epoch) is to have it if it lives; 0: anybody */
+    /* The lane is free and reserved for the instance with this epoch, if it lives; 0: free for all. */
+    int64_t passed_to;
     struct tree fresh; /* (seq, row): no due time, not held */
     struct tree due;   /* (due, seq, row): not held */
     struct tree heads; /* (row) */
@@ -123,12 +124,12 @@ struct box {
     struct list done;       /* in the order in which they are forgotten, nearly */
     struct list instances;  /* by epoch */
     struct list sessions;
-    uint64_t generation;        /* of changes that waiters want to know */
+    uint64_t generation;        /* counts changes, for waiting sessions */
     struct map marks;           /* struct stored_mark, by id */
     struct list mark_order;     /* the same, by until_us */
     struct map again;           /* struct stored_again, by id */
     struct list again_order;    /* the same, by until_us, nearly */
-    int64_t dedupe_us;          /* as who joined last has it; 0: no marks are looked for when messages arrive */
+    int64_t dedupe_us;          /* as the latest join set it; 0: arriving messages are not compared with marks */
     struct map_node anchors[4]; /* keep the maps from being empty, so that inserting cannot fail */
     size_t name_size;
     char name[BOX_NAME_MAX + 1];
@@ -174,7 +175,7 @@ struct stored_ended {
     char text[];
 };
 
-/* A handler has ended a message. */
+/* A record that a handler has ended a message. */
 struct stored_mark {
     struct map_node by_id;
     struct list_node order;
@@ -186,7 +187,7 @@ struct stored_mark {
     char text[];
 };
 
-/* A message arrived again, and was not stored. */
+/* A message that arrived again, and was not stored. */
 struct stored_again {
     struct map_node by_id;
     struct list_node order;
@@ -204,17 +205,17 @@ struct memory_tx {
     struct list rows;
 };
 
-/* What an effect left behind: an event, a row of history, a value. */
+/* What an effect has stored: an event, a row of history, a value. */
 struct kept_effect {
     struct list_node node; /* of memory->kept, by kind and key */
     enum effect_kind kind;
-    int64_t number, count; /* how many there were before it, and are in it */
+    int64_t number, count; /* number of entries before it, and in it */
     pr_id id;
     pr_slice box, key, name, value; /* in text */
     /* Events: */
     struct list_node all; /* of memory->events */
-    uint64_t place;       /* 0: nobody has asked yet */
-    uint64_t row;         /* of the message that brought it, or the last before it: it is lost with that */
+    uint64_t place;       /* 0: not assigned yet */
+    uint64_t row;         /* the row that stored it, or the last row before it: the event is lost with that row */
     int64_t at_us;
     pr_slice headers, content_type; /* in text */
     char text[];
@@ -238,10 +239,10 @@ struct stored_flow {
     struct flow_row *row; /* behind this struct */
 };
 
-/* What is kept for a flow that has not begun. */
+/* Mail for a flow that has not begun. */
 struct stored_mail {
     struct list_node node; /* of memory->mail, in the order of arrival */
-    int64_t until_us;      /* PR_NEVER: for ever */
+    int64_t until_us;      /* PR_NEVER: no limit */
     pr_slice flow;         /* in text, as the message's */
     struct pr_message m;
     char text[];
@@ -252,7 +253,7 @@ struct memory {
     const struct clock *clock;
     size_t payload_max;
     uint64_t next_xid, next_row, durable_row;
-    uint64_t history; /* raised when commits were lost */
+    uint64_t history; /* incremented when commits were lost */
     int64_t epoch;
     struct list boxes;
     struct list open; /* transactions */
@@ -274,9 +275,9 @@ struct memory {
     struct list flows[KEPT_LISTS]; /* by id */
     struct list executions;        /* before the current ones, in the order of their ends */
     struct list mail;
-    memory_row_is_held *is_held; /* NULL: none is */
+    memory_row_is_held *is_held; /* NULL: no row is locked */
     void *is_held_arg;
-    /* Of a store that has a name: guarded by the registry's mutex. */
+    /* For a store with a name: guarded by the registry's mutex. */
     struct list_node node;
     unsigned users;
     char *name;
@@ -291,33 +292,33 @@ struct memory_session {
     uint64_t pending_number;
     struct cycle_reply reply;
     size_t row_capacity;
-    uint64_t generation;             /* that it knows */
-    uint64_t history, reply_history; /* as of the latest reply that arrived, and of the latest */
+    uint64_t generation;             /* the box's generation that it has seen */
+    uint64_t history, reply_history; /* memory->history as of the latest reply that arrived, and of the latest reply */
     uint64_t reply_number;           /* its cycle */
-    int event_fd;                    /* -1: it never waited */
+    int event_fd;                    /* -1: the session has never waited */
 };
 
 /* memory.c */
 struct box *box_find(struct memory *memory, pr_slice name); /* NULL: none */
 pr_slice box_name(const struct box *box);
-void box_touch(struct box *box); /* wake those who wait for changes */
+void box_touch(struct box *box); /* wakes sessions that wait for changes */
 
 /* memory_row.c */
 struct pr_message sender_part(const struct pr_message *message, int64_t now_us);
 struct stored_row *row_new(struct box *box, const struct pr_message *message); /* NULL: no memory */
-/* The same for one that somebody sends: with its event, if it is one. */
+/* The same for a sent message: with its event, if it is one. */
 struct stored_row *row_new_sent(struct box *box, const struct pr_message *message);
 void row_free(struct stored_row *row);
 struct stored_row *row_find(const struct box *box, uint64_t number);
 struct stored_row *row_find_id(const struct box *box, pr_id id, pr_slice destination);
 struct stored_row *dead_find_id(const struct box *box, pr_id id, pr_slice destination);
-/* Those of an id one after the other, in the order of their rows; NULL: no more.  dead: of the dead letters. */
+/* The rows with an id one by one, in the order of their rows; NULL: no more.  dead: among the dead letters. */
 struct stored_row *row_next_of_id(const struct box *box, bool dead, pr_id id, uint64_t after_row);
 void row_link(struct stored_row *row);    /* into its box, with a new number */
 void row_unlink(struct stored_row *row);  /* out of it */
 void row_unplace(struct stored_row *row); /* before due, held_by, status, released change ... */
 void row_place(struct stored_row *row);   /* ... and after */
-/* text.data was malloc'ed, or is NULL, and is the row's from now on. */
+/* text.data was malloc'ed, or is NULL; the row takes it over. */
 void row_own(struct stored_row *row, enum own which, pr_slice text);
 /* malloc'ed copy; the empty text is {NULL, 0}.  False: no memory. */
 bool text_dup(pr_slice text, pr_slice *ret);
@@ -326,7 +327,7 @@ struct after_life *after_life_copy(const struct after_life *old, pr_slice note);
 struct after_life *after_life_new(pr_slice endpoint, pr_slice rule, pr_slice note);
 void row_bury_dead(struct stored_row *row, struct after_life *after); /* box -> dead letters */
 void row_keep_done(struct stored_row *row, struct after_life *after); /* box -> done */
-void dead_link(struct stored_row *row, struct after_life *after);     /* into the dead letters, from nowhere */
+void dead_link(struct stored_row *row, struct after_life *after);     /* a new dead letter */
 void dead_unlink(struct stored_row *row);
 void dead_set_edited(struct stored_row *row, pr_id by);
 void done_purge(struct box *box, int64_t now_us, size_t max);
@@ -334,12 +335,12 @@ void done_purge(struct box *box, int64_t now_us, size_t max);
 /* memory_tx.c */
 int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
-/* The same, for who has the mutex. */
+/* The same, with the mutex held. */
 int memory_enqueue_locked(struct memory *memory, pr_slice box, const struct pr_message *messages, size_t count,
                           int *answers, struct pr_error *reterr);
 
 /* memory_loss.c */
-void memory_flush(struct memory *memory); /* this change, and all before it, is durable */
+void memory_flush(struct memory *memory); /* this change, and all before it, are durable */
 
 /* memory_lease.c */
 struct stored_instance *instance_find(const struct box *box, pr_id id);
@@ -351,7 +352,7 @@ void instance_renew(struct box *box, struct stored_instance *instance, const str
 void lanes_give(struct box *box, struct stored_instance *instance, uint64_t lanes, const int64_t *to);
 void lanes_take(struct box *box, struct stored_instance *instance, uint64_t but);
 uint64_t lanes_asked(const struct box *box, const struct stored_instance *instance, uint64_t kept);
-/* The others, into the reply.  Fault PR_ENOMEM. */
+/* The other instances, into the reply.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int reply_peers(struct memory_session *session, const struct stored_instance *instance);
 
 /* memory_breaker.c */
@@ -373,7 +374,7 @@ void stored_ended_add(struct memory *memory, struct stored_ended *entry);
 void ended_purge(struct memory *memory, int64_t before_us, size_t max);
 void ended_forget(struct memory *memory);
 
-/* memory_change.c */
+/* memory that a change may need, allocated before anything is changed */
 struct change_memory { /* what a change may need, taken before anything is changed */
     pr_slice text[OWN_COUNT];
     struct after_life *after;
@@ -382,12 +383,12 @@ struct change_memory { /* what a change may need, taken before anything is chang
 };
 PR_MUST_CHECK int change_take(const struct stored_row *row, const struct change *change, struct arena *arena,
                               struct change_memory *ret); /* the arena is for splits */
-void change_memory_fini(struct change_memory *memory);    /* what was not used */
-/* Of a row for which change_holds(); it may be gone afterwards. */
+void change_memory_fini(struct change_memory *memory);    /* frees what was not used */
+/* Applies a change for which change_holds(); the row may be gone afterwards. */
 void change_apply(struct stored_row *row, const struct change *change, struct change_memory *memory, int64_t now_us,
                   int64_t keep_us, uint64_t *split_rows);
 
-/* memory_effect.c */
+/* memory that an effect may need, allocated before anything is changed */
 struct effect_memory {        /* what an effect may need, taken before anything is changed */
     struct box *box;          /* MESSAGE, DELETE, SEEN */
     struct stored_row *row;   /* MESSAGE */
@@ -419,11 +420,11 @@ int memory_query_executions(struct memory *memory, const struct flow_filter *fil
 
 /* memory_event.c */
 struct kept_effect *event_new(const struct pr_message *message, int64_t now_us); /* NULL: no memory */
-/* How many a stream has; *ret_known: this id is among them. */
+/* How many events a stream has; *ret_known: this id is among them. */
 int64_t events_count(struct memory *memory, pr_slice stream, pr_id id, bool *ret_known);
 void event_append(struct memory *memory, struct kept_effect *event, uint64_t row); /* takes it over */
-void row_append_event(struct stored_row *row); /* of a row that was linked: its event, if it brings one */
-void events_lose(struct memory *memory);       /* what is not on disk */
+void row_append_event(struct stored_row *row); /* appends the event of a row that was linked, if it has one */
+void events_lose(struct memory *memory);       /* events that are not durable */
 int events_copy(struct memory *memory, const struct query *query, size_t limit, struct arena *arena,
                 struct query_reply *reply);
 
@@ -443,9 +444,9 @@ struct stored_mark *mark_new(const struct effect *effect, int64_t now_us); /* NU
 struct stored_mark *mark_find(const struct box *box, pr_id id, pr_slice handler);
 struct stored_mark *mark_next_of_id(const struct box *box, pr_id id,
                                     const struct stored_mark *after); /* NULL: the first */
-/* Has a message that arrives been handled? */
+/* Has an arriving message been handled? */
 bool mark_has_handled(const struct box *box, pr_id id, pr_slice destination);
-/* In a box with dedupe it arrived again, and was not stored; without memory nobody will know. */
+/* In a box with dedupe the message arrived again, and was not stored; without memory this is not recorded. */
 void again_note(struct box *box, const struct pr_message *message, int64_t now_us);
 struct stored_again *again_next_of_id(const struct box *box, pr_id id,
                                       const struct stored_again *after); /* NULL: the first */
@@ -462,8 +463,7 @@ int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply
 
 /* memory_read.c */
 int reply_read(struct memory_session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us);
-void scan_settle(struct memory_session *session,
-                 const struct cycle *cycle); /* what the last reply brought has arrived */
+void scan_settle(struct memory_session *session, const struct cycle *cycle); /* the last reply has arrived */
 
 /* memory_notice.c */
 struct stored_notice *notice_new(const struct box *box, enum notice_kind kind, const struct stored_row *row,
@@ -474,7 +474,7 @@ struct stored_endpoint *endpoint_find(const struct memory *memory, pr_slice name
 struct stored_endpoint *endpoint_new(pr_slice name);
 int endpoints_copy(const struct memory *memory, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
 void endpoint_free(struct stored_endpoint *endpoint);
-/* These take the texts over. */
+/* These take over the texts. */
 void endpoint_set_failure(struct stored_endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
                           int64_t now_us);
 void endpoint_set_pause(struct stored_endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why);
@@ -483,7 +483,7 @@ struct audit *audit_new(const struct admin *admin, int64_t now_us);
 void audit_add(struct memory *memory, struct audit *audit, const struct admin_reply *reply);
 
 /* memory_filter.c */
-void handed_out_mark(struct memory *memory); /* makes row_state() know who is in flight */
+void handed_out_mark(struct memory *memory); /* so that row_state() knows which rows are in flight */
 /* filter: for its routing; may be NULL. */
 enum state row_state(const struct memory *memory, const struct stored_row *row, const struct filter *filter,
                      int64_t now_us);

@@ -1,4 +1,4 @@
-/* What the store tells about people's actions: notices to instances, endpoints, audit. */
+/* What people's actions leave in the store: notices to instances, endpoints, audit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static int notice_copy(struct memory_session *session, const struct notice *from
     return ret->stream.data != NULL && ret->endpoint.data != NULL ? PR_OK : PR_ENOMEM;
 }
 
-/* Those behind the cursor; numbers run without gaps, so one that is missing was dropped. */
+/* Notices after the cursor; numbers run without gaps, so a missing one was dropped. */
 static int notices_read(struct memory_session *session, int64_t after)
 {
     struct memory *memory = session->box->memory;
@@ -59,7 +59,8 @@ static int notices_read(struct memory_session *session, int64_t after)
         return PR_ENOMEM;
     const struct list_node *first = list_first(&memory->notices);
     bool missed = first == NULL || LIST_ENTRY(first, struct stored_notice, node)->n.number > after + 1;
-    /* Too many for one reply: an instance that got a part of them might send what was discarded meanwhile. */
+    /* Too many for one reply: an instance that got only a part of them might send a message that was discarded
+     * meanwhile. */
     if (missed || memory->notice_last - after > NOTICES_MAX) {
         reply->notices[reply->notice_count++] = (struct notice){ .number = memory->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;

@@ -1,4 +1,4 @@
-/* What the simulator asks.  All other questions are asked of databases (store/people). */
+/* The questions of the simulator.  All other questions are put to databases (store/people). */
 #include <string.h>
 
 #include "base/util.h"
@@ -71,7 +71,7 @@ static int listing_add(struct memory_listing *l, const struct stored_row *row, e
     return PR_OK;
 }
 
-/* The first of a list from here on that is to be listed; NULL: none. */
+/* The first row of a list, from here on, that matches; NULL: none. */
 static const struct stored_row *dead_from(const struct list *list, struct list_node *node, const struct filter *filter)
 {
     for (; node != NULL; node = list_next(list, node)) {
@@ -82,7 +82,7 @@ static const struct stored_row *dead_from(const struct list *list, struct list_n
     return NULL;
 }
 
-/* The dead letters of all boxes in one order: each list is in order, and at[i] is where the one of box i stands. */
+/* The dead letters of all boxes in one order: each list is in order, and at[i] is the position in that of box i. */
 static int listing_dead(struct memory_listing *l, const struct filter *filter)
 {
     size_t count = 0, i = 0;
@@ -114,7 +114,7 @@ static int listing_dead(struct memory_listing *l, const struct filter *filter)
     }
 }
 
-/* Those of one list that match and come after the cursor. */
+/* The rows of one list that match and come after the cursor. */
 static int listing_scan(struct memory_listing *l, const struct list *rows, const struct filter *filter)
 {
     list_foreach(node, rows) {
@@ -135,7 +135,7 @@ static int listing_scan(struct memory_listing *l, const struct list *rows, const
     return PR_OK;
 }
 
-/* The newest first, as a database tells them. */
+/* The newest first, as in a database. */
 static int listing_ended(struct memory_listing *l, pr_id id)
 {
     size_t first = l->reply->listed_count;
@@ -186,7 +186,7 @@ static int mark_found(struct memory_listing *l, const struct box *box, const str
     return PR_OK;
 }
 
-/* And where nothing else is left of it, as what is listed. */
+/* And, where only its mark remains, as an entry of the listing. */
 static int listing_marks(struct memory_listing *l, pr_id id)
 {
     bool alone = l->reply->listed_count == 0;
@@ -232,7 +232,7 @@ static int listing_again(struct memory_listing *l, pr_id id)
     return PR_OK;
 }
 
-/* Those of one id. */
+/* The rows of one id. */
 static int listing_id(struct memory_listing *l, const struct box *box, bool dead, const struct filter *filter)
 {
     int rc = PR_OK;

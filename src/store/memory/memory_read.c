@@ -1,5 +1,5 @@
-/* What a cycle reads.  Each lane has its own indexes; rows of several lanes are merged, so that
- * a page is in the order of its index, however many lanes its reader owns. */
+/* The reads of a cycle.  Each lane has its own indexes; rows of several lanes are merged, so that a page is in the
+ * order of its index, however many lanes the reader owns. */
 #include <string.h>
 
 #include "base/util.h"
@@ -55,7 +55,7 @@ static void merge_add(struct merge *m, unsigned lane, struct tree_node *node)
         merge_swap(m, at, (at - 1) / 2);
 }
 
-/* The first lane goes on with this node; NULL: it is through. */
+/* The first lane continues with this node; NULL: it has ended. */
 static void merge_advance(struct merge *m, struct tree_node *node)
 {
     if (node != NULL)
@@ -114,9 +114,9 @@ static struct stored_row *placed(struct tree_node *node)
 
 /* ---- Fresh rows ----------------------------------------------------------------------------- */
 
-#define SKIP_LOOKS 4 /* as many rows are looked at as may be told, and then so many times more */
+#define SKIP_LOOKS 4 /* as many rows are looked at as may be returned, times this */
 
-/* A lane on its way through the ranges that the scan asked for. */
+/* A lane on its way through the ranges that the scan gave. */
 struct lane_walk {
     struct scan_range ranges[SCAN_RANGES_MAX];
     size_t count, at;
@@ -154,7 +154,7 @@ static struct tree_node *fresh_settle(struct lane_walk *f, const struct lane *la
     return node;
 }
 
-/* The scan runs in the lanes that are owned, and in no others. */
+/* The scan runs exactly in the lanes that are owned. */
 static void fresh_start(struct memory_session *session, uint64_t owned, uint64_t restart)
 {
     for (unsigned i = 0; i < LANE_COUNT; i++) {
@@ -175,7 +175,7 @@ static int fresh_snapshot(struct memory_session *session)
     uint64_t *xip = arena_alloc_array(&session->arena, open, sizeof(xip[0]));
     if (xip == NULL)
         return PR_ENOMEM;
-    list_foreach(node, &memory->open) { /* in the order in which they drew their xids */
+    list_foreach(node, &memory->open) { /* in the order of their xids */
         const struct memory_tx *tx = LIST_ENTRY(node, struct memory_tx, node);
         if (tx->xid != 0)
             xip[count++] = tx->xid;
@@ -261,8 +261,8 @@ static int read_fresh(struct memory_session *session, const struct cycle *cycle,
     return cycle->skip_count > 0 ? reply_passed(session, lanes, owned) : PR_OK;
 }
 
-/* The next cycle has another number: so the reply to the last one arrived.  The same number
- * means that it was lost, and the scan goes over the same ground again. */
+/* The next cycle has another number: so the reply to the last one arrived.  The same number means that it was lost, and
+ * the scan reads the same ranges again. */
 void scan_settle(struct memory_session *session, const struct cycle *cycle)
 {
     bool arrived = session->pending_number != 0 && cycle->number != session->pending_number;
@@ -274,7 +274,7 @@ void scan_settle(struct memory_session *session, const struct cycle *cycle)
     }
     session->pending_number = 0;
     if (cycle->epoch == 0)
-        fresh_start(session, 0, 0); /* a new life: nothing was read */
+        fresh_start(session, 0, 0); /* a new instance: nothing was read */
 }
 
 /* ---- What comes back ------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Rows: their memory, their indexes, and their ways out of the box. */
+/* Rows: their memory, their indexes, and how they leave the box. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,7 +106,7 @@ struct stored_row *row_next_of_id(const struct box *box, bool dead, pr_id id, ui
     return next;
 }
 
-/* The maps have an anchor in them (M: inserting cannot fail then). */
+/* The maps have an anchor in them (so that inserting cannot fail). */
 static void map_put(struct map *map, struct map_node *node, uint64_t hash)
 {
     int rc = map_insert(map, node, hash);
@@ -188,7 +188,7 @@ void row_own(struct stored_row *row, enum own which, pr_slice text)
         [OWN_HELD_BY] = &row->m.held_by, [OWN_PAYLOAD] = &row->m.payload,
     };
     free(row->own[which]);
-    row->own[which] = (char *)(uintptr_t)text.data; /* malloc'ed: ours to free */
+    row->own[which] = (char *)(uintptr_t)text.data; /* malloc'ed by this store, so it may be freed */
     *fields[which] = text;
 }
 
@@ -230,7 +230,7 @@ struct after_life *after_life_copy(const struct after_life *old, pr_slice note)
     return after;
 }
 
-/* Into the dead letters or done, with a new number, so that these are in order, too. */
+/* Moves it to the dead letters or done, with a new number, so that these lists are in order, too. */
 static void row_enter(struct stored_row *row, struct after_life *after, struct list *to)
 {
     row->after = after;

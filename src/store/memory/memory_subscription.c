@@ -1,4 +1,4 @@
-/* Subscriptions: their positions, and who has them. */
+/* Subscriptions: their positions, and their holders. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -166,7 +166,7 @@ static void take_failure(struct pr_message *m, const struct pr_message *failed)
     m->parked_by = failed->parked_by;
 }
 
-/* PR_OK, PR_DUPLICATE, PR_ECONFLICT: may message i be appended, behind those of the call that come before it? */
+/* PR_OK, PR_DUPLICATE, PR_ECONFLICT: may message i be appended, after the earlier ones of this call? */
 static int expectation(struct memory *memory, const struct pr_message *messages, size_t i, struct stored_row **rows,
                        struct pr_error *reterr)
 {
@@ -207,8 +207,8 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
     return PR_OK;
 }
 
-/* Others of its stream wait behind it, or (strict) behind a parked one.  Without memory they hear of it when they
- * read the lane again. */
+/* Others of its stream wait behind it, or (strict) behind a parked one.  Without memory for the notice, instances learn
+ * of it when they read the lane again. */
 static void tell_failure(const struct stored_row *row)
 {
     struct stored_notice *notice = NULL;

@@ -1,4 +1,4 @@
-/* boxes.c - which boxes a store has, and which tables are theirs. */
+/* boxes.c - which boxes a store has, and their tables. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ void names_add(struct names *names, pr_slice box, pr_slice table)
     snprintf(names->boxes[names->count++].table, sizeof(names->boxes[0].table), "%.*s", SLICE_ARGS(table));
 }
 
-/* Stores of before version 24 do not say which tables their boxes have: those of their names. */
+/* Stores before version 24 do not record tables: each box has the table of its name. */
 int boxes_read(struct conn *conn, int64_t version, struct names *ret, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
@@ -36,17 +36,17 @@ int boxes_read(struct conn *conn, int64_t version, struct names *ret, struct pr_
     ret->count = 0;
     while ((rc = conn_step(conn, statement, reterr)) > 0)
         if (name_is_valid(column_slice(statement, 0)) &&
-            name_is_valid(column_slice(statement, 1))) /* others are not ours */
+            name_is_valid(column_slice(statement, 1))) /* other rows are not boxes */
             names_add(ret, column_slice(statement, 0), column_slice(statement, 1));
     return rc;
 }
 
 static bool same_name(pr_slice a, pr_slice b)
 {
-    return a.size == b.size && sqlite3_strnicmp(a.data, b.data, (int)a.size) == 0; /* SQLite does not look at case */
+    return a.size == b.size && sqlite3_strnicmp(a.data, b.data, (int)a.size) == 0; /* SQLite ignores case */
 }
 
-/* Outcome PR_UNKNOWN: there is no such box. */
+/* Outcome PR_UNKNOWN: no such box. */
 int names_find(const struct names *names, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
     for (size_t i = 0; i < names->count; i++) {
@@ -63,7 +63,7 @@ int names_find(const struct names *names, pr_slice box, pr_slice table, struct p
     return PR_UNKNOWN;
 }
 
-/* Can a box have this table? */
+/* Can this become the table of a box? */
 int table_check(struct conn *conn, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
     int64_t found;

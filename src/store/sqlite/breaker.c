@@ -1,4 +1,4 @@
-/* breaker.c - breakers that are not closed, kept with the instance that reported them. */
+/* breaker.c - breakers that are not closed, stored with the instance that reported them. */
 #include <string.h>
 
 #include "base/error.h"

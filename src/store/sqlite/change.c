@@ -1,7 +1,7 @@
-/* change.c - what a change writes.
+/* change.c - writing a change.
  *
- * The row is found first, by row and id, to tell "gone" from "judged meanwhile".  One statement for each fate writes
- * those columns that the change sets. */
+ * The row is found first, by row and id, to distinguish a deleted row from a stale verdict.  There is one statement for
+ * each fate, which writes only the columns that the change sets. */
 #include "store/sqlite/change.h"
 
 #include "base/error.h"
@@ -26,14 +26,14 @@ static bool is_among(pr_slice destination, const struct change *c)
     return false;
 }
 
-/* What is known of a row before it is changed. */
+/* A row before it is changed. */
 struct found {
-    int64_t due_us; /* these the change writes */
+    int64_t due_us; /* these are written */
     int parked_by;
     bool is_own_destination; /* one of the change's destinations is the row's own */
 };
 
-/* Outcome PR_UNKNOWN: no such row with this id (that of a damaged row is zero); PR_STALE: a guard does not hold. */
+/* Outcome PR_UNKNOWN: no such row with this id (the id of a damaged row is zero); PR_STALE: a guard does not hold. */
 static int row_find(const struct changing *w, const struct change *c, struct found *ret)
 {
     sqlite3_stmt *s;
@@ -71,7 +71,7 @@ static int row_delete(const struct changing *w, const struct change *c)
 _Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SET_REASON == 8 && SET_FAILED_AT == 16 &&
                    SET_HELD == 128 && SET_RELEASED == 256 && SET_STORY == 512 && SET_ERROR == 1024,
                "the statements below say so, too");
-/* Of the first parameters of a statement: value_sets() binds them. */
+/* Expressions over the first parameters of a statement: value_sets() binds them. */
 #define NEW_attempts "iif(?2 & 4, 0, iif(?2 & 1, ?3, attempts))"
 #define NEW_failures "iif(?2 & 4, 0, failures + ((?2 & 2) <> 0))"
 #define NEW_status "status | ?4"
@@ -85,7 +85,7 @@ _Static_assert(SET_ATTEMPTS == 1 && ADD_FAILURE == 2 && SET_NEW_COUNT == 4 && SE
     V_INT((c)->row), V_INT((c)->sets), V_INT((c)->attempts), V_INT((c)->bits), V_INT((c)->reason),                     \
         V_TEXT_OR_NULL((c)->code), V_TEXT_OR_NULL((c)->error), V_INT((w)->now_us), V_TEXT_OR_NULL((c)->story)
 
-/* Thousands are held at once when an endpoint stops: no index is touched but those of held_by and status. */
+/* Thousands of rows are held at once when an endpoint stops, so only the indexes on held_by and status are touched. */
 static int row_hold(const struct changing *w, const struct change *c)
 {
     return changing_do(w, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3, held_for = ?4 WHERE row_id = ?1",
@@ -139,7 +139,7 @@ static int row_die(const struct changing *w, const struct change *c)
 
 /* ---- Splits --------------------------------------------------------------------------------- */
 
-/* The row as it is, whatever its columns hold; the caller resets the statement. */
+/* Reads the row as it is stored; the caller resets the statement. */
 static int split_read(const struct changing *w, const struct change *c, sqlite3_stmt **ret)
 {
     int rc =
@@ -151,8 +151,8 @@ static int split_read(const struct changing *w, const struct change *c, sqlite3_
     return rc < 0 ? rc : PR_OK;
 }
 
-/* A copy for one destination; one that has this id already, or had it and lost it to the dead
- * letters, keeps what it has (0). */
+/* Inserts a copy for one destination.  A destination that has this id already, or had it as a dead letter, keeps that
+ * row, and *ret_row is 0. */
 static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice destination, struct part_holder holder,
                         uint64_t *ret_row)
 {
@@ -168,7 +168,7 @@ static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice de
     *ret_row = 0;
     if (rc != PR_UNKNOWN)
         return rc;
-    /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
+    /* Not INSERT ... SELECT: reading its own table would take a temporary one. */
     rc = conn_bind(
         w->conn,
         "INSERT INTO \"{box}\" (destination, held_by, held_for, split_seq, status, story, released, " MESSAGE_MOVED
@@ -186,12 +186,12 @@ static int split_insert(const struct changing *w, sqlite3_stmt *row, pr_slice de
     return rc;
 }
 
-/* One row per destination, then the row itself goes. */
+/* One row per destination; then the row itself is deleted. */
 static int row_split(const struct changing *w, const struct change *c, const struct found *found, uint64_t *ret_rows)
 {
     sqlite3_stmt *row = NULL;
     int rc = PR_OK;
-    if (found->is_own_destination) /* out of the way of its own successor */
+    if (found->is_own_destination) /* so that the part for it can be inserted */
         rc = changing_do(w, "UPDATE \"{box}\" SET destination = char(0) || row_id WHERE row_id = ?1",
                          VALUES(V_INT(c->row)));
     if (rc == PR_OK)
@@ -227,8 +227,8 @@ static int dead_delete(const struct changing *w, const struct change *c)
     return changing_do(w, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", VALUES(V_INT(c->row)));
 }
 
-/* Back to its place: a new row with the old seq.  Nothing is made where its id was sent again.  With a new id (?11) it is a
- * corrected copy. */
+/* Moves the letter back to its place: a new row with the old seq.  Nothing is inserted if its id was sent again.  With
+ * a new id (?11) it is a corrected copy. */
 /* clang-format off */
 static const char BACK_ROW[] =
     "INSERT INTO \"{box}\" (split_seq, attempts" OUTCOME_COLUMNS(FATE_NAME) ", due_at, id,"

@@ -5,7 +5,7 @@
 #include "core/change.h"
 #include "store/sqlite/conn.h"
 
-/* Whose rows, and when. */
+/* Box, connection and time of changes. */
 struct changing {
     struct conn *conn;
     pr_slice box;
@@ -15,7 +15,7 @@ struct changing {
 
 /* PR_OK, PR_UNKNOWN, PR_STALE: the answer; or a fault.  split_rows: room for the destinations. */
 PR_MUST_CHECK int box_change(const struct changing *w, const struct change *c, uint64_t *split_rows);
-/* A dead letter, which is there.  *ret_row: the row of the box that it became, or 0.  order: for FATE_COPIED. */
+/* For a dead letter that exists.  *ret_row: the row of the box that it became, or 0.  order: for FATE_COPIED. */
 PR_MUST_CHECK int dead_change(const struct changing *w, const struct change *c, const struct row_order *order,
                               uint64_t *ret_row);
 

@@ -1,5 +1,5 @@
-/* complete.c - completing a message on somebody else's connection: the very statements of a cycle with this one verdict, inside
- * a savepoint, so that after a fault the caller's transaction is as it was. */
+/* complete.c - completing a message on the caller's connection: the statements of a cycle with this one verdict, inside
+ * a savepoint, so that a fault leaves the caller's transaction unchanged. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
@@ -29,7 +29,7 @@ static int cycle_make(const struct completion *c, struct verdict *verdict, struc
     return PR_OK;
 }
 
-/* The first stream that had another number of events than expected. */
+/* Names the first stream that had another number of events than expected. */
 static int conflict_tell(struct sqlite_cycle *run)
 {
     for (size_t i = 0; i < run->cycle->effect_count; i++) {
@@ -89,10 +89,10 @@ int sqlite_complete(sqlite3 *db, const struct completion *c, struct pr_error *re
     int rc = conn_script(&conn, "SAVEPOINT postrider_complete", reterr);
     if (rc == PR_OK) {
         rc = complete_inside(&conn, c, &session, reterr);
-        conn_give_back(&conn); /* a statement in the middle would be in the way */
+        conn_give_back(&conn); /* an active statement would prevent the rollback */
         conn_borrow(&conn, db, &location);
         int undone = rc == PR_OK ? PR_OK : conn_script(&conn, "ROLLBACK TO postrider_complete", &ignored);
-        (void)undone; /* SQLite may have rolled back all of it itself */
+        (void)undone; /* SQLite may have rolled back the whole transaction itself */
         int released = conn_script(&conn, "RELEASE postrider_complete", rc == PR_OK ? reterr : &ignored);
         rc = rc == PR_OK ? released : rc;
     }

@@ -17,13 +17,14 @@
 #include "base/time.h"
 #include "store/sqlite/message.h"
 
-#define PATTERN_BYTES_MAX 1024            /* of GLOB and LIKE, which recurse: ours have less (base/glob.h) */
-#define SQL_MAX 65536                     /* bytes of one statement of ours; they have a few hundred */
-#define WAL_BYTES_KEPT "67108864"         /* a log that grew is cut back to this */
-#define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is begun from its start again */
-#define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless somebody reads for longer than this */
+/* Of GLOB and LIKE, which recurse: Postrider's own patterns are shorter (base/glob.h). */
+#define PATTERN_BYTES_MAX 1024
+#define SQL_MAX 65536                     /* bytes of one SQL statement; Postrider's have a few hundred */
+#define WAL_BYTES_KEPT "67108864"         /* a log that grew is truncated to this */
+#define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is restarted from its beginning */
+#define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless a reader takes longer than this */
 
-#define ARRAY_BYTES_MAX (64u << 20) /* of one value: 10,000 keys of streams, and room */
+#define ARRAY_BYTES_MAX (64u << 20) /* size of one value: 10,000 keys of streams, with some reserve */
 #define TABLE_PREFIX "postrider_"
 
 /* Statements are found by the address of their text. */
@@ -35,7 +36,7 @@ static const char SQL_ROLLBACK[] = "ROLLBACK";
 
 struct conn_statement {
     struct map_node node;
-    const char *sql; /* as in the program: compared by address */
+    const char *sql; /* a constant of the program: compared by address */
     char box[BOX_NAME_MAX + 1];
     sqlite3_stmt *handle;
 };
@@ -107,7 +108,7 @@ static int conn_fault(struct conn *conn, int rc, struct pr_error *reterr)
 
 /* ---- Open and close ------------------------------------------------------------------- */
 
-/* SQLite's own handler sleeps up to 100 ms at a time: too long for a queue. */
+/* SQLite's own handler sleeps up to 100 ms at a time, which is too long for a queue. */
 static int conn_on_busy(void *arg, int count)
 {
     struct conn *conn = arg;
@@ -131,7 +132,7 @@ static int conn_on_commit(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* Some file systems and VFSs cannot do it, and SQLite then says what it does instead of failing. */
+/* Some file systems and VFSs do not support WAL; SQLite then returns the mode it uses instead of failing. */
 static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
@@ -150,10 +151,10 @@ static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
     return result;
 }
 
-/* No automatic checkpoints: SQLite before 3.51.3 can damage a database when two connections
- * write and checkpoint at once, so the session that works the box is the only one of ours
- * that does it.  No mmap: an I/O error would be a signal.  The checks of boxes are for senders: what
- * they once let in must be moved, retried and replayed as it is. */
+/* No automatic checkpoints: SQLite before 3.51.3 can damage a database when two connections write and checkpoint at
+ * once, so of Postrider's connections only the session that serves the box does that.  No mmap: an I/O error would be a
+ * signal.  The checks of boxes are for senders: rows that they once let in must be moved, retried and replayed
+ * unchanged. */
 static int conn_configure(struct conn *conn, struct pr_error *reterr)
 {
     int rc = conn_script(conn,
@@ -171,14 +172,14 @@ static int conn_configure(struct conn *conn, struct pr_error *reterr)
                          reterr);
     sqlite3_wal_hook(conn->db, conn_on_commit, conn); /* also turns automatic checkpoints off */
 
-    sqlite3_stmt *statement; /* made now: a rollback must not need memory */
+    sqlite3_stmt *statement; /* prepared now: a rollback must not need memory */
     if (rc == PR_OK)
         rc = conn_bind(conn, SQL_ROLLBACK, NO_BOX, NULL, 0, &statement, reterr);
     return rc;
 }
 
-/* A new file is not for everybody: payloads are in it.  SQLite gives its log the same mode.  When it cannot
- * be made, SQLite says why. */
+/* A new file is not readable by everybody, since it will have payloads.  SQLite gives its log the same mode.  If the
+ * file cannot be created, SQLite reports why. */
 static void file_make(const char *path)
 {
     int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0660);
@@ -188,7 +189,7 @@ static void file_make(const char *path)
 
 /* ---- Which file -------------------------------------------------------------------------- */
 
-/* Zero: there is none. */
+/* Zero: no such file. */
 static struct file_name file_name_of(const struct conn *conn, const char *suffix)
 {
     char path[4096];
@@ -223,7 +224,7 @@ static void file_remove(const struct conn *conn, const char *suffix, struct file
     if (name.number == 0 || !file_name_equal(name, file_name_of(conn, suffix)))
         return; /* it belongs to the new file */
     if (snprintf(path, sizeof(path), "%s%s", conn->location->path, suffix) < (int)sizeof(path))
-        (void)unlink(path); /* when it stays, opening the new file says what is wrong */
+        (void)unlink(path); /* if it stays, opening the new file reports the error */
 }
 
 static int conn_open_file(struct conn *conn, bool create, struct pr_error *reterr)
@@ -258,13 +259,14 @@ static void conn_close_file(struct conn *conn)
 {
     conn_forget_statements(conn);
     int rc = sqlite3_close(conn->db);
-    ASSERT(rc == SQLITE_OK); /* every statement was ours */
+    ASSERT(rc == SQLITE_OK); /* every statement belongs to this connection */
     conn->db = NULL;
     conn->wal_pages = conn->wal_tried = conn->wal_pressed = 0;
 }
 
-/* Somebody put another file in the place of ours, a backup for example.  What is in the log belongs to the old file: with
- * the new one it would be garbage, for everybody who opens it.  So it is brought home first, and the log is removed. */
+/* Another file has taken the name of this database, for example a restored backup.  The log belongs to the old file:
+ * together with the new one it would be garbage for every program that opens it.  So the log is copied into the old
+ * file first, and removed. */
 static int conn_follow(struct conn *conn, struct pr_error *reterr)
 {
     if (conn->db != NULL && !conn_is_replaced(conn))
@@ -274,7 +276,8 @@ static int conn_follow(struct conn *conn, struct pr_error *reterr)
                          "%s was moved or deleted while it was in use: put it, or a backup, in its place",
                          conn->location->path);
     if (conn->db != NULL) {
-        (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL); /* as far as it can */
+        /* as far as possible */
+        (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
         conn_close_file(conn);
         file_remove(conn, "-wal", conn->log);
         file_remove(conn, "-shm", conn->index);
@@ -371,7 +374,7 @@ void sql_expand(struct buf *b, const char *sql, struct box_names names)
     const struct {
         pr_slice mark, text;
     } marks[] = {
-        { PR_STR("\"{box}"), names.table }, /* behind its quotation mark */
+        { PR_STR("\"{box}"), names.table }, /* after its quotation mark */
         { PR_STR("{box}"), names.box },
         { PR_STR("{table}"), names.table },
         { PR_STR("{prefix}"), PR_STR(TABLE_PREFIX) },
@@ -460,7 +463,7 @@ static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint
     return PR_OK;
 }
 
-/* An array as JSON, which json_each() takes apart. */
+/* An array as JSON, for json_each(). */
 static int array_bind(sqlite3_stmt *statement, int at, const struct value *value)
 {
     struct buf b;
@@ -496,7 +499,7 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
     case VALUE_ID:
     case VALUE_PAYLOAD:
     case VALUE_BLOB: return sqlite3_bind_blob64(statement, at, data, value->bytes.size, SQLITE_STATIC);
-    case VALUE_IDS: /* one behind the other */
+    case VALUE_IDS: /* concatenated */
         return sqlite3_bind_blob64(statement, at, value->list, (sqlite3_uint64)value->number * sizeof(pr_id),
                                    SQLITE_STATIC);
     case VALUE_INTS:
@@ -508,8 +511,9 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
 static int bind_all(struct conn *conn, sqlite3_stmt *handle, const struct value *values, size_t count,
                     struct pr_error *reterr)
 {
-    ASSERT(!sqlite3_stmt_busy(handle));                                    /* nobody may be in the middle of it */
-    count = min_size(count, (size_t)sqlite3_bind_parameter_count(handle)); /* the last may be for another database */
+    ASSERT(!sqlite3_stmt_busy(handle)); /* nobody may be using it */
+    /* The last value may be for another database. */
+    count = min_size(count, (size_t)sqlite3_bind_parameter_count(handle));
     for (size_t i = 0; i < count; i++) {
         int rc = value_bind(handle, (int)i + 1, &values[i]);
         if (rc != SQLITE_OK)
@@ -605,13 +609,13 @@ int conn_script(struct conn *conn, const char *sql, struct pr_error *reterr)
 
 pr_slice column_slice(sqlite3_stmt *statement, int column)
 {
-    const void *data = sqlite3_column_blob(statement, column); /* before bytes: it may convert */
+    const void *data = sqlite3_column_blob(statement, column); /* before sqlite3_column_bytes(): it may convert */
     return (pr_slice){ data, data != NULL ? (size_t)sqlite3_column_bytes(statement, column) : 0 };
 }
 
 /* ---- Transactions ------------------------------------------------------------------------ */
 
-/* A statement that is still open would keep its snapshot. */
+/* A statement that is still active would keep its snapshot. */
 static void conn_reset_all(struct conn *conn)
 {
     map_foreach(node, &conn->statements) {
@@ -644,23 +648,23 @@ void conn_rollback(struct conn *conn)
     conn_reset_all(conn);
     if (conn->db != NULL && !sqlite3_get_autocommit(conn->db)) {
         int rc = conn_do(conn, SQL_ROLLBACK, NO_BOX, NULL, 0, NULL, NULL);
-        /* It may report the error that made us roll back, but the transaction is over. */
+        /* It may report the error that caused the rollback, but the transaction is over. */
         ASSERT(rc == PR_OK || sqlite3_get_autocommit(conn->db));
     }
 }
 
-/* A long reader keeps the log from being emptied: then try again when it has grown as much
- * again, and not after every commit.  Writers who never pause keep it from being begun from its start again, since
- * each of them comes while we are still copying what the others wrote: so once it is long they are
- * kept out for that moment. */
+/* A long reader keeps the log from being emptied: then the checkpoint is tried again when the log has grown as much
+ * again, not after every commit.  Writers that never pause keep the log from being restarted, since each of them writes
+ * while the pages of the others are still being copied: so once the log is long, writers are blocked for the moment of
+ * the checkpoint. */
 void conn_checkpoint(struct conn *conn, int pages)
 {
     if (conn->wal_pages < conn->wal_tried)
-        conn->wal_tried = conn->wal_pressed = 0; /* the log began from its start */
+        conn->wal_tried = conn->wal_pressed = 0; /* the log was restarted from its beginning */
     if (conn->db == NULL || conn->wal_pages - conn->wal_tried < pages)
         return;
     conn->wal_tried = conn->wal_pages;
-    /* Whatever goes wrong here is met again by the next commit or the next checkpoint. */
+    /* An error here shows up again with the next commit or checkpoint. */
     (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     if (conn->wal_pages - conn->wal_pressed < WAL_PAGES_PRESSED)
         return;

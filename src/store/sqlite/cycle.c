@@ -1,8 +1,8 @@
-/* cycle.c - one cycle: fence, changes, reads, one transaction.
+/* cycle.c - one cycle: fence, changes, reads, in one transaction.
  *
- * A cycle that has nothing to write and whose lease has time left is a read transaction; most
- * cycles of an idle engine are.  What a session remembers (its place in the scan, who it is)
- * changes only when the cycle has landed, so a cycle can be asked again after any fault. */
+ * A cycle that has nothing to write and whose lease has time left is a read transaction, as most cycles of an idle
+ * engine are.  What a session remembers (the position of its scan, its instance) changes only when the cycle has
+ * landed, so a cycle can be asked again after any fault. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +103,7 @@ static bool cycle_was_answered(const struct sqlite_cycle *run)
     return pr_id_equal(s->instance, run->cycle->instance) && run->cycle->number <= s->number;
 }
 
-/* Our own row, as the fence: an instance that took our lanes has deleted it. */
+/* The instance's own row is the fence: an instance that took the lanes has deleted it. */
 static int cycle_fence(struct sqlite_cycle *run, struct instance_row *stored)
 {
     const struct cycle *c = run->cycle;
@@ -121,7 +121,7 @@ static int cycle_fence(struct sqlite_cycle *run, struct instance_row *stored)
     return PR_OK;
 }
 
-/* A pure read turned out to need the write lock. */
+/* A read-only cycle may turn out to need the write lock. */
 static int cycle_must_write(struct sqlite_cycle *run, const struct instance_row *stored, bool *ret)
 {
     *ret = stored->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2 ||
@@ -194,7 +194,7 @@ static int cycle_data_version(struct sqlite_cycle *run, int64_t *ret)
     return rc == PR_UNKNOWN ? PR_OK : rc;
 }
 
-/* The inside of the transaction; the caller ends it.  PR_STALE: begin again, with the write lock. */
+/* Runs inside the transaction, which the caller ends.  PR_STALE: start over, with the write lock. */
 static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
 {
     struct sqlite_session *session = run->session;
@@ -207,7 +207,7 @@ static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
         return rc;
 
     run->replayed = cycle_was_answered(run) || (stored.known && run->cycle->number <= stored.cycle);
-    if (cycle_was_answered(run)) /* that answer was lost, and with it what it had read */
+    if (cycle_was_answered(run)) /* the reply to it was lost, with the rows that it had read */
         memcpy(run->position, session->position_before, sizeof(run->position));
     if (!run->write)
         rc = cycle_must_write(run, &stored, &must_write);
@@ -243,7 +243,7 @@ static int cycle_inside(struct sqlite_cycle *run, int64_t *ret_data_version)
     return rc;
 }
 
-/* Who joins next in this session is somebody new. */
+/* The next join of this session is a new instance. */
 static void session_forget(struct sqlite_session *session)
 {
     session->owner = false;
@@ -251,7 +251,7 @@ static void session_forget(struct sqlite_session *session)
     memset(&session->instance, 0, sizeof(session->instance));
 }
 
-/* What the session remembers; only now that the cycle has landed. */
+/* What the session remembers; only after the cycle has landed. */
 static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
 {
     struct sqlite_session *session = run->session;
@@ -262,7 +262,7 @@ static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
     session->number = known && session->number > c->number ? session->number : c->number;
     session->owner = run->owner;
     session->data_version = data_version;
-    if (c->fresh_rows > 0) { /* other cycles (a lease is renewed) have not looked for rows */
+    if (c->fresh_rows > 0) { /* cycles for other purposes (renewing a lease) have not looked for rows */
         session->fresh_version = data_version;
         session->fresh_reported = false;
         bool found = session->reply.row_count > 0 || session->reply.notice_count > 0;
@@ -273,7 +273,7 @@ static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
     session->repaired = run->repaired;
     memcpy(session->position_before, run->position_before, sizeof(session->position_before));
     memcpy(session->position, run->position, sizeof(session->position));
-    if (run->took) /* not before: on a full disk it would be said with each try */
+    if (run->took) /* only now: on a full disk every try would log it */
         log_emit(session->store->log, LOG_INFO, "box_taken", LOG_SLICE("box", session->box),
                  LOG_BOOL("from_dead_instance", run->buried));
     if (c->leave)
@@ -282,8 +282,8 @@ static void cycle_landed(struct sqlite_cycle *run, int64_t data_version)
         lease_unlock(session);
 }
 
-/* Another file took the place of ours: nothing of what was read is known to be in it, and nobody there knows this instance as
- * it is now (B28).  It joins again. */
+/* Another file has taken the name of the database: rows that were read may not be in it, and it does not know this
+ * instance in its current state (B28).  The instance joins again. */
 static int cycle_check_file(struct sqlite_cycle *run)
 {
     struct sqlite_session *session = run->session;

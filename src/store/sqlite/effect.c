@@ -1,4 +1,4 @@
-/* effect.c - what verdicts bring along (core/effect.h): guards first, then, behind the verdicts, the rest. */
+/* effect.c - effects of verdicts (core/effect.h): guards first; then, after the verdicts, the effects. */
 #include <inttypes.h>
 
 #include "base/buf.h"
@@ -36,14 +36,14 @@ int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret)
     return rc < 0 ? rc : PR_OK;
 }
 
-/* Is an event of this id in the stream? */
+/* Is an event with this id in the stream? */
 static int event_is_known(struct sqlite_cycle *run, const struct effect *e, bool *ret)
 {
     int64_t one;
     *ret = false;
     if (!effect_guards_stream(e))
         return PR_OK;
-    struct id_forms forms; /* here ids are texts in small letters (028_events.sql) */
+    struct id_forms forms; /* ids here are texts in lower case (028_events.sql) */
     id_forms_init(&forms, e->message->id);
     int rc = conn_int(run->conn, "SELECT 1 FROM postrider_event WHERE stream = ?1 AND id = ?2", NO_BOX,
                       VALUES(V_TEXT(e->message->stream), V_ID_LOWER(forms)), &one, run->reterr);
@@ -153,14 +153,14 @@ static int effect_apply(struct sqlite_cycle *run, const struct effect *e)
     return error_set(run->reterr, PR_EINVAL, "unknown kind of effect %d", (int)e->kind);
 }
 
-/* By a CHECK, a trigger or an index of somebody's own: it would be refused for ever. */
+/* A CHECK, a trigger or an index of the application refuses it: it would be refused again each time. */
 static int effect_refused(struct sqlite_cycle *run, const struct effect *e)
 {
     return error_set(run->reterr, PR_EINVAL, "box %.*s refuses what its handler or route stores there: %s",
                      SLICE_ARGS(e->box.size > 0 ? e->box : run->session->box), sqlite3_errmsg(run->conn->db));
 }
 
-/* {"cycle":12,"3":17,...}: who was refused, for when this cycle is asked again. */
+/* {"cycle":12,"3":17,...}: the refused verdicts, for the case that this cycle is asked again. */
 static int answers_write(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
@@ -204,7 +204,7 @@ int answers_read(struct sqlite_cycle *run)
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
     sqlite3_stmt *s;
-    reply->answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(int)); /* PR_OK */
+    reply->answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(int)); /* zero is PR_OK */
     if (reply->answers == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
     int rc = conn_bind(run->conn,

@@ -1,4 +1,4 @@
-/* ended.c - the ledger of what has ended (core/ended.h), as a cycle or a person writes it. */
+/* ended.c - writing to the ledger of ended messages (core/ended.h), for cycles and people's orders. */
 #include "core/ended.h"
 
 #include "base/error.h"

@@ -1,12 +1,12 @@
-/* enqueue.c - new messages, committed together (store/senders.h). */
+/* enqueue.c - new messages in group commits (store/senders.h). */
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
-#define CHECKPOINT_PAGES 16384 /* 64 MiB: nobody works the boxes, so we must do it */
+#define CHECKPOINT_PAGES 16384 /* 64 MiB: if no session serves the boxes, no other connection does it */
 
-/* It failed before it was stored. */
+/* The message failed before it was stored. */
 static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message *m, int64_t mono_us,
                         struct pr_error *reterr)
 {
@@ -31,7 +31,7 @@ static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message
                    NULL, reterr);
 }
 
-/* PR_OK, PR_DUPLICATE, PR_ECONFLICT: may an event be appended, by what it expects of its stream? */
+/* PR_OK, PR_DUPLICATE, PR_ECONFLICT: may an event be appended, given the version that it expects? */
 static int expectation(struct conn *conn, const struct pr_message *m, struct pr_error *reterr)
 {
     struct id_forms forms;

@@ -1,5 +1,5 @@
-/* flow.c - what turns leave behind of flows (core/flow_row.h): their rows, executions before the current ones, mail; and
- * which rows that are out are gone. */
+/* flow.c - what turns of flows store (core/flow_row.h): their rows, executions before the current ones, mail; and which
+ * handed-out rows have been deleted. */
 #include "base/error.h"
 #include "base/time.h"
 #include "core/id.h"
@@ -20,7 +20,7 @@ int flow_guard_answer(struct sqlite_cycle *run, const struct effect *e, int *ret
         return rc;
     bool is_there = rc > 0;
     if (is_there) {
-        (void)id_from_stored(column_slice(statement, 0), &found.execution); /* a damaged one is another one */
+        (void)id_from_stored(column_slice(statement, 0), &found.execution); /* a damaged id equals no other */
         found.next = sqlite3_column_int64(statement, 1);
         found.state = sqlite3_column_int(statement, 2);
     }

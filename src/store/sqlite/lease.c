@@ -1,16 +1,17 @@
-/* lease.c - who works the box.
+/* lease.c - which instance serves the box.
  *
- * At most one instance of a box has lanes: all of them.  Others stand by and look, in each of
- * their cycles, whether they may take over:
- *   - nobody works the box, and it was not passed to another one that lives; or
- *   - the owner's lease is over, or was given before the machine was restarted (unless somebody's long transaction kept
- *     it from renewing: then it has a moment to do so); or
- *   - the owner held the lock file, and we can have it now: its process is gone.
- * Who takes over buries the owner in the same transaction: its row is deleted, so whatever it
- * still wants to change is refused (T3), and what it had in hand is counted (T6).
+ * At most one instance of a box has lanes: all of them.  Others stand by and check, in each of their cycles, whether
+ * they may take over:
+ *   - no instance serves the box, and it was not passed to another live one; or
+ *   - the owner's lease is over, or dates from before the machine was restarted (if a long transaction of another
+ *   program kept
+ *     the owner from renewing, it first gets a moment to do so); or
+ *   - the owner held the lock file, and this instance gets the lock: the owner's process is gone.
+ * The instance that takes over buries the owner in the same transaction: the owner's row is deleted, so any later
+ * change of it is refused (T3), and its open hand-outs are counted (T6).
  *
- * An owner that sleeps keeps its lock file.  Then the lease alone decides, and its successor
- * says in its own row (locked = 0) that the lock file tells nothing about it. */
+ * An owner that sleeps keeps its lock file.  Then only the lease decides, and its successor notes in its own row
+ * (locked = 0) that it does not hold the lock file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +28,10 @@
 #include "store/sqlite/sqlite.h"
 
 #define LANES_NONE 0
-#define KEPT_OUT_DIVISOR 8            /* a wait for the write lock of this part of the lease is a long one */
-#define OWNER_CHANCE_US PR_SECONDS(2) /* longer than an engine waits before it asks a busy store again */
+#define KEPT_OUT_DIVISOR 8            /* waiting longer for the write lock than this part of the lease counts as long */
+#define OWNER_CHANCE_US PR_SECONDS(2) /* longer than an engine waits before it tries a busy store again */
 #define LOST_ARENA_BYTES 4096
-#define PEERS_MAX 64 /* more do not stand by */
+#define PEERS_MAX 64 /* standby instances listed; further ones are left out */
 
 static pr_slice boot_id(const struct sqlite_cycle *run)
 {
@@ -39,7 +40,7 @@ static pr_slice boot_id(const struct sqlite_cycle *run)
 
 /* ---- The lock file --------------------------------------------------------------------- */
 
-/* PATH-BOX.lock; without one (no rights to make it) leases decide alone. */
+/* PATH-BOX.lock; without it (no permission to create it) only leases decide. */
 void lease_open_lock(struct sqlite_session *session)
 {
     const struct sqlite_location *location = &session->store->location;
@@ -48,7 +49,7 @@ void lease_open_lock(struct sqlite_session *session)
     session->lock_fd = -1;
     if (location->memory || asprintf(&path, "%s-%s.lock", location->path, session->box_name) < 0)
         return;
-    struct stat database; /* its locks may be held by those who may write it, and by nobody else */
+    struct stat database; /* only users that may write the database may hold its lock */
     mode_t mode = stat(location->path, &database) == 0 ? database.st_mode & 0660 : 0600;
     session->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     if (session->lock_fd < 0)
@@ -56,7 +57,7 @@ void lease_open_lock(struct sqlite_session *session)
     free(path);
 }
 
-/* In memory everybody is in this process: the list of sessions is the lock file. */
+/* In memory all sessions are in this process: their list replaces the lock file. */
 static bool try_lock_memory(struct sqlite_session *session)
 {
     bool free_now = true;
@@ -71,7 +72,8 @@ static bool try_lock_memory(struct sqlite_session *session)
     return free_now;
 }
 
-/* Somebody tidied up: who opens the path now gets another file, and a lock on ours tells nothing. */
+/* The lock file was deleted: programs that open the path now get another file, and a lock on this one proves
+ * nothing. */
 static bool lock_was_removed(const struct sqlite_session *session)
 {
     struct stat state;
@@ -135,8 +137,8 @@ int lease_read(struct sqlite_cycle *run, struct instance_row *ret)
 struct owner {
     bool there;
     pr_id id;
-    bool over;   /* its lease */
-    bool locked; /* it had the lock file */
+    bool over;   /* its lease is over */
+    bool locked; /* it holds the lock file */
 };
 
 static int owner_read(struct sqlite_cycle *run, struct owner *ret)
@@ -170,7 +172,7 @@ void lease_note_wait(struct sqlite_cycle *run)
         run->session->kept_out_us = now_us;
 }
 
-/* Is the box, which nobody works, to be another one's who lives? */
+/* Is the box, which no instance serves, reserved for another live instance? */
 static int is_passed_on(struct sqlite_cycle *run, bool *ret)
 {
     int64_t found;
@@ -191,15 +193,15 @@ int lease_pass(struct sqlite_cycle *run, int64_t epoch)
                    run->session->box, VALUES(V_TEXT(run->session->box), V_INT(epoch)), NULL, run->reterr);
 }
 
-/* Somebody's long transaction keeps everybody from writing, also an owner that lives and would renew.  When it ends, who
- * stands by must not be quicker than the owner: one that holds the lock file has a moment more, from when the lease was seen
- * to be over by somebody who could write. */
+/* A long transaction of another program blocks all writers, including a live owner that would renew its lease.  When it
+ * ends, a standby instance must not be faster than the owner: an owner that holds the lock file gets some more time,
+ * counted from when an instance that could write saw the lease to be over. */
 static bool has_had_its_chance(struct sqlite_cycle *run, const struct owner *owner)
 {
     struct sqlite_session *session = run->session;
     int64_t now_us = store_mono_us(session->store), lease_us = run->cycle->lease_us;
     bool kept_out = session->kept_out_us != 0 && now_us - session->kept_out_us < lease_us;
-    if (!owner->locked || !kept_out || !run->write) /* who only reads comes again to write */
+    if (!owner->locked || !kept_out || !run->write) /* a read transaction is repeated as a write */
         return true;
     if (session->over_since_us == 0)
         session->over_since_us = now_us;
@@ -222,7 +224,7 @@ int lease_can_take(struct sqlite_cycle *run, bool *ret)
     if (!owner.there || !owner.over)
         session->over_since_us = 0;
     if (!*ret)
-        lease_unlock(session); /* having the lock said nothing, and the owner may want it */
+        lease_unlock(session); /* the lock proved nothing, and the owner may need it */
     return PR_OK;
 }
 
@@ -240,7 +242,7 @@ static const char LOST[] = "SELECT b.row_id, b.attempts + 1, max(c.at), b.destin
                            " FROM postrider_claim c, json_each(c.entries) e, \"{box}\" b WHERE c.instance = ?1"
                            " AND b.row_id = CAST(e.key AS INTEGER) AND b.attempts = e.value - 1 GROUP BY b.row_id";
 
-/* Before any is changed.  In the arena. */
+/* Reads them before any is changed.  In the arena. */
 static int lost_read(struct sqlite_cycle *run, pr_id id, struct arena *arena, struct lost **ret)
 {
     sqlite3_stmt *statement;
@@ -280,7 +282,7 @@ static int lost_count(struct sqlite_cycle *run, const struct lost *lost)
     return rc;
 }
 
-/* T6: what was handed out and has no verdict counts as an attempt. */
+/* T6: hand-outs without a verdict count as attempts. */
 static int bury(struct sqlite_cycle *run, pr_id id)
 {
     struct arena arena;
@@ -303,7 +305,7 @@ static int bury(struct sqlite_cycle *run, pr_id id)
     return rc;
 }
 
-/* Those who stood by and died without a word. */
+/* Standby instances that died without leaving. */
 int lease_bury_dead(struct sqlite_cycle *run)
 {
     for (;;) {
@@ -370,11 +372,11 @@ int lease_take(struct sqlite_cycle *run)
         return rc;
     run->owner = run->took = true;
     run->buried = owner.there;
-    memset(run->position, 0, sizeof(run->position)); /* everything is new to us */
+    memset(run->position, 0, sizeof(run->position)); /* all rows are new to this owner */
     return PR_OK;
 }
 
-/* Also the mark that this cycle was written (T2). */
+/* Also records that this cycle was written (T2). */
 int lease_renew(struct sqlite_cycle *run)
 {
     const struct cycle *cycle = run->cycle;
@@ -393,7 +395,7 @@ int lease_renew(struct sqlite_cycle *run)
     return rc;
 }
 
-/* What is still on an open receipt was started and never judged: it is counted as after a crash. */
+/* Messages on an open receipt were started and have no verdict: they are counted as after a crash. */
 int lease_leave(struct sqlite_cycle *run)
 {
     run->owner = false;

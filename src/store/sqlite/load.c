@@ -1,7 +1,7 @@
-/* load.c - large payloads, which a cycle reads without their rows.
+/* load.c - large payloads, which a cycle reads separately from their rows.
  *
- * Each is there twice while it is copied: sqlite3_blob_read() would spare that, but takes another column than it was given in
- * tables with a virtual column before it, as boxes have (seen in SQLite 3.40). */
+ * Each exists twice while it is copied.  sqlite3_blob_read() would avoid that, but reads another column than the given
+ * one in tables with a virtual column before it, as boxes have (seen in SQLite 3.40). */
 #include <stdlib.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -12,7 +12,7 @@
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
-/* *ret stays as it is when there is no such row any more. */
+/* *ret is unchanged when the row no longer exists. */
 static int load_read(struct sqlite_cycle *run, const struct row_name *name, pr_slice *ret)
 {
     struct id_forms forms;
@@ -26,9 +26,9 @@ static int load_read(struct sqlite_cycle *run, const struct row_name *name, pr_s
     if (rc <= 0)
         return rc;
     pr_slice payload = column_slice(statement, 0);
-    sqlite3_db_release_memory(sqlite3_db_handle(statement)); /* pages of the file that are full of this payload ... */
+    sqlite3_db_release_memory(sqlite3_db_handle(statement)); /* the pages of this payload in SQLite's cache ... */
 #ifdef __GLIBC__
-    malloc_trim(0); /* ... are small pieces, which the allocator would keep */
+    malloc_trim(0); /* ... are small blocks, which the allocator would keep */
 #endif
     char *bytes = malloc(payload.size + 1);
     if (bytes == NULL)

@@ -1,4 +1,4 @@
-/* mark.c - marks (core/mark.h): making them, asking for them, and forgetting them. */
+/* mark.c - marks (core/mark.h): making, looking up and forgetting them. */
 #include "core/mark.h"
 
 #include "base/error.h"
@@ -85,7 +85,7 @@ int note_again(struct conn *conn, pr_slice box, const struct pr_message *message
 
 /* ---- Forgetting ---------------------------------------------------------------------------------------- */
 
-/* Ids of messages can be text, in capitals or not. */
+/* Ids of messages can be text, in upper or lower case. */
 #define HEX(table, from, digits) "substr(hex(" table ".id), " #from ", " #digits ")"
 #define UPPER(table)                                                                                                   \
     HEX(table, 1, 8)                                                                                                   \
@@ -93,8 +93,8 @@ int note_again(struct conn *conn, pr_slice box, const struct pr_message *message
         table, 21, 12)
 #define FORMS(table) "(" table ".id, " UPPER(table) ", lower(" UPPER(table) "))"
 
-/* The first of those that are over, in an order that is the same for both statements: many can end at one time, as those of what
- * a person discarded together do. */
+/* The first expired ones, in the same order for both statements: many can expire at the same time, such as those of
+ * messages that a person discarded together. */
 #define FIRST_OVER(table, part)                                                                                        \
     "(id, " part ") IN (SELECT id, " part " FROM " table " WHERE box = ?1 AND until <= ?2"                             \
     " ORDER BY until, id, " part " LIMIT ?3)"
@@ -106,7 +106,7 @@ int note_again(struct conn *conn, pr_slice box, const struct pr_message *message
 /* clang-format on */
 
 static const struct {
-    const char *later, *gone; /* what is still needed is looked at again later */
+    const char *later, *gone; /* marks that are still needed are looked at again later */
 } forgets[] = {
     { LOOK_LATER("postrider_seen", "handler") ")",
       "DELETE FROM postrider_seen WHERE box = ?1 AND " FIRST_OVER("postrider_seen", "handler") },
@@ -115,7 +115,7 @@ static const struct {
       "DELETE FROM postrider_again WHERE box = ?1 AND " FIRST_OVER("postrider_again", "destination") },
 };
 
-/* One piece of each. */
+/* One piece of each kind. */
 int marks_forget(struct sqlite_cycle *run, bool *ret_more)
 {
     const pr_slice box = run->session->box;

@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "core/id.h"
 
-/* A duplicate (in the box, among the dead letters, or by a mark, where the box has any) gives a NULL id, which OR IGNORE passes over: as it does what the unique key does
- * not take, and a check of the box: message_check() has seen to it before, and send.c asks again.  One statement, so that it is
- * right also for callers without a transaction; VALUES and not SELECT, because an INSERT that
- * SELECTs from its own table goes through a temporary one.  All text is less than any blob: ids
- * as text are looked for only where there are some.  split_seq is there because only boxes have
- * it: OR IGNORE must not pass over a row for a table that is none. */
+/* A duplicate (in the box, among the dead letters, or by a mark, where the box has any) gives a NULL id, which OR
+ * IGNORE skips.  OR IGNORE also skips rows that a UNIQUE or CHECK of the table refuses: message_check() has checked
+ * before, and send.c checks again.  It is a single statement, so that it is also correct for callers without a
+ * transaction; VALUES and not SELECT, because an INSERT that SELECTs from its own table goes through a temporary one.
+ * Any text is less than any blob: ids as text are looked for only if there are some.  split_seq is included because
+ * only boxes have it: OR IGNORE must fail for a table that is not a box. */
 #define INSERT_BODY                                                                                                    \
     " INTO \"{box}\" (id, destination, type, stream, headers, event, created_at, due_at, expires_at, payload,"         \
     " split_seq" SENDER_TEXTS(                                                                                         \
@@ -108,7 +108,7 @@ _Static_assert(COLUMN_COUNT == MESSAGE_COLUMN_COUNT && COLUMN_ID == MESSAGE_COLU
                    COLUMN_stream == MESSAGE_COLUMN_STREAM,
                "the columns of a message");
 
-/* Columns whose bytes are copied, and where they go. */
+/* Columns whose bytes are copied, and the members that get them. */
 static const struct {
     int column;
     size_t offset;
@@ -149,8 +149,8 @@ static void decode_numbers(sqlite3_stmt *s, struct pr_message *m)
     m->status |= message_status_bits(m);
 }
 
-/* A plain INSERT can put words into a column of numbers: '2030-01-01' would be read as the year
- * 1970, and the message would be over before it began. */
+/* A plain INSERT can put text into a column of numbers: '2030-01-01' would be read as the year 1970, and the message
+ * would expire at once. */
 static bool is_number_or_null(sqlite3_stmt *s, int column)
 {
     int type = sqlite3_column_type(s, column);
@@ -164,14 +164,14 @@ static const char *times_defect(sqlite3_stmt *s)
     return is_number_or_null(s, COLUMN_EXPIRES) ? NULL : "expires_at is not a number of microseconds";
 }
 
-/* As column_slice(), but most columns of most messages are NULL: its size alone is asked with half the work. */
+/* Like column_slice(), but most columns of most messages are NULL: asking for the size alone is half the work. */
 static pr_slice column_text(sqlite3_stmt *s, int column)
 {
-    int size = sqlite3_column_bytes(s, column); /* converts what is no text as sqlite3_column_blob() does */
+    int size = sqlite3_column_bytes(s, column); /* converts other types to text as sqlite3_column_blob() does */
     return size > 0 ? (pr_slice){ sqlite3_column_blob(s, column), (size_t)size } : (pr_slice){ NULL, 0 };
 }
 
-/* PAYLOAD_UP_TO gives the size of what it leaves in the table, below zero. */
+/* PAYLOAD_UP_TO gives the negative size of a payload that it leaves in the table. */
 static size_t payload_over(sqlite3_stmt *s, size_t payload_max)
 {
     int type = sqlite3_column_type(s, COLUMN_payload);
@@ -191,13 +191,14 @@ int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_
     *m = (struct pr_message){ .seq = 0 };
     decode_numbers(statement, m);
     *ret_row = (uint64_t)sqlite3_column_int64(statement, COLUMN_ROW);
-    size_t over = ret_over != NULL ? payload_over(statement, payload_max) : 0; /* before a number becomes text */
+    /* before a number is converted to text */
+    size_t over = ret_over != NULL ? payload_over(statement, payload_max) : 0;
 
     pr_slice id = column_slice(statement, COLUMN_ID);
     if (id.size == 0 || id_from_stored(id, &m->id) != PR_OK)
         bad = "the id is not a UUID";
 
-    /* The bytes where SQLite has them, then one block of ours. */
+    /* The bytes as SQLite has them, then one copied block. */
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         *(pr_slice *)(void *)((char *)m + texts[i].offset) = column_text(statement, texts[i].column);
     if (bad == NULL)

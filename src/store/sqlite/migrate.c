@@ -1,9 +1,9 @@
-/* migrate.c - tables, boxes and views, in one transaction.
+/* migrate.c - creating tables, boxes and views, in one transaction.
  *
- * Files run in the order of their numbers and once each; those named *_box once for each box:
- * for the boxes that are there when the file is new, and for a new box all of them.  Views name
- * all boxes, so they are made again each time.  All names but the boxes' begin with postrider_: the
- * file is the application's.  A store with the names of before gets these first (rename.c). */
+ * Files run in the order of their numbers, once each; those named *_box once for each box: for existing boxes when the
+ * file is new, and all of them for a new box.  Views name all boxes, so they are created again each time.  All names
+ * but the boxes' begin with postrider_, since the file belongs to the application.  A store with the names of early
+ * versions is renamed first (rename.c). */
 #include "store/sqlite/migrate.h"
 
 #include <stdio.h>
@@ -21,9 +21,11 @@
 #define SCRIPT_MAX (1u << 20)
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define COLUMNS_MARK                                                                                                   \
-    "{columns}" /* in a file for boxes: its table, dead letters and done have all columns of core/columns.h */
+/* `"{columns}"` in files for boxes: adds the columns of core/columns.h to a box, dead letters and done */
+"{columns}"
 
-int schema_wanted(void)
+    int
+    schema_wanted(void)
 {
     return sqlite_migrations[sqlite_migrations_count - 1].number;
 }
@@ -59,7 +61,7 @@ static void script_expand(struct buf *b, const char *sql, struct box_names names
             add_all_bytes(b);
             at += 7;
         } else if (strncmp(at, COLUMNS_MARK, strlen(COLUMNS_MARK)) == 0) {
-            at += strlen(COLUMNS_MARK); /* columns_add() was here before */
+            at += strlen(COLUMNS_MARK); /* columns_add() has handled it */
         } else {
             buf_add_char(b, *at++);
         }
@@ -75,7 +77,7 @@ static int name_is_taken(const struct conn *conn, const char *what, pr_slice nam
         conn->location->path, what, SLICE_ARGS(name));
 }
 
-/* "table postrider_seen already exists": an upgrade meets what somebody else has made. */
+/* "table postrider_seen already exists": the upgrade meets a table of another program. */
 static int script_fault(struct conn *conn, int rc, struct pr_error *reterr)
 {
     pr_slice text = slice_from(sqlite3_errmsg(conn->db));
@@ -121,7 +123,7 @@ static const struct {
     /* clang-format on */
 };
 
-/* Those of core/columns.h that the table does not have yet. */
+/* Adds those of core/columns.h that the table lacks. */
 static int columns_add(struct conn *conn, pr_slice table, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -167,7 +169,7 @@ static int migration_run(struct conn *conn, const struct migration *m, struct bo
 
 /* ---- Boxes --------------------------------------------------------------------------- */
 
-/* table empty: what it has, or one of its own name. */
+/* table empty: the existing one, or one of the box's name. */
 static int box_make(struct conn *conn, struct names *names, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
     if (!name_is_valid(box))
@@ -205,7 +207,7 @@ static const char VIEW_IN_FLIGHT[] =
     " i.name AS instance, c.at FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, "
     "json_each(c.entries) e;";
 
-/* Breakers that are not closed, of instances that are alive and have lanes. */
+/* Breakers that are not closed, of live instances with lanes. */
 #define TIME_TEXT(column)                                                                                              \
     "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column " / 1e6, 'unixepoch') "   \
     "END"
@@ -222,8 +224,8 @@ static const char VIEW_OPEN[] =
         "b.expires_at") " AS expires_at,"
 #define MESSAGE_FAILED_AT " " TIME_TEXT("nullif(b.failed_at, 0)") " AS failed_at,"
 
-/* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
- * endpoint that is open: then endpoint_state says so. */
+/* Same as state_of_row(), considering receipts and pauses.  A ready or retrying row may wait for an endpoint that
+ * fails: see endpoint_state. */
 static const char VIEW_MESSAGES[] =
     "SELECT '{box}' AS box, b.row_id, b.seq, " ID_TEXT " AS id,"
     " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM postrider_in_flight WHERE box = '{box}') "
@@ -245,10 +247,11 @@ static const char VIEW_MESSAGES[] =
     " 'person' END END AS parked_by"
     " FROM \"{box}\" b";
 
-/* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
- * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
- * parked or made dead before it had an endpoint may be for any).  Of several heads the other columns are of the one with
- * the least rank.  The endpoint is read out of the key (held_endpoint()): the row of a message that the routes send has none. */
+/* Same as streams --blocked: each stream that is held back, and behind what.  The view knows neither which endpoints
+ * are strict (rows held without a failed head before them wait for the first parked or dead one) nor the routes (rows
+ * that were parked or made dead before they had an endpoint may belong to any).  Of several heads the other columns are
+ * of the one with the lowest rank.  The endpoint is taken from the key (held_endpoint()): the row of a routed message
+ * has none. */
 #define NEVER "9223372036854775807"
 #define OF_HEAD(column, of_dead) " CASE WHEN d.row_id IS NULL THEN h." column " ELSE " of_dead " END AS " column ","
 static const char VIEW_BLOCKED[] =
@@ -303,7 +306,7 @@ static const char VIEW_AUDIT[] = "CREATE VIEW postrider_audit_log AS SELECT numb
     "at") " AS at, who, action, target, why, matched, changed,"
           " refused FROM postrider_audit;";
 
-/* Those that can be read (the others become dead letters); a wish that its owner has not taken up is new. */
+/* Schedules that can be decoded (others become dead letters); a wish that its owner has not seen yet is new. */
 static const char VIEW_SCHEDULES[] =
     "SELECT '{box}' AS box, b.stream AS name, json_extract(b.spec, '$.cron') AS cron,"
     " coalesce(json_extract(b.spec, '$.zone'), 'UTC') AS zone, coalesce(json_extract(b.spec, '$.missed'), 'once') AS "
@@ -367,7 +370,7 @@ int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *ret
     return rc;
 }
 
-/* A file without our tables has nothing that is called as they are. */
+/* A file without Postrider's tables must have nothing with their names. */
 static int names_check(struct conn *conn, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
@@ -429,14 +432,14 @@ static int migrate_inside(struct conn *conn, const struct store_box *boxes, size
     size_t before = names->count;
     for (size_t i = 0; i < box_count && rc == PR_OK; i++)
         rc = box_make(conn, names, slice_from(boxes[i].name), box_table(&boxes[i]), reterr);
-    for (size_t i = 0; i < ARRAY_LENGTH(always) && rc == PR_OK; i++) /* unless they were among them */
+    for (size_t i = 0; i < ARRAY_LENGTH(always) && rc == PR_OK; i++) /* unless they were in the list */
         rc = box_make(conn, names, slice_from(always[i]), NO_BOX, reterr);
     if (rc == PR_OK && (names->count > before || version < schema_wanted()))
         rc = views_make(conn, names, reterr);
     return rc;
 }
 
-/* The default of id is made of bytes: other encodings would make something else of them. */
+/* The default of id consists of bytes, which other encodings would change. */
 static int encoding_check(struct conn *conn, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
@@ -464,7 +467,7 @@ int sqlite_migrate(void *self, const struct store_box *boxes, size_t box_count, 
 
     conn_lock(conn);
     rc = encoding_check(conn, reterr);
-    sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL); /* some builds begin with it: see 012 */
+    sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL); /* some builds enable it by default: see 012 */
     if (rc == PR_OK)
         rc = conn_begin(conn, true, reterr);
     if (rc == PR_OK)

@@ -1,4 +1,4 @@
-/* migrate.h - the numbered .sql files, built in (tools/embed.py), and how they are run. */
+/* migrate.h - the numbered .sql files, which are built in (tools/embed.py), and how they run. */
 #ifndef STORE_SQLITE_MIGRATE_H
 #define STORE_SQLITE_MIGRATE_H
 
@@ -15,10 +15,10 @@ extern const size_t sqlite_migrations_count;
 
 struct pr_error;
 
-/* Before every table, index, trigger and view but the boxes. */
+/* Prefix of every table, index, trigger and view except the boxes. */
 #define OUR_PREFIX "postrider_"
 
-/* Statement by statement, so that a test can end it between any two. */
+/* Runs statement by statement, so that a test can stop it between any two. */
 int script_run(struct conn *conn, const char *sql, struct pr_error *reterr);
 
 /* boxes.c */
@@ -31,15 +31,16 @@ struct names {
 struct box_names names_get(const struct names *names, size_t i);
 void names_add(struct names *names, pr_slice box, pr_slice table);
 int boxes_read(struct conn *conn, int64_t version, struct names *ret, struct pr_error *reterr);
-/* PR_OK: the box is there, with this table (empty: any).  Outcome PR_UNKNOWN: there is none, and the table is nobody's. */
+/* PR_OK: the box exists, with this table (empty: any).  Outcome PR_UNKNOWN: it does not exist, and the table is
+ * free. */
 int names_find(const struct names *names, pr_slice box, pr_slice table, struct pr_error *reterr);
 /* Can a new box have this table? */
 int table_check(struct conn *conn, pr_slice box, pr_slice table, struct pr_error *reterr);
 
-/* rename.c: stores of before version 11 have their tables under bare names. */
+/* rename.c: stores before version 11 have tables without the prefix. */
 /* Outcome PR_UNKNOWN: there is no such store. */
 int rename_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr);
-/* To the names of today, when they are not; inside the transaction of the migration. */
+/* Renames old names, inside the transaction of the migration. */
 int rename_old(struct conn *conn, struct pr_error *reterr);
 
 #endif

@@ -1,4 +1,4 @@
-/* notice.c - notices of what operators did, for the instances that run; and the endpoints' rows. */
+/* notice.c - notices of operators' actions for running instances; and the rows of endpoints. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
@@ -74,7 +74,7 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
     return rc;
 }
 
-/* Of two pauses the later end wins; one that is over does not count.  PR_UNKNOWN: nothing changed. */
+/* Of two pauses the later end applies; an expired one does not count.  PR_UNKNOWN: nothing changed. */
 static int pause_set(struct sqlite_cycle *run, const struct pause *p)
 {
     const pr_slice no_box = { NULL, 0 };
@@ -157,9 +157,9 @@ static int notice_last(struct sqlite_cycle *run, int64_t *ret)
                     NULL, 0, ret, run->reterr);
 }
 
-/* Numbers run without gaps: when the one behind the cursor is not there any more, it was purged
- * while this instance slept.  Then it has to read everything again; and also when there are too
- * many, since an instance that got a part of them might send what was discarded meanwhile. */
+/* Numbers run without gaps: when the next number is missing, its notice was purged while this instance slept.  Then it
+ * has to read everything again; also when there are too many, since an instance that got only a part of them might send
+ * a message that was discarded meanwhile. */
 static int notices_missed(struct sqlite_cycle *run, bool *ret_missed)
 {
     struct cycle_reply *reply = &run->session->reply;
@@ -182,7 +182,7 @@ static int notices_missed(struct sqlite_cycle *run, bool *ret_missed)
     return rc;
 }
 
-/* Rows that were changed by hand.  When the reply that said so was lost, the next one says it again. */
+/* Rows that were changed by hand.  If the reply that reported them was lost, the next one reports them again. */
 static int repairs_read(struct sqlite_cycle *run, bool joins)
 {
     const struct sqlite_session *session = run->session;
@@ -206,12 +206,12 @@ static int repairs_read(struct sqlite_cycle *run, bool joins)
 int notices_read(struct sqlite_cycle *run, bool joined)
 {
     struct cycle_reply *reply = &run->session->reply;
-    bool joins = joined || run->cycle->epoch == 0; /* an answer to a join that was lost, too */
+    bool joins = joined || run->cycle->epoch == 0; /* or the answer to a join was lost */
     bool missed = false, endpoints = joins;
     int rc = PR_OK;
 
     reply->notice_last = run->cycle->notice_after;
-    if (!joins) /* and not "after 0": that is every notice of a store that had none before */
+    if (!joins) /* and not "after 0", which would return every notice of the store */
         rc = notices_missed(run, &missed);
     if (rc >= 0 && (joins || missed))
         rc = notice_last(run, &reply->notice_last);

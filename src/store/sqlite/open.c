@@ -1,7 +1,7 @@
-/* open.c - from a URL to a store.
+/* open.c - opening a store by its URL.
  *
- * sqlite:PATH?synchronous=full|normal&busy=5s.  Connections are opened at first need, so that
- * a question to a file that is not there gets an answer and does not make the file. */
+ * sqlite:PATH?synchronous=full|normal&busy=5s.  Connections are opened when they are first needed, so that a question
+ * to a missing file gets an answer and does not create the file. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static int url_parse(const char *url, struct sqlite_location *location, struct p
     if (!slice_starts_with(rest, PR_STR("sqlite:")))
         return error_set(reterr, PR_EINVAL, "%s: the URL of this store must begin with sqlite:", url);
     rest = (pr_slice){ rest.data + 7, rest.size - 7 };
-    if (slice_starts_with(rest, PR_STR("///"))) /* as others write it */
+    if (slice_starts_with(rest, PR_STR("///"))) /* the form that other programs use */
         rest = (pr_slice){ rest.data + 2, rest.size - 2 };
 
     pr_slice path = slice_until(&rest, '?');
@@ -78,7 +78,7 @@ static void boot_id_read(char ret[BOOT_ID_SIZE])
     ssize_t size = fd >= 0 ? read(fd, ret, BOOT_ID_SIZE - 1) : 0;
     if (fd >= 0)
         close(fd);
-    ret[size > 0 ? size : 0] = '\0'; /* without one, leases end by the clock alone */
+    ret[size > 0 ? size : 0] = '\0'; /* without a boot id, leases end by the clock alone */
     ret[strcspn(ret, "\n")] = '\0';
 }
 
@@ -129,7 +129,7 @@ int store_people(struct sqlite_store *store, bool create, struct conn **ret, str
     bool opens = store->people == NULL;
     if (opens)
         rc = conn_open(&store->location, create, &store->people, reterr);
-    if (opens && rc == PR_OK) /* one look at a long list would fill a cache as large as that of a box, for ever */
+    if (opens && rc == PR_OK) /* one look at a long list would fill a cache as large as that of a box, and keep it */
         rc = conn_script(store->people, "PRAGMA cache_size = -2048", reterr);
     if (rc == PR_OK)
         *ret = store->people;

@@ -1,8 +1,8 @@
-/* purge.c - what is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did,
- * the ledger of what has ended, and marks.
+/* purge.c - removing what is too old: notices, kept delivered messages, evidence, dead letters, the audit, the ledger
+ * of ended messages, and marks.
  *
- * In pieces, so that no cycle takes long; a piece that was full is followed by another one soon, also in an idle box (the
- * session wakes itself for it, wait.c). */
+ * Small pieces keep cycles short; a full piece is soon followed by another one, also in an idle box (the session wakes
+ * itself up for it, wait.c). */
 #include "base/error.h"
 #include "base/time.h"
 #include "base/util.h"
@@ -10,17 +10,18 @@
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define PURGE_EVERY_US PR_SECONDS(1)
-#define PURGE_PIECE 1000                         /* rows of each table */
-#define ENDED_PIECE 200                          /* ... of the ledger: as many pages as a thousand others have */
-#define NOTICE_AGE_US PR_MINUTES(60)             /* an instance that sleeps for longer reads everything again */
-#define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than anybody is tried on */
+#define PURGE_PIECE 1000 /* rows of each table */
+/* ... of the ledger: as many pages as a thousand rows of other tables */
+#define ENDED_PIECE 200
+#define NOTICE_AGE_US PR_MINUTES(60)             /* an instance that sleeps longer reads everything again */
+#define EVIDENCE_KEEP_US (PR_SECONDS(86400) * 7) /* longer than any message is retried */
 
 bool purge_is_due(const struct sqlite_cycle *run)
 {
     return run->mono_us >= run->session->purge_next_us;
 }
 
-/* One piece of one table. */
+/* Deletes one piece of one table. */
 static int piece(struct sqlite_cycle *run, const char *sql, const struct value *values, size_t count)
 {
     int changed = 0;
@@ -29,7 +30,7 @@ static int piece(struct sqlite_cycle *run, const char *sql, const struct value *
     return rc;
 }
 
-/* A notice from the far future is one from before the machine was restarted. */
+/* A notice from the far future was written before the machine was restarted. */
 static int purge_notices(struct sqlite_cycle *run)
 {
     return piece(run,
@@ -68,7 +69,7 @@ static int purge_audit(struct sqlite_cycle *run)
                  VALUES(V_INT(time_sub(run->now_us, keep_us)), V_INT(PURGE_PIECE)));
 }
 
-/* Its rows are long.  Nothing is kept of a ledger that was turned off. */
+/* Its rows are long.  A ledger that was turned off is emptied. */
 static int purge_ended(struct sqlite_cycle *run)
 {
     int changed = 0;
@@ -81,7 +82,7 @@ static int purge_ended(struct sqlite_cycle *run)
     return rc;
 }
 
-/* Strict streams wait behind dead letters: a notice says that these are gone. */
+/* Strict streams wait behind dead letters: a notice reports that these are gone. */
 static int purge_dead(struct sqlite_cycle *run)
 {
     static const char told[] =

@@ -1,9 +1,9 @@
-/* read.c - what a cycle reads.
+/* read.c - the reads of a cycle.
  *
- * Fresh rows (due_at NULL, not held) are found by walking row_id upwards from where each lane
- * stands: writers are serial, so nothing can appear behind us.  Rows that became due or held
- * are passed over once and not again, until a lane is restarted.  Everything else comes by a
- * small partial index.  Every read fetches one row more than asked for, to know its end. */
+ * Fresh rows (due_at NULL, not held) are found by walking row_id upwards from each lane's position: writers are serial,
+ * so nothing can appear behind it.  Rows that became due or held are passed over once and not again, until a lane is
+ * restarted.  Everything else is found by a small partial index.  Every read fetches one row more than requested, to
+ * detect its end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@
 static const char SELECT_FRESH[] =
     "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO("?3") " FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2"
                                                        " AND due_at IS NULL AND held_by IS NULL ORDER BY row_id";
-/* What struct fresh_skip says: the types are ?4, the destinations ?5. */
+/* The condition of struct fresh_skip: the types are ?4, the destinations ?5. */
 #define IS_SKIPPED                                                                                                     \
     "CASE destination WHEN '' THEN type IN (SELECT value FROM json_each(?4)) AND"                                      \
     " instr(coalesce(headers, ''), '" HEADER_REPLY "') = 0 ELSE destination IN (SELECT value FROM json_each(?5)) END"
@@ -65,7 +65,7 @@ static int rows_grow(struct sqlite_session *session, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Before the row is copied. */
+/* Computed before the row is copied. */
 static unsigned row_lane(sqlite3_stmt *statement)
 {
     pr_slice stored = column_slice(statement, MESSAGE_COLUMN_ID);
@@ -75,7 +75,7 @@ static unsigned row_lane(sqlite3_stmt *statement)
     return lane_of(column_slice(statement, MESSAGE_COLUMN_STREAM), id);
 }
 
-/* Decode the statement's row behind those that are there. */
+/* Decodes the statement's row and appends it. */
 static int row_take(struct sqlite_cycle *run, sqlite3_stmt *statement, enum row_from from, struct row **ret)
 {
     struct sqlite_session *session = run->session;
@@ -124,9 +124,9 @@ static int rows_take(struct sqlite_cycle *run, sqlite3_stmt *statement, enum row
 /* ---- Fresh -------------------------------------------------------------------------- */
 
 struct fresh_walk {
-    size_t rows, bytes; /* what is left to be read */
-    int64_t at;         /* all up to here were seen */
-    bool uneven;        /* some lanes are further than others: they were not restarted */
+    size_t rows, bytes; /* what may still be read */
+    int64_t at;         /* all rows up to here were seen */
+    bool uneven;        /* lanes that were not restarted are further than others */
     bool full;
     struct buf types, destinations; /* of cycle.skips, as arrays */
 };
@@ -153,7 +153,7 @@ static void lanes_advance(struct sqlite_cycle *run, int64_t at)
         run->position[i] = max64(run->position[i], at);
 }
 
-/* An array of the types of those without a destination, or of the destinations. */
+/* An array of the types of skipped rows without a destination, or of the skipped destinations. */
 static void write_skips(const struct cycle *c, bool destinations, struct buf *ret)
 {
     struct json_writer w;
@@ -165,7 +165,7 @@ static void write_skips(const struct cycle *c, bool destinations, struct buf *re
     json_end_array(&w);
 }
 
-/* Which rows of (from, to] were left out? */
+/* Finds the range of rows of (from, to] that were left out. */
 static int note_skipped(struct sqlite_cycle *run, const struct fresh_walk *walk, int64_t from, int64_t to)
 {
     struct cycle_reply *reply = &run->session->reply;
@@ -187,7 +187,7 @@ static int note_skipped(struct sqlite_cycle *run, const struct fresh_walk *walk,
     return PR_OK;
 }
 
-/* Read the fresh rows of (walk->at, to]. */
+/* Reads the fresh rows of (walk->at, to]. */
 static int walk_step(struct sqlite_cycle *run, struct fresh_walk *walk, int64_t to)
 {
     bool skips = run->cycle->skip_count > 0;
@@ -240,7 +240,7 @@ static int walk_all(struct sqlite_cycle *run, struct fresh_walk *walk)
     int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last, run->reterr);
 
     while (rc == PR_OK && walk->at < last && !walk->full && walked < WALK_MAX) {
-        /* Over the gap that deleted rows left behind. */
+        /* Skips the gap that deleted rows have left. */
         rc = conn_int(run->conn, "SELECT row_id FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id LIMIT 1",
                       run->session->box, VALUES(V_INT(walk->at)), &first, run->reterr);
         if (rc != PR_OK)
@@ -308,7 +308,7 @@ static int read_again(struct sqlite_cycle *run)
     sqlite3_stmt *statement;
 
     if ((int64_t)c->reread.after_row >= c->reread.from_seq)
-        after = c->reread.from_seq; /* the row of from_seq itself was seen */
+        after = c->reread.from_seq; /* the row at from_seq itself was seen */
     int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box,
                        VALUES(V_INT(after), V_INT(c->reread.to_seq - 1), limit_of(run)), &statement, run->reterr);
     return rc == PR_OK ? rows_take(run, statement, ROW_REREAD, LANES_ALL, false, c->reread.rows,
@@ -329,8 +329,8 @@ static int read_heads(struct sqlite_cycle *run)
 
 /* ---- Held ------------------------------------------------------------------------------ */
 
-/* The next key after this one.  Outcome PR_UNKNOWN: there is none.  *ret_lanes: of its rows, which are one
- * stream's, or an endpoint's and may be in any. */
+/* The next key after this one.  Outcome PR_UNKNOWN: there is none.  *ret_lanes: the lanes of its rows: one for a
+ * stream's key, any for an endpoint's. */
 static int held_key_next(struct sqlite_cycle *run, pr_slice after, pr_slice *ret_key, uint64_t *ret_lanes)
 {
     sqlite3_stmt *statement;
@@ -403,7 +403,7 @@ static int reads_prepare(struct sqlite_cycle *run)
     reply->held_end = arena_alloc_array(&run->session->arena, c->held_count, sizeof(*reply->held_end));
     if (reply->held_end == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
-    /* Who works nothing has reached the end of it. */
+    /* An instance without lanes has reached the end of everything. */
     reply->fresh_end = reply->due_end = reply->reread_end = reply->heads_end = reply->held_keys_end = true;
     for (size_t i = 0; i < c->held_count; i++)
         reply->held_end[i] = true;

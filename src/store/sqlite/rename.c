@@ -1,11 +1,13 @@
-/* rename.c - stores of before version 11: meta, audit, messages ... under bare names.
+/* rename.c - stores before version 11, whose tables meta, audit, messages ... have no prefix.
  *
- * They get the prefix before any file runs, so the files know today's names only.  What is renamed is ours for certain: the
- * tables that an application would hardly have like this, with their columns, say that there is a store.  ALTER TABLE also
- * corrects the application's own views and triggers that read our tables; views over our views it cannot know.
+ * They get the prefix before any file runs, so the files know only current names.  A table is renamed only if it
+ * certainly belongs to Postrider: some tables with such columns an application would hardly have, and they show that
+ * there is a store.  ALTER TABLE also corrects the application's own views and triggers that read Postrider's tables,
+ * but not views over Postrider's views.
  *
- * A program of before looks for `meta`, finds none, and would say that there is no store.  So a store that was renamed keeps
- * a table of that name with the version in it: that program says that it has to be upgraded, and touches nothing. */
+ * An old program looks for `meta`, and without it would report that there is no store.  So a renamed store keeps a
+ * table of that name with the version in it: the old program then reports that it must be upgraded, and changes
+ * nothing. */
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -20,14 +22,14 @@
 
 static const struct {
     const char *name;
-    int since; /* version: before it a table of that name is the application's */
+    int since; /* before this version a table of that name belongs to the application */
 } tables[] = {
     { "meta", 1 },     { "box", 1 },     { "instance", 1 },       { "claim", 1 },
     { "endpoint", 1 }, { "control", 1 }, { "audit", 1 },          { "dead_letter", 1 },
     { "done", 1 },     { "breaker", 3 }, { "raised_warning", 6 },
 };
 
-/* An application's table meta may well have a key schema_version, too. */
+/* An application's table meta may have a key schema_version, too. */
 static const char IS_OURS[] =
     "SELECT (SELECT count(*) FROM pragma_table_info('meta') WHERE name IN ('key', 'value')) = 2"
     " AND (SELECT count(*) FROM pragma_table_info('claim') WHERE name IN ('instance', 'cycle', 'box', 'at', "
@@ -49,7 +51,7 @@ int rename_version(struct conn *conn, int64_t *ret_version, struct pr_error *ret
     return rc;
 }
 
-/* The query's rows are statements: they are run. */
+/* The query returns statements, which are run. */
 static int rename_by(struct conn *conn, const char *query, struct pr_error *reterr)
 {
     struct buf script;
@@ -80,12 +82,12 @@ static int rename_tables(struct conn *conn, int64_t version, struct pr_error *re
     return rc;
 }
 
-/* After the tables: ALTER TABLE refuses when an application's view is over one that is gone. */
+/* After the tables: ALTER TABLE fails when an application's view reads a view that is gone. */
 static const char VIEWS[] =
     "SELECT 'DROP VIEW ' || name || ';' FROM sqlite_master WHERE type = 'view' AND name IN"
     " ('messages', 'blocked_streams', 'endpoint_overview', 'in_flight', 'open_breaker', 'audit_log')";
 
-/* Indexes cannot be renamed.  Those that an application made on our tables stay as they are. */
+/* Indexes cannot be renamed.  Indexes that an application created on Postrider's tables stay unchanged. */
 static const char INDEXES[] =
     "SELECT 'DROP INDEX \"' || name || '\"; CREATE INDEX \"" OUR_PREFIX
     "' || name || '\"' || substr(sql, instr(sql, ' ON ')) || ';'"

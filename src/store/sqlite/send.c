@@ -17,7 +17,7 @@ static const char *path_of(sqlite3 *db)
     return path != NULL && path[0] != '\0' ? path : ":memory:";
 }
 
-/* The table of the box, as the store says. */
+/* The table of the box, as the store records it. */
 static int send_table(sqlite3 *db, pr_slice box, char ret_table[BOX_NAME_MAX + 1], struct pr_error *reterr)
 {
     sqlite3_stmt *statement = NULL;
@@ -39,7 +39,7 @@ static int send_table(sqlite3 *db, pr_slice box, char ret_table[BOX_NAME_MAX + 1
     return rc;
 }
 
-/* A statement on a connection that is not ours. */
+/* A statement on the caller's connection. */
 static int send_prepare(sqlite3 *db, const char *insert, pr_slice box, sqlite3_stmt **ret, struct pr_error *reterr)
 {
     char table[BOX_NAME_MAX + 1];
@@ -64,7 +64,7 @@ static int send_prepare(sqlite3 *db, const char *insert, pr_slice box, sqlite3_s
     return rc;
 }
 
-/* Bind and step: SQLite's code. */
+/* Binds and steps; returns SQLite's code. */
 static int send_step(sqlite3_stmt *statement, const struct pr_message *message, int64_t now_us)
 {
     struct id_forms forms;
@@ -78,7 +78,8 @@ static int send_step(sqlite3_stmt *statement, const struct pr_message *message, 
     return rc == SQLITE_OK ? sqlite3_step(statement) : rc;
 }
 
-/* The row was not inserted: as a duplicate, or because a check of the box refused it?  The error of the statement says which. */
+/* The row was not inserted: was it a duplicate, or did a check of the box refuse it?  A statement that reports errors
+ * decides. */
 static int send_passed_over(sqlite3 *db, pr_slice box, const struct pr_message *message, int64_t now_us,
                             struct pr_error *reterr)
 {
@@ -88,7 +89,7 @@ static int send_passed_over(sqlite3 *db, pr_slice box, const struct pr_message *
         return rc;
     int code = send_step(statement, message, now_us);
     if (code == SQLITE_DONE)
-        rc = PR_OK; /* it was there a moment ago */
+        rc = PR_OK; /* the other row existed a moment ago */
     else if (sqlite3_extended_errcode(db) == SQLITE_CONSTRAINT_CHECK)
         rc = error_set(reterr, PR_EINVAL, "%s", sqlite3_errmsg(db));
     else
@@ -102,7 +103,7 @@ int sqlite_sender_init(struct sqlite_sender *s, sqlite3 *db, pr_slice box, struc
     *s = (struct sqlite_sender){ .db = db };
     int rc = send_prepare(db, MESSAGE_INSERT, box, &s->insert, reterr);
     if (rc == PR_OK)
-        memcpy(s->box, box.data, box.size); /* it has been checked by then */
+        memcpy(s->box, box.data, box.size); /* checked before */
     return rc;
 }
 
@@ -114,7 +115,7 @@ void sqlite_sender_fini(struct sqlite_sender *s)
 
 static int send_one(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
 {
-    /* Where a machine does not know the time, the box's check would refuse it. */
+    /* On a machine without the time, the box's check would refuse the message. */
     int64_t now_us = max64(clock_wall_us(clock_system()), TIME_MIN_US);
     int rc = send_step(s->insert, message, now_us);
     if (rc != SQLITE_DONE)
@@ -151,18 +152,19 @@ static int run_text(sqlite3 *db, const char *sql, struct pr_error *reterr)
     return rc == SQLITE_OK ? PR_OK : sqlite_fault(db, rc, path_of(db), reterr);
 }
 
-/* A transaction whose first statement reads cannot write any more when somebody else has written meanwhile, and no waiting
- * helps.  So where the caller's has only just begun, its first statement is a write, of nothing. */
+/* A transaction whose first statement reads cannot write any more when another one has written meanwhile, and waiting
+ * does not help.  So where the caller's transaction has just begun, its first statement is an empty write. */
 static int write_first(sqlite3 *db, struct pr_error *reterr)
 {
     if (db == NULL || sqlite3_get_autocommit(db) || sqlite3_txn_state(db, "main") != SQLITE_TXN_NONE)
         return PR_OK;
     int rc = sqlite3_exec(db, "DELETE FROM postrider_meta WHERE 0", NULL, NULL, NULL);
     return (rc & 0xff) == SQLITE_BUSY ? sqlite_fault(db, rc, path_of(db), reterr)
-                                      : PR_OK; /* other faults show in what follows */
+                                      : PR_OK; /* the following statements report other faults */
 }
 
-/* What it found must still be so when it is inserted: without a transaction of the caller's there is one of ours. */
+/* The version that it found must still hold when the event is inserted: without a transaction of the caller, send
+ * begins one. */
 static int send_expecting(struct sqlite_sender *s, const struct pr_message *message, struct pr_error *reterr)
 {
     bool alone = sqlite3_get_autocommit(s->db);

@@ -208,7 +208,8 @@ static void facts_of_file(const struct sqlite_store *store, struct arena *arena,
     }
 }
 
-/* Another program may keep the write lock, and readers notice nothing.  By a connection of its own: ours is reading. */
+/* Another program may hold the write lock, which readers do not notice.  Tried on a separate connection, since this one
+ * is reading. */
 static pr_slice facts_locked(const struct sqlite_store *store, struct arena *arena)
 {
     struct sqlite_location location = store->location;

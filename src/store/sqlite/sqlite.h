@@ -1,20 +1,18 @@
-/* sqlite.h - the SQLite store from the inside.
+/* sqlite.h - internals of the SQLite store.
  *
- * One file, any number of processes.  Writers are serial in SQLite, so row_id order is commit
- * order, and the fresh scan is a walk upwards.  One instance works a box and owns all of its
- * lanes; others stand by.
+ * One file, any number of processes.  Writers are serial in SQLite, so row_id order is commit order, and the fresh scan
+ * is a walk upwards.  One instance serves a box and owns all of its lanes; others stand by.
  *
  *   open.c     URL, the store, its connections          conn.c     one connection
  *   migrate.c  tables and views                         message.c  a message as columns
- *   cycle.c    the heart: order of things in a cycle    lease.c    who works the box
+ *   cycle.c    the heart: order of things in a cycle    lease.c    which instance serves the box
  *   verdict.c  what a cycle changes                     read.c     what a cycle reads
  *   notice.c   operators' notices and endpoints         wait.c     wake-ups
  *   enqueue.c  new messages, committed in groups        send.c     ... on the caller's connection
  *   sql.c      the port for people's side               breaker.c  breakers that are not closed
- *   change.c   a change of a row                        purge.c    what is removed by its age
- *   boxes.c    boxes and their tables                   ended.c    the ledger of what has ended
- *   complete.c a message's end on the caller's connection
- */
+ *   change.c   a change of a row                        purge.c    removing what is too old
+ *   boxes.c    boxes and their tables                   ended.c    the ledger of ended messages
+ *   complete.c a message's end on the caller's connection */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
 
@@ -26,9 +24,9 @@
 #include "store/store.h"
 
 #define BOOT_ID_SIZE 40
-#define POLL_MIN_US PR_MILLISECONDS(2) /* unless the options say otherwise */
+#define POLL_MIN_US PR_MILLISECONDS(2) /* default of the options */
 #define POLL_MAX_US PR_MILLISECONDS(200)
-#define BOXES_MAX 256 /* tables of one database; a view names them all */
+#define BOXES_MAX 256 /* tables of one database; a view names all of them */
 
 /* ---- The store ----------------------------------------------------------------------- */
 
@@ -38,19 +36,19 @@ struct sqlite_store {
     struct log *log;
     int64_t poll_min_us, poll_max_us;
     size_t payload_max;
-    char boot_id[BOOT_ID_SIZE]; /* leases end with the boot they were given in */
+    char boot_id[BOOT_ID_SIZE]; /* leases are valid only within the boot of the machine in which they were given */
 
-    pthread_mutex_t lock; /* over the rest */
-    struct conn *people;  /* queries, admin, migrate; opened at first need */
-    struct conn *sender;  /* enqueue */
+    pthread_mutex_t lock; /* guards the rest */
+    struct conn *people;  /* connection for queries, admin, migrate; opened when first needed */
+    struct conn *sender;  /* connection for enqueue */
     struct list sessions; /* struct sqlite_session, to be woken */
     struct senders senders;
 };
 
-/* The connection, opened at first need; it stays the store's. */
+/* The connection, opened when first needed; it remains the store's. */
 PR_MUST_CHECK int store_people(struct sqlite_store *store, bool create, struct conn **ret, struct pr_error *reterr);
 PR_MUST_CHECK int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error *reterr);
-/* Something changed: sessions of this process should look. */
+/* Something changed: the sessions of this process should look. */
 void store_wake(struct sqlite_store *store);
 
 int64_t store_wall_us(const struct sqlite_store *store);
@@ -65,43 +63,43 @@ struct sqlite_session {
     char box_name[BOX_NAME_MAX + 1];
     pr_slice box;
 
-    /* The reply, until the next cycle. */
+    /* Memory of the reply, until the next cycle. */
     struct arena arena;
     struct cycle_reply reply;
     struct row *rows;
     size_t row_capacity;
 
-    /* Who we are: as the latest cycle left it. */
+    /* This instance, as of the latest cycle. */
     pr_id instance;
-    uint64_t number;     /* the latest cycle that was answered */
-    bool owner;          /* we work the box */
-    bool probe_lock;     /* standing by: a free lock file would say that the owner died */
-    int64_t kept_out_us; /* when somebody kept us from writing for long; 0: never */
-    int64_t
-        over_since_us; /* standing by: since when the lease of an owner is over that holds the lock file; 0: it is not */
-    int lock_fd;       /* -1: no lock file */
-    bool locked;       /* the lock file is ours */
-    int64_t purge_next_us;   /* the next piece of what is over (purge.c) ... */
-    bool purge_more;         /* ... is there: the latest one was full */
-    uint64_t generation;     /* of the connection (conn.generation), as of the last reply */
+    uint64_t number;     /* the latest cycle with a reply */
+    bool owner;          /* this instance serves the box */
+    bool probe_lock;     /* standing by: getting the lock file means that the owner died */
+    int64_t kept_out_us; /* when another writer blocked this one for long; 0: never */
+    /* standing by: since when the lease of an owner that holds the lock file is over; 0: it is not */
+    int64_t over_since_us;
+    int lock_fd;             /* -1: no lock file */
+    bool locked;             /* this instance holds the lock file */
+    int64_t purge_next_us;   /* when the next piece is purged (purge.c) ... */
+    bool purge_more;         /* ... the last piece was full, so there is more */
+    uint64_t generation;     /* conn.generation as of the last reply */
     int64_t repaired;        /* how often rows were changed by hand, as of the last reply ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
 
-    /* The fresh scan: rows up to here were read, by lane; and where the latest cycle began,
-     * for when it is asked again. */
+    /* The fresh scan: rows up to here were read, by lane; and the positions before the latest cycle, in case it is
+     * asked again. */
     int64_t position[LANE_COUNT], position_before[LANE_COUNT];
-    size_t row_bytes; /* of the fresh rows read lately, on average */
+    size_t row_bytes; /* average size of the fresh rows read recently */
 
     /* Wake-ups. */
     int event_fd, inotify_fd; /* -1: none */
     char *log_path;           /* the -wal file; NULL in memory */
     bool watching;            /* a write to it will wake the session */
-    int64_t data_version;     /* what the latest cycle has seen */
-    int64_t fresh_version;    /* ... and the latest one that looked for new rows */
-    bool fresh_reported;      /* that there may be some: once, until they were looked for */
+    int64_t data_version;     /* as seen by the latest cycle */
+    int64_t fresh_version;    /* ... and by the latest one that looked for new rows */
+    bool fresh_reported;      /* new rows were reported once, and not looked for since */
     int64_t active_us;        /* when something last changed, real time */
-    int64_t looked_us;        /* when it was last looked whether others have committed */
-    unsigned fruitless;       /* looks for new rows in a row that found nothing for this box */
+    int64_t looked_us;        /* when the session last checked whether other connections have committed */
+    unsigned fruitless;       /* consecutive looks that found no new rows for this box */
     int64_t stirred_us;       /* when the log file was last written to */
 };
 
@@ -113,7 +111,7 @@ struct sqlite_cycle {
     int64_t now_us, mono_us;
     bool write;
     bool owner;
-    bool took, buried; /* we work the box from this cycle on; after another one that died */
+    bool took, buried; /* this cycle took the box over; after burying another instance */
     bool replayed;
     int64_t repaired;                    /* becomes the session's when the cycle lands */
     int64_t position[LANE_COUNT];        /* becomes the session's when the cycle lands */
@@ -124,31 +122,33 @@ struct sqlite_cycle {
 
 /* lease.c */
 struct instance_row {
-    bool known; /* our instance is in the table */
+    bool known; /* the row of this instance exists */
     int64_t epoch;
     uint64_t cycle; /* the latest that was written */
     int64_t lease_end_us;
     bool owner;
 };
 PR_MUST_CHECK int lease_read(struct sqlite_cycle *run, struct instance_row *ret);
-PR_MUST_CHECK int lease_can_take(struct sqlite_cycle *run, bool *ret); /* may we work the box? */
+PR_MUST_CHECK int lease_can_take(struct sqlite_cycle *run, bool *ret); /* may this instance take over the box? */
 PR_MUST_CHECK int lease_join(struct sqlite_cycle *run, struct instance_row *ret);
-PR_MUST_CHECK int lease_take(struct sqlite_cycle *run);                /* when lease_can_take() says so */
-PR_MUST_CHECK int lease_pass(struct sqlite_cycle *run, int64_t epoch); /* whose the box is to be next; 0: anybody's */
-PR_MUST_CHECK int peers_read(struct sqlite_cycle *run);                /* the others, into the reply */
+PR_MUST_CHECK int lease_take(struct sqlite_cycle *run); /* after lease_can_take() */
+/* The instance that the box is reserved for; 0: any. */
+PR_MUST_CHECK int lease_pass(struct sqlite_cycle *run, int64_t epoch);
+PR_MUST_CHECK int peers_read(struct sqlite_cycle *run); /* the other instances, into the reply */
 PR_MUST_CHECK int lease_renew(struct sqlite_cycle *run);
 PR_MUST_CHECK int lease_leave(struct sqlite_cycle *run);
 PR_MUST_CHECK int lease_bury_dead(struct sqlite_cycle *run);
-void lease_note_wait(struct sqlite_cycle *run); /* how long the cycle had to wait for the write lock */
+void lease_note_wait(struct sqlite_cycle *run); /* remembers a long wait for the write lock */
 void lease_open_lock(struct sqlite_session *session);
 bool lease_try_lock(struct sqlite_session *session);
 void lease_unlock(struct sqlite_session *session);
 
 /* effect.c */
-PR_MUST_CHECK int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret); /* its number now */
+/* The number that it compares. */
+PR_MUST_CHECK int guard_read(struct sqlite_cycle *run, const struct effect *e, int64_t *ret);
 PR_MUST_CHECK int guards_compare(struct sqlite_cycle *run);
 PR_MUST_CHECK int effects_apply(struct sqlite_cycle *run); /* those whose verdict was applied */
-PR_MUST_CHECK int answers_read(struct sqlite_cycle *run);  /* of a cycle that is asked again */
+PR_MUST_CHECK int answers_read(struct sqlite_cycle *run);  /* for a cycle that is asked again */
 
 /* verdict.c, read.c, notice.c, wait.c */
 PR_MUST_CHECK int verdicts_apply(struct sqlite_cycle *run);
@@ -164,15 +164,16 @@ PR_MUST_CHECK int breakers_set(struct sqlite_cycle *run);
 PR_MUST_CHECK int breakers_forget(struct sqlite_cycle *run, pr_id instance);
 /* ended.c */
 struct ended;                                            /* core/ended.h */
-PR_MUST_CHECK int ended_write(struct sqlite_cycle *run); /* of the verdicts that were applied */
-/* by: an instance, or a person.  The arena is for what it takes. */
+PR_MUST_CHECK int ended_write(struct sqlite_cycle *run); /* for the verdicts that were applied */
+/* by: an instance, or a person.  The arena is scratch memory. */
 PR_MUST_CHECK int ended_insert(struct conn *conn, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
                                struct arena *arena, struct pr_error *reterr);
 
 /* mark.c */
 PR_MUST_CHECK int mark_insert(struct conn *conn, const struct effect *mark, int64_t now_us, struct pr_error *reterr);
-PR_MUST_CHECK int marks_tell_time(struct sqlite_cycle *run); /* how long those of this box are kept, who joins says */
-PR_MUST_CHECK int marks_ask_time(struct sqlite_cycle *run);  /* ... for cycles that do not know it */
+/* A joining instance sets how long marks of this box are kept. */
+PR_MUST_CHECK int marks_tell_time(struct sqlite_cycle *run);
+PR_MUST_CHECK int marks_ask_time(struct sqlite_cycle *run); /* ... and cycles that do not know it read it */
 PR_MUST_CHECK int marks_read(struct sqlite_cycle *run);
 PR_MUST_CHECK int marks_forget(struct sqlite_cycle *run, bool *ret_more); /* of this box */
 
@@ -189,7 +190,7 @@ PR_MUST_CHECK int loads_read(struct sqlite_cycle *run);
 PR_MUST_CHECK int evidence_write(struct sqlite_cycle *run);
 PR_MUST_CHECK int evidence_read(struct sqlite_cycle *run);
 /* purge.c */
-#define PURGE_AGAIN_US PR_MILLISECONDS(50) /* behind a piece that was full */
+#define PURGE_AGAIN_US PR_MILLISECONDS(50) /* after a full piece */
 bool purge_is_due(const struct sqlite_cycle *run);
 PR_MUST_CHECK int purge_run(struct sqlite_cycle *run);
 void wait_open(struct sqlite_session *session);
@@ -198,7 +199,7 @@ void wait_drain(struct sqlite_session *session);
 int sqlite_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */
-/* When the log has become long: after a cycle was answered, so that what it read is on its way meanwhile. */
+/* When the log has become long: after a reply, while the caller works on its rows. */
 void session_checkpoint(struct sqlite_session *session);
 int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void sqlite_session_close(void *session);
@@ -207,7 +208,7 @@ int sqlite_cycle(void *session, const struct cycle *cycle, const struct cycle_re
 
 /* sql.c: people's side */
 extern const struct sql_ops sqlite_sql;
-/* The port on a connection that somebody else has begun a transaction on, and will end. */
+/* Uses the port inside a transaction of a connection that the caller has begun and will end. */
 void sqlite_sql_use(struct sql *sql, struct sqlite_store *store, struct conn *conn);
 
 /* migrate.c */

@@ -1,5 +1,5 @@
-/* verdict.c - what a cycle changes: verdicts (as changes, see change.c), effects, receipts, tallies.  Those that only
- * delete their row are done all together. */
+/* verdict.c - what a cycle changes: verdicts (as changes, see change.c), effects, receipts, tallies.  Verdicts that
+ * only delete their row are carried out together. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -13,12 +13,13 @@
 #include "store/sqlite/sqlite.h"
 
 #define EDGE_BYTES 1800               /* between a third and a half of a page */
-#define ROW_EXTRA_BYTES 60            /* of a row beside its texts and payload */
+#define ROW_EXTRA_BYTES 60            /* per row, besides its texts and payload */
 #define RECEIPT_BYTES_MAX (16u << 20) /* about 500,000 entries */
-#define RUN_LEAST 8                   /* rows that follow on each other, on average, to be deleted so */
+/* average length of runs of consecutive rows from which each run has a statement */
+#define RUN_LEAST 8
 #define NOT_ANSWERED INT_MIN
 
-/* A thousand of them in a cycle: printf would show in a profile. */
+/* Called a thousand times in a cycle: printf would show in a profile. */
 static void buf_add_number(struct buf *b, uint64_t number)
 {
     char text[20];
@@ -31,8 +32,7 @@ static void buf_add_number(struct buf *b, uint64_t number)
 
 /* ---- The usual end, for all that end so ---------------------------------------------------- */
 
-/* Most verdicts delete their row.  One statement for all of them opens the table and its indexes
- * once, and not once for each. */
+/* Most verdicts delete their row.  One statement for all of them opens the table and its indexes only once. */
 struct row_end {
     uint64_t row;
     size_t verdict; /* index */
@@ -51,7 +51,7 @@ static bool is_ending(const struct change *c)
     return c->fate == FATE_GONE && c->guards == 0;
 }
 
-/* Those that end a row which has no other verdict in this cycle, by row; joined to others, or not. */
+/* Verdicts that end a row which has no other verdict in this cycle, by row; joined ones, or the others. */
 static int endings_collect(struct sqlite_cycle *run, bool joined, struct row_end **ret, size_t *ret_count)
 {
     const struct cycle *c = run->cycle;
@@ -92,7 +92,7 @@ static void endings_rows(struct buf *b, const struct row_end *endings, size_t co
     buf_add_char(b, ']');
 }
 
-/* Behind the last of those that follow on each other without a gap. */
+/* The end of a run of consecutive rows. */
 static size_t endings_run_end(const struct row_end *endings, size_t from, size_t count)
 {
     size_t end = from + 1;
@@ -101,8 +101,8 @@ static size_t endings_run_end(const struct row_end *endings, size_t from, size_t
     return end;
 }
 
-/* Are there few such runs?  Then each has a statement of its own, which walks along the table: a list goes through a
- * temporary table, and each of its rows is looked for from the root. */
+/* Are there only a few such runs?  Then each has a statement of its own, which walks along the table: a list goes
+ * through a temporary table, and each of its rows is looked up from the root. */
 static bool endings_are_runs(const struct row_end *endings, size_t count)
 {
     size_t runs = 0;
@@ -111,7 +111,7 @@ static bool endings_are_runs(const struct row_end *endings, size_t count)
     return runs <= 1 + count / RUN_LEAST;
 }
 
-/* Is it there with the right id?  Those that are come first, *ret_count of them. */
+/* Does the row exist with this id?  Existing ones are moved to the front, *ret_count of them. */
 static void ending_found(struct sqlite_cycle *run, struct row_end *endings, size_t at, pr_slice stored,
                          size_t *ret_count)
 {
@@ -121,7 +121,7 @@ static void ending_found(struct sqlite_cycle *run, struct row_end *endings, size
     if (!pr_id_equal(id, run->cycle->verdicts[endings[at].verdict].id))
         return;
     run->session->reply.answers[endings[at].verdict] = PR_OK;
-    endings[(*ret_count)++] = endings[at]; /* never behind `at` */
+    endings[(*ret_count)++] = endings[at]; /* never after `at` */
 }
 
 static int endings_find_run(struct sqlite_cycle *run, struct row_end *endings, size_t from, size_t end,
@@ -189,11 +189,11 @@ static int endings_delete(struct sqlite_cycle *run, struct buf *rows, const stru
     return rc;
 }
 
-/* How many of the first rows are to be deleted last.  A page of which less than a third is used
- * SQLite fills up from its two neighbours.  When all three fit into two pages, the third is freed
- * untouched; otherwise all three are written, and so every page of the table goes through the
- * log.  They fit when the left one is about half empty: so we keep it there until the end.  That
- * is a tenth of the log for messages of 500 bytes; for large ones it makes no difference. */
+/* How many of the first rows are deleted last.  SQLite fills up a page that is less than one third full from its two
+ * neighbours.  When all three fit into two pages, the third is freed without being written; otherwise all three are
+ * written, and so every page of the table goes through the log.  They fit when the left one is about half empty, so it
+ * is kept so until the end.  This saves a tenth of the log for messages of 500 bytes; for large ones it makes no
+ * difference. */
 static size_t endings_edge(const struct sqlite_session *session)
 {
     size_t row_bytes = session->row_bytes + ROW_EXTRA_BYTES;
@@ -223,11 +223,11 @@ static int endings_run(struct sqlite_cycle *run, bool joined)
     size_t count = 0;
     int rc = endings_collect(run, joined, &endings, &count);
     for (size_t i = 0; rc == PR_OK && i < count; i++)
-        answers[endings[i].verdict] = PR_UNKNOWN; /* unless it is found */
+        answers[endings[i].verdict] = PR_UNKNOWN; /* until it is found */
     return rc == PR_OK && count > 0 ? endings_apply(run, endings, count) : rc;
 }
 
-/* One by one; those that are joined to others behind all that they could be joined to. */
+/* One by one; joined ones after all that they can be joined to. */
 static int changes_run(struct sqlite_cycle *run, bool joined)
 {
     const struct cycle *c = run->cycle;
@@ -247,7 +247,7 @@ static int changes_run(struct sqlite_cycle *run, bool joined)
     return rc;
 }
 
-/* Those that are joined to others end with them, or not at all.  All that they are joined to have been answered. */
+/* Joined verdicts are applied with those that they are joined to, which all have answers by now, or not at all. */
 static int joined_run(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
@@ -285,7 +285,7 @@ int verdicts_apply(struct sqlite_cycle *run)
 
 /* ---- Receipts and tallies --------------------------------------------------------------- */
 
-/* {"row":number,...}: people and json_each() can read it. */
+/* {"row":number,...}: readable by people and by json_each(). */
 static int receipt_insert(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;

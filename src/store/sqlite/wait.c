@@ -1,11 +1,10 @@
-/* wait.c - until somebody committed something.
+/* wait.c - waiting until another connection has committed.
  *
- * Inside this process an eventfd tells; another process's commit writes to the log file
- * (-wal), which inotify tells at once and for nothing while it is quiet.  Our own commits write
- * there, too, so PRAGMA data_version, which counts the commits of others only, has the last
- * word.  The log is written before it is synced and the commit can be seen only after that, so
- * we look again and again for a while after it stirred.  Without inotify we poll: often after
- * activity, ever more seldom in silence. */
+ * Inside this process an eventfd signals it; a commit of another process writes to the log file (-wal), which inotify
+ * reports at once and at no cost while it is quiet.  The session's own commits write there, too, so PRAGMA
+ * data_version, which counts only the commits of others, has the last word.  The log is written before it is synced,
+ * and the commit becomes visible only after that, so the session looks repeatedly for a while after a write.  Without
+ * inotify it polls: often after activity, less and less often in silence. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,12 +17,13 @@
 #include "store/sqlite/sqlite.h"
 
 #define POLL_CALM_US PR_SECONDS(2)      /* full attention for this time after activity */
-#define STIRRED_MIN_US 250              /* the log was written to: its commit is not far */
+#define STIRRED_MIN_US 250              /* the log was written to: its commit will be visible soon */
 #define PROBE_US PR_MILLISECONDS(50)    /* standing by: how often to try the lock file */
-#define FRUITLESS_MANY 8                /* looks without a find: others are busy in this file, not for us ... */
-#define FRUITLESS_US PR_MILLISECONDS(2) /* ... and what they commit in this time is looked at together */
+#define FRUITLESS_MANY 8                /* consecutive looks that found nothing: the commits are not for this box ... */
+#define FRUITLESS_US PR_MILLISECONDS(2) /* ... and those within this time are looked at together */
 
-/* The watch tells once and is gone: a commit writes hundreds of times, ours as well as theirs. */
+/* The watch fires once and is then removed: a commit writes hundreds of times, this session's as well as those of
+ * others. */
 static void watch_arm(struct sqlite_session *session)
 {
     if (session->inotify_fd >= 0 && !session->watching)
@@ -76,7 +76,7 @@ void store_wake(struct sqlite_store *store)
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Before a cycle reads: what happened until now it will see. */
+/* Before a cycle reads: the cycle will see everything that happened until now. */
 void wait_drain(struct sqlite_session *session)
 {
     uint64_t count;
@@ -84,8 +84,8 @@ void wait_drain(struct sqlite_session *session)
         return;
 }
 
-/* Has another connection committed since our latest cycle, or before it and after the latest that looked for new
- * rows? */
+/* Has another connection committed since this session's latest cycle, or before it and after the latest cycle that
+ * looked for new rows? */
 static bool others_committed(struct sqlite_session *session)
 {
     int64_t version = session->data_version;
@@ -97,7 +97,7 @@ static bool others_committed(struct sqlite_session *session)
     return rc != PR_OK || version != session->data_version || unseen; /* in doubt, look */
 }
 
-/* Standing by we need not look at each commit of the owner's: only whether it is still there. */
+/* A standby session need not look at each commit of the owner: only whether the owner is still there. */
 static bool something_happened(struct sqlite_session *session)
 {
     if (!session->owner)
@@ -109,7 +109,7 @@ static int64_t next_look_us(const struct sqlite_session *session, int64_t now_us
 {
     const struct sqlite_store *store = session->store;
     int64_t pause_us = PROBE_US;
-    if (session->owner && session->watching) /* a commit is visible only some time after its last write */
+    if (session->owner && session->watching) /* a commit becomes visible only some time after its last write */
         pause_us = max64(STIRRED_MIN_US, min64(store->poll_max_us, (now_us - session->stirred_us) / 2));
     else if (session->owner)
         pause_us =
@@ -117,13 +117,13 @@ static int64_t next_look_us(const struct sqlite_session *session, int64_t now_us
     return min64(time_add(now_us, pause_us), until_us);
 }
 
-/* Where the log was written to just now, more writes say nothing new. */
+/* Just after a write to the log, further writes say nothing new. */
 static bool may_listen(const struct sqlite_session *session, int64_t now_us)
 {
     return session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;
 }
 
-/* True: somebody wakes us. */
+/* True: woken by an event. */
 static bool wait_fds(struct sqlite_session *session, int wake_fd, bool listen, int64_t now_us, int64_t until_us)
 {
     int64_t us = max64(0, until_us - now_us);
@@ -135,9 +135,8 @@ static bool wait_fds(struct sqlite_session *session, int wake_fd, bool listen, i
     return ready > 0 && (fds[0].revents != 0 || fds[1].revents != 0);
 }
 
-/* An idle box beside a busy one would wake up for each of its commits.  Who sends from this process wakes us at
- * once all the same. */
-/* True: somebody woke us. */
+/* An idle box in the same file as a busy one would wake up for each of its commits.  Senders in this process wake the
+ * session at once all the same.  True: woken by an event. */
 static bool rest_after_fruitless(struct sqlite_session *session, int wake_fd, int64_t now_us, int64_t until_us)
 {
     int64_t look_us = session->fruitless < FRUITLESS_MANY ? now_us : session->looked_us + FRUITLESS_US;
@@ -160,7 +159,7 @@ static int wait_for_change(struct sqlite_session *session, int wake_fd, int64_t 
     }
     for (;;) {
         watch_hear(session);
-        watch_arm(session); /* before the look: what comes later wakes us again */
+        watch_arm(session); /* before the look: later writes wake the session again */
         if (something_happened(session)) {
             session->active_us = clock_mono_us(clock_system());
             return WAIT_LOOK_AGAIN;
