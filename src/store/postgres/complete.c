@@ -1,6 +1,6 @@
-/* Completing a message on somebody else's connection; see send.h.  The row goes, and events and values come, by functions of
- * their owner (035_complete.sql, 046_complete_effects.sql); what the handler sends is stored as the application itself would
- * store it. */
+/* Completing a message on the caller's connection; see send.h.  The row is deleted, and events and values are stored,
+ * by functions of the schema's owner (035_complete.sql, 046_complete_effects.sql); messages that the handler sends are
+ * stored with the application's own rights. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -20,7 +20,7 @@ static int transaction_check(const PGconn *pg, const char *advice, struct pr_err
     return PR_OK;
 }
 
-/* A function that says whether it was so.  Outcome PR_STALE: it was not. */
+/* Calls a function that returns a boolean.  Outcome PR_STALE: it returned false. */
 static int ask_truth(PGconn *pg, const char *sql, const struct args *a, struct pr_error *reterr)
 {
     char state[SQL_STATE_SIZE];
@@ -66,8 +66,8 @@ struct completion_run {
     struct pr_error *reterr;
 };
 
-/* Does its stream have as many events as it expects, and not this one?  Of several events of one stream the first one's number
- * counts, as in a cycle. */
+/* Does the event's stream have the expected number of events, and not this one?  Of several events of one stream the
+ * first one's number counts, as in a cycle. */
 static int expectation_check(struct completion_run *e, size_t i)
 {
     const struct effect *effect = &e->effects[i];
@@ -86,7 +86,7 @@ static int send_message(struct completion_run *e, const struct effect *effect)
 {
     char box[2 * BOX_NAME_MAX + 2];
     struct pr_message m = *effect->message;
-    m.expects_version = false; /* that was asked */
+    m.expects_version = false; /* checked above */
     snprintf(box, sizeof(box), "%.*s.%.*s", SLICE_ARGS(e->schema), SLICE_ARGS(effect->box));
     return pg_send_many(e->pg, slice_from(box), &m, 1, NULL, e->reterr);
 }
@@ -104,7 +104,7 @@ static int append_event(struct completion_run *e, const struct effect *effect)
     arg_text_or_null(&args, m->headers);
     arg_bytes(&args, m->payload);
     int rc = ask_truth(e->pg, sql, &args, e->reterr);
-    return rc == PR_STALE ? PR_OK : rc; /* the stream has it */
+    return rc == PR_STALE ? PR_OK : rc; /* the stream has it already */
 }
 
 static int set_value(struct completion_run *e, const struct effect *effect)

@@ -1,6 +1,6 @@
-/* New messages, committed together when several threads send (store/senders.h).  They share one
- * connection: one statement holds all messages of a call, all calls travel in one batch, and what was
- * sent before the connection was lost without a COMMIT is sent again. */
+/* New messages, in group commits when several threads send (store/senders.h).  The threads share one connection: one
+ * statement holds all messages of a call, all calls travel in one batch, and a batch that was sent when the connection
+ * was lost before its COMMIT is sent again. */
 #include <string.h>
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 _Static_assert(6 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX,
                "three statements each, which may have to be prepared first");
 
-/* It failed before it was stored.  One that was there already is left alone: it is of another transaction. */
+/* It failed before it was stored.  A row that existed already belongs to another transaction and is not changed. */
 static const char KEEP_FAILURE[] =
     "WITH kept AS (UPDATE {box} b SET status = b.status | $3, attempts = $4, failures = $5, failure_reason = $6, code "
     "= $7,"
@@ -66,7 +66,7 @@ static bool expects_versions(const struct sending *request)
     return false;
 }
 
-/* One message, after what it expects of its stream was compared; and its answer. */
+/* One message, after the version that it expects was compared; and its answer. */
 static int store_one(struct postgres_store *store, const struct sending *request, size_t i, struct pr_error *reterr)
 {
     const struct pr_message *m = &request->messages[i];
@@ -96,7 +96,7 @@ static int store_one(struct postgres_store *store, const struct sending *request
 
 static int store_one_by_one(struct postgres_store *store, const struct sending *request, struct pr_error *reterr)
 {
-    int rc = link_run(store->sender, reterr); /* what was added before comes before */
+    int rc = link_run(store->sender, reterr); /* earlier statements must come first */
     for (size_t i = 0; i < request->count && rc == PR_OK; i++)
         rc = store_one(store, request, i, reterr);
     return rc;
@@ -132,7 +132,7 @@ static int commit_once(struct postgres_store *store, struct sending *const *requ
     return rc;
 }
 
-/* The role of an application has no right on the marks: what was handled is found out when its turn comes. */
+/* The role of an application has no right on the marks: a handled message is recognised when its turn comes. */
 static bool may_not_see_marks(struct postgres_store *store)
 {
     bool denied = !store->sees_no_marks && strcmp(store->sender->state, NO_RIGHT) == 0;

@@ -86,8 +86,8 @@ size_t pg_message_size(const PGresult *result, int row, int first)
     return size > 0 ? (size_t)size : field_payload(result, row, first).size;
 }
 
-/* Its real size decides, also when it was left on the server.  A database in SQL_ASCII takes any bytes for text; all
- * others have looked at them. */
+/* Its real size decides, even if it was left on the server.  A database in SQL_ASCII accepts any bytes as text; others
+ * have checked them. */
 static const char *defect(const PGresult *r, int row, int first, size_t payload_max, const struct pr_message *m)
 {
     struct pr_message whole = *m;
@@ -135,8 +135,8 @@ static bool is_octal(char c)
     return c >= '0' && c <= '7';
 }
 
-/* Does it look like bytes that PostgreSQL has printed?  A box refuses it, with bytea_output = escape also what has a
- * single backslash before three octal digits (062_check_box.sql); nothing tells us that setting of a connection. */
+/* Does it look like bytes that PostgreSQL has printed?  A box refuses such text; with bytea_output = escape also a
+ * single backslash before three octal digits (062_check_box.sql), but a connection's setting is unknown here. */
 static bool is_printed_bytes(pr_slice text)
 {
     if (slice_starts_with(text, PR_STR(PRINTED_BYTES)))
@@ -244,7 +244,7 @@ void batch_args(struct batch *batch, int64_t now_us, struct args *ret)
         arg_array(ret, &batch->arrays[i]);
 }
 
-/* What came back is a part of the messages, in their order; of equal ones the first was stored. */
+/* The statement returned a part of the messages, in their order; of equal ones the first was stored. */
 void batch_answers(const PGresult *result, const struct pr_message *messages, size_t count, int *answers)
 {
     int stored = 0, stored_count = PQntuples(result);

@@ -1,8 +1,8 @@
-/* Tables, boxes and views, in one transaction.
+/* Creating tables, boxes and views, in one transaction.
  *
- * Files run in the order of their numbers and once each; those named *_box once for each box:
- * for the boxes that are there when the file is new, and for a new box all of them.  Views name
- * all boxes, so they are made again each time.  Two who migrate at once wait for each other. */
+ * Files run in the order of their numbers, once each; those named *_box once for each box: for existing boxes when the
+ * file is new, and all of them for a new box.  Views name all boxes, so they are created again each time.  Concurrent
+ * migrations wait for each other. */
 #include "store/postgres/migrate.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static bool is_for_boxes(const struct migration *m)
 
 /* ---- Files ---------------------------------------------------------------------------------- */
 
-/* {columns}: those of core/columns.h that a box, dead_letter and done do not have yet.  All have a type. */
+/* {columns}: adds those of core/columns.h that a box, dead_letter and done lack.  All have a type. */
 #define ADD(column, type) ", ADD COLUMN IF NOT EXISTS " #column " " type
 #define ADD_TEXT(column, ...) ADD(column, "text")
 #define ADD_FATE(kind, column, ...) ADD(column, TYPE_##kind)
@@ -82,7 +82,7 @@ static int migration_run(struct link *link, const struct migration *m, struct pg
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
-/* As a JSON object a box of a schema before 029_table.sql can be asked, too: it has no such column. */
+/* Through a JSON object this also works for a schema before 029_table.sql, which has no such column. */
 static const char BOXES[] =
     "SELECT b.name, coalesce(to_jsonb(b) ->> 'table_name', b.name) FROM {schema}.box b ORDER BY b.name";
 
@@ -91,13 +91,13 @@ static int boxes_read(struct link *link, PGresult **ret, struct pr_error *reterr
     return link_do(link, BOXES, NO_BOX, NULL, ret, reterr);
 }
 
-/* What a box makes beside its table. */
+/* Names that a box uses besides its table's. */
 static const char TAKEN[] =
     "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2"
     " AND c.relname IN ($1, $1 || '_seq_seq', $1 || '_pkey', $1 || '_fresh', $1 || '_due', $1 || '_held',"
     " $1 || '_heads', $1 || '_back') ORDER BY length(c.relname) LIMIT 1";
 
-/* Can a new box have this table? */
+/* Can this become the table of a new box? */
 static int table_check(struct link *link, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
     PGresult *taken;
@@ -119,7 +119,7 @@ static int table_check(struct link *link, pr_slice box, pr_slice table, struct p
                               reterr);
 }
 
-/* Outcome PR_UNKNOWN: there is no such box, and the table is nobody's. */
+/* Outcome PR_UNKNOWN: no such box, and the table is free. */
 static int box_find(struct link *link, pr_slice box, pr_slice table, struct pr_error *reterr)
 {
     PGresult *boxes;
@@ -133,7 +133,7 @@ static int box_find(struct link *link, pr_slice box, pr_slice table, struct pr_e
     return rc == PR_OK ? PR_UNKNOWN : rc;
 }
 
-/* table empty: what it has, or one of its own name. */
+/* table empty: the existing one, or one of the box's name. */
 static int box_make(struct link *link, pr_slice box, pr_slice table, bool *made, struct pr_error *reterr)
 {
     struct args args = { .count = 0 };
@@ -170,8 +170,8 @@ static int views_make(struct link *link, struct pr_error *reterr)
 
 /* ---- Rights ----------------------------------------------------------------------------------- */
 
-/* As statements: who may call send(), and who may look at views.  Both are dropped and made again, and an application must
- * not stop because the tables were upgraded. */
+/* The rights to call send() and to read views, as statements.  Both are dropped and created again, and an application
+ * must not stop because the tables were upgraded. */
 static int rights_read(struct link *link, struct buf *ret, struct pr_error *reterr)
 {
     PGresult *result;
@@ -253,8 +253,8 @@ int pg_schema_too_new(int version, struct pr_error *reterr)
                      version, pg_schema_wanted());
 }
 
-/* Nobody joins meanwhile (instance_insert() in lease.c compares the version), and who is in a cycle ends it first: cycles
- * lock in this order, too. */
+/* No instance joins meanwhile (instance_insert() in lease.c compares the version), and cycles under way finish first:
+ * cycles lock in this order, too. */
 static int instances_stop(struct link *link, int version, struct pr_error *reterr)
 {
     if (version == 0 || version == pg_schema_wanted())
@@ -285,7 +285,7 @@ static int files_run(struct link *link, int version, struct pr_error *reterr)
     return rc;
 }
 
-/* The lane is computed by the server; and stored text is UTF-8 for everybody, or is taken for it (SQL_ASCII). */
+/* The server computes the lane; and stored text is UTF-8, or taken for it (SQL_ASCII). */
 static int server_check(struct link *link, struct pr_error *reterr)
 {
     PGresult *result;
@@ -303,7 +303,7 @@ static int server_check(struct link *link, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Files, boxes, and (when there were some) the views and functions that depend on them. */
+/* Files, boxes, and (if any were new) the views and functions that depend on them. */
 static int schema_grow(struct link *link, int version, const struct store_box *boxes, size_t box_count,
                        struct pr_error *reterr)
 {
@@ -316,7 +316,7 @@ static int schema_grow(struct link *link, int version, const struct store_box *b
         rc = files_run(link, version, reterr);
     for (size_t i = 0; i < box_count && rc == PR_OK; i++)
         rc = box_make(link, slice_from(boxes[i].name), box_table(&boxes[i]), &changed, reterr);
-    for (size_t i = 0; i < ARRAY_LENGTH(always) && rc == PR_OK; i++) /* unless they were among them */
+    for (size_t i = 0; i < ARRAY_LENGTH(always) && rc == PR_OK; i++) /* unless they were in the list */
         rc = box_make(link, slice_from(always[i]), NO_BOX, &changed, reterr);
     if (rc == PR_OK && changed)
         rc = views_make(link, reterr);

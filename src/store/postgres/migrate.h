@@ -1,4 +1,4 @@
-/* migrate.h - the numbered .sql files, built in (tools/embed.py). */
+/* migrate.h - the numbered .sql files, which are built in (tools/embed.py). */
 #ifndef STORE_POSTGRES_MIGRATE_H
 #define STORE_POSTGRES_MIGRATE_H
 

@@ -1,11 +1,11 @@
-/* From a URL to a store. */
+/* Opening a store by its URL. */
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
-#define POLL_MIN_US PR_MILLISECONDS(2) /* unless the options say otherwise */
+#define POLL_MIN_US PR_MILLISECONDS(2) /* default of the options */
 #define POLL_MAX_US PR_MILLISECONDS(200)
 
 static void pg_close(void *self)
@@ -80,7 +80,7 @@ void pg_store_wake(struct postgres_store *store)
     pthread_mutex_unlock(&store->sessions_lock);
 }
 
-/* The server's clock; when it cannot be asked, this machine's. */
+/* The server's clock; this machine's if the server does not answer. */
 static int64_t pg_time(void *self)
 {
     struct postgres_store *store = self;

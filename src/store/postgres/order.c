@@ -1,4 +1,4 @@
-/* What an order changes (store/people/order.c): many rows in one round trip. */
+/* The changes of an order (store/people/order.c): many rows in one round trip. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 #include "store/postgres/cycle/change.h"
 #include "store/postgres/postgres.h"
 
-#define AT_ONCE 40 /* statements on their way */
+#define AT_ONCE 40 /* statements in one batch */
 
 static void arg_json(struct args *args, pr_slice json)
 {
@@ -17,8 +17,8 @@ static void arg_json(struct args *args, pr_slice json)
 
 /* ---- Dead letters ---------------------------------------------------------------------------- */
 
-/* Back to its place: a new row with the old seq; B2: not when its id was sent again.  With a new id ($4) it is a corrected
- * copy, and the original stays and says so. */
+/* Back to its place: a new row with the old seq; B2: not if its id was sent again.  With a new id ($4) it is a
+ * corrected copy, and the original is kept and records the new id. */
 #define NEW_status "d.status | 32768"
 #define NEW_failures "0"
 #define NEW_failure_reason "d.failure_reason"
@@ -71,7 +71,7 @@ static void add_back(struct link *link, const struct sql_changes *w, size_t i, P
     link_add(link, BACK_ROW, w->boxes[i], &args, ret);
 }
 
-/* A row comes back where it was changed: with the row that it became. */
+/* Returns a row if it was changed: with the row that it became. */
 static void add_dead(struct link *link, const struct sql_changes *w, size_t i, PGresult **ret)
 {
     const struct change *c = &w->list[i];
@@ -145,7 +145,7 @@ int pg_sql_apply(struct sql *sql, const struct sql_changes *changes)
     return changes->dead ? dead_apply(sql, changes) : box_apply(sql, changes);
 }
 
-/* The next batch takes it along: there is no round trip for it. */
+/* The next batch contains it: it takes no round trip of its own. */
 int pg_sql_ended(struct sql *sql, const struct ended *list, size_t count, pr_slice by, int64_t now_us,
                  struct arena *arena)
 {

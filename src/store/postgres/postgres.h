@@ -1,7 +1,7 @@
-/* postgres.h - the PostgreSQL store from the inside.
+/* postgres.h - internals of the PostgreSQL store.
  *
- * One schema of one database, any number of instances on any number of machines.  New rows are
- * found by the scan (engine/scan.h), lanes are shared, leases are by the server's clock.
+ * One schema of one database, any number of instances on any number of machines.  New rows are found by the scan
+ * (engine/scan.h), lanes are shared, leases use the server's clock.
  *
  *   conninfo.c    the URL                              connect.c  making a connection
  *   link.c     statements on it, in batches         param.c    binary parameters and results
@@ -9,22 +9,22 @@
  *   boxes.c    boxes and their tables
  *   open.c     the store and its connections        migrate.c  tables and views
  *   message.c  a message as columns                 enqueue.c  new messages
- *   cycle.c    the heart: order of things           lease.c    who owns which lanes
+ *   cycle.c    the heart: order of things           lease.c    lanes and leases
  *   verdict.c  what verdicts change                 effect.c   ... and what goes with them
- *   snapshot.c    who had ended by when                fresh.c    new rows, and what comes behind them
- *   ctid_cache.c     where they were seen                 sweep.c    those that were overlooked
+ *   snapshot.c    which transactions have ended        fresh.c    new rows, and prefetching
+ *   ctid_cache.c     where rows were seen              sweep.c    rows that were overlooked
  *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
- *   repaired.c rows that were changed by plain SQL  purge.c    what is removed by its age
+ *   repaired.c rows that were changed by plain SQL  purge.c    removing what is too old
  *   sql.c      the port for people's side
- *   order.c    what their orders change             send.c     through the caller's connection
- *   breaker.c  breakers that are not closed         ended.c    the ledger of what has ended
+ *   order.c    the changes of their orders          send.c     through the caller's connection
+ *   breaker.c  breakers that are not closed         ended.c    the ledger of ended messages
  *
- * A cycle is one transaction in two round trips: the first brings the changes and reads who we
- * are, the sequence and the snapshot; when all is as it should be, the second reads and
- * commits.  While there is a backlog most cycles only delete what was sent and read what the latest
- * snapshot has left: these take one round trip, and the server itself compares what we assume.  So nothing is
- * committed on an assumption.  Behind such a commit the server reads on, while the engine works. */
+ * A cycle is one transaction in two round trips: the first brings the changes and reads the instance's own row, the
+ * sequence and the snapshot; if all is as expected, the second reads and commits.  While there is a backlog most cycles
+ * only delete sent rows and read what the latest snapshot has left: these take one round trip, and the server itself
+ * checks the assumptions.  So nothing is committed on an assumption.  After such a commit the server reads ahead, while
+ * the engine works. */
 #ifndef STORE_POSTGRES_POSTGRES_H
 #define STORE_POSTGRES_POSTGRES_H
 
@@ -53,18 +53,18 @@ struct postgres_store {
     int64_t poll_min_us, poll_max_us;
     size_t payload_max;
 
-    pthread_mutex_t people_lock; /* over people: queries, admin, migrate */
+    pthread_mutex_t people_lock; /* guards `people`: queries, admin, migrate */
     struct link *people;
-    struct senders senders; /* who leads it has these two: */
+    struct senders senders; /* group commit; its leader owns these two: */
     struct link *sender;
     struct batch batch;
-    bool sees_no_marks; /* the role may not read them */
+    bool sees_no_marks; /* the role may not read marks */
     pthread_mutex_t sessions_lock;
     struct list sessions;   /* struct pg_session, to be woken */
-    atomic_int log_readers; /* somebody hears inserts in the server's log (source/wal) and wakes them */
+    atomic_int log_readers; /* sources that read inserts from the server's log (source/wal) and wake the sessions */
 };
 
-/* 0: the server's clock decides. */
+/* 0: use the server's clock. */
 int64_t pg_store_wall_us(const struct postgres_store *store);
 int64_t pg_store_mono_us(const struct postgres_store *store);
 void pg_store_wake(struct postgres_store *store);
@@ -73,7 +73,7 @@ void pg_store_wake(struct postgres_store *store);
 
 #define SESSION_ARRAYS 24
 
-struct ctid_cache { /* ctid_cache.c; zeroed it is empty */
+struct ctid_cache { /* ctid_cache.c; zeroed: empty */
     struct ctid_slot {
         int64_t handle; /* 0: none */
         struct tid tid;
@@ -82,11 +82,11 @@ struct ctid_cache { /* ctid_cache.c; zeroed it is empty */
 
 struct fresh; /* fresh.c */
 
-/* What effects would make or change, and somebody's open transaction has made or changed before (blocked.c). */
+/* Keys of effects that another open transaction blocked before (blocked.c). */
 #define BLOCKED_KEYS_MAX 1024
 struct blocked_keys {
-    bool look;         /* something met such a one: try which */
-    int64_t try_at_us; /* those that are known are tried again, by the monotonic clock of this machine */
+    bool look;         /* an effect was blocked: find out which */
+    int64_t try_at_us; /* when known keys are tried again, by this machine's monotonic clock */
     size_t count;
     uint64_t keys[BLOCKED_KEYS_MAX]; /* hashes */
 };
@@ -98,33 +98,33 @@ struct pg_session {
     char box_name[BOX_NAME_MAX + 1];
     pr_slice box;
 
-    /* The reply, until the next cycle; its slices point into results of the link. */
+    /* Memory of the reply, until the next cycle; its slices point into results of the link. */
     struct arena arena;
     struct cycle_reply reply;
     size_t row_capacity;
-    struct array arrays[SESSION_ARRAYS]; /* on their way into statements */
+    struct array arrays[SESSION_ARRAYS]; /* arguments of statements on their way */
     struct batch batch;
 
-    /* Who we are: as the latest cycle left it. */
+    /* This instance, as of the latest cycle. */
     pr_id instance;
     int64_t epoch;
     uint64_t lanes;
-    uint64_t number;     /* the latest cycle that was answered */
-    uint64_t reply_link; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
+    uint64_t number;     /* the latest cycle with a reply */
+    uint64_t reply_link; /* connection (link.generation) and server of the latest reply; 0: none */
     int64_t reply_server_start;
-    uint64_t uncertain;   /* the cycle whose commit may have happened; 0: none */
-    bool wary;            /* somebody held a row: take all of them by SKIP LOCKED (change.c) */
-    bool histories_asked; /* the key of a history met something: their guards are asked, see guard.c */
-    bool stores_effects;  /* the latest cycle was storing effects, or all at once: that may be where it met a lock */
+    uint64_t uncertain;   /* a cycle whose commit may have happened; 0: none */
+    bool wary;            /* another transaction held a row: lock all with SKIP LOCKED (change.c) */
+    bool histories_asked; /* a key of a history was violated: histories are compared, too, see guard.c */
+    bool stores_effects;  /* the latest cycle was storing effects, or was in one batch: it may have met a lock there */
     struct blocked_keys blocked;
-    uint64_t idle_claim;        /* a claim row that is only there as a key: deleted by the next; 0: none */
-    int64_t purge_at_us;        /* the next piece of what is over (purge.c) ... */
-    bool purge_more;            /* ... is there: the latest one was full */
+    uint64_t idle_claim;        /* a claim row that is only needed as a key, and deleted by the next one; 0: none */
+    int64_t purge_at_us;        /* when the next piece is purged (purge.c) ... */
+    bool purge_more;            /* ... the latest piece was full, so there is more */
     bool purge_found;           /* the latest one removed something */
-    bool purge_wrote;           /* a cycle has written since */
-    bool purge_rests;           /* it found nothing, and nobody had written: the next one is far away */
-    bool marks_left;            /* of the box, as far as is known */
-    struct retention retention; /* as the latest cycle had them */
+    bool purge_wrote;           /* a cycle has written since the latest piece */
+    bool purge_rests;           /* the latest piece found nothing, and nothing was written: the next one is far away */
+    bool marks_left;            /* the box may have marks */
+    struct retention retention; /* as in the latest cycle */
     int64_t dedupe_us;
     int64_t repaired;        /* lines about rows that were changed by hand, as of the last reply (repaired.c) ... */
     uint64_t repaired_cycle; /* ... by the reply to this cycle; 0: by joining */
@@ -133,131 +133,134 @@ struct pg_session {
     struct scan *scan;
     struct scan_pending pending[LANE_COUNT];
     uint64_t pending_number;
-    size_t lane_rows[LANE_COUNT]; /* how many to ask a lane for */
-    size_t skip_rows[LANE_COUNT]; /* ... and how many to look at where most are left out; 0: as all */
-    unsigned first_lane;          /* whose turn is first */
-    size_t row_bytes;             /* of the latest rows, on average; 0: not known */
-    unsigned one_batch_left;      /* cycles that may go on with the latest snapshot (cycle.c) */
-    unsigned delete_only_cycles;  /* cycles in a row that only deleted what was sent */
-    uint64_t snapshot_number;     /* counts them */
-    struct fresh *prefetch;       /* what was asked in advance (fresh.c); NULL: nothing ever was */
-    bool had_more;                /* the snapshot before it left some */
-    bool calm;                    /* the latest cycle found nothing to do about leases and lanes */
-    int64_t server_start;         /* of the server that the scan knows */
-    int64_t seq_file;             /* ... and of the sequence: another one when its numbers are drawn again */
-    uint64_t scanned_by;          /* the connection (link.generation) that it came to know it by */
-    int64_t sweep_at_us;          /* the next page of the sweep, behind this place: */
-    bool sweep_found;             /* rows that the scan had not handed out lately */
+    size_t lane_rows[LANE_COUNT]; /* how many rows to request from a lane */
+    size_t skip_rows[LANE_COUNT]; /* ... and how many to look at where most are skipped; 0: as many as from all */
+    unsigned first_lane;          /* the lane that comes first */
+    size_t row_bytes;             /* average size of the latest rows; 0: unknown */
+    unsigned one_batch_left;      /* cycles that may continue with the latest snapshot (cycle.c) */
+    unsigned delete_only_cycles;  /* consecutive cycles that only deleted sent rows */
+    uint64_t snapshot_number;     /* number of the latest snapshot */
+    struct fresh *prefetch;       /* rows requested in advance (fresh.c); NULL: never used */
+    bool had_more;                /* the previous snapshot left some rows */
+    bool calm;                    /* the latest cycle had nothing to do about leases and lanes */
+    int64_t server_start;         /* start time of the server that the scan knows */
+    int64_t seq_file;             /* ... and file of the sequence, which changes when its numbers are restarted */
+    uint64_t scanned_by;          /* the connection (link.generation) by which it knows them */
+    int64_t sweep_at_us;          /* when the next page of the sweep is due, after this place: */
+    bool sweep_found;             /* rows that the scan had not handed out recently */
     unsigned sweep_lane;
     int64_t sweep_seq;
     struct ctid_cache ctid_cache;
 
     /* What the latest cycle saw, for wait(). */
     int64_t seen_last, seen_file, seen_notice, seen_instances;
-    uint64_t *running; /* transactions that ran */
+    uint64_t *running; /* transactions that were running */
     size_t running_count;
-    bool fresh_reported;          /* that there may be new rows: once, until they were looked for */
-    int64_t wait_us;              /* between looks */
-    int64_t looked_us;            /* the latest one, or the latest cycle */
-    int64_t rate_us;              /* when it was last asked how many messages come ... */
-    int64_t rate_last;            /* ... and seen_last of then */
-    bool many_come;               /* so senders should not ring */
-    int event_fd;                 /* -1: none */
-    uint64_t listens, sleep_lock; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
+    bool fresh_reported; /* new rows were reported once, and not looked for since */
+    int64_t wait_us;     /* pause between looks */
+    int64_t looked_us;   /* of the latest look or cycle */
+    int64_t rate_us;     /* when the message rate was measured last ... */
+    int64_t rate_last;   /* ... and seen_last at that time */
+    bool many_come;      /* the rate is high, so senders should not ring */
+    int event_fd;        /* -1: none */
+    /* The connection (link.generation) that LISTENs, and the one that holds the sleepers' lock. */
+    uint64_t listens, sleep_lock;
 
-    /* Others of the same box, as long as their rows stay the same (lease.c). */
+    /* Other instances of the same box, as long as their rows stay unchanged (lease.c). */
     struct watched {
         pr_id id;
         int64_t epoch, lease_end_us;
-        int64_t since_us; /* by our own monotonic clock */
-        char *offer;      /* owned; NULL: nobody asked */
+        int64_t since_us; /* by the local monotonic clock */
+        char *offer;      /* owned; NULL: unknown */
     } * watched;
     size_t watched_count;
-    int64_t offers_until; /* what those up to this epoch offer is known */
-    uint64_t pulse;       /* the connection that holds the lock which says that we are connected */
+    int64_t offers_until; /* offers of instances up to this epoch are known */
+    uint64_t pulse;       /* the connection that holds the lock which shows that this instance is connected */
 };
 
-/* An instance of the same box, by the table. */
+/* An instance of the same box, as in the table. */
 struct peer {
     pr_id id;
     int64_t epoch;
     uint64_t lanes;
     int64_t lease_end_us, lease_us, lease_left_us;
-    int64_t silent_us; /* for how long its row has been the same before our eyes */
+    int64_t silent_us; /* how long its row has stayed unchanged */
 };
 
-/* An outcome of a part of a cycle: roll back and begin again. */
+/* An outcome of a part of a cycle: roll back and start over. */
 enum { CYCLE_ANEW = 1 };
 
 /* One cycle on its way. */
 struct cycle_run {
     struct pg_session *session;
     const struct cycle *cycle;
-    const struct change *changes; /* that its verdicts mean: in the arena, made at first need */
+    const struct change *changes; /* of its verdicts: in the arena, made when first needed */
     struct effect_guards guards;  /* of its effects */
-    int64_t *effect_numbers;      /* of the guard of each: how many there are */
-    bool *tried;                  /* effects that are just tried (blocked.c); NULL: none are */
-    bool any_busy;                /* somebody else holds a row that one of them is about */
+    int64_t *effect_numbers;      /* the stored number of each effect's guard */
+    bool *tried;                  /* effects that are being tried (blocked.c); NULL: none */
+    bool any_busy;                /* another transaction holds a row of one of them */
     struct link *link;
-    bool joins;              /* this cycle makes the instance */
+    bool joins;              /* this cycle creates the instance */
     bool replayed;           /* its number landed before: it only reads */
     bool locked;             /* the box's row is locked: lanes may be moved */
     bool anew;               /* commits may have been lost since the last reply: see history_changed */
-    int64_t now_us, mono_us; /* the store's clocks: what is due, and leases */
+    int64_t now_us, mono_us; /* the store's clocks, for due times and for leases */
     int64_t server_start;
     int64_t epoch;
-    uint64_t lanes, before; /* owned: now, and as the row says */
+    uint64_t lanes, before; /* lanes owned now, and as in the row */
     int64_t lease_left_us;
-    struct peer *peers; /* without ourselves; in the arena */
+    struct peer *peers; /* without this instance; in the arena */
     size_t peer_count;
     bool any_passed;
-    int64_t passed[LANE_COUNT]; /* whom lanes were passed to, by epoch; 0: nobody */
-    bool comes_back;            /* effects go into this box: the snapshot is taken after them, to see them */
+    int64_t passed[LANE_COUNT]; /* the instance that a lane was passed to, by epoch; 0: none */
+    /* effects go into this box: the snapshot is taken after them, so that it includes them */
+    bool comes_back;
     bool has_snapshot;
-    bool one_batch;      /* all of it in one batch */
-    bool uses_prefetch;  /* ... and its new rows were asked for in advance */
+    bool one_batch;      /* everything in one batch */
+    bool uses_prefetch;  /* ... and its new rows were requested in advance */
     struct fresh *fresh; /* in the arena */
     PGresult *own, *pulse, *claims, *others, *last, *snapshot, *mark, *control; /* of the first batch */
-    PGresult *written; /* our own row, when it was changed; no row in it: it is not ours any more */
+    PGresult *written; /* the own row after an update; no row: it no longer belongs to this instance */
     struct pr_error *reterr;
 };
 
 /* lease.c */
 void pg_lease_add_reads(struct cycle_run *run, bool changes);
-void pg_lease_add_one_batch(struct cycle_run *run); /* fails in the batch unless our own row is as we think */
+void pg_lease_add_one_batch(struct cycle_run *run); /* fails in the batch unless the own row is as expected */
 PR_MUST_CHECK int
-pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome CYCLE_ANEW: our lanes changed */
+pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome CYCLE_ANEW: the instance's lanes changed */
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
-PR_MUST_CHECK int pg_lease_work(struct cycle_run *run); /* bury, leave, give, take, renew: as far as needed */
-bool pg_lease_is_calm(const struct cycle_run *run);     /* nothing is needed */
-bool pg_lease_moves_lanes(const struct cycle_run *run); /* ... but maybe the lease */
+PR_MUST_CHECK int pg_lease_work(struct cycle_run *run); /* buries, leaves, gives, takes, renews, as needed */
+bool pg_lease_is_calm(const struct cycle_run *run);     /* nothing needs to be done */
+bool pg_lease_moves_lanes(const struct cycle_run *run); /* ... except possibly renewing the lease */
 void pg_lease_add_others(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_take_others(struct cycle_run *run);
-PR_MUST_CHECK int pg_lease_tell(struct cycle_run *run); /* in the reply */
+PR_MUST_CHECK int pg_lease_tell(struct cycle_run *run); /* into the reply */
 void pg_watched_free(struct pg_session *session);
 
 /* verdict.c, effect.c */
-PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome CYCLE_ANEW */
+PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* also runs what is in the batch; outcome CYCLE_ANEW */
 bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
-PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
+PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all rows are there */
 bool pg_effects_fit_one_batch(const struct cycle *cycle);           /* none, or marks of verdicts */
-PR_MUST_CHECK int pg_effects_add_one_batch(struct cycle_run *run);  /* fails in the batch when a mark is there */
+PR_MUST_CHECK int pg_effects_add_one_batch(struct cycle_run *run);  /* fails in the batch if a mark exists */
 PR_MUST_CHECK int pg_guards_compare(struct cycle_run *run);         /* of effects; before the verdicts */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);          /* outcome CYCLE_ANEW */
-void pg_effects_add_tried(struct cycle_run *run, size_t first);     /* one statement: run->tried, of one kind and box */
-PR_MUST_CHECK int pg_answers_note(struct cycle_run *run);           /* who was refused or busy, in the claim row */
-PR_MUST_CHECK int pg_answers_read(struct cycle_run *run);           /* of a cycle that is asked again */
+/* one statement: the effects in run->tried, of one kind and box */
+void pg_effects_add_tried(struct cycle_run *run, size_t first);
+PR_MUST_CHECK int pg_answers_note(struct cycle_run *run); /* refused and busy verdicts, in the claim row */
+PR_MUST_CHECK int pg_answers_read(struct cycle_run *run); /* for a cycle that is asked again */
 void pg_receipts_add(struct cycle_run *run);
 
 /* blocked.c: which effects cannot be stored now?  Their answers become ANSWER_BUSY. */
 PR_MUST_CHECK int pg_blocked_find(struct cycle_run *run);
 
-/* ended.c: in the batch, behind what has ended. */
+/* ended.c: adds to the batch, after the verdicts. */
 #define ENDED_ARRAYS 6
 struct ended;                                          /* core/ended.h */
-PR_MUST_CHECK int pg_ended_add(struct cycle_run *run); /* of the verdicts that were answered PR_OK */
+PR_MUST_CHECK int pg_ended_add(struct cycle_run *run); /* for verdicts that were answered PR_OK */
 void pg_tallies_add(struct cycle_run *run, const struct tally *tallies, size_t count);
-/* by: an instance, or a person.  wall 0: the server's clock.  The arena is for what it takes.  Fault PR_ENOMEM. */
+/* by: an instance, or a person.  wall 0: the server's clock.  The arena is scratch memory.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int pg_ended_insert(struct link *link, const struct ended *list, size_t count, pr_slice by,
                                   int64_t wall_us, struct array arrays[ENDED_ARRAYS], struct arena *arena);
 
@@ -268,10 +271,11 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 /* evidence.c */
 void pg_evidence_add(struct cycle_run *run);
 /* cycle/mark.c */
-PR_MUST_CHECK int pg_marks_tell_time(struct cycle_run *run); /* how long those of this box are kept, who joins says */
-PR_MUST_CHECK int pg_marks_ask_time(struct cycle_run *run);  /* ... for cycles that do not know it */
+/* A joining instance sets how long marks of this box are kept. */
+PR_MUST_CHECK int pg_marks_tell_time(struct cycle_run *run);
+PR_MUST_CHECK int pg_marks_ask_time(struct cycle_run *run); /* ... and cycles that do not know it read it */
 void pg_marks_ask(struct cycle_run *run, PGresult **ret);
-/* Those of its messages that were duplicates are counted where the box has dedupe. */
+/* Records those of its messages that were duplicates, where the box has dedupe. */
 void pg_marks_note_again(struct link *link, const struct sending *request, int64_t wall_us);
 PR_MUST_CHECK int pg_marks_take(struct cycle_run *run, const PGresult *result);
 
@@ -284,8 +288,8 @@ extern const char PG_FLOW_GUARDS[], PG_FLOW_ROWS[], PG_EXECUTION_ROWS[];
     OID_INT4, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_INT8, OID_INT2, OID_BYTEA, OID_BYTEA, OID_TEXT
 void pg_flow_guards_take(struct cycle_run *run, const PGresult *result);
 void pg_flow_put(struct cycle_run *run, struct array *a, size_t i); /* effect i, into the arrays of PG_FLOW_TYPES */
-void pg_execution_put(struct array *a, const struct flow_row *row); /* ... of PG_EXECUTION_TYPES, but for the first */
-/* Verdicts that are joined to others: are those there? */
+void pg_execution_put(struct array *a, const struct flow_row *row); /* ... of PG_EXECUTION_TYPES, except the first */
+/* For verdicts that others are joined to: do their rows exist? */
 void pg_leaders_add(struct cycle_run *run, bool joined, PGresult **ret);
 PR_MUST_CHECK int pg_leaders_take(struct cycle_run *run, const PGresult *result);
 void pg_mail_change(struct cycle_run *run, PGresult *ret[2]);
@@ -309,33 +313,34 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 void pg_fresh_prepare(struct fresh *fresh);        /* while the server is at work */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh);
-PR_MUST_CHECK int pg_prefetch_start(struct cycle_run *run); /* what comes behind run->fresh: when it pays, and once */
-bool pg_prefetch_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
+/* requests the rows after run->fresh, once and if worthwhile */
+PR_MUST_CHECK int pg_prefetch_start(struct cycle_run *run);
+bool pg_prefetch_fits(const struct cycle_run *run); /* is it what this cycle would request? */
 void pg_prefetch_drop(struct pg_session *session);
 void pg_prefetch_free(struct pg_session *session);
-void pg_sweep_start(struct pg_session *session); /* the first is some time from now */
+void pg_sweep_start(struct pg_session *session); /* the first page is due some time from now */
 bool pg_sweep_is_due(const struct pg_session *session);
-void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
+void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is unchanged when it is not due yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
 PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
 PR_MUST_CHECK int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row);
 PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from);
 
-/* repaired.c.  REPAIRED(): which lines are there, as one number; 0: none. */
+/* repaired.c.  REPAIRED(): the existing lines as one number; 0: none. */
 #define REPAIRED(box)                                                                                                  \
     "(SELECT coalesce(bit_xor(hashint8extended(xid::text::bigint, 0)), 0) FROM {schema}.repaired WHERE box = " box ")"
 PR_MUST_CHECK int pg_repairs_take(struct cycle_run *run, int64_t lines); /* with the notices, in their array */
 void pg_repairs_tell(struct pg_session *session);
 
-/* idle.c: outcome CYCLE_ANEW: something has happened, a cycle with all its looks is to follow. */
+/* idle.c: outcome CYCLE_ANEW: something has happened, a full cycle must follow. */
 bool pg_idle_fits(const struct cycle_run *run);
 PR_MUST_CHECK int pg_idle_run(struct cycle_run *run);
 
 /* purge.c */
-#define PURGE_AGAIN_US PR_MILLISECONDS(100)              /* behind a piece that was full */
-void pg_purge_while_waiting(struct pg_session *session); /* when it is due */
+#define PURGE_AGAIN_US PR_MILLISECONDS(100)              /* after a full piece */
+void pg_purge_while_waiting(struct pg_session *session); /* if it is due */
 void pg_purge_before_cycle(struct pg_session *session,
-                           const struct cycle *cycle); /* ... and nobody has waited for long */
+                           const struct cycle *cycle); /* ... and the session has not waited for long */
 
 /* notice.c, wait.c */
 void pg_notices_add(struct cycle_run *run);
@@ -347,8 +352,8 @@ extern const char PG_ENDPOINTS[];
 void pg_wait_open(struct pg_session *session);
 void pg_wait_close(struct pg_session *session);
 void pg_wait_remember(struct cycle_run *run);
-/* One look: the sequence, notices and repairs, who is there, and whether somebody who ran then has ended.  $1 to $4 are
- * pg_look_args(). */
+/* One look: the sequence, notices and repairs, the instances, and whether a transaction that ran then has ended.  $1 to
+ * $4 are pg_look_args(). */
 #define PG_LOOK                                                                                                        \
     "(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"                                          \
     " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)) OR " REPAIRED(                       \
@@ -367,12 +372,12 @@ int pg_wait(void *session, int wake_fd, int64_t timeout_us);
 bool pg_cycle_changes(const struct cycle *c);
 int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void pg_session_close(void *session);
-PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a cycle in one batch */
+PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* everything but rows, of a cycle in one batch */
 int pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* sql.c: people's side */
 extern const struct sql_ops postgres_sql;
-/* The port on a connection that somebody else has begun a transaction on, and will end. */
+/* Uses the port inside a transaction of a connection that the caller has begun and will end. */
 void pg_sql_use(struct sql *sql, struct postgres_store *store, struct link *link);
 
 /* migrate.c */

@@ -1,4 +1,4 @@
-/* Storing messages through somebody else's connection; see send.h. */
+/* Storing messages through the caller's connection; see send.h. */
 #include "store/postgres/send.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define SCHEMA_DEFAULT "postrider"
 #define NO_SUCH_STATEMENT "26000"
-#define SENDER_NAME_BYTES 8 /* the last ones of an id are random */
+#define SENDER_NAME_BYTES 8 /* the last bytes of an id are random */
 
 /* "box" or "schema.box". */
 static int names_split(pr_slice box, pr_slice *ret_schema, pr_slice *ret_box, struct pr_error *reterr)
@@ -41,7 +41,7 @@ static int connection_check(const PGconn *pg, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* The INSERT for a box; free() it.  NULL: *ret_fault. */
+/* The INSERT for a box; malloc'ed.  NULL: see *ret_fault. */
 static char *insert_text(PGconn *pg, pr_slice name, int *ret_fault, struct pr_error *reterr)
 {
     pr_slice schema, box;
@@ -56,7 +56,7 @@ static char *insert_text(PGconn *pg, pr_slice name, int *ret_fault, struct pr_er
     return sql;
 }
 
-/* Prepared for the types of these arguments, unless it was before, by the same process of the server. */
+/* Prepares the statement for the types of these arguments, unless the same server process has it already. */
 static int sender_prepare(struct pg_sender *s, const struct args *a, struct pr_error *reterr)
 {
     char state[SQL_STATE_SIZE];
@@ -76,7 +76,7 @@ static int sender_prepare(struct pg_sender *s, const struct args *a, struct pr_e
     return rc;
 }
 
-/* With a sender its prepared statement, else the text. */
+/* With a sender its prepared statement, otherwise the text. */
 static int send_run(PGconn *pg, struct pg_sender *s, const char *sql, const struct args *a,
                     const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
 {
@@ -87,7 +87,7 @@ static int send_run(PGconn *pg, struct pg_sender *s, const char *sql, const stru
     if (PQresultStatus(result) != PGRES_TUPLES_OK) {
         rc = send_fault(pg, result, state, reterr);
         if (s != NULL && strcmp(state, NO_SUCH_STATEMENT) == 0)
-            s->prepared_by = 0; /* somebody said DISCARD ALL: the next one is prepared again */
+            s->prepared_by = 0; /* somebody ran DISCARD ALL: the next call prepares it again */
     } else if (answers != NULL) {
         batch_answers(result, messages, count, answers);
     }
@@ -141,7 +141,7 @@ static int expect_version(PGconn *pg, pr_slice name, const struct pr_message *m,
     return rc == PR_OK ? pg_expect_version(pg, schema, m, reterr) : rc;
 }
 
-/* In their order: events that expect a version one by one, all others in one statement. */
+/* In order: events that expect a version one by one, all others in one statement. */
 static int send_pieces(PGconn *pg, struct pg_sender *s, pr_slice name, const char *sql,
                        const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
 {
@@ -172,7 +172,7 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
 
 void pg_sender_init(struct pg_sender *s, struct pg_conn *pg, pr_slice box)
 {
-    pr_id name; /* nobody else's: behind a pooler another process's statement must not be taken for ours */
+    pr_id name; /* unique: behind a pooler another process's statement must not be mistaken for this one */
     *s = (struct pg_sender){ .pg = pg };
     pr_id_new(&name);
     snprintf(s->box, sizeof(s->box), "%.*s", SLICE_ARGS(box));
@@ -181,7 +181,7 @@ void pg_sender_init(struct pg_sender *s, struct pg_conn *pg, pr_slice box)
         snprintf(s->statement + strlen(s->statement), 3, "%02x", name.bytes[i]);
 }
 
-/* Where a transaction has failed nothing can be said to the server; the statement goes with the connection. */
+/* In a failed transaction the server accepts no statement; the prepared one goes with the connection. */
 void pg_sender_fini(struct pg_sender *s)
 {
     char sql[PG_SENDER_NAME_SIZE + 20];

@@ -1,5 +1,5 @@
-/* The table of a box, for senders with connections of their own.  It is asked once for each box: what the server said
- * is kept with the connection, by libpq's own means, and goes with it. */
+/* The table of a box, for senders with connections of their own.  Each box is looked up once: the server's answer is
+ * kept with the connection, by libpq's own means, and freed with it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static const struct known_table *known_find(const PGconn *pg, pr_slice schema, p
     return NULL;
 }
 
-/* Without memory for it, it is asked again. */
+/* Without memory for it, it is looked up again. */
 static void known_add(PGconn *pg, pr_slice schema, pr_slice box, const char *table)
 {
     struct known_table *t = calloc(1, sizeof(*t));
@@ -57,7 +57,7 @@ static void known_add(PGconn *pg, pr_slice schema, pr_slice box, const char *tab
     snprintf(t->box, sizeof(t->box), "%.*s", SLICE_ARGS(box));
     snprintf(t->table, sizeof(t->table), "%s", table);
     t->next = PQinstanceData(pg, on_event);
-    (void)PQregisterEventProc(pg, on_event, "postrider", NULL); /* 0: it is there already */
+    (void)PQregisterEventProc(pg, on_event, "postrider", NULL); /* 0: it is registered already */
     if (!PQsetInstanceData(pg, on_event, t))
         free(t);
 }

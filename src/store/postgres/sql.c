@@ -13,8 +13,8 @@
 
 /* ---- The transaction --------------------------------------------------------------------------- */
 
-/* BEGIN goes out with the first statement.  A question is several statements: a message that is divided, moved or delivered between
- * two of them would be in none. */
+/* BEGIN goes out with the first statement.  A question has several statements: a message that is split, moved or
+ * delivered between two of them would be missing in both. */
 static int pg_sql_begin(void *self, enum sql_purpose purpose, struct sql *sql)
 {
     struct postgres_store *store = self;
@@ -62,7 +62,7 @@ static void pg_sql_end(struct sql *sql)
     pthread_mutex_unlock(&store->people_lock);
 }
 
-/* The server was restarted meanwhile, or two were in each other's way. */
+/* The server was restarted meanwhile, or two transactions collided. */
 static bool pg_sql_may_retry(struct sql *sql)
 {
     return link_should_retry(sql->connection) || !link_is_up(sql->connection);
@@ -124,7 +124,7 @@ static int pg_sql_run(struct sql *sql, const char *text, bool made, pr_slice box
         arg_of_value(&args, &arrays[i], &values[i], link->pg);
     char *expanded = made ? pg_sql_expand(text, slice_from(link->conninfo->schema), box, link_table(link, box)) : NULL;
     if (made && link_lacks_box(link, text, box))
-        ; /* link_run() says so */
+        ; /* link_run() reports it */
     else if (made && expanded == NULL)
         link->add_failed = PR_ENOMEM;
     else if (made)
@@ -199,7 +199,7 @@ static int pg_sql_insert(struct sql *sql, pr_slice box, const struct pr_message 
     PGresult *result = NULL;
     struct batch batch;
     struct args args;
-    (void)now_us; /* the server's, unless a test has its own clock */
+    (void)now_us; /* the server's clock, unless a test has its own */
     batch_init(&batch);
     batch_begin(&batch, link->pg);
     for (size_t i = 0; i < count; i++)
@@ -239,9 +239,9 @@ static const char FACTS[] = "SELECT current_setting('server_version'), " NOW(
           " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE '%\\_seq\\_seq'"
           " AND s.seqcache > 1 ORDER BY 1 LIMIT 1), current_setting('default_transaction_read_only')::bool";
 
-/* Who keeps writers of a table of ours out, by a lock of the whole table: a transaction that is open for longer than $2, or
- * that somebody has waited for.  (When another role's transaction began is not for everybody to see; who waits is.)  A vacuum
- * takes its lock for a moment at its end. */
+/* The transaction that keeps writers of one of Postrider's tables out by a lock of the whole table: it has been open
+ * for longer than $2, or another one has waited for it.  (Not every role may see when a transaction of another role
+ * began; waiting is visible.)  A vacuum takes its lock for a moment at its end. */
 static const char LOCKED[] =
     "SELECT l.pid, coalesce(a.usename::text, '?'), coalesce(nullif(a.application_name, ''), 'no name'), l.mode,"
     " format('%I.%I', n.nspname, c.relname), w.waiting,"
@@ -258,7 +258,7 @@ static const char LOCKED[] =
     " AND least(a.xact_start, w.since) < clock_timestamp() - $2::bigint * interval '1 microsecond'"
     " ORDER BY seconds DESC LIMIT 1";
 
-/* Empty: nobody does. */
+/* Empty: none. */
 static int facts_locked(struct sql *sql, struct arena *arena, pr_slice *ret)
 {
     const struct postgres_store *store = sql->store;
@@ -323,7 +323,7 @@ static int pg_sql_facts(struct sql *sql, struct arena *arena, struct store_facts
         rc = pg_schema_version(link, &facts->schema_version, sql->reterr);
     arg_text(&args, slice_from(store->conninfo.schema));
     arg_time(&args, sql->wall_us);
-    arg_bool(&args, facts->locked.size > 0); /* the size of a table cannot be asked while it is locked */
+    arg_bool(&args, facts->locked.size > 0); /* the size of a locked table cannot be read */
     if (rc == PR_OK)
         rc = link_do(link, FACTS, NO_BOX, &args, &r, sql->reterr);
     if (rc != PR_OK)

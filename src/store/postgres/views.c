@@ -1,4 +1,4 @@
-/* The views: each over all boxes, so they are dropped and made again when there is another box. */
+/* The views: each covers all boxes, so they are dropped and created again when a box is added. */
 #include "store/postgres/views.h"
 
 #include "store/postgres/message.h"
@@ -18,7 +18,7 @@ static const char IN_FLIGHT[] = "CREATE VIEW \"{schema}\".in_flight AS"
                                 " JOIN \"{schema}\".instance i ON i.id = c.instance,"
                                 " unnest(c.rows, c.numbers) AS u(handle, number);";
 
-/* Breakers that are not closed, of instances that are alive and have lanes. */
+/* Breakers that are not closed, of live instances with lanes. */
 static const char OPEN[] =
     "CREATE VIEW \"{schema}\".open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance, i.lanes,"
     " CASE WHEN b.until > now() THEN 'open' ELSE 'half-open' END AS state, b.since, b.until, b.probes,"
@@ -61,8 +61,8 @@ static const char ENDPOINTS[] =
                               "until"
                               " FROM \"{schema}\".open_breaker GROUP BY endpoint) o ON o.endpoint = n.name;";
 
-/* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
- * endpoint that is open: then endpoint_state says so. */
+/* Same as state_of_row(), considering receipts and pauses.  A ready or retrying row may wait for an endpoint that
+ * fails: see endpoint_state. */
 static const char MESSAGES[] =
     "SELECT '{box}'::text AS box, coalesce(b.row_id, b.seq) AS row_id, b.seq, b.id,"
     " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts) IN"
@@ -83,10 +83,10 @@ static const char MESSAGES[] =
     " CASE WHEN b.due_at = 'infinity' THEN (ARRAY['route', 'rule', 'person'])[b.parked_by] END AS parked_by FROM "
     "\"{schema}\".\"{box}\" b";
 
-/* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
- * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
- * parked or made dead before it had an endpoint may be for any).  The endpoint is read out of the key (held_endpoint()): the row
- * of a message that the routes send has none. */
+/* Same as streams --blocked: each stream that is held back, and behind what.  The view knows neither which endpoints
+ * are strict (rows held without a failed head before them wait for the first parked or dead one) nor the routes (rows
+ * that were parked or made dead before they had an endpoint may belong to any).  The endpoint is taken from the key
+ * (held_endpoint()): the row of a routed message has none. */
 static const char BLOCKED[] =
     "SELECT '{box}'::text AS box, h.stream, CASE WHEN d.id IS NULL THEN h.id ELSE d.id END AS head,"
     " CASE WHEN d.id IS NULL THEN h.seq ELSE d.seq END AS seq,"
@@ -112,7 +112,7 @@ static const char BLOCKED[] =
     " AND d.edited_as IS NULL ORDER BY d.seq LIMIT 1) d ON true"
     " WHERE d.id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS DISTINCT FROM h.key))";
 
-/* Those that can be read (the others become dead letters); a wish that its owner has not taken up is new. */
+/* Schedules that can be decoded (others become dead letters); a wish that its owner has not seen yet is new. */
 static const char SCHEDULES[] =
     "SELECT '{box}'::text AS box, b.stream AS name, m.cron, coalesce(m.zone, 'UTC') AS zone,"
     " coalesce(m.missed, 'once') AS missed, CASE WHEN b.due_at < 'infinity' AND b.id = own.id THEN b.due_at END AS "

@@ -1,12 +1,13 @@
-/* Effects that somebody's open transaction is in the way of: it makes the same mark, begins the same stream, sets the same
- * value, or stores a message of the same id.  To store such a one means to wait for the end of that transaction, and
- * nobody's row can be asked beforehand, for what is not committed is not seen.
+/* Effects that another open transaction blocks: it makes the same mark, begins the same stream, sets the same value, or
+ * stores a message with the same id.  Storing such an effect means waiting for the end of that transaction, and this
+ * cannot be checked before, since uncommitted rows are invisible.
  *
- * So the ordinary cycle just stores its effects, under a lock_timeout of 100 ms.  When that runs out it begins again, and tries
- * its effects before anything is written: a statement for some of one kind, undone whatever becomes of it (link.h), and where
- * that runs into a lock, one for each of them.  Those are answered ANSWER_BUSY and their keys remembered; all others go on.
- * As long as keys are remembered, effects with these are busy without being asked, and tried again after a while: about
- * a tenth of the time goes into that, or what it takes where nothing else is to be done. */
+ * So an ordinary cycle just stores its effects, under a lock_timeout of 100 ms.  When that expires the cycle starts
+ * over, and tries its effects before anything is written: in statements for several effects of one kind, which are
+ * always undone (link.h), and where one of these runs into a lock, in one statement for each effect.  Blocked effects
+ * are answered ANSWER_BUSY and their keys remembered; all others go on.  As long as keys are remembered, effects with
+ * these keys are busy without being tried, and tried again after a while: this takes about a tenth of the time, or more
+ * where there is nothing else to do. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,20 +20,20 @@
 
 #define LOCK_NOT_AVAILABLE "55P03"
 #define TRIED_TOGETHER 32                /* effects of one kind in one statement */
-#define TRIALS_AT_ONCE 64                /* in one round trip */
-#define TRY_AGAIN_US PR_MILLISECONDS(50) /* ... and TRY_AGAIN_TIMES what it took */
+#define TRIALS_AT_ONCE 64                /* ... in one round trip */
+#define TRY_AGAIN_US PR_MILLISECONDS(50) /* ... but at least TRY_AGAIN_TIMES the duration of the trial */
 #define TRY_AGAIN_TIMES 10
-#define TRY_LEASE_PART 6         /* a pass takes no longer than this part of the lease, */
-#define TRY_MAX_US PR_SECONDS(1) /* ... nor than this */
-#define TRIED_AT_ONCE_MAX 8      /* keys that are tried whenever nothing else is to be done */
+#define TRY_LEASE_PART 6         /* a pass takes no longer than this fraction of the lease, */
+#define TRY_MAX_US PR_SECONDS(1) /* ... and no longer than this */
+#define TRIED_AT_ONCE_MAX 8      /* keys that are tried whenever there is nothing else to do */
 _Static_assert(TRIALS_AT_ONCE *TRIAL_STEPS + 8 <= LINK_STEPS_MAX, "TRIALS_AT_ONCE");
 
-/* An effect that may meet somebody. */
+/* An effect that another transaction may block. */
 struct birth {
-    uint64_t group; /* those with the same can be stored by one statement */
-    uint64_t key;   /* what it makes or changes */
+    uint64_t group; /* effects of the same group can be stored by one statement */
+    uint64_t key;   /* hash of what it makes or changes */
     size_t effect;
-    bool tried, blocked; /* ... and what came of it */
+    bool tried, blocked; /* ... and the result */
 };
 
 struct births {
@@ -45,7 +46,7 @@ static int64_t now_us(void)
     return clock_mono_us(clock_system());
 }
 
-/* Of an event that is sent: its stream, though it may be only its id that somebody has. */
+/* For a sent event: its stream, although only its id may be blocked. */
 static uint64_t key_of(const struct effect *e)
 {
     if (effect_has_guard(e) || (e->kind == EFFECT_MESSAGE && e->message->event))
@@ -55,8 +56,8 @@ static uint64_t key_of(const struct effect *e)
     return hash_slice(hash_slice((uint64_t)e->kind, e->key), e->name);
 }
 
-/* Rows of streams and flows that are there are held by their guards, mail and executions are never stored by users, and rows that are
- * deleted are skipped.  Later ones of a guard go with its first. */
+/* Rows of existing streams and flows are locked by their guards, users never store mail and executions, and locked rows
+ * that should be deleted are skipped.  Later effects of a guard share the fate of the first. */
 static bool may_be_blocked(const struct cycle_run *run, size_t i)
 {
     const struct effect *e = &run->cycle->effects[i];
@@ -76,14 +77,14 @@ static bool is_known(const struct blocked_keys *b, uint64_t key)
     return false;
 }
 
-/* More than there is room for are busy this time, and meet the lock again. */
+/* When there is no room for a key, the cycle runs into the lock again. */
 static void remember(struct blocked_keys *b, uint64_t key)
 {
     if (b->count < BLOCKED_KEYS_MAX && !is_known(b, key))
         b->keys[b->count++] = key;
 }
 
-/* Is there a verdict that nothing known is in the way of? */
+/* Is there a verdict that no known key blocks? */
 static bool others_go_on(const struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -102,7 +103,7 @@ static bool others_go_on(const struct cycle_run *run)
 
 struct trial {
     size_t from, count; /* of the births */
-    size_t keys;        /* that differ */
+    size_t keys;        /* number of different keys */
     char state[SQL_STATE_SIZE];
 };
 
@@ -116,7 +117,7 @@ static int compare_births(const void *a, const void *b)
     return x->effect < y->effect ? -1 : 1;
 }
 
-/* Is it blocked by the same as the one before it?  Messages have ids of their own beside it. */
+/* Is it blocked together with the one before it?  Messages also have ids of their own. */
 static bool goes_with(const struct cycle_run *run, const struct births *b, size_t i)
 {
     const struct birth *x = &b->list[i], *before = x - 1;
@@ -124,7 +125,7 @@ static bool goes_with(const struct cycle_run *run, const struct births *b, size_
            run->cycle->effects[x->effect].kind != EFFECT_MESSAGE;
 }
 
-/* The next ones that can be tried together. */
+/* The next births that can be tried together. */
 static struct trial next_trial(const struct cycle_run *run, const struct births *b, size_t from, size_t together)
 {
     struct trial t = { .from = from };
@@ -156,7 +157,7 @@ static void add_trial(struct cycle_run *run, const struct births *b, struct tria
         tried[b->list[i].effect] = false;
 }
 
-/* Where several keys ran into a lock, each is tried alone later. */
+/* If a trial with several keys ran into a lock, each is tried alone later. */
 static void take_trial(struct births *b, const struct trial *t)
 {
     bool blocked = strcmp(t->state, LOCK_NOT_AVAILABLE) == 0;
@@ -168,7 +169,7 @@ static void take_trial(struct births *b, const struct trial *t)
 
 static int run_trials(struct cycle_run *run, struct births *b, struct trial *list, size_t count, bool *tried)
 {
-    int rc = link_run(run->link, run->reterr); /* a batch has room for so many steps, and they need all of it */
+    int rc = link_run(run->link, run->reterr); /* a batch has a limited number of steps, and these need all of it */
     if (rc != PR_OK)
         return rc;
     link_trials_begin(run->link);
@@ -181,7 +182,8 @@ static int run_trials(struct cycle_run *run, struct births *b, struct trial *lis
     return rc;
 }
 
-/* All that were not tried, so many at a time.  What is left when the time is over is blocked for this once. */
+/* Tries all that were not tried, some at a time.  Births that remain when the time is over count as blocked this
+ * once. */
 static int try_births(struct cycle_run *run, struct births *b, size_t together, bool *tried, int64_t until_us)
 {
     struct trial list[TRIALS_AT_ONCE];
@@ -206,7 +208,7 @@ static int try_births(struct cycle_run *run, struct births *b, size_t together, 
 
 /* ---- All of it --------------------------------------------------------------------------------- */
 
-/* Those that are to be tried; what is known, and not tried again yet, is busy. */
+/* The births to be tried; known keys that are not due for another trial are busy. */
 static void collect(struct cycle_run *run, bool again, struct births *b)
 {
     const struct blocked_keys *known = &run->session->blocked;
@@ -227,7 +229,7 @@ static void collect(struct cycle_run *run, bool again, struct births *b)
     qsort(b->list, b->count, sizeof(b->list[0]), compare_births);
 }
 
-/* What was found out counts until the next time. */
+/* Remembers the results until the next trial. */
 static void conclude(struct cycle_run *run, const struct births *b, int64_t began_us)
 {
     struct blocked_keys *known = &run->session->blocked;
@@ -255,7 +257,7 @@ int pg_blocked_find(struct cycle_run *run)
     if (b.list == NULL || tried == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu effects", c->effect_count);
     collect(run, again, &b);
-    run->guards.any = true; /* who is busy is noted for when the cycle is asked again */
+    run->guards.any = true; /* busy verdicts are noted for the case that the cycle is asked again */
     if (!known->look && !again)
         return PR_OK;
     int rc = known->look ? try_births(run, &b, TRIED_TOGETHER, tried, until_us) : PR_OK;

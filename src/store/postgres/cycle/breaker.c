@@ -1,7 +1,7 @@
-/* Breakers that are not closed, kept with the instance that reported them.
+/* Breakers that are not closed, stored with the instance that reported them.
  *
- * They are written in the first batch of a cycle, fenced by the lock of the instance's row as
- * everything else there. */
+ * They are written in the first batch of a cycle, fenced by the lock on the instance's row like everything else
+ * there. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"

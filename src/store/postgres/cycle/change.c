@@ -1,16 +1,16 @@
-/* What changes do to rows: one statement for each sort of change, whatever their number.
+/* Writing changes to rows: one statement for each sort of change, whatever their number.
  *
- * Changes are applied in their order, which matters only among those of one message.  So they
- * go out in waves: the first change of each id in the first wave, the second in the second.
- * Usually there is one wave, and it travels with the rest of the first batch.
+ * Changes are applied in their order, which matters only among those of one message.  So they are sent in waves: the
+ * first change of each id in the first wave, the second in the second.  Usually there is one wave, and it travels with
+ * the rest of the first batch.
  *
- * A row is found by its id, through the key, and by its handle among those of that id.  Those that
- * are deleted, nearly all, are looked for where they were seen (ctid_cache.c): that spares the walk
- * through the key.  When one is not there any more, the cycle begins again, with keys.
+ * A row is found by its id, through the key, and by its handle among those of that id.  Deletions, nearly all changes,
+ * use the ctid at which the row was seen (ctid_cache.c): this avoids the search in the key.  When one of the rows is
+ * not there any more, the cycle starts over, with keys.
  *
- * Nobody waits for a row in a user's open transaction: what is updated is taken by SKIP LOCKED, and what was
- * skipped is answered ANSWER_BUSY.  What is only deleted is not locked before, which would cost as much again; when
- * that has run into somebody's lock, the cycle begins again and takes all rows so (wary). */
+ * No cycle waits for a row in a user's open transaction: rows to be updated are locked with SKIP LOCKED, and skipped
+ * ones are answered ANSWER_BUSY.  Rows that are only deleted are not locked before, which would cost as much again;
+ * when a deletion runs into a lock, the cycle starts over and locks all rows like this (wary). */
 #include "store/postgres/cycle/change.h"
 
 #include <limits.h>
@@ -41,9 +41,9 @@ struct change_plan {
     struct pg_changes *changes;
     unsigned *waves; /* of each change */
     unsigned wave_count;
-    size_t *split_first; /* of each change: its first place in split_rows */
+    size_t *split_first; /* of each change: index of its first part in split_rows */
     PGresult *results[GROUP_COUNT];
-    size_t by_ctid; /* rows that must be where they were seen */
+    size_t by_ctid; /* rows that must be at the ctids where they were seen */
 };
 
 /* ---- Which statement ------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static enum group group_of(const struct pg_changes *p, const struct change *c)
     return GROUP_PROBE;
 }
 
-/* The n-th change of an id is of wave n: a table of the latest one of each id. */
+/* The n-th change of an id belongs to wave n: a table of the latest one of each id. */
 static int plan_waves(struct change_plan *plan)
 {
     const struct pg_changes *p = plan->changes;
@@ -128,8 +128,8 @@ static int plan_make(struct change_plan *plan)
 /* clang-format off */
 #define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
 
-/* Nothing is returned but their number: it is all of them, or the cycle begins again.  IS TRUE keeps
- * the list from becoming a join: it is to be a hash table that the rows are compared with. */
+/* Only their number is returned: it must be all of them, or the cycle starts over.  IS TRUE keeps the list from
+ * becoming a join: it should be a hash table that rows are compared with. */
 static const char DELETE_BY_CTID[] =
     "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
     " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE";
@@ -140,13 +140,13 @@ static const char DELETE_ROWS[] =
 static const char PROBE_ROWS[] =
     "SELECT v.ord, 1 FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW;
 
-/* All that a change says, in the order of put_change(), and $1 the time of a test. */
+/* The members of a change, in the order of put_change(), and $1 the time of a test. */
 #define CHANGES                                                                                             \
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16," \
     " $17, $18, $19, $20, $21, $22, $23, $24, $25) AS v(ord, handle, id, guards, expected, sets, attempts, bits, reason, code, error,"     \
     " delay, held_by, story, endpoint, cause, limit_reached, rule, fingerprint, note, due_is, due_us, held_for,"                 \
     " parked_by))"
-/* Those whose row nobody else holds; theirs is locked. */
+/* The rows that no other transaction has locked; they are locked now. */
 #define FREE_LOCKED ", free AS MATERIALIZED (SELECT v.* FROM v JOIN {box} b ON " SAME_ROW " FOR UPDATE OF b SKIP LOCKED)"
 #define FREE_ALL ", free AS (SELECT * FROM v)"
 
@@ -185,7 +185,7 @@ _Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
     "CASE WHEN v.sets & 4128 = 0 OR (v.sets & 4096 = 0 AND v.sets & 64 <> 0 AND " PARKED ") THEN b.parked_by"  \
     " ELSE v.parked_by END"
 
-/* Who was changed (1), who only could have been (2), and, where somebody is missing, who is there (3). */
+/* Rows that were changed (1), that could have been changed (2), and, if some are missing, those that exist (3). */
 #define ANSWERS(changed)                                                                                    \
     " SELECT ord, 1 FROM " changed " UNION ALL SELECT ord, 2 FROM free"                                        \
     " UNION ALL SELECT v.ord, 3 FROM v WHERE (SELECT count(*) FROM free) < (SELECT count(*) FROM v)"           \
@@ -204,7 +204,7 @@ static const char DELETE_GUARDED[] =
     ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS " AND " AT_NOW " IS NOT NULL"
     " RETURNING v.ord)" ANSWERS("gone");
 
-/* A row that ends, with its new values beside what it was. */
+/* A row that ends, with its new values and the old ones. */
 #define ENDED(free)                                                                                         \
     CHANGES free ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS                   \
     " RETURNING v.ord, v.endpoint AS ended_at, v.cause, v.limit_reached, v.rule, v.fingerprint, v.note, "      \
@@ -225,8 +225,8 @@ static const char DEAD_ROWS[] =
     ", cause, limit_reached, rule, fingerprint, note, died_at) SELECT {box_name}, g.xid, " ENDED_VALUES
     ", g.cause, g.limit_reached, g.rule, g.fingerprint, g.note, " AT_NOW " FROM gone g)" ANSWERS("gone");
 
-/* A part that is there already, in the box or dead, is left alone.  Parts have the place of the
- * whole and a row_id of their own. */
+/* A part that exists already, in the box or dead, is left out.  Parts have the place of the whole and a row_id of their
+ * own. */
 static const char SPLIT_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)"
     " AS v(ord, handle, id, part, destination, holder, held_for)),"
@@ -380,7 +380,8 @@ static void add_group(struct change_plan *plan, enum group group, unsigned wave)
     link_add(p->link, statement_of(group, p->wary), p->box, &args, &plan->results[group]);
 }
 
-/* The answer for a row by what a statement returned (see ANSWERS); of several the first by rank decides. */
+/* The answer for a row from what a statement returned (see ANSWERS); of several the one with the highest rank
+ * decides. */
 static int answer_of(int returned, int before)
 {
     static const int answers[] = { 0, PR_OK, PR_STALE, ANSWER_BUSY };
@@ -404,7 +405,7 @@ static void take_group(struct change_plan *plan, enum group group)
     }
 }
 
-/* Outcome CYCLE_ANEW: one of them was not where it was seen. */
+/* Outcome CYCLE_ANEW: one of the rows was not where it was seen. */
 static int take_by_ctid(struct change_plan *plan, unsigned wave)
 {
     struct pg_changes *p = plan->changes;
@@ -451,7 +452,7 @@ bool pg_changes_delete_by_ctid(const struct pg_changes *p)
     return true;
 }
 
-/* One that is named twice is missing the second time, so there are no waves. */
+/* A row that is listed twice is missing the second time, so there are no waves. */
 size_t pg_changes_put_ctids(const struct pg_changes *p, struct args *args)
 {
     for (size_t i = 0; i < CTID_COLUMNS; i++)

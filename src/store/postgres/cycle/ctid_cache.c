@@ -1,21 +1,21 @@
-/* Where new rows were seen, so that they can be deleted without a walk through the key.
+/* The places (ctids) at which new rows were seen, so that they can be deleted without a search in the key.
  *
- * It is a guess: a row that was updated since lies elsewhere, and what is in its old place may be
- * another one.  So its reader compares the row, and has the key as well.  Rows fall into slots by
- * their places, which follow each other; a later one takes the slot of an earlier one. */
+ * An entry is a guess: a row that was updated since lies elsewhere, and another row may be in its old place.  So
+ * statements compare the row, and can fall back to the key.  Rows are assigned to slots by their seqs, which are
+ * consecutive; a later row replaces an earlier one. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/postgres/postgres.h"
 
-#define SEEN_SLOTS 32768 /* a few windows of the default size: half a megabyte, when there is something to do */
+#define SEEN_SLOTS 32768 /* a few windows of the default size: half a megabyte, allocated when first needed */
 
 static struct ctid_slot *slot_of(const struct ctid_cache *cache, int64_t handle)
 {
     return &cache->slots[(handle >> HANDLE_LANE_BITS) & (SEEN_SLOTS - 1)];
 }
 
-/* Without memory they are found by key. */
+/* Without memory rows are found by key. */
 void pg_ctid_cache_note(struct ctid_cache *cache, int64_t handle, struct tid tid)
 {
     if (cache->slots == NULL)

@@ -1,20 +1,19 @@
-/* The cycle: who are we, what changes, what is read, commit.
+/* The cycle: identify the instance, change, read, commit.
  *
- *     first batch     BEGIN, sequence, snapshot, our own row (locked when something changes),
- *                     the others, notices, verdicts, receipt, tallies
- *     now and then    effects; burying, lanes
+ *     first batch     BEGIN, sequence, snapshot, the instance's own row (locked when something changes),
+ *                     the other instances, notices, verdicts, receipt, tallies
+ *     if needed       effects; burying, lanes
  *     second batch    reads, renewal, COMMIT
  *
- * Where all that changes is that rows go which were sent, and what is started, there is one batch, unless new rows are wanted
- * and the latest snapshot has none left:
+ * When the only changes are deletions of sent rows and a receipt, there is one batch, unless new rows are requested and
+ * the latest snapshot has none left:
  *
- *     one batch       BEGIN, our own row or failure, the others, notices, receipt, tallies, deletion or failure,
+ *     one batch       BEGIN, own row or failure, the other instances, notices, receipt, tallies, deletion or failure,
  *                     reads of what the latest snapshot has left, COMMIT
- *     behind it       what comes behind the rows that this one tells, for the next one (fresh.c)
+ *     behind it       the rows after those of this reply, for the next cycle (fresh.c)
  *
- * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got
- * no answer is asked again with the same number; it then waits for the lock that the lost
- * transaction may still hold, and looks for the row. */
+ * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got no answer is asked again
+ * with the same number; it then waits for the lock that the lost transaction may still hold, and looks for the row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +24,9 @@
 #include "store/postgres/postgres.h"
 
 #define REPLY_BLOCK_BYTES 65536
-#define TRIES_MAX 5     /* of a transaction that lost against another */
-#define ONE_BATCH_MAX 8 /* in a row: then there is another snapshot, and a lease is renewed */
-#define STOPPED "22P02" /* a cycle in one batch was stopped: not all is as we think */
+#define TRIES_MAX 5     /* of a transaction that collided with another */
+#define ONE_BATCH_MAX 8 /* consecutive cycles: then a new snapshot is taken, and the lease may be renewed */
+#define STOPPED "22P02" /* a cycle in one batch was stopped, since one of its assumptions does not hold */
 
 bool pg_cycle_changes(const struct cycle *c)
 {
@@ -36,7 +35,7 @@ bool pg_cycle_changes(const struct cycle *c)
            c->lanes_give != 0 || c->leave;
 }
 
-/* Did this session answer that number already? */
+/* Has this session answered that number already? */
 static bool cycle_was_answered(const struct pg_session *s, const struct cycle *c)
 {
     return pr_id_equal(s->instance, c->instance) && (c->epoch == 0 || c->epoch == s->epoch) && c->number <= s->number &&
@@ -53,7 +52,7 @@ static bool effects_come_back(const struct cycle_run *run)
 
 /* ---- One try -------------------------------------------------------------------------------- */
 
-/* Everything up to and with the verdicts. */
+/* Everything up to and including the verdicts. */
 static int run_first_batch(struct cycle_run *run, bool changes, bool snapshot_first)
 {
     struct pg_session *session = run->session;
@@ -61,7 +60,7 @@ static int run_first_batch(struct cycle_run *run, bool changes, bool snapshot_fi
 
     link_add_begin(run->link);
     if (snapshot_first)
-        pg_snapshot_add(run); /* before anything gives us a transaction id */
+        pg_snapshot_add(run); /* before anything assigns a transaction id */
     pg_lease_add_reads(run, changes);
     pg_notices_add(run);
     int rc = PR_OK;
@@ -91,7 +90,7 @@ static void session_remember(struct pg_session *session, const struct cycle_run 
     const struct cycle *cycle = run->cycle;
     bool wrote = pg_cycle_changes(cycle) && !run->replayed;
     if (!pr_id_equal(session->instance, cycle->instance))
-        session->idle_claim = 0; /* it went with its instance */
+        session->idle_claim = 0; /* it was deleted with its instance */
     session->instance = cycle->instance;
     session->epoch = run->epoch;
     session->lanes = run->lanes;
@@ -111,7 +110,7 @@ static int run_inside(struct cycle_run *run)
     int rc = run_first_batch(run, changes, wants_snapshot && !run->comes_back);
     if (rc == PR_OK && run->comes_back && run->replayed) {
         session_remember(run->session,
-                         run); /* it was committed: begin again as a cycle that only reads, with the snapshot first */
+                         run); /* it was committed: start over as a cycle that only reads, with the snapshot first */
         return CYCLE_ANEW;
     }
     if (rc == PR_OK && changes && !run->replayed)
@@ -136,7 +135,7 @@ static int run_inside(struct cycle_run *run)
 
 /* ---- All in one ------------------------------------------------------------------------------- */
 
-/* Is there nothing in doubt about who we are? */
+/* Is the instance's own state known for certain? */
 static bool cycle_goes_on(const struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
@@ -145,7 +144,7 @@ static bool cycle_goes_on(const struct cycle_run *run)
            pr_id_equal(session->instance, c->instance) && session->pulse == run->link->generation;
 }
 
-/* Does it only delete what was sent, with its marks, start something, and read? */
+/* Does it only delete sent rows, with their marks, start something, and read? */
 static bool cycle_fits_one_batch(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
@@ -155,7 +154,7 @@ static bool cycle_fits_one_batch(struct cycle_run *run)
            !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
 }
 
-/* ... and does it read more of the same? */
+/* ... and does it read more of the same snapshot? */
 static bool cycle_only_deletes(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -163,8 +162,9 @@ static bool cycle_only_deletes(struct cycle_run *run)
            cycle_fits_one_batch(run);
 }
 
-/* New rows need a snapshot, which is a look of its own; without them the server itself compares all that there is to look at.
- * Lanes and leases have their turn with the next cycle that changes nothing, or when the latest one saw that they need it. */
+/* New rows need a snapshot, which takes a query of its own; without them the server itself checks all assumptions.
+ * Lanes and leases are handled by the next cycle that changes nothing, or when the latest cycle saw that they need
+ * it. */
 static bool cycle_reads_nothing_new(struct cycle_run *run)
 {
     return run->session->calm && run->cycle->fresh_rows == 0 && pg_cycle_changes(run->cycle) &&
@@ -176,12 +176,12 @@ static int run_one_batch(struct cycle_run *run)
     run->one_batch = true;
     run->has_snapshot = run->cycle->fresh_rows > 0;
     run->session->one_batch_left -= run->has_snapshot;
-    /* Who asks for nothing new (the window is full, or it stops) has no room for what was read in advance. */
+    /* A cycle that asks for nothing new (the window is full, or the engine stops) has no room for prefetched rows. */
     run->uses_prefetch = run->has_snapshot && pg_prefetch_fits(run);
     if (!run->uses_prefetch)
         pg_prefetch_drop(run->session);
     else if (!run->link->pooled)
-        link_queue_next(run->link); /* the server has always something to do */
+        link_queue_next(run->link); /* so that the server is never idle */
     link_add_begin(run->link);
     pg_lease_add_one_batch(run);
     pg_notices_add(run);
@@ -215,7 +215,7 @@ int pg_cycle_take_one_batch(struct cycle_run *run)
     return rc;
 }
 
-/* How many cycles of one batch may follow? */
+/* How many cycles in one batch may follow? */
 static void one_batch_count(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
@@ -242,8 +242,8 @@ static int run_it(struct cycle_run *run)
     return rc == CYCLE_ANEW ? run_inside(run) : rc;
 }
 
-/* Over another connection commits may have been lost, by a failover or a crash: nothing is started that was read before
- * (B28).  Behind a pooler the server tells by its start that it is another one. */
+/* Commits may have been lost before a new connection, by a failover or a crash: rows that were read before must not be
+ * started (B28).  Behind a pooler the server's start time shows that it is another server. */
 static void run_begin_anew(struct cycle_run *run, struct cycle *cycle)
 {
     run->anew = run->session->reply_link != 0 && run->session->reply_link != run->link->generation;
@@ -251,7 +251,7 @@ static void run_begin_anew(struct cycle_run *run, struct cycle *cycle)
         cycle->receipt_count = cycle->receipt_carried;
 }
 
-/* What the lost answer said is not known. */
+/* The contents of the lost reply are unknown. */
 static void tell_started(struct cycle_run *run)
 {
     if (run->replayed && run->cycle->start_fresh > 0)
@@ -270,7 +270,7 @@ static void tell_history(struct cycle_run *run)
     session->reply_server_start = run->server_start;
 }
 
-/* ret_one_batch: it went, or tried to go, in one. */
+/* ret_one_batch: it was, or was tried, in one batch. */
 static int cycle_once(struct pg_session *session, const struct cycle *asked, bool *ret_one_batch,
                       struct pr_error *reterr)
 {
@@ -291,7 +291,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, boo
     session->row_capacity = 0;
     session->stores_effects = false;
     int rc = link_ensure(session->link, reterr);
-    if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
+    if (rc == PR_OK) /* so that an urgent lease can still be renewed */
         rc = link_lock_timeout(session->link, cycle.lease_us / 3, reterr);
     if (rc == PR_OK) {
         run_begin_anew(&run, &cycle);
@@ -309,7 +309,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, boo
         session->blocked.look = session->histories_asked = false;
         one_batch_count(&run);
         if (pg_prefetch_start(&run) != PR_OK)
-            session->one_batch_left = 0; /* the connection is lost: the next one will say so */
+            session->one_batch_left = 0; /* the connection is lost: the next cycle will report it */
     } else {
         session->one_batch_left = 0;
         session->calm = false;
@@ -317,20 +317,20 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, boo
     return rc;
 }
 
-/* A cycle of one batch is tried again with all its looks, and with keys. */
+/* A cycle in one batch is tried again with all queries, and with keys. */
 static bool is_stopped(const struct link *link)
 {
     return strcmp(link->state, STOPPED) == 0;
 }
 
-/* Somebody holds a row that it would delete, or makes what an effect would. */
+/* Another transaction holds a row that the cycle would delete, or makes what an effect would. */
 static bool is_locked_out(const struct link *link)
 {
     return strcmp(link->state, "55P03") == 0;
 }
 
-/* Rows that somebody holds are left out from now on, and effects that somebody's open transaction is in the way of: what it met
- * is one or the other, or, in one batch, either.  false: that has been tried. */
+/* From now on, rows that other transactions hold are skipped, and blocked effects are left out: the cycle met one or
+ * the other, or, in one batch, either.  false: that has been tried already. */
 static bool be_wary(struct pg_session *session, bool one_batch)
 {
     bool rows = !session->wary && (one_batch || !session->stores_effects);
@@ -340,13 +340,13 @@ static bool be_wary(struct pg_session *session, bool one_batch)
     return rows || effects;
 }
 
-/* Its key is there already: look, and it will be found replayed. */
+/* Its claim row exists already: the next try will find that it is replayed. */
 static bool is_key_conflict(const struct link *link)
 {
     return strcmp(link->state, "23505") == 0;
 }
 
-/* A CHECK, a trigger or an index of somebody's own refuses what an effect stores, and would do so for ever. */
+/* A CHECK, a trigger or an index of the application refuses what an effect stores, and would do so each time. */
 static int effect_refused(int rc, struct pr_error *reterr)
 {
     struct pr_error said = reterr != NULL ? *reterr : (struct pr_error){ .code = rc };

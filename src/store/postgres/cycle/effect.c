@@ -1,4 +1,4 @@
-/* What goes with verdicts: receipts, tallies, and messages that handlers send. */
+/* What goes with verdicts: receipts, tallies, and effects such as messages that handlers send. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -6,9 +6,9 @@
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
-#define KEEP_MAX_US INT64_C(8000000000000000000) /* a mark's time: an interval has room for it */
+#define KEEP_MAX_US INT64_C(8000000000000000000) /* time for keeping marks: fits into an interval */
 #define EFFECT_COLUMNS_MAX 20
-#define EFFECT_BATCHES_MAX 64 /* statements on their way; a statement holds all that follow each other in one box */
+#define EFFECT_BATCHES_MAX 64 /* statements in one batch; a statement has all consecutive effects into one box */
 
 /* ---- Receipts and tallies ---------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static void add_closed(struct cycle_run *run)
     link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1 AND cycle = ANY ($2)", NO_BOX, &args, NULL);
 }
 
-/* The columns of tally in their order; when it failed is the store's now, where there is a reason. */
+/* The columns of tally in order; the time of a failure is the store's now, if there is a reason. */
 static const char TALLY_INSERT[] = "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, "
                                    "duplicates, failed_at, reason, code, "
                                    "error, sent_at)"
@@ -95,11 +95,11 @@ void pg_tallies_add(struct cycle_run *run, const struct tally *tallies, size_t c
     link_add(run->link, TALLY_INSERT, NO_BOX, &args, NULL);
 }
 
-/* Of two pauses the later end wins; all instances get a notice. */
+/* Of two pauses the later end applies; all instances get a notice. */
 static void add_pauses(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    if (c->pause_count > 0) /* notices are committed in the order of their numbers */
+    if (c->pause_count > 0) /* notices must be committed in the order of their numbers */
         link_add(run->link, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE", NO_BOX, NULL, NULL);
     for (size_t i = 0; i < c->pause_count; i++) {
         const struct pause *p = &c->pauses[i];
@@ -131,7 +131,7 @@ static bool has_effects(const struct cycle_run *run)
 
 void pg_receipts_add(struct cycle_run *run)
 {
-    if (!has_effects(run) || run->one_batch) /* else it comes behind them */
+    if (!has_effects(run) || run->one_batch) /* otherwise they come after the effects */
         add_claim(run, NULL);
     add_closed(run);
     pg_tallies_add(run, run->cycle->tallies, run->cycle->tally_count);
@@ -142,7 +142,7 @@ void pg_receipts_add(struct cycle_run *run)
 
 /* ---- Effects ----------------------------------------------------------------------------------- */
 
-/* Is it to be applied? */
+/* Is the effect to be applied? */
 bool pg_effect_holds(const struct cycle_run *run, size_t i)
 {
     if (run->tried != NULL)
@@ -157,7 +157,7 @@ static bool is_in_box(const struct effect *e)
     return e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
 }
 
-/* Is it a box?  Its name goes into a statement. */
+/* Are these boxes?  Their names become part of statements. */
 static int boxes_check(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -181,12 +181,12 @@ static int boxes_check(struct cycle_run *run)
     return rc;
 }
 
-/* What of them is on its way: those of one kind, and of one box where that matters. */
+/* Effects on their way in one statement: of one kind, and of one box where that matters. */
 struct effect_run {
-    PGresult *result; /* PQcmdTuples, or rows with the place of each that was made */
+    PGresult *result; /* PQcmdTuples, or a row with the index of each that was made */
     size_t from, count;
     enum effect_kind kind;
-    size_t asked; /* rows that are to be made */
+    size_t asked; /* rows that should be made */
 };
 
 /* Messages from `from` on that go to one box. */
@@ -205,7 +205,7 @@ static void add_messages(struct cycle_run *run, struct effect_run *s)
     link_add(run->link, PG_MESSAGE_INSERT, c->effects[s->from].box, &args, &s->result);
 }
 
-/* Rows that just end are skipped: their late result is harmless. */
+/* Locked rows are about to end and are skipped: their late result is harmless. */
 static const char DELETE_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, id)),"
     " free AS MATERIALIZED (SELECT v.ord, b.id, b.destination FROM v JOIN {box} b ON b.id = v.id ORDER BY b.id"
@@ -213,8 +213,8 @@ static const char DELETE_ROWS[] =
     " gone AS (DELETE FROM {box} b USING free f WHERE b.id = f.id AND b.destination = f.destination RETURNING f.ord)"
     " SELECT DISTINCT ord FROM gone";
 
-/* Each event's version is counted from its stream's row, which its guard holds or which is born here: messages that are events
- * may have come before it in this cycle. */
+/* Each event's version is counted from its stream's row, which its guard has locked or which is inserted here: messages
+ * that are events may have come before it in this cycle. */
 static const char EVENT_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8)"
     " AS v(ord, id, stream, type, content_type, headers, payload)),"
@@ -239,17 +239,18 @@ static const char HISTORY_ROWS[] =
     " FROM v ORDER BY execution, first ON CONFLICT (execution, first) DO NOTHING RETURNING execution, first)"
     " SELECT v.ord FROM v JOIN made m ON m.execution = v.execution AND m.first = v.first";
 
-/* Their number says whether all were made: a join with what was asked for takes a hundred milliseconds for a thousand. */
+/* The number of rows shows whether all were made: a join with the requested ones takes a hundred milliseconds for a
+ * thousand. */
 #define SEEN_INSERT                                                                                                    \
     "INSERT INTO {schema}.seen (box, id, handler, at, outcome, alone, until) SELECT box, id, handler,"                 \
     " coalesce($1, now()), outcome, alone, coalesce($1, now()) + keep * interval '1 microsecond'"                      \
     " FROM unnest($2, $3, $4, $5, $6, $7) AS v(id, box, handler, outcome, alone, keep)"                                \
     " ORDER BY box, id, handler"
 static const char SEEN_ROWS[] = SEEN_INSERT " ON CONFLICT (box, id, handler) DO NOTHING";
-/* In one batch with the commit: a mark that is there ends the batch, and the cycle is tried again with all its looks. */
+/* In one batch with the commit: an existing mark ends the batch, and the cycle is tried again with all queries. */
 static const char SEEN_OR_STOP[] = SEEN_INSERT;
 
-/* Of one key the last one counts. */
+/* Of one key the last value counts. */
 static const char STATE_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT DISTINCT ON (flow, key) * FROM unnest($1, $2, $3, $4) AS v(ord, flow, key, value)"
     " ORDER BY flow, key, ord DESC),"
@@ -364,7 +365,7 @@ void pg_effects_add_tried(struct cycle_run *run, size_t first)
         add_rows(run, &all);
 }
 
-/* Effects from `from` on that follow each other into one box. */
+/* Consecutive effects from `from` on into one box. */
 static size_t run_length(const struct cycle *c, size_t from)
 {
     size_t end = from + 1;
@@ -374,7 +375,7 @@ static size_t run_length(const struct cycle *c, size_t from)
     return end - from;
 }
 
-/* Outcome CYCLE_ANEW: what was to be born is there meanwhile. */
+/* Outcome CYCLE_ANEW: a row that should be inserted exists meanwhile. */
 static int take_sent(struct cycle_run *run, const struct effect_run *s)
 {
     int *answers = run->session->reply.effect_answers;
@@ -404,12 +405,13 @@ static int sendings_run(struct cycle_run *run, struct effect_run *list, size_t c
     return rc;
 }
 
-/* Messages that expected a stream to have no events yet: somebody else may have begun it since its guard was compared. */
+/* Messages that expect a stream without events: another transaction may have begun the stream since the guard was
+ * compared. */
 static const char EXPECTED_OTHERS[] =
     "SELECT 1 FROM unnest($1, $2, $3) AS v(stream, id, expected) JOIN {schema}.event e ON e.stream = v.stream"
     " AND e.id = v.id WHERE e.version <> v.expected + 1 LIMIT 1";
 
-/* Outcome CYCLE_ANEW: then the guard says so. */
+/* Outcome CYCLE_ANEW: the guard will then find it. */
 static int expected_check(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -435,7 +437,7 @@ static int expected_check(struct cycle_run *run)
     return rc != PR_OK ? rc : PQntuples(others) == 0 ? PR_OK : CYCLE_ANEW;
 }
 
-/* In their order where they go into boxes; the others by their kinds. */
+/* In order where they go into boxes; the others by kind. */
 static int sendings_make(struct cycle_run *run)
 {
     static const enum effect_kind kinds[] = { EFFECT_FLOW,    EFFECT_EXECUTION, EFFECT_EVENT,
@@ -472,7 +474,7 @@ static int sendings_make(struct cycle_run *run)
     return rc;
 }
 
-/* Who was not applied, whatever becomes of the verdicts; and PR_OK for the rest. */
+/* The answers for verdicts that are not applied; and PR_OK for the others. */
 static int answers_make(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
@@ -488,7 +490,7 @@ static int answers_make(struct cycle_run *run)
     return PR_OK;
 }
 
-/* What meets the same in somebody's open transaction does not wait for its end (blocked.c). */
+/* An effect that another open transaction blocks must not wait for its end (blocked.c). */
 static void add_timeout(struct cycle_run *run)
 {
     run->session->stores_effects = true;
@@ -517,7 +519,7 @@ int pg_effects_add_one_batch(struct cycle_run *run)
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         array_begin(&a[i], types[i]);
     for (size_t i = 0; i < c->effect_count; i++) {
-        answers[i] = PR_OK; /* or there will be no reply */
+        answers[i] = PR_OK; /* otherwise there is no reply */
         put_effect(run, a, i);
     }
     arg_time(&args, pg_store_wall_us(run->session->store));
@@ -544,8 +546,8 @@ int pg_effects_store(struct cycle_run *run)
         return rc;
     if (run->comes_back) {
         pg_snapshot_add(run);
-        /* The claim is in a transaction of its own inside ours, behind the snapshot: so its xid is
-         * above those of all who had one then (see fresh.c). */
+        /* The claim is written in a subtransaction, after the snapshot: so its xid is above those of all transactions
+         * that had one then (see fresh.c). */
         link_add(run->link, "SAVEPOINT postrider", NO_BOX, NULL, NULL);
     }
     add_claim(run, run->comes_back ? &run->mark : NULL);
@@ -587,7 +589,7 @@ int pg_answers_read(struct cycle_run *run)
     const struct cycle *c = run->cycle;
     struct args args = { .count = 0 };
     PGresult *r = NULL;
-    int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0])); /* PR_OK */
+    int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0])); /* zero is PR_OK */
     if (answers == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for a reply");
     arg_id(&args, c->instance);

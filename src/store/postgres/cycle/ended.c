@@ -1,8 +1,8 @@
-/* The ledger of what has ended (core/ended.h), as a cycle or a person writes it.
+/* Writing to the ledger of ended messages (core/ended.h), for cycles and people's orders.
  *
- * Only what has surely ended is in it.  In a cycle of one batch the statement stands behind the deletion, which takes all
- * rows or fails with all that is behind it.  In any other it is made when the answers to the verdicts are known, and travels
- * with the reads and the commit.  So there is no round trip for it. */
+ * It contains only messages that have certainly ended.  In a cycle of one batch the statement follows the deletion,
+ * which takes all rows or fails with everything after it.  In other cycles it is composed when the answers to the
+ * verdicts are known, and travels with the reads and the commit.  So it takes no round trip of its own. */
 #include "core/ended.h"
 
 #include "base/error.h"
@@ -38,7 +38,7 @@ int pg_ended_insert(struct link *link, const struct ended *list, size_t count, p
     return PR_OK;
 }
 
-/* The engine does not know which parts a split leaves out: they are counted here. */
+/* Counts the parts that splits leave out, which the engine does not know. */
 static int add_left_out(struct cycle_run *run)
 {
     const struct cycle_reply *reply = &run->session->reply;

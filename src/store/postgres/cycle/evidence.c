@@ -14,7 +14,7 @@ static void take_pairs(struct cycle_run *run, const struct evidence *list, size_
     }
 }
 
-/* In one order, so that two instances do not wait for each other. */
+/* In a fixed order, so that two instances do not wait for each other. */
 void pg_evidence_add(struct cycle_run *run)
 {
     struct args args = { .count = 0 };

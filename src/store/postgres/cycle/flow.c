@@ -1,8 +1,8 @@
-/* What turns leave behind of flows (core/flow_row.h): their rows, executions before the current ones, mail; and which rows
- * that are out are gone.
+/* What turns of flows store (core/flow_row.h): their rows, executions before the current ones, mail; and which
+ * handed-out rows have been deleted.
  *
- * The row of a flow is the guard of its turn.  All of a cycle are locked in the order of their ids, and what somebody else
- * holds is skipped, as with other guards (guard.c). */
+ * The row of a flow is the guard of its turn.  All rows of a cycle are locked in the order of their ids, and rows that
+ * other transactions hold are skipped, as with other guards (guard.c). */
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -10,10 +10,10 @@
 #include "store/postgres/message.h"
 #include "store/postgres/postgres.h"
 
-#define KEEP_MAX_US INT64_C(8000000000000000000) /* of mail: an interval has room for it */
+#define KEEP_MAX_US INT64_C(8000000000000000000) /* time for keeping mail: fits into an interval */
 
-/* Returns place, execution (NULL: there is none), next, state (NULL: somebody holds it).  Each through the key: given the choice,
- * the server goes through all flows in the order of their ids. */
+/* Returns place, execution (NULL: no such flow), next, state (NULL: locked by another transaction).  Each through the
+ * key: given the choice, the server goes through all flows in the order of their ids. */
 const char PG_FLOW_GUARDS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, id)),"
     " locked AS MATERIALIZED (SELECT v.ord, f.execution, f.next, f.state FROM (SELECT * FROM v ORDER BY id) v"
@@ -22,7 +22,7 @@ const char PG_FLOW_GUARDS[] =
     " SELECT ord, execution, next, state FROM locked UNION ALL SELECT v.ord, (SELECT f.execution FROM {schema}.flow f"
     " WHERE f.id = v.id), 0, NULL FROM v WHERE v.ord NOT IN (SELECT ord FROM locked)";
 
-/* Where another execution begins, what the row was is kept. */
+/* When another execution begins, the previous state of the row is kept. */
 const char PG_FLOW_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, "
     "$17,"
@@ -67,7 +67,7 @@ void pg_flow_guards_take(struct cycle_run *run, const PGresult *r)
         struct flow_row found = { .next = field_i64(r, i, 2) };
         bool is_there = !field_is_null(r, i, 1), busy = is_there && field_is_null(r, i, 3);
         if (is_there)
-            (void)id_from_stored(field_slice(r, i, 1), &found.execution); /* a damaged one is another one */
+            (void)id_from_stored(field_slice(r, i, 1), &found.execution); /* a damaged id equals no other */
         found.state = busy ? 0 : field_int(r, i, 3);
         run->effect_numbers[at] = is_there;
         run->guards.answers[at] = busy ? ANSWER_BUSY : effect_flow_answer(e, is_there ? &found : NULL);
@@ -129,8 +129,8 @@ void pg_execution_put(struct array *a, const struct flow_row *f)
 
 /* ---- Verdicts that are joined to others ----------------------------------------------------------- */
 
-/* Those that others are joined to must be there, and ours, before anything is written: told are those that are (0), and
- * those that somebody holds (1). */
+/* Rows of verdicts that others are joined to must exist and be locked before anything is written: returns those that
+ * are (0), and those that other transactions hold (1). */
 static const char LEADERS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3) AS v(ord, id, handle)),"
     " locked AS MATERIALIZED (SELECT v.ord FROM v JOIN {box} b ON b.id = v.id AND " HANDLE " = v.handle"
@@ -164,7 +164,7 @@ void pg_leaders_add(struct cycle_run *run, bool joined, PGresult **ret)
     for (size_t i = 0; i < 3; i++)
         arg_array(&args, &a[i]);
     link_add(run->link, LEADERS, run->session->box, &args, ret);
-    run->guards.any = true; /* who is refused is noted for when the cycle is asked again */
+    run->guards.any = true; /* refused verdicts are noted for the case that the cycle is asked again */
 }
 
 int pg_leaders_take(struct cycle_run *run, const PGresult *r)
@@ -216,7 +216,7 @@ static void mail_add(struct cycle_run *run, PGresult **ret)
         const struct pr_message *m = e->message;
         if (e->kind != EFFECT_MAIL || m == NULL || !pg_effect_holds(run, i))
             continue;
-        run->session->reply.effect_answers[i] = PR_DUPLICATE; /* unless it is made */
+        run->session->reply.effect_answers[i] = PR_DUPLICATE; /* until it is made */
         array_i32(&a[0], (int)i);
         array_text(&a[1], e->key);
         put_execution(&a[2], m->id);
@@ -248,7 +248,7 @@ static void mail_remove(struct cycle_run *run, PGresult **ret)
         const struct effect *e = &c->effects[i];
         if (e->kind != EFFECT_MAIL || e->message != NULL || !pg_effect_holds(run, i))
             continue;
-        run->session->reply.effect_answers[i] = PR_UNKNOWN; /* unless there was some */
+        run->session->reply.effect_answers[i] = PR_UNKNOWN; /* until some was found */
         array_text(&a[0], e->key);
         array_i32(&a[1], (int)i);
     }

@@ -1,13 +1,15 @@
-/* Guards of effects (core/effect.h): one statement for each kind takes the rows by their keys and tells their numbers.
+/* Guards of effects (core/effect.h): one statement for each kind locks the rows by their keys and returns their
+ * numbers.
  *
- * Rows are locked in the order of their keys, and those that somebody else holds are skipped: a cycle does not wait for a
- * user's transaction.  What is not there yet is born with the effect itself, behind the verdicts (effect.c); when somebody
- * else was faster, the cycle begins again and finds it here, and when somebody is just making it, blocked.c does. */
+ * Rows are locked in the order of their keys, and rows that other transactions hold are skipped: a cycle does not wait
+ * for a user's transaction.  A row that does not exist yet is inserted with the effect itself, after the verdicts
+ * (effect.c); when another transaction was faster, the cycle starts over and finds it here, and when one is just
+ * inserting it, blocked.c does. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
 
-/* $1: places in the cycle, $2 ...: keys.  Returns the place and how many there are (NULL: somebody holds it). */
+/* $1: indexes in the cycle, $2 ...: keys.  Returns the index and the number (NULL: locked by another transaction). */
 static const char EVENT_GUARDS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2) AS v(ord, key)),"
     " locked AS MATERIALIZED (SELECT v.ord, s.version FROM v JOIN {schema}.event_stream s ON s.stream = v.key"
@@ -23,7 +25,7 @@ static const char HISTORY_GUARDS[] =
     " SELECT ord, next FROM locked UNION ALL SELECT v.ord, CASE WHEN v.first IS NOT NULL THEN NULL ELSE 0 END FROM v"
     " WHERE v.ord NOT IN (SELECT ord FROM locked)";
 
-/* Not EXISTS: planned while there are few marks, it would be a scan of all of them from then on. */
+/* Not EXISTS: planned while there are few marks, it would become a scan of all of them. */
 static const char SEEN_GUARDS[] =
     "SELECT v.ord, coalesce((SELECT 1 FROM {schema}.seen s WHERE s.box = v.box AND s.id = v.id AND s.handler = v.key"
     " LIMIT 1), 0)::bigint FROM unnest($1, $2, $3, $4) AS v(ord, key, box, id)";
@@ -31,21 +33,21 @@ static const char SEEN_GUARDS[] =
 static const char KNOWN_EVENTS[] = "SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, key, id) JOIN {schema}.event e"
                                    " ON e.stream = v.key AND e.id = v.id";
 
-/* A message that is an event is appended by a trigger (033_events.sql), whatever the number of its stream is; but that would wait
- * for the transaction that holds the stream.  (What belongs to no verdict is no event.) */
+/* A message that is an event is appended by a trigger (033_events.sql), whatever the number of its stream; but the
+ * trigger would wait for a transaction that holds the stream.  (Effects without a verdict are not events.) */
 static bool is_plain_event(const struct effect *e)
 {
     return e->kind == EFFECT_MESSAGE && e->message->event && !effect_guards_stream(e) && e->verdict != EFFECT_ALWAYS;
 }
 
-/* Is it of the kind, or a message that has a guard of that kind? */
+/* Is it of the kind, or a message with a guard of that kind? */
 static bool guard_is(const struct cycle_run *run, size_t i, enum effect_kind kind)
 {
     const struct effect *e = &run->cycle->effects[i];
     return run->guards.first[i] != SIZE_MAX && (kind == EFFECT_EVENT ? effect_guards_stream(e) : e->kind == kind);
 }
 
-/* Is its number asked?  Later ones of the same guard go with the first, but for their ids. */
+/* Must its number be read?  Later effects of the same guard share the result of the first, except for their ids. */
 static bool is_asked(const struct cycle_run *run, size_t i, enum effect_kind kind, bool ids)
 {
     if (run->guards.answers[i] != PR_OK)
@@ -55,8 +57,9 @@ static bool is_asked(const struct cycle_run *run, size_t i, enum effect_kind kin
     return guard_is(run, i, kind) && (ids || run->guards.first[i] == i);
 }
 
-/* The row of a flow guards the history of its execution: a transaction that has the row has the history, and the key of the history is the
- * second line.  Where that has met something, the history is asked, too. */
+/* The row of a flow guards the history of its execution: a transaction that has the row also has the history, and the
+ * key of the history is the second line of defence.  Where that key was violated, the number of the history is read,
+ * too. */
 static bool is_guarded_by_flow(const struct cycle_run *run, size_t history)
 {
     const struct effect *e = run->cycle->effects;
@@ -68,7 +71,7 @@ static bool is_guarded_by_flow(const struct cycle_run *run, size_t history)
     return false;
 }
 
-/* Those of one kind. */
+/* The guards of one kind. */
 static void add_kind(struct cycle_run *run, enum effect_kind kind, bool ids, const char *sql, PGresult **ret)
 {
     static const enum oid types[] = { OID_INT4, OID_TEXT, OID_TEXT, OID_UUID };
@@ -123,7 +126,7 @@ static bool has_plain_events(const struct cycle *c)
     return false;
 }
 
-/* What the stored numbers say of the guards. */
+/* Compares the stored numbers with the guards. */
 static int numbers_ask(struct cycle_run *run, bool joined, PGresult **ret_leaders)
 {
     struct effect_guards *g = &run->guards;

@@ -1,7 +1,7 @@
-/* The cycle of a box in which nothing happens: its lease is renewed, and it is asked whether anything has.
+/* The cycle of an idle box: it renews the lease, and checks whether anything has happened.
  *
- * One statement does both, in a transaction of its own.  As long as it finds all as the latest cycle left it, there is nothing
- * to read: neither rows nor notices nor lanes to move.  Else a cycle with all its looks follows. */
+ * One statement does both, in a transaction of its own.  As long as it finds everything as the latest cycle left it,
+ * there is nothing to read: neither rows nor notices, and no lanes to move.  Otherwise a full cycle follows. */
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
@@ -13,7 +13,7 @@ static const char RENEW_AND_LOOK[] = "WITH own AS (UPDATE {schema}.instance SET 
 
 enum { COLUMN_OWN = PG_LOOK_COLUMNS, COLUMN_NOW, COLUMN_MONO, COLUMN_START, COLUMN_DUE };
 
-/* Does it read nothing but what may be new, or due? */
+/* Does it read nothing but new and due rows? */
 static bool reads_only_news(const struct cycle *c)
 {
     return c->restart_lanes == 0 && c->reread.rows == 0 && c->heads.rows == 0 && c->held_keys.rows == 0 &&

@@ -1,15 +1,14 @@
-/* Who owns which lanes: joining, leases, fair shares, and burying the dead.
+/* Lanes and leases: joining, fair shares, and burying the dead.
  *
- * Leases are by the server's clock, and that may jump (B25).  So an instance is dead when its row
- * has stayed the same before our eyes for as long as its lease is, by our own monotonic clock:
- * who lives renews it long before.  Who has just come and sees a lease that is over by the server's
- * clock believes it, unless the other is still connected: that one holds an advisory lock of its id.
+ * Leases use the server's clock, which may jump (B25).  So an instance counts as dead when its row has not changed for
+ * the duration of its lease, by the observer's own monotonic clock: a live instance renews it long before.  An instance
+ * that has just joined and sees a lease that is over by the server's clock believes it, unless the other is still
+ * connected: then it holds an advisory lock of its id.
  *
- * Lanes move only under a lock of the box's row.  A cycle that changes something holds a shared
- * lock of its own instance row; an instance that buries another one needs that row for itself, so either
- * the cycle is through or it finds that it is buried.  A row that is locked is of somebody
- * alive, so it is skipped and nobody waits.  Lanes that are passed to somebody stand in the box's row until he has
- * taken them. */
+ * Lanes move only under a lock of the box's row.  A cycle that changes something holds a shared lock of its own
+ * instance row; an instance that buries another one needs that row exclusively, so either the cycle has finished or it
+ * finds that it is buried.  A locked row belongs to a live instance, so it is skipped and nobody waits.  Lanes that are
+ * passed to an instance are recorded in the box's row until it has taken them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +23,8 @@
 #define PULSE(id) "hashtextextended('postrider instance ' || " id "::text, 0)"
 #define OWN "SELECT epoch, lanes, lease_end, box FROM {schema}.instance WHERE id = $1"
 
-/* In a cycle of one batch nobody looks at our row before the commit: when it says something else than we think, or is gone, this
- * fails, and with it all that is behind it. */
+/* In a cycle of one batch the own row is not read before the commit: when it differs from what the session knows, or is
+ * gone, this statement fails, and with it all that follow. */
 static const char OWN_OR_STOP[] =
     "WITH own AS MATERIALIZED (" OWN " FOR SHARE) SELECT own.*, CASE WHEN own.epoch = $2 AND own.lanes = $3 THEN 1"
     " ELSE ('postrider begins this cycle anew: epoch ' || coalesce(own.epoch, 0))::int END"
@@ -53,7 +52,7 @@ static void add_box_lock(struct cycle_run *run)
     link_add(run->link, "SELECT FROM {schema}.box WHERE name = $1 FOR UPDATE", NO_BOX, &args, NULL);
 }
 
-/* Say that we are connected, once for each connection and each life. */
+/* Takes the lock that shows that this instance is connected, once for each connection and each join. */
 static void add_pulse(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
@@ -104,7 +103,7 @@ void pg_watched_free(struct pg_session *session)
     session->watched_count = 0;
 }
 
-/* What is known of it from cycles before this one: since when its row is the same, and what it offers. */
+/* What earlier cycles found out about the peer: since when its row has not changed, and what it offers. */
 static void watch_on(struct pg_session *session, const struct peer *peer, struct watched *now)
 {
     for (size_t k = 0; k < session->watched_count; k++) {
@@ -118,14 +117,14 @@ static void watch_on(struct pg_session *session, const struct peer *peer, struct
     }
 }
 
-/* Epochs of a box are committed in their order, under its lock: what is known up to one is known of all before it.
- * false: it is not known now. */
+/* Epochs of a box are committed in order, under its lock: what is known up to one epoch includes all before it.  false:
+ * its offer is unknown. */
 static bool watch_offer(struct cycle_run *run, int row, struct watched *now)
 {
     if (now->offer != NULL || !run->cycle->peers)
         return true;
     if (field_is_null(run->others, row, 5))
-        return false; /* another server, maybe: what is known is not of these */
+        return false; /* possibly another server: what is known is about other instances */
     pr_slice offer = field_slice(run->others, row, 5);
     now->offer = strndup(offer.size > 0 ? offer.data : "", offer.size);
     if (now->offer != NULL && now->epoch > run->session->offers_until)
@@ -133,7 +132,7 @@ static bool watch_offer(struct cycle_run *run, int row, struct watched *now)
     return now->offer != NULL;
 }
 
-/* For how long has each of them been the same?  Those that are gone are forgotten. */
+/* How long has each row stayed unchanged?  Instances that are gone are forgotten. */
 static int watch_others(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
@@ -153,11 +152,11 @@ static int watch_others(struct cycle_run *run)
     session->watched = now;
     session->watched_count = now != NULL ? run->peer_count : 0;
     if (!all)
-        session->offers_until = 0; /* the next reply has them again */
+        session->offers_until = 0; /* the next reply contains them again */
     return now != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "out of memory for %zu instances", run->peer_count);
 }
 
-/* "LANE:EPOCH,...": whom lanes were passed to. */
+/* Parses "LANE:EPOCH,...": the instances that lanes were passed to. */
 static void take_passed(struct cycle_run *run)
 {
     memset(run->passed, 0, sizeof(run->passed));
@@ -226,15 +225,15 @@ int pg_lease_take_reads(struct cycle_run *run)
         run->replayed = true;
     if (run->before == run->lanes)
         return PR_OK;
-    run->session->lanes = run->before; /* verdicts were judged by other lanes than we have */
+    run->session->lanes = run->before; /* verdicts were decided by other lanes than the instance has */
     run->session->epoch = run->epoch;
     return CYCLE_ANEW;
 }
 
 /* ---- Burying -------------------------------------------------------------------------------- */
 
-/* From the receipts to the rows, each through its index: given the choice, a server without statistics of a box that was
- * just filled goes through the box, and for each of its rows through all receipts. */
+/* From the receipts to the rows, each through its index: given the choice, a server without statistics of a box that
+ * was just filled goes through the box, and for each of its rows through all receipts. */
 #define OPEN_RECEIPTS(place)                                                                                           \
     "SELECT r.ctid, r.story, e.number, e.at, r.destination, (SELECT name FROM {schema}.instance WHERE id = $1) FROM"   \
     " (SELECT u.handle, u.number, max(c.at) AS at FROM {schema}.claim c,"                                              \
@@ -246,7 +245,7 @@ static const char LOST_FRESH[] =
     OPEN_RECEIPTS("b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL");
 static const char LOST_BACK[] =
     OPEN_RECEIPTS("coalesce(b.row_id, b.seq) = e.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)");
-/* They are locked since they were read: each is where it was. */
+/* The rows have been locked since they were read, so each is where it was. */
 static const char LOST_COUNT[] = "UPDATE {box} b SET attempts = b.attempts + 1, story = v.story"
                                  " FROM unnest($1, $2) AS v(place, story) WHERE b.ctid = v.place";
 
@@ -266,8 +265,8 @@ static int lost_tell(const PGresult *lost, struct array *places, struct array *s
     return rc;
 }
 
-/* T6: what was handed out and has no verdict counts as an attempt, unless an operator began to count
- * anew since; or somebody holds the row in an open transaction, for whom nobody waits while the box is locked. */
+/* T6: hand-outs without a verdict count as attempts, unless an operator has reset the counters since, or another open
+ * transaction holds the row: nobody waits for that one while the box is locked. */
 static int lost_count(struct cycle_run *run, pr_id id)
 {
     PGresult *lost[2];
@@ -307,7 +306,7 @@ static int instance_bury(struct cycle_run *run, pr_id id)
     return link_run(run->link, run->reterr);
 }
 
-/* A clock that does not jump (that of a test) is believed. */
+/* A clock that does not jump (that of a test) is trusted. */
 static bool is_silent(const struct cycle_run *run, const struct peer *peer)
 {
     return run->session->store->clock == NULL && peer->silent_us >= peer->lease_us;
@@ -318,7 +317,7 @@ static bool is_expired(const struct cycle_run *run, const struct peer *peer)
     return peer->lease_left_us <= 0 || is_silent(run, peer);
 }
 
-/* Only who has not written since, is not in the middle of a cycle, and is silent or gone. */
+/* Only a peer that has not written since, is not in a cycle, and is silent or gone. */
 static int peer_bury(struct cycle_run *run, struct peer *peer)
 {
     PGresult *found;
@@ -354,8 +353,8 @@ static int version_refuse(struct cycle_run *run)
     return rc == PR_OK ? pg_schema_too_new(version, run->reterr) : rc;
 }
 
-/* Who began before an upgrade of the tables must not go on behind it.  The statement waits for one that is under way
- * (instances_stop() in migrate.c), and then sees what it left. */
+/* An instance that began before an upgrade of the tables must not continue after it.  The statement waits for an
+ * upgrade that is under way (instances_stop() in migrate.c), and then sees its result. */
 static int instance_insert(struct cycle_run *run)
 {
     PGresult *result;
@@ -387,7 +386,7 @@ static int instance_insert(struct cycle_run *run)
     return rc;
 }
 
-/* The same join again, or a new life; the box is locked. */
+/* The same join again, or a new one; the box is locked. */
 int pg_lease_join(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
@@ -429,7 +428,7 @@ static bool peer_lives(const struct cycle_run *run, int64_t epoch)
     return false;
 }
 
-/* Nobody's lanes that we may have: passed to us, or anybody's. */
+/* Free lanes that this instance may take: passed to it, or free for all. */
 static void lanes_free(const struct cycle_run *run, uint64_t *ret_ours, uint64_t *ret_anybodys)
 {
     uint64_t owned = run->lanes, ours = 0, others = 0;
@@ -444,7 +443,8 @@ static void lanes_free(const struct cycle_run *run, uint64_t *ret_ours, uint64_t
     *ret_anybodys = ~(owned | ours | others);
 }
 
-/* What was passed to us, and of the rest up to the fair share; nothing is taken from anybody (T4). */
+/* Takes lanes that were passed to this instance, and others up to the fair share; no lane is taken from an owner
+ * (T4). */
 static void lanes_take(struct cycle_run *run)
 {
     unsigned share = share_of(run);
@@ -455,7 +455,7 @@ static void lanes_take(struct cycle_run *run)
         run->lanes |= anybodys & lane_bit(i);
 }
 
-/* What was given and is passed to somebody who lives, and what was and nobody has taken yet. */
+/* Lanes that were given and passed to a live instance now, and those passed earlier that were not taken yet. */
 static void passed_renew(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
@@ -503,7 +503,7 @@ bool pg_lease_moves_lanes(const struct cycle_run *run)
     return ours != 0 || (anybodys != 0 && lanes_count(run->lanes) < share_of(run));
 }
 
-/* The box is ours, and the others are as they are now. */
+/* Locks the box, and reads the other instances again. */
 static int lanes_lock(struct cycle_run *run)
 {
     if (run->locked)
@@ -517,7 +517,7 @@ static int lanes_lock(struct cycle_run *run)
     return rc;
 }
 
-/* Written with the reads; when nothing was, the row is not ours any more. */
+/* Written with the reads; if nothing was written, the row no longer belongs to this instance. */
 static void add_own_row(struct cycle_run *run, bool renews)
 {
     struct args args = { .count = 0 };

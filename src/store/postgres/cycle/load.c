@@ -1,5 +1,5 @@
-/* Large payloads, which a cycle reads without their rows: in pieces, into one block each.  The server's answer is in memory
- * twice, in libpq's buffer, which keeps its size for ever, and in its result. */
+/* Large payloads, which a cycle reads separately from their rows: in pieces, into one block each.  The server's answer
+ * is in memory twice: in libpq's buffer, which keeps its size, and in its result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,17 +9,17 @@
 #include "store/postgres/postgres.h"
 
 #define PIECE_MIN ((size_t)2 << 20)
-#define PIECES_MAX 16 /* of one payload: for each the server may unpack the whole */
+#define PIECES_MAX 16 /* pieces of one payload: for each the server may decompress the whole */
 
-/* As bytes, so that pieces can be cut anywhere; in a database that takes any bytes for text they are passed on as they are. */
+/* As bytes, so that pieces can be cut anywhere; a database that accepts any bytes as text returns them unchanged. */
 static const char PIECE[] =
     "SELECT octet_length(v.bytes), substr(v.bytes, $3::int, $4::int), v.version FROM (SELECT coalesce(b.payload_bytes,"
     " convert_to(b.payload, CASE WHEN getdatabaseencoding() = 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END), '')"
     " AS bytes, b.xmin::text::bigint AS version FROM {box} b WHERE b.id = $1 AND " HANDLE " = $2 LIMIT 1) v";
 
 struct piece {
-    size_t total;    /* bytes of the payload; SIZE_MAX: there is no such row */
-    pr_slice bytes;  /* of it, from the place that was asked for; the link's */
+    size_t total;    /* size of the payload; SIZE_MAX: there is no such row */
+    pr_slice bytes;  /* a piece from the requested offset; borrowed from the link */
     int64_t version; /* the transaction that wrote the row */
 };
 
@@ -40,7 +40,7 @@ static int piece_read(struct cycle_run *run, const struct row_name *name, size_t
     return PR_OK;
 }
 
-/* Pieces of one payload belong together: when it was changed in between, it is not there any more, as it was. */
+/* All pieces must come from one version of the row: when it was changed in between, it counts as gone. */
 static int load_read(struct cycle_run *run, const struct row_name *name, pr_slice *ret)
 {
     size_t mark = run->link->result_count, total = 0, at = 0, size = PIECE_MIN;

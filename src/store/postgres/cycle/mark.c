@@ -1,5 +1,6 @@
-/* Marks (core/mark.h): how long those of a box are kept, and which of what is about to be handed out has one, or a dead
- * letter; and messages that arrive again.  Marks are made as effects (effect.c), and all is forgotten in purge.c. */
+/* Marks (core/mark.h): how long a box keeps them, and which rows that are about to be handed out have one, or a dead
+ * letter; and messages that arrive again.  Marks are made as effects (effect.c), and everything is purged in
+ * purge.c. */
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
@@ -62,7 +63,8 @@ int pg_marks_take(struct cycle_run *run, const PGresult *result)
     return PR_OK;
 }
 
-/* One entry for each message; one that somebody holds is left alone, and another one made (070_again.sql). */
+/* One entry for each message; an entry that another transaction holds is skipped, and another one made
+ * (070_again.sql). */
 static const char NOTE_AGAIN[] = "WITH b AS (SELECT " NOW("$1") " AS t, " NOW(
     "$1") " + dedupe_us * interval '1 microsecond' AS until FROM {schema}.box WHERE name = {box_name} AND dedupe_us > "
           "0),"
@@ -80,7 +82,7 @@ void pg_marks_note_again(struct link *link, const struct sending *request, int64
 {
     struct array ids, destinations;
     struct args args = { .count = 0 };
-    struct pr_error ignored; /* it is only for people */
+    struct pr_error ignored; /* it is only information for people */
     array_init(&ids);
     array_init(&destinations);
     array_begin(&ids, OID_UUID);

@@ -1,4 +1,4 @@
-/* Notices of what operators did, for the instances that run; and the endpoints' rows. */
+/* Notices of operators' actions for running instances; and the rows of endpoints. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
@@ -68,7 +68,7 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
 
 /* ---- Notices ---------------------------------------------------------------------------------- */
 
-/* With the store's clocks, and at least one row: when there are no notices, its number is NULL. */
+/* With the store's clocks, and at least one row: if there are no notices, its number is NULL. */
 void pg_notices_add(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
@@ -110,7 +110,7 @@ int pg_notices_take(struct cycle_run *run)
     const PGresult *r = run->control;
     int count = field_is_null(r, 0, COLUMN_NUMBER) ? 0 : PQntuples(r);
 
-    reply->endpoints_known = run->cycle->epoch == 0 || run->cycle->pause_count > 0; /* its own pauses, too */
+    reply->endpoints_known = run->cycle->epoch == 0 || run->cycle->pause_count > 0; /* includes pauses of this cycle */
     reply->notice_last = run->cycle->notice_after;
     if (run->cycle->notice_after == 0) {
         reply->notice_last = field_i64(r, 0, COLUMN_NUMBER);
@@ -119,7 +119,8 @@ int pg_notices_take(struct cycle_run *run)
     reply->notices = arena_alloc_array(&run->session->arena, (size_t)count + 1, sizeof(reply->notices[0]));
     if (reply->notices == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %d notices", count);
-    if (count == NOTICES_PER_CYCLE) { /* an instance that got a part of them might send what was discarded meanwhile */
+    /* An instance that got only a part of them might send a message that was discarded meanwhile. */
+    if (count == NOTICES_PER_CYCLE) {
         reply->notice_last = field_i64(r, count - 1, COLUMN_NUMBER);
         reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;

@@ -1,9 +1,9 @@
-/* What is removed by its age: notices, delivered messages that were kept, evidence, dead letters, what people did, the
- * ledger of what has ended and marks; and the tallies, which are folded into the totals.
+/* Removing what is too old: notices, kept delivered messages, evidence, dead letters, the audit, the ledger of ended
+ * messages, and marks; and folding tallies into totals.
  *
- * In transactions of their own, some seconds apart, while the session waits, so that no message waits for them; where it never
- * does, before a cycle, which does not fail with them.  In pieces; a piece that was full is followed by another one soon, also in
- * an idle box (the session wakes itself for it, wait.c). */
+ * In transactions of their own, some seconds apart, while the session waits, so that no message is delayed; if the
+ * session never waits, before a cycle, which does not fail with them.  Small pieces; a full piece is soon followed by
+ * another one, also in an idle box (the session wakes itself up for it, wait.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,16 +13,16 @@
 #include "store/postgres/postgres.h"
 
 #define PURGE_EVERY_US PR_SECONDS(10)
-#define PURGE_IDLE_US PR_SECONDS(60)  /* where nothing was found, and nobody has written */
-#define PURGE_LATE_US PR_SECONDS(5)   /* that is waited for a session that does nothing else */
-#define PURGE_FAILED_US PR_MINUTES(5) /* before it is tried again */
+#define PURGE_IDLE_US PR_SECONDS(60)  /* pause after a piece that found nothing, when nobody has written since */
+#define PURGE_LATE_US PR_SECONDS(5)   /* how long a due piece waits for an idle session */
+#define PURGE_FAILED_US PR_MINUTES(5) /* pause after a failure */
 #define PURGE_PIECE 1000              /* rows of each table */
 #define ENDED_PIECE 200               /* ... of the ledger */
 #define LOCK_NOT_FREE "55P03"
 
 /* ---- Statements ----------------------------------------------------------------------------------- */
 
-/* The last one tells where we are. */
+/* The last one returns the current position. */
 static const char PURGE_CONTROL[] =
     "DELETE FROM {schema}.control WHERE number IN (SELECT number FROM {schema}.control"
     " WHERE at < clock_timestamp() - interval '1 hour' AND number < (SELECT max(number) FROM {schema}.control)"
@@ -36,17 +36,18 @@ static const char PURGE_MAIL[] = "DELETE FROM {schema}.flow_mail WHERE (flow, id
                                  " (SELECT flow, id FROM {schema}.flow_mail WHERE keep_until <= " NOW(
                                      "$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
-/* Longer than anybody is tried on. */
+/* Longer than any message is retried. */
 static const char PURGE_EVIDENCE[] =
     "DELETE FROM {schema}.evidence WHERE (endpoint, type) IN (SELECT endpoint, type FROM {schema}.evidence"
     " WHERE delivered_at < " NOW("$1") " - interval '7 days' LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
-/* Its rows are long: as many bytes as a thousand others have.  Nothing is kept of a ledger that was turned off. */
+/* Its rows are long: as many bytes as a thousand rows of other tables.  A ledger that was turned off is emptied. */
 static const char PURGE_ENDED[] =
     "DELETE FROM {schema}.ended WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.ended WHERE at < " NOW(
         "$1") " - $3 * interval '1 microsecond' ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
-/* Numbers ascend in time: the first ones are the oldest.  Who may delete need not have the right to update: no locks. */
+/* Numbers ascend in time: the first ones are the oldest.  A role that may delete need not have the right to update: no
+ * locks. */
 static const char PURGE_AUDIT[] =
     "DELETE FROM {schema}.audit WHERE number IN (SELECT number FROM {schema}.audit ORDER BY number LIMIT $2)"
     " AND at < " NOW("$1") " - $3 * interval '1 microsecond'";
@@ -64,7 +65,7 @@ static const char PURGE_AUDIT[] =
                                         " SELECT count(*), EXISTS (SELECT FROM {schema}." table                        \
                                         " WHERE box = {box_name}) FROM over"
 
-/* Marks, and behind them what arrived again. */
+/* Marks, and then messages that arrived again. */
 static const char *const purges_of_marks[] = {
     PURGE_OVER("seen", ""),
     PURGE_OVER("again", "(SELECT true FROM {schema}.seen m WHERE m.id = s.id AND m.box = s.box LIMIT 1), "),
@@ -73,7 +74,7 @@ static const char *const purges_of_marks[] = {
 #define DEAD_IS_OVER "died_at < " NOW("$1") " - $2 * interval '1 microsecond'"
 static const char DEAD_ARE_OVER[] = "SELECT FROM {schema}.dead_letter WHERE " DEAD_IS_OVER " LIMIT 1";
 
-/* Strict streams wait behind dead letters: a notice says that these are gone. */
+/* Strict streams wait behind dead letters: a notice reports that these are gone. */
 static const char PURGE_DEAD[] =
     "WITH gone AS (DELETE FROM {schema}.dead_letter WHERE row_id IN (SELECT row_id FROM {schema}.dead_letter"
     " WHERE " DEAD_IS_OVER " ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)"
@@ -82,7 +83,7 @@ static const char PURGE_DEAD[] =
     " SELECT box, $4, 0, seq, stream, destination FROM gone WHERE stream IS NOT NULL)"
     " SELECT count(*) FROM gone";
 
-/* One instance folds at a time; others leave it to that one.  Of failures the latest stays. */
+/* One instance folds at a time; others leave it to that one.  Of failures the latest is kept. */
 static const char FOLD_TALLIES[] =
     "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally "
     "{schema}', 0))"
@@ -120,7 +121,7 @@ static int transaction_run(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-/* That many were removed; `piece` of them mean that there may be more. */
+/* `count` rows were removed; a full piece means that there may be more. */
 static void note_removed(struct pg_session *session, int64_t count, int piece)
 {
     session->purge_found |= count > 0;
@@ -158,7 +159,7 @@ static int purge_usual(struct pg_session *session, struct pr_error *reterr)
     return rc;
 }
 
-/* One statement with a time of its own. */
+/* One statement with its own retention time. */
 static int purge_older(struct pg_session *session, const char *sql, int piece, int64_t keep_us, struct pr_error *reterr)
 {
     PGresult *deleted = NULL;
@@ -184,7 +185,8 @@ static int purge_ended(struct pg_session *session, struct pr_error *reterr)
     return purge_older(session, PURGE_ENDED, ENDED_PIECE, session->retention.ended_us, reterr);
 }
 
-/* In pieces of this box: whose id is in it, or among its dead letters, is looked at again later (core/mark.h). */
+/* In pieces of this box: a mark whose id is in the box, or among its dead letters, is looked at again later
+ * (core/mark.h). */
 static int purge_marks(struct pg_session *session, struct pr_error *reterr)
 {
     PGresult *counts[ARRAY_LENGTH(purges_of_marks)] = { NULL };
@@ -207,7 +209,8 @@ static int purge_marks(struct pg_session *session, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Notices are committed in the order of their numbers.  While another transaction writes one, nobody waits here: another time. */
+/* Notices must be committed in the order of their numbers.  While another transaction writes one, this one does not
+ * wait, but tries again later. */
 static int dead_delete(struct pg_session *session, struct args *args, struct pr_error *reterr)
 {
     PGresult *count = NULL;
@@ -250,7 +253,7 @@ static void purge_now(struct pg_session *session)
     struct pr_error error;
     int64_t now_us = mono_us(session->store), again_us = PURGE_EVERY_US;
     bool wrote = session->purge_wrote;
-    size_t mark = session->link->result_count; /* those before it belong to a reply */
+    size_t mark = session->link->result_count; /* earlier results belong to a reply */
     pg_prefetch_drop(session);
     session->purge_more = session->purge_found = session->purge_wrote = false;
     for (size_t i = 0; i < ARRAY_LENGTH(purges) && link_is_up(session->link); i++) {
@@ -267,7 +270,7 @@ static void purge_now(struct pg_session *session)
     link_forget_after(session->link, mark);
 }
 
-/* Whether these are our tables, and what is to be kept, is known when it has joined. */
+/* Only after the join it is known whether the tables fit this program, and what to keep. */
 static bool is_due(const struct pg_session *session, int64_t late_us)
 {
     return session->epoch != 0 && mono_us(session->store) >= time_add(session->purge_at_us, late_us);

@@ -1,4 +1,4 @@
-/* What a cycle reads beside new rows; all of it, and the commit, in one batch. */
+/* The reads of a cycle, except new rows; all of them, and the commit, in one batch. */
 #include <string.h>
 
 #include "base/error.h"
@@ -27,14 +27,14 @@ static struct row *reply_room(struct pg_session *session)
     return &reply->rows[reply->row_count];
 }
 
-/* Such a payload was left on the server. */
+/* A payload of this size was left on the server. */
 static size_t over_limit(const struct cycle_run *run, const PGresult *result, int row)
 {
     size_t size = pg_message_size(result, row, 1);
     return size > run->cycle->payload_max ? size : 0;
 }
 
-/* Columns: row_id, and what a new message has. */
+/* Columns: row_id, and the columns of a new message. */
 int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row)
 {
     struct row *r = reply_room(run->session);
@@ -88,7 +88,7 @@ static int64_t one_more(size_t rows)
 #define WITH_PAYLOAD MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$1::bigint"))
 #define WITHOUT_PAYLOAD MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD)
 
-/* What is due, and behind it, with the handle 0, the first that will be. */
+/* Due rows, and after them, with the handle 0, the first that will be due. */
 static const char DUE[] =
     "(" SELECT_ROW WITH_PAYLOAD " FROM {box} b"
     " WHERE b.due_at <= " NOW(
@@ -100,9 +100,9 @@ static const char DUE[] =
                                          "$2") " AND b.due_at < 'infinity' AND b.held_by IS NULL "
                                                "AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
 
-/* Each lane by its own keys, then together in the order of places. */
-/* The first of all lanes can all be in one of them, so as many are read of each: 64 times what is told.  So only those of the nearest
- * places are looked at ($7), and all of them only where there is none. */
+/* Each lane by its own keys, then merged in the order of places. */
+/* The first rows of all lanes can all be in one lane, so the limit applies to each: up to 64 times as many as are
+ * returned.  So only the nearest places are looked at first ($7), and all of them only if those have none. */
 #define REREAD_UPTO(upto)                                                                                              \
     "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL (" SELECT_ROW WITH_PAYLOAD                   \
     " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < " upto                                    \
@@ -112,8 +112,8 @@ static const char DUE[] =
 static const char REREAD[] = "WITH near AS MATERIALIZED (" REREAD_UPTO("$7") REREAD_ORDER
     ") SELECT * FROM near UNION ALL"
     " (" REREAD_UPTO("$4") " WHERE NOT EXISTS (SELECT FROM near)" REREAD_ORDER ")";
-#define NEAR_TIMES 4     /* places for each row that is asked for, */
-#define NEAR_PLACES 1000 /* ... and these */
+#define NEAR_TIMES 4     /* places for each requested row, */
+#define NEAR_PLACES 1000 /* ... plus this number */
 
 static const char HEADS[] = SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE " MESSAGE_IS_HEAD
                                                        " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES(
@@ -137,7 +137,7 @@ static const char HELD[] =
                             " AND (b.seq, coalesce(b.row_id, b.seq)) > ($3::bigint, $4::bigint) AND " IN_LANES(
                                 "$5") " ORDER BY b.seq, coalesce(b.row_id, b.seq) LIMIT $6::bigint";
 
-#define COLUMN_DUE (1 + MESSAGE_COLUMN_DUE) /* behind the handle */
+#define COLUMN_DUE (1 + MESSAGE_COLUMN_DUE) /* after the handle */
 #define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
@@ -171,7 +171,7 @@ static int64_t near_end(const struct cycle *c)
     return min64(c->reread.to_seq, time_add(c->reread.from_seq, places));
 }
 
-/* Where something was found nearby, there may be more behind it. */
+/* If something was found nearby, more may follow. */
 static void judge_reread(const struct cycle *c, size_t found, struct cycle_reply *reply)
 {
     if (found > 0 && near_end(c) < c->reread.to_seq)
@@ -333,7 +333,7 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
     return rc;
 }
 
-/* All goes out; rows that are here already are put into the reply while the server works. */
+/* Sends everything; rows that have arrived are put into the reply while the server works. */
 static int reads_commit(struct cycle_run *run)
 {
     link_add_commit(run->link);
@@ -360,7 +360,7 @@ int pg_reads_run(struct cycle_run *run)
         if (rc == PR_OK)
             rc = pg_loads_read(run);
         pg_wait_remember(run);
-        if (rc != PR_OK) { /* the changes are made; asked again, it only reads */
+        if (rc != PR_OK) { /* the changes are made; when asked again, it only reads */
             run->session->uncertain = run->cycle->number;
             rc = error_set(run->reterr, PR_EUNCERTAIN, "the cycle was committed, but its answer was lost");
         }

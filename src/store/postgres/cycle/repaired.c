@@ -1,7 +1,8 @@
-/* Rows that somebody changed by plain SQL (B19): the trigger of 023_repaired_box.sql leaves a line for each transaction.
+/* Rows that were changed by plain SQL (B19): the trigger of 023_repaired_box.sql inserts a line for each transaction.
  *
- * Lines are found by being there, since they are committed in any order.  A session that sees others than before tells its engine at
- * once; and with its next cycle it makes one notice of all of them, for everybody who has not looked meanwhile. */
+ * Lines are recognised by their existence, since they are committed in any order.  A session that sees new ones informs
+ * its engine at once; and with its next cycle it turns all of them into one notice, for all instances that have not
+ * looked meanwhile. */
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
@@ -10,7 +11,7 @@ int pg_repairs_take(struct cycle_run *run, int64_t lines)
     struct pg_session *session = run->session;
     struct cycle_reply *reply = &session->reply;
     bool joins = run->cycle->notice_after == 0;                          /* and has read nothing yet */
-    bool lost = !joins && session->repaired_cycle == run->cycle->number; /* the reply that said so */
+    bool lost = !joins && session->repaired_cycle == run->cycle->number; /* the reply that reported it was lost */
     if (lines != session->repaired)
         session->repaired_cycle = joins || lines == 0 ? 0 : run->cycle->number;
     bool known = lines == session->repaired && !lost;
@@ -22,7 +23,8 @@ int pg_repairs_take(struct cycle_run *run, int64_t lines)
     return PR_OK;
 }
 
-/* Notices are committed in the order of their numbers.  While another transaction writes one, nobody waits here: another time. */
+/* Notices must be committed in the order of their numbers.  While another transaction writes one, this one does not
+ * wait, but tries again later. */
 void pg_repairs_tell(struct pg_session *session)
 {
     struct link *link = session->link;

@@ -1,16 +1,16 @@
-/* The verdicts of a cycle: as changes (change.c), or in the one batch that also commits. */
+/* The verdicts of a cycle: as changes (change.c), or within the one batch that also commits. */
 #include "base/error.h"
 #include "store/postgres/cycle/change.h"
 #include "store/postgres/postgres.h"
 
-/* When one of the rows is not where it was seen this fails, and with it all that is behind it. */
+/* When one of the rows is not where it was seen this fails, and with it all that follow. */
 static const char DELETE_OR_STOP[] =
     "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
     " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE RETURNING 1)"
     " SELECT CASE WHEN count(*) = $4 THEN 1"
     " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM gone";
 
-/* The changes that the verdicts mean; list NULL: no memory. */
+/* The changes for the verdicts; list NULL: no memory. */
 static struct pg_changes changes_of(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
@@ -68,7 +68,7 @@ int pg_verdicts_add_one_batch(struct cycle_run *run)
     if (answers == NULL || changes.list == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     for (size_t i = 0; i < c->verdict_count; i++)
-        answers[i] = PR_OK; /* or there will be no reply */
+        answers[i] = PR_OK; /* otherwise there is no reply */
     arg_i64(&args, (int64_t)pg_changes_put_ctids(&changes, &args));
     link_add(run->link, DELETE_OR_STOP, run->session->box, &args, NULL);
     run->session->reply.answers = answers;

@@ -1,16 +1,16 @@
-/* Wake-ups: somebody in this process says so, a look at the server does, or a sender NOTIFYs.
+/* Wake-ups: by a thread of this process, by a look at the server, or by a sender's NOTIFY.
  *
- * While few messages come, senders ring (NOTIFY), and each is read at once.  NOTIFY takes a lock of the whole database in
- * a sender's commit; so where many messages come, or a backlog waits anyway, nobody rings: a waiting session looks, often
- * while something happens, and a few times a second when nothing does.
+ * While few messages come, senders ring (NOTIFY), and each message is read at once.  NOTIFY takes a lock of the whole
+ * database in a sender's commit; so where many messages come, or there is a backlog anyway, nobody rings: a waiting
+ * session looks, often while something happens, and a few times a second when nothing does.
  *
- * A session that wants to be woken holds the advisory lock of the box (one of them is enough: all of them listen), also
- * during its cycles; a sender that finds it taken rings, and otherwise shares it until it has
- * committed (the trigger in 077_insert_box.sql).  So who has got the lock and then looks has missed nobody,
- * and who does not get it looks on.  All else that a look would find rings, too (048_ring_box.sql): who holds the lock looks
- * rarely.  Behind a pooler there are only looks; so there are where the server allows
- * two-phase commit (max_prepared_transactions), since a transaction that has rung cannot be prepared.
- * Where the server's log is a source, nobody has to ring: it wakes us. */
+ * A session that wants to be rung holds the advisory lock of the box (one session is enough: all of them listen), also
+ * during its cycles; a sender that finds it taken rings, and otherwise shares it until it has committed (the trigger in
+ * 077_insert_box.sql).  So a session that gets the lock and then looks has missed no message, and one that does not get
+ * it keeps looking.  All other changes that a look would find ring, too (048_ring_box.sql): the holder of the lock
+ * looks rarely.  Behind a pooler there are only looks, as where the server allows two-phase commit
+ * (max_prepared_transactions), since a transaction that has rung cannot be prepared.  Where the server's log is a
+ * source, nobody has to ring: the log wakes the session. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +20,15 @@
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
-#define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
-#define RING_PER_S_MAX 1000                 /* messages: with more, a NOTIFY costs senders more than looks cost us */
-#define RATE_SPAN_US PR_MILLISECONDS(100)   /* that a rate is taken over */
-#define LOG_POLL_US PR_SECONDS(1)           /* while the server's log wakes us: for what it does not tell */
-#define ASLEEP_LOOK_US PR_SECONDS(6) /* while others ring: for what nobody rings for.  Leases are renewed more often */
+/* interval of looks after which nothing has happened for a while, so that the session can sleep */
+#define ASLEEP_AFTER_US PR_MILLISECONDS(10)
+/* Messages per second: above this, NOTIFY costs senders more than looks cost this session. */
+#define RING_PER_S_MAX 1000
+#define RATE_SPAN_US PR_MILLISECONDS(100) /* the time over which a rate is measured */
+/* while the server's log wakes the session: for changes that the log does not show */
+#define LOG_POLL_US PR_SECONDS(1)
+/* while others ring: for changes that nobody rings for.  Leases are renewed more often */
+#define ASLEEP_LOOK_US PR_SECONDS(6)
 #define NOTIFIED_AGAIN_US PR_MILLISECONDS(2)
 
 static const char LOOK[] = "SELECT " PG_LOOK;
@@ -36,7 +40,7 @@ static int64_t real_us(void)
 
 void pg_wait_open(struct pg_session *session)
 {
-    session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* without one, looks have to do */
+    session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* without one, looks are used */
     session->wait_us = session->store->poll_min_us;
 }
 
@@ -81,18 +85,18 @@ static bool sleep_lock_do(struct pg_session *session, const char *sql)
     return done;
 }
 
-/* From now on senders ring, if nobody else sleeps (then they do anyway) and nobody is in the middle
- * of a transaction that has sent something (then looks have to do). */
+/* From now on senders ring, if no other session sleeps (then they ring anyway) and no transaction that has sent
+ * something is open (then looks are used). */
 static void sleep_lock_take(struct pg_session *session)
 {
     struct link *link = session->link;
     if (!link_is_up(link) || link->pooled || !link->rings || session->fresh_reported || holds_sleep_lock(session))
-        return; /* new rows were reported already: more notifications would be for nothing */
+        return; /* new rows were reported already: more notifications would be useless */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;
     if (is_listening(session) && sleep_lock_do(session, "SELECT pg_try_advisory_lock" SLEEP_LOCK)) {
         session->sleep_lock = link->generation;
-        session->looked_us = 0; /* who sent before that did not ring */
+        session->looked_us = 0; /* senders before that did not ring */
     }
 }
 
@@ -104,7 +108,7 @@ static void sleep_lock_leave(struct pg_session *session)
     session->sleep_lock = 0;
 }
 
-/* How many messages come, by the places drawn since the last time. */
+/* Message rate, from the seqs drawn since the last time. */
 static void rate_remember(struct pg_session *session)
 {
     int64_t now_us = real_us(), span_us = now_us - session->rate_us;
@@ -130,7 +134,7 @@ static bool rings_for(const struct pg_session *session, const char *name, const 
     return strcmp(channel, name) == 0 || (strncmp(channel, name, schema) == 0 && channel[schema] == '\0');
 }
 
-/* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
+/* Did it ring for this box since the engine looked for rows?  Notifications for other boxes are consumed, too. */
 static bool channel_rang(struct pg_session *session)
 {
     char name[CHANNEL_SIZE];
@@ -140,7 +144,7 @@ static bool channel_rang(struct pg_session *session)
         return false;
     channel_name(session, name);
     if (!PQconsumeInput(session->link->pg))
-        return true; /* the next look says what it is */
+        return true; /* the next look finds out what it is */
     while ((notify = PQnotifies(session->link->pg)) != NULL) {
         rang = rang || rings_for(session, name, notify->extra);
         PQfreemem(notify);
@@ -156,7 +160,7 @@ void pg_wait_remember(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
     const struct cycle_reply *reply = &session->reply;
-    if (run->cycle->fresh_rows > 0) /* other cycles (a lease is renewed) have not looked for rows */
+    if (run->cycle->fresh_rows > 0) /* cycles for other purposes (renewing a lease) have not looked for rows */
         session->fresh_reported = !reply->fresh_end;
     session->seen_notice = reply->notice_last;
     session->seen_instances = run->epoch ^ (int64_t)run->lanes;
@@ -194,7 +198,7 @@ bool pg_look_finds(const struct pg_session *session, const PGresult *r)
     return finds_rows(session, r) || finds_others(session, r);
 }
 
-/* Is there anything new?  A fault is something new, too: the next cycle will say what it is. */
+/* Is there anything new?  A fault counts, too: the next cycle will report it. */
 static bool look(struct pg_session *session)
 {
     struct link *link = session->link;
@@ -212,7 +216,7 @@ static bool look(struct pg_session *session)
     return changed;
 }
 
-/* Until one of the descriptors is readable or so long. */
+/* Waits until one of the descriptors is readable or the time is over. */
 static bool doze(struct pg_session *session, int wake_fd, int64_t us)
 {
     struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
@@ -227,14 +231,14 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
         return false;
     if (fds[0].revents & POLLIN) {
         (void)eventfd_read(session->event_fd, &ignored);
-        /* The log tells of a commit a moment before its rows can be seen: look again soon. */
+        /* The log reports a commit a moment before its rows become visible: look again soon. */
         session->wait_us = min64(session->store->poll_min_us, NOTIFIED_AGAIN_US);
     }
     return fds[0].revents != 0 || fds[1].revents != 0 || channel_rang(session);
 }
 
-/* How often to look when nothing happens and nobody rings: the more boxes, the less often each, so that a process that
- * has nothing to do asks less than five questions a second, with those that renew its leases. */
+/* How often to look when nothing happens and nobody rings: the more boxes, the less often each, so that an idle process
+ * asks fewer than five questions a second, including those that renew its leases. */
 static int64_t idle_us(struct postgres_store *store)
 {
     int64_t count = 0;
@@ -247,7 +251,7 @@ static int64_t idle_us(struct postgres_store *store)
     return time_mul(each_us, 2 * count + 1);
 }
 
-/* Who is rung up looks rarely; but as often as ever while a transaction runs that began before. */
+/* A session that is rung looks rarely; but as often as usual while a transaction runs that began before. */
 static int64_t asleep_us(const struct pg_session *session)
 {
     int64_t every_us = max64(session->wait_us, idle_us(session->store));
@@ -261,7 +265,7 @@ static int64_t look_in_us(const struct pg_session *session)
     return max64(0, session->looked_us + every_us - real_us());
 }
 
-/* Is it time to look, and is there something? */
+/* Is it time to look, and is something new? */
 static bool has_changed(struct pg_session *session)
 {
     if (look_in_us(session) > 0)
@@ -284,7 +288,7 @@ static int wait_for_change(struct pg_session *session, int wake_fd, int64_t time
     for (;;) {
         if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) &&
             atomic_load(&session->store->log_readers) == 0)
-            sleep_lock_take(session); /* and then look */
+            sleep_lock_take(session); /* then look */
         if (!link_is_up(session->link) || has_changed(session))
             break;
         int64_t left_us = timeout_us - (real_us() - start_us);
@@ -300,12 +304,12 @@ static int wait_for_change(struct pg_session *session, int wake_fd, int64_t time
     return WAIT_LOOK_AGAIN;
 }
 
-/* Who has slept for as long as it wanted goes on sleeping soon: it keeps the lock.  So does who was woken while few messages
- * come: the next one rings, too. */
+/* A session that slept undisturbed will sleep again soon, so it keeps the lock.  So does one that was woken while few
+ * messages come: the next one rings, too. */
 int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
-    bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US; /* it is not over with this sleep */
+    bool purges = session->purge_more && timeout_us > PURGE_AGAIN_US; /* the piece does not end this sleep */
     int rc = wait_for_change(session, wake_fd, purges ? PURGE_AGAIN_US : timeout_us);
     if (purges)
         rc = WAIT_LOOK_AGAIN;

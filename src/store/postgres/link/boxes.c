@@ -6,7 +6,7 @@
 #include "base/slice.h"
 #include "store/postgres/link/link.h"
 
-/* Before 029_table.sql it cannot be asked, and there was nothing to be asked. */
+/* Stores before 029_table.sql have no such function, and no tables with other names. */
 static const char CAN_ASK[] = "SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
                               " WHERE n.nspname = $1 AND p.proname = 'box_tables')";
 
@@ -21,7 +21,7 @@ static int boxes_take(struct link *link, const PGresult *result, struct pr_error
     link->box_count = 0;
     for (int i = 0; i < (int)count; i++) {
         pr_slice name = field_slice(result, i, 0), table = field_slice(result, i, 1);
-        if (!name_is_valid(name) || !name_is_valid(table)) /* not ours */
+        if (!name_is_valid(name) || !name_is_valid(table)) /* not a box */
             continue;
         memcpy(boxes[link->box_count].name, name.data, name.size);
         memcpy(boxes[link->box_count++].table, table.data, table.size);

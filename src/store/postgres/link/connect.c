@@ -1,5 +1,5 @@
-/* Making a connection, and making it again after a fault: what is checked and set before anything else, and how
- * long to wait before the next attempt. */
+/* Making a connection, and making it again after a fault: what is checked and set first, and how long to wait before
+ * the next attempt. */
 #include <poll.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define RETRY_FIRST_US PR_MILLISECONDS(50)
 #define RETRY_LAST_US PR_SECONDS(5)
 #define SERVER_VERSION_MIN 140000
-#define LAST_WORDS_MAX 8 /* pieces that a server sends before it hangs up */
+#define LAST_WORDS_MAX 8 /* final messages that a server sends before it hangs up */
 
 /*    name                                  value    relay only */
 static const struct {
@@ -24,21 +24,22 @@ static const struct {
     { "client_min_messages", "warning", false },
     { "jit", "off", false },
     { "idle_in_transaction_session_timeout", "30s", false }, /* a stopped process must not keep locks */
-    { "idle_session_timeout", "60s", true },                 /* ... of any sort; who waits looks more often */
-    /* Rows are reached by exact keys.  A plan that was made while a table was empty, or that looks
-     * through a table full of dead rows, must not be possible. */
+    /* ... even outside of a transaction; a waiting session looks more often */
+    { "idle_session_timeout", "60s", true },
+    /* Rows are found by exact keys.  A plan that was made while a table was empty, or that scans a table full of dead
+     * rows, must be impossible. */
     { "plan_cache_mode", "force_generic_plan", true },
     { "enable_seqscan", "off", true },
-    { "enable_bitmapscan", "off", false }, /* listings merge indexes as they are ordered */
+    { "enable_bitmapscan", "off", false }, /* listings merge indexes in their order */
     { "enable_hashjoin", "off", true },
     { "enable_mergejoin", "off", true },
-    { "enable_sort", "off", true }, /* what is due comes in the order of its index */
+    { "enable_sort", "off", true }, /* due rows come in the order of their index */
     { "enable_incremental_sort", "off", true },
-    { "max_parallel_workers_per_gather", "0", false }, /* nothing here is worth starting processes */
+    { "max_parallel_workers_per_gather", "0", false }, /* no statement is worth starting processes */
 };
 
-/* Relays commit durably, whatever the role's default is (a receipt on disk means that the rows
- * on it are on disk, too). */
+/* Relays commit durably, whatever the role's default is (a receipt on disk implies that the rows on it are on disk,
+ * too). */
 void link_settings(const struct link *link, bool local, struct buf *sql)
 {
     const char *scope = local ? "true" : "false";
@@ -71,14 +72,15 @@ int link_lock_timeout(struct link *link, int64_t timeout_us, struct pr_error *re
     return changes ? settings_apply(link, reterr) : PR_OK;
 }
 
-/* What the server says beside its answers; libpq would print it. */
+/* Notices of the server, which libpq would print. */
 static void notice_log(void *arg, const char *text)
 {
     const struct link *link = arg;
     log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
 }
 
-/* A pooler makes up the process id that it tells at the start.  A sender that rings cannot be prepared (077_insert_box.sql). */
+/* A pooler invents the process id that it reports at the start.  A sender that rings cannot be prepared
+ * (077_insert_box.sql). */
 static int greet(struct link *link, struct pr_error *reterr)
 {
     PGresult *result = PQexecParams(link->pg,
@@ -100,8 +102,8 @@ static int greet(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-/* A database in SQL_ASCII does not know what its bytes mean.  Asked for UTF-8 it would refuse a whole answer because of one
- * row; so we take the bytes and judge them (pg_message_decode). */
+/* A database in SQL_ASCII does not know the encoding of its texts.  With client encoding UTF-8 it would refuse a whole
+ * result because of one row; so the bytes are read as they are and checked here (pg_message_decode). */
 static int encoding_choose(struct link *link, struct pr_error *reterr)
 {
     const char *server = PQparameterStatus(link->pg, "server_encoding");
@@ -130,10 +132,10 @@ static int link_connect(struct link *link, struct pr_error *reterr)
         rc = settings_apply(link, reterr);
     if (rc != PR_OK || (rc = link_learn(link, reterr)) == PR_OK)
         return rc;
-    return strcmp(link->state, NO_RIGHT) == 0 ? PR_OK : rc; /* what wants to use it says what is missing */
+    return strcmp(link->state, NO_RIGHT) == 0 ? PR_OK : rc; /* the statement that needs it reports what is missing */
 }
 
-/* Has the server ended the connection while nobody looked?  Its last words come before the end. */
+/* Has the server ended the connection while it was unused?  Its last messages come before the end. */
 static bool is_alive(PGconn *pg)
 {
     struct pollfd socket = { .fd = PQsocket(pg), .events = POLLIN };
@@ -142,7 +144,7 @@ static bool is_alive(PGconn *pg)
             return true;
         if (!PQconsumeInput(pg))
             return false;
-        PGnotify *notify = PQnotifies(pg); /* looks at what came */
+        PGnotify *notify = PQnotifies(pg); /* consumes what arrived */
         PQfreemem(notify);
     }
     return PQstatus(pg) == CONNECTION_OK;

@@ -1,8 +1,7 @@
-/* From the store's URL to what libpq wants.
+/* From the store's URL to libpq's parameters.
  *
- * postgres://user@host:port/db?schema=postrider&prepare=off and any option of libpq.  To
- * another host the connection is encrypted and the certificate checked, unless the URL says
- * otherwise. */
+ * postgres://user@host:port/db?schema=postrider&prepare=off and any option of libpq.  To another host the connection is
+ * encrypted and the certificate checked, unless the URL says otherwise. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,10 +17,10 @@
 #define SCHEMA_DEFAULT "postrider"
 #define KEYWORDS_MAX 126          /* libpq has less than fifty */
 #define NOBODY_KNOWS "?"          /* a value of target_session_attrs that libpq refuses */
-#define SSLMODE_OF_LIBPQ "prefer" /* when nobody said anything */
+#define SSLMODE_OF_LIBPQ "prefer" /* libpq's default */
 #define PUBLIC_CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
 
-/* Options that the URL, the environment or a service file may give; these are ours otherwise. */
+/* Options that the URL, the environment or a service file may set; otherwise these values apply. */
 static const struct {
     const char *keyword, *value;
 } defaults[] = {
@@ -63,7 +62,7 @@ static pr_slice slice_until(pr_slice *rest, char mark)
     return head;
 }
 
-/* The URL without what is ours. */
+/* The URL without Postrider's own options. */
 static int url_strip(struct conninfo *conninfo, const char *url, struct buf *ret, struct pr_error *reterr)
 {
     pr_slice rest = slice_from(url);
@@ -112,13 +111,14 @@ static const char *given(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
-/* A server's own directory of sockets, or an address of this machine; empty is libpq's default, a directory. */
+/* A socket directory, or an address of this machine; empty is libpq's default, a directory. */
 static bool is_here(pr_slice host)
 {
     return host.size == 0 || host.data[0] == '/' || host.data[0] == '@' || host_is_loopback(host);
 }
 
-/* libpq takes lists, and tries one after the other: all have to be here.  An address goes before the name beside it. */
+/* libpq accepts lists, and tries the entries in order: all must be local.  An address overrides the name at the same
+ * position. */
 static bool all_are_here(const char *hosts, const char *addresses)
 {
     pr_slice names = slice_from(hosts), numbers = slice_from(addresses);
@@ -130,8 +130,8 @@ static bool all_are_here(const char *hosts, const char *addresses)
     return true;
 }
 
-/* What libpq will take in the end, with the environment and the service file.  It is made to stop before it connects,
- * by a value that it refuses.  NULL: no memory. */
+/* The parameters that libpq would use in the end, including the environment and the service file.  A value that libpq
+ * refuses stops it before it connects.  NULL: no memory. */
 static PQconninfoOption *effective(const struct conninfo *conninfo, size_t count)
 {
     const char *keywords[KEYWORDS_MAX + 2], *values[KEYWORDS_MAX + 2];
@@ -149,7 +149,7 @@ static PQconninfoOption *effective(const struct conninfo *conninfo, size_t count
     return options;
 }
 
-/* To another host it is TLS, unless something else was said. */
+/* TLS to other hosts, unless sslmode is set. */
 static int set_tls(struct conninfo *conninfo, const PQconninfoOption *options, size_t *count)
 {
     if (given(options, "sslmode") != NULL)
@@ -157,7 +157,7 @@ static int set_tls(struct conninfo *conninfo, const PQconninfoOption *options, s
     PQconninfoOption *all = effective(conninfo, *count);
     if (all == NULL)
         return PR_ENOMEM;
-    bool said = strcmp(value_of(all, "sslmode"), SSLMODE_OF_LIBPQ) != 0; /* in a service file */
+    bool said = strcmp(value_of(all, "sslmode"), SSLMODE_OF_LIBPQ) != 0; /* set in a service file */
     bool here = all_are_here(value_of(all, "host"), value_of(all, "hostaddr"));
     bool root = value_of(all, "sslrootcert")[0] != '\0';
     PQconninfoFree(all);
@@ -188,7 +188,7 @@ static size_t option_count(const PQconninfoOption *options)
     return count;
 }
 
-/* The rest of a password that has an @ in it; a socket's name may only begin with one. */
+/* The rest of a password that contains an @; a socket's name may only begin with one. */
 static bool has_two_ats(const char *hosts)
 {
     pr_slice rest = slice_from(hosts);
@@ -205,7 +205,7 @@ static int conninfo_read(struct conninfo *conninfo, const char *url, struct pr_e
     char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &why);
     if (options == NULL) {
-        /* libpq repeats the part that it did not understand, and that may be the half of a password. */
+        /* libpq repeats the part that it did not understand, which may be half of a password. */
         int rc = error_set(
             reterr, PR_EINVAL,
             "the store's URL is wrong: %.*s; use postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, and write %%40"

@@ -1,4 +1,4 @@
-/* What PostgreSQL's errors mean: a code of ours, and a text that says what to do. */
+/* PostgreSQL's errors as Postrider's codes, with advice. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 #include "base/util.h"
 #include "store/postgres/link/link.h"
 
-#define PASSWORD_MIN 4 /* shorter ones would be found in any text */
+#define PASSWORD_MIN 4 /* shorter passwords would be found in any text */
 
-/* The first state (or class, when it has two characters) that fits. */
+/* The first state (or class, if two characters) that matches. */
 static const struct {
     const char *state;
     int code;
@@ -37,7 +37,7 @@ static const struct {
     { "28", PR_ESTORE, "check the user and the password" },
 };
 
-/* One line of it, without its end. */
+/* The first line, without its end. */
 static pr_slice first_line(const char *text)
 {
     return slice_trim((pr_slice){ text, strcspn(text, "\n") });
@@ -65,7 +65,7 @@ int fault_of_result(const PGresult *result, const struct conninfo *conninfo, cha
                      state != NULL ? state : "", state != NULL ? ")" : "");
 }
 
-/* A connection that could not be made has no state, only words. */
+/* A failed connection has no state, only a text. */
 static const struct {
     const char *words;
     int code;
@@ -88,7 +88,7 @@ static const struct {
     { "database \"", PR_ESTORE, "create the database, or name another one in the URL" },
 };
 
-/* libpq and the server are not known to repeat a password; if they do, it is *** here. */
+/* libpq and the server are not known to repeat a password; if they do, it is replaced by ***. */
 static pr_slice without_password(PGconn *pg, pr_slice text, char ret[PR_ERROR_TEXT_SIZE])
 {
     const char *password = pg != NULL ? PQpass(pg) : NULL;

@@ -19,13 +19,13 @@
 
 #define SQL_MAX (1u << 18) /* a listing looks into 64 lanes */
 #define NAME_SIZE 32
-#define GATHER_US 250       /* the socket takes what the server sends in several times as long */
-#define GATHER_BYTES 8192   /* that the server sends at a time, when it has more to send */
-#define UNKNOWN_BOX "PRBOX" /* ours: a box that was made since we connected, or none */
-#define STALE_PLAN "0A000"  /* somebody altered a table: what was prepared has other types now */
+#define GATHER_US 250       /* the socket's buffer takes what the server sends in several times this */
+#define GATHER_BYTES 8192   /* what the server sends at a time, when it has more */
+#define UNKNOWN_BOX "PRBOX" /* raised by Postrider: a box that does not exist, or was created after this connection */
+#define STALE_PLAN "0A000"  /* a table was altered: the prepared statement has other types now */
 
 struct link_statement {
-    const char *sql; /* the template: which one it is; NULL: it was made of parts */
+    const char *sql; /* the template's address; NULL: a composed text */
     char box[BOX_NAME_MAX + 1];
     char name[NAME_SIZE];
     char *text;
@@ -106,7 +106,7 @@ bool link_is_up(const struct link *link)
 
 /* ---- Statements ----------------------------------------------------------------------------- */
 
-/* What stands in braces, without them; false: it is nothing of ours.  parameter: the largest so far. */
+/* Replaces the content of a pair of braces; false: not a known mark.  parameter: the largest so far. */
 static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice box, pr_slice table, int *parameter)
 {
     if (slice_eq_cstr(mark, "?"))
@@ -134,7 +134,7 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice tab
 {
     struct buf b;
     int parameter = 0;
-    bool quoted = false; /* somebody's table may be called "?1" */
+    bool quoted = false; /* a user's table may be called "?1" */
     buf_init(&b, SQL_MAX);
     for (const char *at = sql; *at != '\0';) {
         size_t plain = strcspn(at, "{?$\"");
@@ -158,8 +158,9 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box, pr_slice tab
     return NULL;
 }
 
-/* Equal names must mean equal texts, also of statements that another session of the pooler prepared.  But when a batch fails, what it was to deallocate is
- * still there: so a text that comes back later has another number.  Owns the text. */
+/* Equal names must mean equal texts, also for statements that another session of the pooler prepared.  But when a batch
+ * fails, the statement that it was to deallocate still exists: so a text that comes back later gets another number.
+ * Owns the text. */
 static void statement_set_text(struct link_statement *s, char *text, unsigned number)
 {
     free(s->text);
@@ -229,7 +230,7 @@ static void statement_send(struct link *link, struct link_statement *s, const st
             return;
         }
         step_add(link, s, NULL, false);
-        s->prepared = true; /* until the server says otherwise */
+        s->prepared = true; /* unless the server reports otherwise */
     }
     if (link->pooled)
         sent = PQsendQueryParams(link->pg, s->text, a->count, a->types, a->values, a->lengths, a->formats, 1);
@@ -250,7 +251,7 @@ static bool link_can_add(struct link *link)
     return link->add_failed == PR_OK;
 }
 
-/* Its name must not become that of a table: it may be somebody else's. */
+/* The box's name must not be used as a table's name: that may be somebody else's table. */
 bool link_lacks_box(struct link *link, const char *sql, pr_slice box)
 {
     if (box.size == 0 || strstr(sql, "{box") == NULL || link_table(link, box).size > 0)
@@ -287,7 +288,7 @@ static void link_add_unprepared(struct link *link, const char *sql, bool commits
         link->add_failed = PR_ESTORE;
 }
 
-/* Where it is prepared already, or where it can be. */
+/* Finds the text if it is prepared, or makes an entry. */
 static struct link_statement *text_get(struct link *link, const char *text)
 {
     struct link_statement **place = &link->texts[link->text_next];
@@ -311,7 +312,7 @@ static struct link_statement *text_get(struct link *link, const char *text)
     return *place;
 }
 
-/* Some take the server longer to plan than to run, and are asked every second: they are prepared, too. */
+/* Some composed statements take longer to plan than to run, and are asked every second: they are prepared, too. */
 void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret)
 {
     if (!link_can_add(link))
@@ -368,7 +369,7 @@ int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* That of one that was left is the caller's. */
+/* The result of a statement that was left belongs to the caller. */
 static int result_give(struct link *link, PGresult *result, const struct step *step, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -420,21 +421,22 @@ static int link_lost(struct link *link, struct pr_error *reterr)
     int rc = fault_of_connection(link->pg, link->conninfo, reterr);
     link_down(link);
     link->committing = committing;
-    link->retry_wait_us = 0; /* the first attempt is at once */
+    link->retry_wait_us = 0; /* the first attempt comes at once */
     link->retry_at_us = 0;
     return rc;
 }
 
-/* Is it the first piece of a long answer?  A short one comes whole, and what came alone was a notification. */
+/* Is it the first part of a long answer?  A short one arrives as a whole, and one that arrived alone was a
+ * notification. */
 static bool brings_much(int socket)
 {
     int bytes = 0;
     return ioctl(socket, FIONREAD, &bytes) == 0 && bytes >= GATHER_BYTES;
 }
 
-/* Rows that are still coming are let gather.  The server sends eight kilobytes at a time; who wakes up for every one of
- * them is so often on the other processor that those who send must wait for it.  When it is encrypted libpq
- * may have more than the socket tells, so there it waits by itself. */
+/* Lets rows of a long answer accumulate.  The server sends eight kilobytes at a time; a client that wakes up for each
+ * of them occupies the other processor so often that senders must wait for it.  With encryption libpq may have buffered
+ * more than the socket shows, so there it waits by itself. */
 static void answer_await(struct link *link)
 {
     struct pollfd socket = { .fd = PQsocket(link->pg), .events = POLLIN };
@@ -447,13 +449,13 @@ static void answer_await(struct link *link)
         bool much = more || brings_much(socket.fd);
         do
             if (!PQconsumeInput(link->pg))
-                return; /* PQgetResult() will say why */
+                return; /* PQgetResult() will report why */
         while (more && poll(&socket, 1, 0) > 0 && PQisBusy(link->pg));
         more = much;
     }
 }
 
-/* Behind each step there is a NULL, except behind a synchronization point. */
+/* Each step's results end with a NULL, except at a synchronization point. */
 static bool answer_take(struct link *link, const struct step *step, int *rc, struct pr_error *reterr)
 {
     answer_await(link);
@@ -470,7 +472,7 @@ static bool answer_take(struct link *link, const struct step *step, int *rc, str
     return PQstatus(link->pg) == CONNECTION_OK;
 }
 
-/* Those before `upto`; then what faults mean for the connection. */
+/* Takes the answers before `upto`; then handles what faults mean for the connection. */
 static int answers_take(struct link *link, size_t upto, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -483,13 +485,13 @@ static int answers_take(struct link *link, size_t upto, struct pr_error *reterr)
             return link_lost(link, reterr);
     }
     if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
-        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
+        link->pooled = true; /* a pooler changes server connections: names of statements are meaningless there */
     if (strcmp(link->state, STALE_PLAN) == 0)
         link_down(link);
     return rc;
 }
 
-/* Those that are taken make room for more. */
+/* Removes steps that were taken, to make room. */
 static void steps_shift(struct link *link)
 {
     size_t taken = link->steps_taken;
@@ -517,7 +519,7 @@ static int add_fault(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-/* Behind a fault the server goes on from here. */
+/* After a fault the server continues from here. */
 static void sync_add(struct link *link)
 {
     if (link->add_failed == PR_OK && !PQpipelineSync(link->pg))
@@ -542,7 +544,7 @@ static int steps_send(struct link *link, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Two savepoints: the outer one takes the setting back. */
+/* Two savepoints: rolling back the outer one restores the setting. */
 void link_trials_begin(struct link *link)
 {
     link_add(link, "SAVEPOINT postrider_trials", NO_BOX, NULL, NULL);
@@ -595,7 +597,7 @@ bool link_is_left(const struct link *link)
     return link->steps_taken < link->steps_sent && link->batch_at == link->batch_end;
 }
 
-/* Whether it came or not: nothing else must suffer from it. */
+/* Whatever its outcome: nothing else must suffer from it. */
 void link_settle(struct link *link)
 {
     char state[SQL_STATE_SIZE];
@@ -609,7 +611,8 @@ void link_settle(struct link *link)
     memcpy(link->state, state, sizeof(state));
     if (waiting)
         return;
-    if (link->pg != NULL && PQtransactionStatus(link->pg) == PQTRANS_INERROR) /* its own: its COMMIT was left out */
+    /* The left batch failed: its COMMIT was skipped. */
+    if (link->pg != NULL && PQtransactionStatus(link->pg) == PQTRANS_INERROR)
         PQclear(PQexec(link->pg, "ROLLBACK"));
     link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
 }

@@ -10,7 +10,7 @@
 #include "base/util.h"
 
 #define EPOCH_2000_US INT64_C(946684800000000)
-#define TIME_WIRE_MAX INT64_C(9223371331199999999) /* the last microsecond that PostgreSQL knows */
+#define TIME_WIRE_MAX INT64_C(9223371331199999999) /* the last microsecond that PostgreSQL can represent */
 #define ARRAY_HEADER_BYTES 20
 #define ARRAY_EMPTY_BYTES 12 /* without the dimension */
 
@@ -23,7 +23,7 @@ static int64_t time_from_wire(int64_t wire)
 {
     if (wire == INT64_MAX || wire > INT64_MAX - EPOCH_2000_US)
         return PR_NEVER;
-    return max64(1, wire + EPOCH_2000_US); /* -infinity, too */
+    return max64(1, wire + EPOCH_2000_US); /* also -infinity */
 }
 
 /* ---- Arrays ------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ enum oid {
     OID_UUID_ARRAY = 2951,
 };
 
-/* Where a version of a row lies in its table: on the wire, block and place in the block. */
+/* Where a version of a row is in its table: on the wire, block and place in the block. */
 struct tid {
     unsigned char wire[6];
 };
@@ -51,7 +51,7 @@ struct array {
 
 void array_init(struct array *a);
 void array_fini(struct array *a);
-void array_begin(struct array *a, enum oid element); /* forgets what was in it */
+void array_begin(struct array *a, enum oid element); /* discards earlier elements */
 
 void array_null(struct array *a);
 void array_bool(struct array *a, bool value);
@@ -61,7 +61,7 @@ void array_i64(struct array *a, int64_t value);
 void array_id(struct array *a, pr_id id);
 void array_tid(struct array *a, struct tid tid);
 void array_bytes(struct array *a, pr_slice bytes);
-void array_text(struct array *a, pr_slice text);         /* a NUL in it becomes a space: the server has none */
+void array_text(struct array *a, pr_slice text);         /* a NUL becomes a space, since the server cannot store it */
 void array_text_or_null(struct array *a, pr_slice text); /* empty: NULL */
 void array_time(struct array *a, int64_t us);            /* 0: NULL */
 
@@ -86,8 +86,8 @@ void arg_time(struct args *a, int64_t us);    /* 0: NULL */
 void arg_text(struct args *a, pr_slice text); /* borrowed */
 void arg_text_or_null(struct args *a, pr_slice text);
 void arg_bytes(struct args *a, pr_slice bytes);
-void arg_bytes_or_null(struct args *a, pr_slice bytes); /* NULL is NULL, and what is empty stays empty */
-void arg_literal(struct args *a, const char *text);     /* text form of a type that the statement names; borrowed */
+void arg_bytes_or_null(struct args *a, pr_slice bytes); /* NULL stays NULL, and empty stays empty */
+void arg_literal(struct args *a, const char *text);     /* text form of a type that the statement casts to; borrowed */
 void arg_array(struct args *a, struct array *array);    /* borrowed */
 
 /* ---- Results ---------------------------------------------------------------------------- */
@@ -99,6 +99,6 @@ bool field_bool(const PGresult *r, int row, int column);
 pr_id field_id(const PGresult *r, int row, int column);
 int64_t field_time(const PGresult *r, int row, int column);   /* NULL: 0; any other time: at least 1 */
 struct tid field_tid(const PGresult *r, int row, int column); /* not NULL */
-pr_slice field_slice(const PGresult *r, int row, int column); /* lives as long as the result */
+pr_slice field_slice(const PGresult *r, int row, int column); /* valid as long as the result */
 
 #endif

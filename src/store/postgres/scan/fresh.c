@@ -1,10 +1,10 @@
-/* New rows, through the scan (engine/scan.h): what to ask, and what the answers mean.
+/* New rows, through the scan (engine/scan.h): what to request, and how to read the answers.
  *
- * While cycles of one batch follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
- * rows it tells: those behind them, as of the same snapshot.  So it is asked in advance, and the server reads it
- * while the engine works on the rows of the last reply.  It is one struct fresh that the session keeps.  Its users make sure
- * that the question is the same, that our own row is as it was, and that there is no notice: then no row can have changed
- * since it was read.  (doc/adr/0049) */
+ * While cycles of one batch follow each other (cycle.c), the request of the next one is known as soon as this one knows
+ * the rows of its reply: those after them, as of the same snapshot.  So they are requested in advance, and the server
+ * reads them while the engine works on the rows of the last reply.  The session keeps them as one struct fresh.  Its
+ * users ensure that the request is the same, that the instance's row is unchanged, and that there is no notice: then no
+ * row can have changed since it was read.  (doc/adr/0049) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +15,15 @@
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
-#define DELETE_ONLY_MIN 2 /* cycles in a row that only delete: so the next one will be, too */
-#define ROW_BYTES 200     /* beside the payload; as FRESH_LARGE has it */
-#define LARGE_BYTES 4096  /* rows of this size on average are looked at more closely */
+#define DELETE_ONLY_MIN 2 /* consecutive cycles that only delete: the next one probably will, too */
+#define ROW_BYTES 200     /* of a row, besides the payload; as in FRESH_LARGE */
+#define LARGE_BYTES 4096  /* rows of this average size are limited by their bytes */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
 
 /* ---- Settling --------------------------------------------------------------------------------- */
 
-/* The scan runs in the lanes that are owned, and in no others. */
+/* The scan runs exactly in the lanes that are owned. */
 static void fresh_start(struct pg_session *session, uint64_t owned, uint64_t restart)
 {
     for (unsigned i = 0; i < LANE_COUNT; i++) {
@@ -35,8 +35,8 @@ static void fresh_start(struct pg_session *session, uint64_t owned, uint64_t res
     }
 }
 
-/* The next cycle has another number: so the reply to the last one arrived.  The same number
- * means that it was lost, and the scan goes over the same ground again. */
+/* The next cycle has another number: so the reply to the last one arrived.  The same number means that it was lost, and
+ * the scan reads the same ranges again. */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 {
     bool arrived = session->pending_number != 0 && cycle->number != session->pending_number;
@@ -47,7 +47,7 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
         pending->set = false;
     }
     session->pending_number = 0;
-    if (cycle->epoch == 0) { /* a new life: nothing was read, and what was taken for committed may not be */
+    if (cycle->epoch == 0) { /* a new instance: nothing was read, and assumptions about commits may be wrong */
         fresh_start(session, 0, 0);
         scan_forget(session->scan);
         pg_sweep_start(session);
@@ -56,10 +56,9 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
-/* A row is read when its transaction had ended.  By S1 none whose place was drawn before the sequence
- * was read has an xid from xmax on: if one has, it was restored from another server, where it was
- * committed, and its xid means nothing here.  The snapshots are chosen for each range, and not for each
- * row. */
+/* A row is read when its transaction had ended.  By S1 no row whose place was drawn before the sequence was read has an
+ * xid from xmax on: a row that has was restored from another server, where it was committed, and its xid means nothing
+ * here.  The snapshots are chosen for each range, and not for each row. */
 #define RANGES                                                                                                         \
     " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen"            \
     " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, "  \
@@ -76,21 +75,21 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 
 _Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
 
-/* In the order of the ranges: the inner query depends on the range, so there is no other way to
- * run it, and to sort its rows would cost as much as to read them.  fresh_count() checks it. */
+/* In the order of the ranges: the inner query depends on the range, so there is no other way to run it, and sorting its
+ * rows would cost as much as reading them.  fresh_count() checks it. */
 static const char FRESH[] = "SELECT f.*" FRESH_ROWS("") " LIMIT $10::bigint";
 
-/* When the rows are large: no more of them than the cycle has room for leave the server. */
+/* When rows are large: no more of them leave the server than the cycle has room for. */
 static const char FRESH_LARGE[] =
     "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS "
     "upto" FRESH_ROWS(
         ", coalesce(" MESSAGE_SIZE
         ", 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
-/* The same, and all of them are put on the receipt of the cycle (cycle.start_fresh), unless they are too many, one of them was handed
- * out before, two are of one stream, or there are notices that the reply does not have: one may be about what they wait behind.
- * Our own row is locked as it is whenever something changes; when it is not what we think, there is no receipt, and the next
- * cycle says why. */
+/* The same, and all rows are put on the receipt of the cycle (cycle.start_fresh), unless they are too many, one of them
+ * was handed out before, two are of one stream, or there are notices that the reply does not contain, which may concern
+ * messages that block these rows.  The instance's row is locked as in any change; if it is not as expected, there is no
+ * receipt, and the next cycle finds out why. */
 static const char FRESH_START[] = "WITH found AS MATERIALIZED (SELECT f.*" FRESH_ROWS(
     ", " HANDLE " AS handle") " LIMIT $10::bigint),"
                               " own AS MATERIALIZED (SELECT FROM {schema}.instance WHERE id = $12 AND epoch = $13"
@@ -103,9 +102,9 @@ static const char FRESH_START[] = "WITH found AS MATERIALIZED (SELECT f.*" FRESH
                                          " = count(nullif(stream, '')) AND EXISTS (SELECT FROM own) RETURNING 1)"
                                          " SELECT found.*, EXISTS (SELECT FROM receipt) FROM found";
 
-/* Without those of cycle.skips; the types of those that have no destination are $12, the destinations $13.  `most` is how many rows are
- * looked at, and of each range the last one is there in any case: it says how many these were, and which of them are left
- * out. */
+/* Without rows of cycle.skips; the types of skipped rows without a destination are $12, the skipped destinations $13.
+ * `most` is how many rows are looked at, and the last row of each range is always returned: it says how many these
+ * were, and which of them are left out. */
 static const char FRESH_OTHERS[] = "SELECT f.*" RANGES " CROSS JOIN LATERAL (" ROW_AND_KIND(
     "tid") ", b.skip, b.looked, b.skipped_from, b.skipped_to"
            " FROM (SELECT l.*, count(*) OVER w AS looked, max(l.seq) OVER w AS last, min(l.seq) FILTER (WHERE l.skip) "
@@ -116,25 +115,25 @@ static const char FRESH_OTHERS[] = "SELECT f.*" RANGES " CROSS JOIN LATERAL (" R
            ") l WINDOW w AS ()) b"
            " WHERE NOT b.skip OR b.seq = b.last ORDER BY b.seq) f LIMIT $10::bigint";
 
-#define SKIP_ROWS 50000 /* looked at by one such question */
+#define SKIP_ROWS 50000 /* rows looked at by one such query */
 
 #define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
 #define COLUMN_KIND (COLUMN_TID + 1)
-#define COLUMN_STARTED (COLUMN_KIND + 2) /* behind the handle */
+#define COLUMN_STARTED (COLUMN_KIND + 2) /* after the handle */
 #define COLUMN_SKIP (COLUMN_KIND + 1)
 #define COLUMN_LOOKED (COLUMN_SKIP + 1)
 #define COLUMN_SKIPPED_FROM (COLUMN_LOOKED + 1)
 #define COLUMN_SKIPPED_TO (COLUMN_SKIPPED_FROM + 1)
 
-/* What one lane was asked, and what came. */
+/* The request and the result of one lane. */
 struct fresh_lane {
     struct scan_range ranges[SCAN_RANGES_MAX];
     size_t count;
     size_t rows[SCAN_RANGES_MAX];
     int64_t last_seq[SCAN_RANGES_MAX];
-    size_t most;   /* rows that each range was asked for */
-    size_t whole;  /* ranges that came to their ends */
-    unsigned turn; /* lanes are asked in turns, so that each is first some time */
+    size_t most;   /* rows requested for each range */
+    size_t whole;  /* ranges that were read to their ends */
+    unsigned turn; /* lanes take turns, so that each is first sometimes */
 };
 
 struct fresh {
@@ -144,24 +143,24 @@ struct fresh {
     size_t snapshot_count;
     struct buf text; /* of the snapshots, as an array */
     PGresult *result;
-    int rows; /* of the result that count */
+    int rows; /* rows of the result that count */
     size_t rows_max, bytes_max;
-    bool large;                      /* rows may be more than there is room for */
-    bool starts;                     /* what is found is to be put on the receipt */
-    bool skips;                      /* what is in cycle.skips is left out */
-    bool prefetched;                 /* it was asked in advance: */
-    int failed;                      /* to tell its rows */
-    uint64_t snapshot_number, owned; /* as of these */
+    bool large;                      /* the rows may be larger than the available room */
+    bool starts;                     /* rows found are put on the receipt */
+    bool skips;                      /* rows of cycle.skips are left out */
+    bool prefetched;                 /* requested in advance: */
+    int failed;                      /* of adding its rows to the reply */
+    uint64_t snapshot_number, owned; /* the state for which it is valid */
     size_t payload_max;
-    size_t *fated; /* places in the reply: not as new as they look */
+    size_t *fated; /* indexes in the reply of rows that have a fate */
     size_t fated_count;
-    bool more; /* there is more than the reply has */
-    bool cut;  /* by the limits of the cycle, behind the last row that counts */
+    bool more; /* there is more than the reply contains */
+    bool cut;  /* by the limits of the cycle, after the last row that counts */
     unsigned cut_lane;
     size_t cut_range;
 };
 
-/* Its number in the array, from 1 on; they are few and mostly the same. */
+/* Its index in the array, starting at 1; snapshots are few and mostly the same. */
 static int snapshot_index(struct fresh *f, const struct snapshot *s)
 {
     for (size_t i = f->snapshot_count; i > 0; i--)
@@ -199,7 +198,7 @@ static int64_t size_to_i64(size_t size)
     return size > INT64_MAX ? INT64_MAX : (int64_t)size;
 }
 
-/* What the scan wants. */
+/* Takes the ranges from the scan. */
 static void fresh_look(struct fresh *f)
 {
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
@@ -207,7 +206,7 @@ static void fresh_look(struct fresh *f)
             f->lanes[lane].count = scan_ranges(f->run->session->scan, lane, f->lanes[lane].ranges);
 }
 
-/* Two arrays of the session that the ranges do not need. */
+/* Uses two arrays of the session that the ranges do not need. */
 static void skip_args(const struct fresh *f, struct args *args)
 {
     struct array *types = &f->run->session->arrays[7], *destinations = &f->run->session->arrays[8];
@@ -259,7 +258,7 @@ static void fresh_ask(struct fresh *f)
     args.failed = args.failed != PR_OK ? args.failed : buf_failed(&f->text);
     arg_literal(&args, args.failed == PR_OK ? f->text.data : "");
     arg_i64(&args, size_to_i64(c->payload_max));
-    /* One more; and of each range one that is only there to tell where it ends. */
+    /* One row more, to detect more rows; and one for each range, which only says where the range ends. */
     arg_i64(&args, size_to_i64(min_size(c->fresh_rows, INT64_MAX / 2)) + (f->skips ? 1 + RANGES_MAX : 1));
     arg_i64(&args, session->seen_last);
     if (f->large)
@@ -274,12 +273,12 @@ static void fresh_ask(struct fresh *f)
              : f->starts ? FRESH_START
                          : FRESH,
              session->box, &args, &f->result);
-    buf_fini(&f->text); /* it is with the others in the batch */
+    buf_fini(&f->text); /* it was copied into the batch */
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
-/* Which of its lane's ranges is a row of?  Of new ones, nearly all, the kind is NULL. */
+/* Which of its lane's ranges does a row belong to?  For new rows, nearly all, the kind is NULL. */
 static size_t row_range(const struct fresh *f, int row)
 {
     const struct fresh_lane *l = &f->lanes[field_int(f->result, row, 1)];
@@ -302,7 +301,7 @@ static void fresh_reset(struct fresh *f)
     f->cut_range = 0;
 }
 
-/* One more row of this lane and range, or false: it is out of turn. */
+/* Counts a row of this lane and range; false: it is out of order. */
 static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_t seq)
 {
     struct fresh_lane *l = &f->lanes[lane];
@@ -317,7 +316,7 @@ static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_
     return true;
 }
 
-/* Is it only there to say how far its range was looked through? */
+/* Does it only say how far its range was looked through? */
 static bool is_left_out(const struct fresh *f, int row)
 {
     return f->skips && field_bool(f->result, row, COLUMN_SKIP);
@@ -360,14 +359,14 @@ static int fresh_count(struct fresh *f)
     return PR_OK;
 }
 
-/* Is this range of the lane behind the row at which the limits cut, or the one it is in? */
+/* Is this range of the lane after the row at which the limits cut, or the one that contains it? */
 static bool is_behind_cut(const struct fresh *f, const struct fresh_lane *l, size_t range)
 {
     unsigned cut_turn = f->lanes[f->cut_lane].turn;
     return f->cut && (l->turn > cut_turn || (l->turn == cut_turn && range >= f->cut_range));
 }
 
-/* How far each lane came.  Ranges behind one that is not whole are read another time. */
+/* How far each lane came.  Ranges after one that was cut are read another time. */
 static bool fresh_judge(struct fresh *f)
 {
     bool short_lane = false;
@@ -388,7 +387,7 @@ static size_t lane_share(const struct cycle_run *run)
     return share + share / 4 + LANE_ROWS_MORE;
 }
 
-/* What is left to look at may be in few lanes: they share what one question looks at. */
+/* The rest may be in few lanes: these share the limit of one query. */
 static void skips_adapt(const struct fresh *f)
 {
     size_t short_lanes = 0;
@@ -398,8 +397,8 @@ static void skips_adapt(const struct fresh *f)
         f->run->session->skip_rows[lane] = f->lanes[lane].whole < f->lanes[lane].count ? SKIP_ROWS / short_lanes : 0;
 }
 
-/* Next time the lane at which the limits cut is first; and a lane that had much and has no more is
- * asked for less. */
+/* Next time the lane at which the limits cut comes first; and less is requested from a lane that had much and has no
+ * more. */
 static void fresh_adapt(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
@@ -426,15 +425,15 @@ static int placed_compare(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* By the key, and not from the fresh rows to these (see OPEN_RECEIPTS in lease.c); one that is not fresh any more will be met
- * again. */
+/* Through the key, and not from the fresh rows to these (see OPEN_RECEIPTS in lease.c); a row that is no longer fresh
+ * will be met again. */
 static const char FATES[] =
     "SELECT v.place" MESSAGE_FATE
     " FROM unnest($1, $2, $3) AS v(place, handle, id) CROSS JOIN LATERAL (SELECT b.* FROM {box} b"
     " WHERE b.id = v.id AND " HANDLE " = v.handle OFFSET 0) b WHERE b.due_at IS NULL AND b.held_by IS NULL";
 
-/* What became of those that are not as new as they look: they were counted as handed out, or somebody made
- * them fresh by hand.  The transaction is over; nobody else hands them out. */
+/* Reads the fate of rows that have one: they were counted as handed out, or made fresh by hand.  The transaction is
+ * over; no other instance hands them out. */
 static int fresh_reply_fates(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
@@ -460,7 +459,7 @@ static int fresh_reply_fates(struct fresh *f)
     return rc;
 }
 
-/* The oldest first: that is what people expect, though only the order within a lane is promised. */
+/* Oldest first, as people expect, although only the order within a lane is promised. */
 static int fresh_reply_rows(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
@@ -498,13 +497,13 @@ static int reply_passed(struct fresh *f)
         const struct fresh_lane *l = &f->lanes[lane];
         size_t last = l->count > 0 ? min_size(l->whole, l->count - 1) : 0;
         bool is_new = l->count > 0 && l->ranges[last].kind == SCAN_NEW;
-        passed[lane] = is_new ? l->last_seq[last] : INT64_MIN; /* INT64_MIN is SCAN_BEGIN: none came */
+        passed[lane] = is_new ? l->last_seq[last] : INT64_MIN; /* INT64_MIN is SCAN_BEGIN: no row came */
     }
     session->reply.passed = passed;
     return PR_OK;
 }
 
-/* The rest of the reply; and how far each lane came, for when it has arrived. */
+/* The rest of the reply; and how far each lane came, for when the reply has arrived. */
 static int fresh_reply_end(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
@@ -522,7 +521,7 @@ static int fresh_reply_end(struct fresh *f)
     return f->skips ? reply_passed(f) : PR_OK;
 }
 
-/* Lanes that have more than they were asked for: all of it, next time. */
+/* Lanes that have more than was requested: request everything next time. */
 static void fresh_widen(struct fresh *f)
 {
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
@@ -530,7 +529,7 @@ static void fresh_widen(struct fresh *f)
             f->run->session->lane_rows[lane] = f->run->cycle->fresh_rows;
 }
 
-/* The transaction is over by now; the snapshots make it the same question.  Nothing more is started. */
+/* The transaction is over by now; the snapshots make it the same query.  Nothing more is started. */
 static int fresh_ask_again(struct fresh *f)
 {
     f->starts = false;
@@ -558,8 +557,8 @@ void pg_prefetch_free(struct pg_session *session)
     free(session->prefetch);
 }
 
-/* Where the scan will be in this lane when the rows of f have arrived: as scan_done() has it.  False: not above all
- * that is late. */
+/* Where the scan will be in this lane when the rows of f have arrived, as scan_done() computes it.  False: not above
+ * all late rows. */
 static bool prefetch_lane(const struct fresh *f, unsigned lane, struct fresh_lane *ret)
 {
     const struct fresh_lane *l = &f->lanes[lane];
@@ -574,7 +573,7 @@ static bool prefetch_lane(const struct fresh *f, unsigned lane, struct fresh_lan
     return true;
 }
 
-/* What comes behind the rows of f. */
+/* Requests the rows after those of f. */
 static bool prefetch_plan(const struct fresh *f)
 {
     struct pg_session *session = f->run->session;
@@ -596,7 +595,7 @@ static bool prefetch_plan(const struct fresh *f)
     return true;
 }
 
-/* Are there rows behind those of f, and will the next cycle want them? */
+/* Are there rows after those of f, and will the next cycle want them? */
 static bool prefetch_pays(const struct fresh *f)
 {
     const struct pg_session *session = f->run->session;
@@ -606,18 +605,18 @@ static bool prefetch_pays(const struct fresh *f)
 int pg_prefetch_start(struct cycle_run *run)
 {
     struct link *link = run->link;
-    bool asked = run->session->prefetch != NULL && run->session->prefetch->prefetched; /* it may have come already */
+    bool asked = run->session->prefetch != NULL && run->session->prefetch->prefetched; /* it may have arrived already */
     if (run->fresh == NULL || asked || !link_is_up(link) || !prefetch_pays(run->fresh) || !prefetch_plan(run->fresh))
         return PR_OK;
     if (link->pooled)
-        link_add_begin(link); /* with our settings */
+        link_add_begin(link); /* with the session's settings */
     fresh_ask(run->session->prefetch);
     if (link->pooled)
         link_add_commit(link);
     return link_leave(link, NULL);
 }
 
-/* One that wants much more asks for itself. */
+/* A cycle that wants many more rows asks itself. */
 bool pg_prefetch_fits(const struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
@@ -635,7 +634,7 @@ bool pg_prefetch_fits(const struct cycle_run *run)
     return true;
 }
 
-/* It has come, or will come any moment; the session's own one is free for the next. */
+/* The rows have arrived, or will any moment; the session's own struct fresh is free for the next. */
 static int prefetch_take(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
@@ -689,7 +688,7 @@ static size_t count_rows(const struct fresh *f)
     return (size_t)PQntuples(f->result);
 }
 
-/* Is there a receipt of what was found? */
+/* Was there a receipt for the rows? */
 static bool fresh_has_started(const struct fresh *f)
 {
     return f->starts && count_rows(f) > 0 && field_bool(f->result, 0, COLUMN_STARTED);
@@ -706,7 +705,7 @@ void pg_fresh_prepare(struct fresh *f)
         f->failed = fresh_reply_rows(f);
 }
 
-/* Did it come, and did people do nothing since it was read?  What they did is seen by who asks now. */
+/* Did it arrive, and has no person changed anything since it was read?  Queries made now would see such changes. */
 static int prefetch_confirm(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
@@ -728,7 +727,7 @@ int pg_fresh_take(struct fresh *f)
     bool started = fresh_has_started(f);
     rc = f->prefetched ? prefetch_confirm(f) : fresh_count(f);
     if (rc == PR_OK && !f->prefetched && fresh_judge(f) && !f->cut &&
-        !f->skips) { /* there is room for more than was asked for */
+        !f->skips) { /* there is room for more than was requested */
         fresh_widen(f);
         rc = fresh_ask_again(f);
     }

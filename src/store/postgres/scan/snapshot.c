@@ -1,16 +1,15 @@
-/* The snapshot: how far the sequence came, and who had ended by then.
+/* The snapshot: how far the sequence came, and which transactions had ended by then.
  *
- * S1 wants a snapshot whose xmax is above the xid of everybody who had one when it was taken.
- * PostgreSQL's is not: its xmax is one above the last transaction that has ended, so those that
- * were begun later and still run are at or above it.  So we ask for the next xid, too, after the
- * snapshot was taken, and count those in between as running: none of them had ended by then.
- * age() tells the next xid without using one up, in a transaction that has none itself.  When
- * effects have come back into our own box, we do have one: then a row that is written in a
- * subtransaction right after the snapshot tells it (its xmin is a new xid).
+ * S1 requires a snapshot whose xmax is above the xid of every transaction that had one when it was taken.  PostgreSQL's
+ * is not: its xmax is one above the last transaction that has ended, so transactions that were begun later and still
+ * run are at or above it.  So the next xid is read, too, after the snapshot was taken, and those in between count as
+ * running: none of them had ended by then.  age() gives the next xid without using one up, in a transaction that has
+ * none itself.  When effects go into this box, the transaction does have one: then a row that is written in a
+ * subtransaction right after the snapshot shows it (its xmin is a new xid).
  *
- * And S1 wants a last value that is not above what was drawn.  The column last_value of a sequence may be:
- * while nextval() writes its log record, the row holds the value that the log is told, 32 numbers
- * ahead, and a SELECT reads it without the lock.  pg_sequence_last_value() takes the lock. */
+ * And S1 requires a last value that is not above what was drawn.  The column last_value of a sequence may be: while
+ * nextval() writes its log record, the row holds the value of the record, 32 numbers ahead, and a SELECT reads it
+ * without the lock.  pg_sequence_last_value() takes the lock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@
 #include "base/slice.h"
 #include "store/postgres/postgres.h"
 
-#define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see snapshot_shorten() */
+#define XIDS_BETWEEN_MAX (1u << 16) /* more come from a transaction with subtransactions: see snapshot_shorten() */
 
 static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0), "
                            "pg_relation_filenode(tableoid)::bigint FROM {box_seq}"; /* NULL: none was drawn */
@@ -32,8 +31,8 @@ void pg_snapshot_add(struct cycle_run *run)
     link_add(run->link, ROUND, NO_BOX, NULL, &run->snapshot);
 }
 
-/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome
- * CYCLE_ANEW: these are too many. */
+/* Parses "xmin:xmax:xid,xid", and adds the xids between xmax and next; without own.  Outcome CYCLE_ANEW: these are too
+ * many. */
 static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *ret)
 {
     pr_slice text = field_slice(run->snapshot, 0, 0);
@@ -48,7 +47,7 @@ static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *r
     uint64_t xmin = strtoull(at, &at, 10);
     uint64_t xmax = strtoull(at + 1, &at, 10);
     uint64_t next = xmax + (uint64_t)field_int(run->snapshot, 0, 1);
-    if (own != 0) /* the mark's 32 bits, above our own */
+    if (own != 0) /* the mark's 32 bits, above the transaction's own */
         next = own + (uint32_t)((uint32_t)field_i64(run->mark, 0, 0) - (uint32_t)own);
     if (next < xmax || next - xmax > XIDS_BETWEEN_MAX)
         return CYCLE_ANEW;
@@ -67,7 +66,7 @@ static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *r
     return PR_OK;
 }
 
-/* What wait() looks at: did somebody who ran then end? */
+/* For wait(): did a transaction that ran then end? */
 static int running_remember(struct pg_session *session, const struct snapshot *now)
 {
     uint64_t *running = realloc(session->running, (now->xip_count + 1) * sizeof(running[0]));
@@ -80,8 +79,8 @@ static int running_remember(struct pg_session *session, const struct snapshot *n
     return PR_OK;
 }
 
-/* Somebody has used up many xids in one transaction, and nobody has ended since.  So end one: then
- * xmax is above them all.  The cycle begins again. */
+/* A transaction has used up many xids, and none has ended since.  So this one ends: then xmax is above them all.  The
+ * cycle starts over. */
 static int snapshot_shorten(struct cycle_run *run)
 {
     link_rollback(run->link);
@@ -90,7 +89,7 @@ static int snapshot_shorten(struct cycle_run *run)
     return rc == PR_OK ? CYCLE_ANEW : rc;
 }
 
-/* S5: places that were drawn are drawn again (TRUNCATE ... RESTART IDENTITY), or somebody set the sequence back. */
+/* S5: numbers are drawn again (TRUNCATE ... RESTART IDENTITY), or the sequence was set back. */
 static void history_ends(struct cycle_run *run)
 {
     scan_forget(run->session->scan);
@@ -107,7 +106,7 @@ int pg_snapshot_take(struct cycle_run *run)
     uint64_t own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
     int64_t file = field_i64(run->last, 0, 1);
 
-    ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
+    ASSERT(own == 0 || run->mark != NULL); /* age() would return this transaction's own */
     int rc = snapshot_read(run, own, &now);
     if (rc == CYCLE_ANEW)
         return snapshot_shorten(run);

@@ -1,22 +1,21 @@
-/* The second line behind the scan: rows that it should have found, whatever the reason that it did
- * not (somebody put them below its position: a restored table, a repaired index, a sequence with a CACHE, logical
- * replication).
+/* The second line behind the scan: rows that it should have found and did not, for whatever reason (they were inserted
+ * below its position: a restored table, a repaired index, a sequence with a CACHE, logical replication).
  *
- * Now and then all that is fresh at or below what the scan has passed is read again, a small page
- * at a time; the engine knows what it holds, and takes the rest.  An idle engine asks for new rows when it renews its
- * lease, so an idle box is swept, too. */
+ * From time to time all fresh rows at or below the scan's position are read again, a small page at a time; the engine
+ * knows which rows it has, and takes the others.  An idle engine asks for new rows when it renews its lease, so an idle
+ * box is swept, too. */
 #include "base/error.h"
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
 #define SWEEP_EVERY_US PR_SECONDS(300)
-#define SWEEP_SOON_US PR_SECONDS(5) /* ... when the one before found some: there is a reason, and more will come */
+#define SWEEP_SOON_US PR_SECONDS(5) /* ... when the previous page found some: more will follow */
 #define SWEEP_PAGE_US PR_SECONDS(1)
 #define SWEEP_ROWS 64
 #define SWEEP_BYTES 262144
 
-/* Above what the scan has passed, where it has come to the end: rows that have an xid which this server has not given to
- * anybody yet.  Logical replication brings such: the scan takes them for transactions that are still to come. */
+/* Above the scan's position, where it has come to the end: rows with an xid that this server has not assigned yet.
+ * Logical replication brings such rows: the scan takes them for transactions of the future. */
 static const char SWEEP[] =
     "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
     " FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS r(lane, above, upto, bound, ord)"
@@ -83,7 +82,7 @@ void pg_sweep_add(struct cycle_run *run, PGresult **ret)
     link_add(run->link, SWEEP, session->box, &args, ret);
 }
 
-/* When the scan itself has brought much, there is no room for these: they are asked for again. */
+/* When the scan itself has brought many rows, there is no room for these: they are requested again. */
 int pg_sweep_take(struct cycle_run *run, const PGresult *result)
 {
     struct pg_session *session = run->session;
