@@ -129,15 +129,13 @@ struct again_info {
     int64_t at_us; /* the latest time */
 };
 
-#define LOOK_MAX                                                                                                       \
 /* Rows that a listing looks at before it answers: a fifth of a second, which is as long as people should wait. */
-25000
+#define LOOK_MAX 25000
 #define ENDED_LOOK_US PR_SECONDS(2) /* time that a person waits for a search of the ledger */
 #define COUNT_EXACT_MAX 10000       /* larger counts are given as COUNT_EXACT_MAX + 1: "10,000+" */
 
-    /* As an entry of a listing, where only its mark remains; slices are borrowed. */
-    struct listed
-    listed_marked(const struct mark_info *mark, pr_id id);
+/* As an entry of a listing, where only its mark remains; slices are borrowed. */
+struct listed listed_marked(const struct mark_info *mark, pr_id id);
 /* As an entry of a listing; slices are borrowed. */
 struct listed listed_ended(const struct ended *ended, int64_t at_us, pr_slice by);
 

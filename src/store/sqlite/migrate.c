@@ -20,12 +20,10 @@
 
 #define SCRIPT_MAX (1u << 20)
 #define NO_BOX ((pr_slice){ NULL, 0 })
-#define COLUMNS_MARK                                                                                                   \
 /* `"{columns}"` in files for boxes: adds the columns of core/columns.h to a box, dead letters and done */
-"{columns}"
+#define COLUMNS_MARK "{columns}"
 
-    int
-    schema_wanted(void)
+int schema_wanted(void)
 {
     return sqlite_migrations[sqlite_migrations_count - 1].number;
 }
