@@ -30,7 +30,7 @@ static void breaker_move(struct breaker *b, enum breaker_state next)
     b->probe = 0;
 }
 
-/* For how long it opens, when it has opened `before` times in a row already. */
+/* How long it stays open, when it has opened `before` times in a row already. */
 static int64_t open_time_us(const struct breaker_setting *s, int before)
 {
     int64_t open_us = s->open_us;
@@ -61,7 +61,7 @@ static size_t window_slice(struct breaker *b, const struct breaker_setting *s, i
     for (int64_t i = max64(b->slice + 1, slice - BREAKER_SLICES + 1); i <= slice; i++)
         b->sent[i % BREAKER_SLICES] = b->bad[i % BREAKER_SLICES] = 0;
     if (slice - b->slice >= BREAKER_SLICES)
-        b->run = 0; /* who failed before the window may count again */
+        b->run = 0; /* messages that failed before the window may count again */
     b->slice = max64(b->slice, slice);
     return (size_t)(b->slice % BREAKER_SLICES);
 }
@@ -130,7 +130,7 @@ static bool share_is_reached(struct breaker *b, const struct breaker_setting *s,
     return window_is_bad(b, s);
 }
 
-/* The other side is there and has said something. */
+/* The other side is there and has answered. */
 static void answered(struct breaker *b, const struct breaker_setting *s, int64_t now_us)
 {
     if (s->share > 0 && s->enabled)
@@ -149,7 +149,7 @@ bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t
             breaker_open(b, s, retry_after_us, now_us);
             return true;
         }
-        breaker_succeeded(b, s, message, now_us); /* it answered: the endpoint is there, the message is bad */
+        breaker_succeeded(b, s, message, now_us); /* it answered: the endpoint works, the message is at fault */
         return false;
     }
     if (weight == WEIGHS_NOTHING) {

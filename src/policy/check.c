@@ -1,7 +1,7 @@
-/* A failure is a point: reason, endpoint, failures, size, age, and texts.  Whether a rule matches
- * changes only at the ends of ranges, so trying one value on each side of every end tries
- * all there are.  Texts are not tried: a text is known by the glob that the rule in question
- * asks for, and another rule takes it for sure when its glob covers that one. */
+/* A failure is a point: reason, endpoint, failures, size, age, and texts.  Whether a rule matches changes only at the
+ * ends of ranges, so trying one value on each side of every end covers all points.  Texts are not tried: a text is
+ * represented by the glob of the rule in question, and another rule certainly matches it when its glob covers that
+ * one. */
 #include "policy/check.h"
 
 #include <limits.h>
@@ -34,7 +34,7 @@ struct point {
     int reason;
     pr_slice endpoint;
     int64_t failures, size, age_us;
-    const struct matcher *texts[MATCH_FAILURES + 1]; /* what the rule in question asks of each text */
+    const struct matcher *texts[MATCH_FAILURES + 1]; /* what the rule in question requires of each text */
 };
 
 static void values_add(struct point_values *v, int64_t value, int64_t min, int64_t max)
@@ -48,7 +48,7 @@ static void values_add(struct point_values *v, int64_t value, int64_t min, int64
         v->list[v->count++] = value;
 }
 
-/* One value on each side of every end of a range of this kind. */
+/* Adds a value on each side of every end of a range of this kind. */
 static void values_collect(struct point_values *v, const struct matcher *m, enum matcher_kind kind, int64_t min,
                            int64_t max)
 {
@@ -66,7 +66,7 @@ static void values_collect(struct point_values *v, const struct matcher *m, enum
 
 /* ---- Texts ----------------------------------------------------------------------------------------- */
 
-/* Does every text that matches `narrow` match `wide`?  false: not known. */
+/* Does every text that matches `narrow` match `wide`?  false: unknown. */
 static bool glob_covers(pr_slice wide, pr_slice narrow)
 {
     bool stars = memchr(narrow.data != NULL ? narrow.data : "", '*', narrow.size) != NULL;
@@ -123,7 +123,7 @@ static enum maybe point_leaf(const struct matcher *m, const void *arg)
     }
 }
 
-/* What the rule demands of texts: only what stands at its top, where it must hold. */
+/* The rule's requirements on texts: only those at the top level, which must hold. */
 static void point_take_texts(struct point *p, const struct matcher *when)
 {
     memset(p->texts, 0, sizeof(p->texts));
@@ -144,7 +144,7 @@ struct chain {
     size_t count;
 };
 
-/* Is the point taken before the rule at `index`?  *ret_by: by whom. */
+/* Does a rule before the one at `index` match the point?  *ret_by: which one. */
 static bool is_taken(const struct chain *c, size_t index, const struct point *p, const struct rule **ret_by)
 {
     for (size_t i = 0; i < index; i++) {
@@ -158,8 +158,8 @@ static bool is_taken(const struct chain *c, size_t index, const struct point *p,
 
 struct verdict_on_rule {
     bool can_match, reachable;
-    int64_t failures_max;     /* the most failures at which it decides */
-    const struct rule *taker; /* the only one that takes what it could match, or NULL */
+    int64_t failures_max;     /* the highest number of failures at which it decides */
+    const struct rule *taker; /* the only rule that takes what it could match, or NULL */
     bool several;
 };
 
@@ -244,7 +244,7 @@ static void check_steps(const struct report *r, const struct rule *rule, pr_slic
     }
 }
 
-/* Does it still match a message that is as old as the hills and has failed a million times? */
+/* Does it still match a message that is very old and has failed a million times? */
 static bool matches_for_ever(const struct rule *rule, pr_slice endpoint, bool counted)
 {
     struct point p = { .endpoint = endpoint, .failures = counted ? FAILURES_MANY : 1, .age_us = AGE_LONG };
@@ -274,7 +274,7 @@ static void check_endless(const struct report *r, const struct rule *rule, pr_sl
     }
 }
 
-/* Is poison among the reasons that it names?  A rule for everything does not mean it. */
+/* Does it list poison among its reasons?  A rule for all reasons does not mean poison. */
 static bool names_poison(const struct matcher *m)
 {
     bool named = m->kind == MATCH_REASON && (m->mask & matcher_reason_bit(PR_REASON_POISON_MESSAGE)) != 0;
@@ -284,7 +284,7 @@ static bool names_poison(const struct matcher *m)
     return named;
 }
 
-/* Does it name poison messages, and want to see one again?  No rule brings them back (B45). */
+/* Does it list poison messages, and retry them?  No rule brings them back (B45). */
 static void check_poison(const struct report *r, const struct rule *rule, pr_slice owner, pr_slice endpoint)
 {
     struct point p = { .endpoint = endpoint, .failures = 1, .reason = PR_REASON_POISON_MESSAGE };
@@ -337,8 +337,8 @@ static bool can_match_at(const struct rule *rule, pr_slice endpoint)
     return v.can_match;
 }
 
-/* Can a dead letter that is at `from` come to `to`?  depth bounds the walk: a longer way has a
- * circle in it, and that is found from another of its endpoints. */
+/* Can a dead letter at endpoint `from` come to `to`?  depth bounds the walk: a longer way contains a circle, which is
+ * found from another of its endpoints. */
 static bool leads_to(const struct checked_endpoint *all, size_t count, pr_slice from, pr_slice to, size_t depth);
 
 static bool rules_lead_to(const struct checked_endpoint *all, size_t count, const struct rule *rules, size_t rule_count,
@@ -362,7 +362,7 @@ static bool leads_to(const struct checked_endpoint *all, size_t count, pr_slice 
     return false;
 }
 
-#define CIRCLE_MAX 4 /* endpoints in a circle that is found */
+#define CIRCLE_MAX 4 /* endpoints in the largest circle that is found */
 
 static void check_circle(const struct report *r, const struct checked_endpoint *all, size_t count,
                          const struct rule *rule, pr_slice owner, pr_slice endpoint)
@@ -397,7 +397,7 @@ static void check_own(const struct report *r, const struct checked_endpoint *all
     }
 }
 
-/* A global rule is fine when one endpoint has a use for it. */
+/* A global rule is fine when it is useful for one endpoint. */
 static void check_global(const struct report *r, const struct checked_endpoint *all, size_t count,
                          const struct rule *global, size_t index)
 {

@@ -35,14 +35,14 @@ void consequences_fini(struct consequences *c)
 
 /* ---- Calls -------------------------------------------------------------------------------------- */
 
-/* What the calls of one failure came to. */
+/* The result of the calls for one failure. */
 struct called {
     const struct rule_step *asked[RULE_STEPS_MAX]; /* steps whose call did not decide */
     size_t asked_count;
     struct send_effect *effects; /* owned */
 };
 
-/* Did it decide?  Whatever it sent is kept when it did not fail. */
+/* Did the function decide?  Its effects are kept unless it failed. */
 static bool call_function(const struct failure_case *c, const struct decision *d, struct called *called,
                           struct call_answer *ret)
 {
@@ -59,7 +59,7 @@ static bool call_function(const struct failure_case *c, const struct decision *d
 
 static void take_answer(const struct failure *f, const struct call_answer *a, struct decision *d)
 {
-    ASSERT(f->reason != PR_REASON_POISON_MESSAGE); /* B45: about it nobody is asked */
+    ASSERT(f->reason != PR_REASON_POISON_MESSAGE); /* B45: no rule decides about poison */
     d->step = a->step;
     d->delay_us = max64(a->step == STEP_RETRY ? a->delay_us : 0, f->retry_after_us);
     d->delay_us = min64(max64(d->delay_us, 0), RETRY_DELAY_MAX_US);
@@ -79,7 +79,7 @@ static void decide(const struct failure_case *c, struct called *called, struct d
         called->asked[called->asked_count++] = d->by;
         policy_decide_after(d, &c->failure, c->draw, d);
     }
-    /* A call beside another action is told, and may send; it does not decide. */
+    /* A call beside another action is informed, and may send; it does not decide. */
     if (d->by != NULL && d->by->call.size > 0) {
         struct call_answer answer;
         (void)call_function(c, d, called, &answer);
@@ -121,8 +121,8 @@ static void add_side_action(const struct failure_case *c, const struct rule_step
     }
 }
 
-/* To another endpoint: the message is stored for it in the transaction that takes it out here.  Without its payload it is
- * better in the table, which keeps the row as it is. */
+/* To another endpoint: the message is stored for it in the transaction that removes it here.  A message without its
+ * payload is better kept in the table, which stores the row as it is. */
 static void move_dead(const struct failure_case *c, struct consequences *ret)
 {
     const struct decision *d = &ret->decision;
@@ -132,7 +132,7 @@ static void move_dead(const struct failure_case *c, struct consequences *ret)
         return;
     struct raised a = raised_of(c, d->rule);
     ret->effects = raised_move(&a, d->by->to);
-    if (ret->effects != NULL) /* no memory: the table does it, too */
+    if (ret->effects != NULL) /* no memory: it goes into the table */
         ret->moved_to = d->by->to;
 }
 

@@ -3,7 +3,7 @@
 #include "base/time.h"
 #include "base/util.h"
 
-/* A message that goes on failing. */
+/* A message that fails again and again. */
 struct course {
     const struct policy *policy;
     const struct breaker_setting *breaker;
@@ -26,7 +26,7 @@ static int64_t wait_us(const struct failure *f, const struct decision *d)
     return max64(max64(d->delay_us, pause_us), f->retry_after_us);
 }
 
-/* A call may decide anything; what can be told is what follows when it does not. */
+/* A call may decide anything; the explanation assumes that it does not decide. */
 static struct decision after_calls(const struct course *c, struct decision d)
 {
     while (d.step == STEP_CALL)
@@ -45,14 +45,14 @@ static void go_on(struct course *c, const struct decision *d)
         c->f.failures++;
 }
 
-/* Postponed without end, with a delay that grows no more. */
+/* Postponed without end, with a delay that no longer grows. */
 static bool repeats(const struct explanation *x, const struct decision *d)
 {
     return d->step == STEP_POSTPONE && x->line_count >= 2 &&
            x->lines[x->line_count - 2].decision.delay_us == d->delay_us;
 }
 
-/* Nobody else is delivered. */
+/* Assumes that no other message is delivered. */
 static void explain_without_evidence(struct course *c, struct explanation *ret)
 {
     struct decision d;

@@ -6,7 +6,7 @@
 #include "base/time.h"
 #include "base/util.h"
 
-/* What the other side asked for is honoured, whoever decides (B74). */
+/* The delay that the other side requested is honoured, whatever decides (B74). */
 static int64_t at_least_asked_us(const struct failure *failure, int64_t delay_us)
 {
     return max64(delay_us, min64(failure->retry_after_us, RETRY_DELAY_MAX_US));
@@ -17,7 +17,7 @@ enum fault failure_fault(const struct failure *failure)
     return reason_fault(failure->reason, failure->code, failure->unsent);
 }
 
-/* The dead letter says that the retries ran out; the real failure stays beside it. */
+/* The dead letter says that the retries ran out; the reason of the real failure is kept. */
 static void end_retries(int limit, struct decision *ret)
 {
     ret->step = STEP_DEAD_LETTER;
@@ -43,7 +43,7 @@ static void decide_by_count(const struct retry_setting *retry, const struct fail
     ret->delay_us = at_least_asked_us(failure, delay);
 }
 
-/* How often the message may fail like this before it can be blamed; 0: without end. */
+/* How often the message may fail like this before it can be blamed; 0: no limit. */
 static int patience(const struct retry_setting *retry, enum fault fault)
 {
     int limit = retry_limit(retry);
@@ -51,8 +51,8 @@ static int patience(const struct retry_setting *retry, enum fault fault)
     return fault == FAULT_CONTENT && (limit == 0 || limit > RETRY_CONTENT_FAILURES) ? RETRY_CONTENT_FAILURES : limit;
 }
 
-/* Its earlier delays together, and the time since its previous failure: that one may have been longer than its delay,
- * since a breaker counts no failed probes.  It is never more than the time since its first failure. */
+/* The sum of its earlier delays, and the time since its previous failure, which may be longer than its delay, since a
+ * breaker counts no failed probes.  The sum never exceeds the time since the first failure. */
 static bool is_over(const struct retry_setting *retry, const struct failure *failure)
 {
     return retry->give_up_us > 0 && failure->failures >= 2 && failure_fault(failure) == FAULT_NOBODY &&
@@ -98,7 +98,7 @@ static void take_step(const struct rule_step *s, size_t index, struct decision *
     ret->index = index;
 }
 
-/* `left` failures are this step's own.  false: it has no answer, the next one is asked. */
+/* `left` failures belong to this step.  false: it does not decide, and the next one is asked. */
 static bool ask_step(const struct rule_step *s, const struct failure *failure, int left, double draw,
                      int64_t *ret_delay_us)
 {
@@ -112,7 +112,7 @@ static bool ask_step(const struct rule_step *s, const struct failure *failure, i
     return delay >= 0;
 }
 
-/* calls_from: calls that stand before this step were made already. */
+/* calls_from: calls before this step were made already. */
 static void decide_by_rule(const struct rule *rule, const struct failure *failure, size_t calls_from, double draw,
                            struct decision *ret)
 {
@@ -134,7 +134,7 @@ static void decide_by_rule(const struct rule *rule, const struct failure *failur
     ret->step = STEP_DEAD_LETTER;
     ret->delay_us = 0;
     ret->index = ret->by != NULL ? ret->index : rule->step_count;
-    /* At the first failure it dies of its reason, later because its retries ran out (D6). */
+    /* At the first failure it dies for its reason, later because its retries ran out (D6). */
     ret->cause = ret->by != NULL && left == failure->failures ? failure->reason : PR_REASON_POISON_MESSAGE;
     ret->limit = ret->cause == failure->reason ? 0 : failure->failures - left + 1;
 }

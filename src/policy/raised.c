@@ -15,8 +15,8 @@
 
 /* ---- Marks ----------------------------------------------------------------------------- */
 
-/* Is there a key of this name?  Somebody's value of the same text counts, too: then it is not
- * raised again, which does no harm. */
+/* Is there a key of this name?  A value with the same text counts, too: then nothing is raised again, which does no
+ * harm. */
 static bool has_header(const struct pr_message *m, pr_slice quoted)
 {
     return slice_contains(m->headers, quoted);
@@ -189,7 +189,7 @@ static void add_field_header(struct json_writer *w, const struct raised *a, cons
     buf_fini(&text);
 }
 
-/* The diagnostic headers, then the message's own where there is room for them. */
+/* The diagnostic headers, then the message's own as far as there is room. */
 static void moved_headers(const struct raised *a, struct buf *ret)
 {
     pr_slice own = slice_trim(a->failure->message->headers);
@@ -269,7 +269,7 @@ struct send_effect *raised_raise(const struct raised *a, const struct raise *rai
         .traceparent = failed->traceparent,
         .tracestate = failed->tracestate,
     };
-    /* A payload that grew too large is an empty object rather than half of one. */
+    /* A payload that grew too large becomes an empty object rather than a truncated one. */
     if (buf_failed(&headers) == 0 && buf_failed(&stream) == 0 && buf_failed(&payload) != PR_ENOMEM)
         effect = make_effect(a, &m);
     buf_fini(&payload);
@@ -293,7 +293,7 @@ struct send_effect *raised_move(const struct raised *a, pr_slice to)
     m.headers = buf_slice(&headers);
     m.causation_id = slice_from(id);
     m.due_us = m.expires_us = 0;
-    m.event = false; /* it is in the event store already, or never will be */
+    m.event = false; /* the event store has it already, or never will */
     m.code = m.error = m.story = m.held_by = (pr_slice){ NULL, 0 };
     m.held_for = m.parked_by = 0;
     if (buf_failed(&headers) == 0)

@@ -1,13 +1,12 @@
-/* Messages that a decision makes: one that is raised about a failure, and a dead letter that
- * goes to another endpoint instead of into the table.
+/* Messages that a decision makes: one that is raised about a failure, and a dead letter that goes to another endpoint
+ * instead of into the table.
  *
- * Both carry a mark in their headers.  What was raised never raises again, and a dead letter
- * that was moved is not moved a second time: it goes into the table.  So no rule can make
- * messages without end.
+ * Both carry a mark in their headers.  A raised message never raises another, and a dead letter that was moved is not
+ * moved a second time: it goes into the table.  So no rule can make messages endlessly.
  *
- * Templates (stream and payload of a raise): {id} {type} {stream} {endpoint} {box} {reason} {code}
- * {error} {failures} {attempts} {rule} {at} stand for the failed message's; other braces are
- * themselves.  In a payload they are escaped as inside a JSON string. */
+ * Templates (stream and payload of a raise): {id} {type} {stream} {endpoint} {box} {reason} {code} {error} {failures}
+ * {attempts} {rule} {at} stand for values of the failed message; other braces are literal.  In a payload they are
+ * escaped as inside a JSON string. */
 #ifndef POLICY_RAISED_H
 #define POLICY_RAISED_H
 
@@ -15,13 +14,13 @@
 #include "policy/policy.h"
 
 #define HEADER_RAISED "postrider-raised"   /* the rule's name */
-#define HEADER_DEAD_ID "postrider-dead-id" /* the dead message's id; more postrider-dead-... beside it */
+#define HEADER_DEAD_ID "postrider-dead-id" /* the dead message's id; further headers begin with postrider-dead- */
 
 struct raised {
     const struct failure *failure;
     pr_slice rule;
-    pr_slice box;  /* where the new message goes: the box of the failed one */
-    int attempts;  /* this one included */
+    pr_slice box;  /* of the new message: the box of the failed one */
+    int attempts;  /* including this one */
     int64_t at_us; /* Unix time */
     pr_id id;      /* of the new message */
 };
@@ -34,7 +33,7 @@ struct send_effect *raised_raise(const struct raised *a, const struct raise *rai
 /* The same message for another endpoint, with the diagnostic headers. */
 struct send_effect *raised_move(const struct raised *a, pr_slice to);
 
-/* What a raise would say, for `policy explain` and tests. */
+/* The payload of a raise, for `policy explain` and tests. */
 struct buf;
 void raised_payload(const struct raised *a, const struct raise *raise, struct buf *ret);
 

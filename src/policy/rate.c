@@ -7,7 +7,7 @@ static int64_t depth(const struct rate_setting *s)
     return max64(s->period_us, s->count * RATE_BURST_US);
 }
 
-/* A clock that goes back brings nothing; who asks late gets a full bucket. */
+/* A clock that goes back adds no tokens; a caller that asks late finds a full bucket. */
 static int64_t missing_at(const struct rate *r, const struct rate_setting *s, int64_t now_us)
 {
     int64_t passed_us = now_us > r->at_us ? now_us - r->at_us : 0;

@@ -1,8 +1,8 @@
-/* rate.h - a number of messages per time: a bucket of tokens, with time as an argument.
+/* rate.h - a number of messages per time: a token bucket, with time as an argument.
  *
- * A token is taken when a message goes out.  Between its choice and then it is pledged: time does not bring back what
- * was not taken yet, so that those that were held up do not go out beside as many new ones.  The bucket holds what comes
- * in within RATE_BURST_US (one token at least): enough that nobody must be woken for each message, and too little for a
+ * A token is taken when a message goes out.  Between its choice and then it is pledged: pledged tokens do not refill
+ * with time, so that messages that were delayed do not go out together with as many new ones.  The bucket holds the
+ * tokens of RATE_BURST_US (one token at least): enough that nobody must be woken for each message, and too few for a
  * burst that the other side would notice. */
 #ifndef POLICY_RATE_H
 #define POLICY_RATE_H
@@ -22,21 +22,22 @@ struct rate_setting {
 
 /* Zeroed: full. */
 struct rate {
-    int64_t missing; /* to be full, in units: count of them come in each microsecond, a token has period_us */
+    int64_t missing; /* units until it is full: `count` units refill in each microsecond, a token has period_us */
     int64_t at_us;   /* ... at this time */
-    uint32_t fills;  /* how often it was full when one was taken */
+    uint32_t fills;  /* how often it was full when a token was taken */
 };
 
-/* May one more be pledged? */
+/* May one more token be pledged? */
 bool rate_allows(const struct rate *r, const struct rate_setting *s, size_t pledged, int64_t now_us);
-/* One token that was allowed and pledged; also when it is not there since the rate was lowered meanwhile.  The number is for rate_give_back(). */
+/* Takes a token that was allowed and pledged, even if it is missing because the rate was lowered meanwhile.  The number
+ * is for rate_give_back(). */
 uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us);
-/* One that was taken and not used goes in again: unless the bucket was full since, and others have been taken from
- * what would have run over. */
+/* Returns a token that was taken and not used, unless the bucket was full since: then others have been taken from the
+ * overflow. */
 void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken);
-/* Count by another setting: as many tokens are missing as before. */
+/* Switches to another setting: the same number of tokens is missing as before. */
 void rate_retune(struct rate *r, const struct rate_setting *from, const struct rate_setting *to);
-/* When the next one is there, when it is not there now; with time standing still before it. */
+/* When the next token is available, if it is not now. */
 int64_t rate_next_us(const struct rate *r, const struct rate_setting *s, size_t pledged);
 
 #endif

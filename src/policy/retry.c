@@ -29,7 +29,7 @@ static int64_t formula_us(const struct retry_setting *s, int failures)
     return delay < (double)cap_us(s) ? (int64_t)delay : cap_us(s);
 }
 
-/* Jitter lengthens, but not over the cap of a formula. */
+/* Jitter lengthens a delay, but not beyond the cap of a formula. */
 static int64_t jittered_us(const struct retry_setting *s, int64_t delay_us, double draw)
 {
     int64_t longer_us = delay_us + (int64_t)((double)delay_us * s->jitter * draw);
@@ -63,7 +63,7 @@ int64_t retry_spent_us(const struct retry_setting *setting, int failures)
     for (int i = 1; i <= failures; i++) {
         int64_t delay_us = retry_again_us(setting, i, 0);
 
-        if (i > listed && delay_us == before_us) /* and so are all that follow */
+        if (i > listed && delay_us == before_us) /* all later ones are equal, too */
             return time_add(spent_us, time_mul(delay_us, failures - i + 1));
         spent_us = time_add(spent_us, delay_us);
         before_us = delay_us;
