@@ -1,4 +1,4 @@
-/* What a flow function asks for: activities, timers, waits, children, recorded values. */
+/* The commands of a flow function: activities, timers, waits, children, recorded values. */
 #include <postrider_flow.h>
 
 #include <string.h>
@@ -133,7 +133,7 @@ PR_API pr_task pr_mail(pr_flow *f, const char *name)
 
 /* ---- Children -------------------------------------------------------------------------------------------- */
 
-/* A child without a name of its own has that of its task, which no other ever has. */
+/* A child without a name of its own gets that of its task, which is unique. */
 static void give_id(pr_flow *f, int64_t number, struct flow_more *more)
 {
     char text[PR_ID_TEXT_SIZE];

@@ -14,7 +14,7 @@ pr_id flow_start_id(pr_slice flow)
     return id;
 }
 
-/* The execution and the number, as a text: one place for all of them. */
+/* An id from an execution and a number: the one place that composes them. */
 static pr_id numbered(const char *what, pr_id execution, int64_t number)
 {
     char text[PR_ID_TEXT_SIZE + 24];

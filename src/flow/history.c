@@ -78,7 +78,7 @@ static uint8_t ended_by(int kind)
     }
 }
 
-/* NULL, or why the event cannot stand behind those that are there. */
+/* NULL, or why the event cannot follow the existing ones. */
 static const char *misfit(const struct flow_history *h, const struct flow_event *e)
 {
     bool first = h->count == 0;
@@ -130,7 +130,7 @@ static void note_task(struct flow_history *h, const struct flow_event *e)
     h->cancelled = h->cancelled || e->kind == FLOW_EVENT_CANCEL;
 }
 
-/* The event's slices are the history's own already. */
+/* The event's slices must belong to the history already. */
 static int push(struct flow_history *h, const struct flow_event *e, struct pr_error *reterr)
 {
     const char *why = misfit(h, e);
@@ -203,7 +203,7 @@ int flow_history_append(struct flow_history *h, const struct flow_event *events,
 
 /* ---- Going back ------------------------------------------------------------------------------------------ */
 
-/* Something that the rest of the world may have seen; a recorded value is the code's own. */
+/* A command that the rest of the world may have seen; a recorded value is internal to the code. */
 static bool is_asked_for(const struct flow_event *e)
 {
     return flow_event_is_command(e) && !flow_event_is_end(e) && e->kind != FLOW_EVENT_NOW &&
@@ -219,7 +219,7 @@ size_t flow_history_rewind(const struct flow_history *h, struct flow_event *ret)
     for (size_t i = 0; i < h->count; i++) {
         const struct flow_event *e = &h->events[i];
         dropped = dropped || (i >= tail && e->failed);
-        /* Values that were recorded after a failure that is dropped belong to what the code did about it. */
+        /* Values that were recorded after a dropped failure belong to what the code did about the failure. */
         if (!flow_event_is_end(e) && !(i >= tail && e->failed) && !(dropped && flow_event_is_command(e)))
             ret[count++] = *e;
     }

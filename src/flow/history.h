@@ -1,17 +1,17 @@
-/* The history of one execution of a flow: what its code asked for and what happened to it, in the order in which it is true.
+/* The history of one execution of a flow: the commands of its code and the facts that happened to it, in order.
  *
- * Facts came from outside (a result, a fired timer); commands were made by the code (an activity, a wait) and are what a
- * replay is compared with, one after the other.  A turn appends first its facts, then its commands.  The last event of an
- * execution is its end.
+ * Facts came from outside (a result, a fired timer); commands were made by the code (an activity, a wait), and a replay
+ * is compared with them one by one.  A turn appends first its facts, then its commands.  The last event of an execution
+ * is its end.
  *
- * As text it is one JSON object per line, so that people can read it:
+ * As text it is one JSON object per line, readable by people:
  *
  *     {"n":1,"kind":"started","at":1700000000000000,"name":"checkout","version":"1","data":"order 7"}
  *     {"n":2,"kind":"activity","at":1700000000000000,"task":1,"name":"charge","data":"order 7"}
  *     {"n":3,"kind":"result","at":1700000000120000,"task":1,"data":"paid"}
  *
- * data is data_base64 where it is no text that JSON can hold.  The reader is strict: a key that it does not know, a
- * number out of order, a result for nothing, anything behind the end is damage, and says in which line. */
+ * data is data_base64 where the bytes are not text that JSON can represent.  The reader is strict: an unknown key, a
+ * number out of order, a result without a task, or anything after the end is damage, reported with its line. */
 #ifndef FLOW_HISTORY_H
 #define FLOW_HISTORY_H
 
@@ -82,7 +82,7 @@ static inline bool flow_event_is_command(const struct flow_event *e)
     return e->kind >= FLOW_EVENT_ACTIVITY;
 }
 
-/* Does it begin a task that ends some time? */
+/* Does it begin a task that will end? */
 static inline bool flow_event_begins_task(const struct flow_event *e)
 {
     return e->kind >= FLOW_EVENT_ACTIVITY && e->kind <= FLOW_EVENT_CHILD;
@@ -92,8 +92,8 @@ const char *flow_event_kind_name(int kind);
 
 enum flow_task_state { FLOW_TASK_OPEN = 1, FLOW_TASK_ENDED, FLOW_TASK_CANCELLED };
 
-/* A task by its number, as the history has it.  Waits for events and mail stay open: which of them got what is decided by the
- * replay. */
+/* A task by its number, as recorded.  Waits for events and mail stay open: the replay decides which of them gets
+ * what. */
 struct flow_task {
     uint8_t kind;   /* of the event that began it */
     uint8_t state;  /* enum flow_task_state */
@@ -113,23 +113,24 @@ struct flow_history {
 
 void flow_history_init(struct flow_history *h, pr_id execution);
 void flow_history_fini(struct flow_history *h);
-/* What it takes, for whoever keeps many. */
+/* Bytes of memory, for caches. */
 size_t flow_history_bytes(const struct flow_history *h);
 
-/* Append what a turn gave (its slices are copied) when the store has accepted it.  Fault PR_ECORRUPT: they cannot follow
- * what is there; PR_ENOMEM. */
+/* Appends the events of a turn (their slices are copied) when the store has accepted them.  Fault PR_ECORRUPT: they
+ * cannot follow the existing ones; PR_ENOMEM. */
 PR_MUST_CHECK int flow_history_append(struct flow_history *h, const struct flow_event *events, size_t count,
                                       struct pr_error *reterr);
 
-/* What a failed execution had lived through before it failed, for another one to go on from: without its end, and without
- * the failures that came after the last thing it asked for.  ret has room for h->count; they point into h.  How many. */
+/* The events of a failed execution before its failure, for another execution to continue from: without its end, and
+ * without the failures after its last command.  ret has room for h->count; the events point into h.  Returns their
+ * number. */
 size_t flow_history_rewind(const struct flow_history *h, struct flow_event *ret);
 
-/* Append the lines of one row of the store. */
+/* Appends the lines of one row of the store. */
 PR_MUST_CHECK int flow_history_decode(struct flow_history *h, pr_slice lines, struct pr_error *reterr);
 
 struct buf;
-/* One line for each; the first has the number `first` (1 is the start). */
+/* One line for each event; the first has the number `first` (1 is the start). */
 void flow_history_encode(struct buf *b, const struct flow_event *events, size_t count, size_t first);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define TASK_MAX INT32_MAX
 
-/* Which members a kind of event has, and must have. */
+/* Which members a kind of event has, and which are required. */
 enum { HAS_TASK = 1, HAS_NAME = 2, HAS_DATA = 4, HAS_VALUE = 8, HAS_ID = 16 };
 
 static const uint8_t has[FLOW_EVENT_KINDS] = {
@@ -143,7 +143,8 @@ static int add_value(struct state_reader *r, pr_slice object)
     return PR_OK;
 }
 
-/* The elements of an array of flat objects, whose JSON was checked before: an object ends at its brace outside of strings. */
+/* The elements of an array of flat objects, whose JSON was checked before: an object ends at its brace outside of
+ * strings. */
 static int read_state(pr_slice array, struct state_reader *r)
 {
     if (array.size < 2 || array.data[0] != '[')
@@ -206,7 +207,7 @@ static int read_line(pr_slice text, struct event_line *l, struct arena *arena, s
     return rc;
 }
 
-/* NULL, or what is wrong with a line that is good JSON. */
+/* NULL, or what is wrong with a line that is valid JSON. */
 static const char *line_defect(const struct event_line *l, size_t n, int kind)
 {
     unsigned found = (l->has_task ? HAS_TASK : 0U) | (l->has_name ? HAS_NAME : 0U) | (l->has_data ? HAS_DATA : 0U) |

@@ -108,14 +108,14 @@ static void end_task(pr_flow *f, const struct flow_event *e, uint32_t index)
 {
     struct live_task *t = machine_task(f, e->task);
     if (t == NULL || t->state != FLOW_TASK_OPEN)
-        return; /* it was cancelled: a late result is harmless */
+        return; /* the task was cancelled: a late result is harmless */
     t->state = FLOW_TASK_ENDED;
     t->ended = index;
     f->open_count--;
     f->last_ended = e->task;
 }
 
-/* The fact at the cursor happens. */
+/* Applies the fact at the cursor. */
 static void apply_fact(pr_flow *f)
 {
     uint32_t index = (uint32_t)f->cursor;
@@ -146,7 +146,7 @@ static bool same_more(const struct flow_event *a, const struct flow_event *b)
 {
     static const struct flow_more none;
     const struct flow_more *x = a->more != NULL ? a->more : &none, *y = b->more != NULL ? b->more : &none;
-    /* The id of a child is compared where the code gave one: see pr_child_with(). */
+    /* The id of a child is only compared where the code gave one: see pr_child_with(). */
     return slice_eq(x->tag, y->tag) && slice_eq(x->session, y->session) && slice_eq(x->version, y->version) &&
            (y->id.size == 0 || slice_eq(x->id, y->id));
 }
@@ -162,7 +162,7 @@ static bool same_command(const struct flow_event *there, const struct flow_event
     return (there->more == NULL && wanted->more == NULL) || there->kind == FLOW_EVENT_UUID || same_more(there, wanted);
 }
 
-/* What was recorded at this place, when a beginning of a history is replayed to be compared with all of it. */
+/* The value recorded at this place, when a prefix of a history is replayed to be compared with all of it. */
 static void take_recorded(pr_flow *f, struct flow_event *e)
 {
     const struct flow_history *script = f->script;
@@ -299,7 +299,7 @@ void machine_fini(pr_flow *f)
     map_fini(&f->mailboxes);
 }
 
-/* What the function returned means the end: is it the one that the history has, if it has one? */
+/* The function returned, which ends the flow: compares this with the end in the history, if it has one. */
 static void compare_end(pr_flow *f)
 {
     static const uint8_t kinds[] = { [FLOW_RETURNED] = FLOW_EVENT_COMPLETED,

@@ -1,4 +1,4 @@
-/* Events and mail by name: who came first gets what came first. */
+/* Events and mail by name: the first wait gets the first one that arrived. */
 #include "flow/machine.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static struct mailbox *find_mailbox(pr_flow *f, bool mail, pr_slice name)
     return box;
 }
 
-/* The first who waits, and was not cancelled meanwhile. */
+/* The first wait that was not cancelled meanwhile. */
 static int32_t take_waiter(pr_flow *f, struct mailbox *box)
 {
     while (box->first_waiter != NULL) {
@@ -98,7 +98,7 @@ void mailbox_wait(pr_flow *f, const struct flow_event *e, int32_t task)
     box->last_waiter = &w->next;
 }
 
-/* Does this task wait for the same name, and was given something that the code has not seen? */
+/* Does this task wait for the same name, and has it something that the code has not seen? */
 static bool holds_unseen(const pr_flow *f, const struct live_task *t, const struct mailbox *box)
 {
     int kind = box->mail ? FLOW_EVENT_WAIT_MAIL : FLOW_EVENT_WAIT;
@@ -106,8 +106,8 @@ static bool holds_unseen(const pr_flow *f, const struct live_task *t, const stru
            slice_eq(machine_event(f, t->event)->name, box->name);
 }
 
-/* What a cancelled wait had and nobody saw goes to the next one, and what that had to the one after it: as if the
- * cancelled one had never been there. */
+/* What a cancelled wait had, unseen, goes to the next wait, and what that one had to the wait after it: as if the
+ * cancelled one had never existed. */
 void mailbox_give_back(pr_flow *f, int32_t task)
 {
     uint32_t event = f->tasks[task - 1].ended;

@@ -10,7 +10,7 @@
 
 #define UNKNOWN_DELAY_MIN_US PR_MILLISECONDS(100)
 #define UNKNOWN_DELAY_MAX_US PR_SECONDS(30)
-#define UNKNOWN_DELAY_SHARE 4 /* of its age */
+#define UNKNOWN_DELAY_SHARE 4 /* delay as a fraction of the message's age */
 
 void flow_registry_init(struct flow_registry *r)
 {
@@ -77,7 +77,7 @@ int flow_version_cmp(pr_slice a, pr_slice b)
     }
     if (rest_a.size != rest_b.size)
         return rest_a.size < rest_b.size ? -1 : 1;
-    return slice_cmp(a, b); /* "1" and "01" are two versions */
+    return slice_cmp(a, b); /* "1" and "01" are different versions */
 }
 
 /* ---- Flows ------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static int compare(const struct flow_code *code, pr_slice name, pr_slice version
     return order != 0 ? order : flow_version_cmp(code->version, version);
 }
 
-/* The first that is not before (name, version). */
+/* Index of the first entry that is not before (name, version). */
 static size_t place_of(const struct flow_registry *r, pr_slice name, pr_slice version)
 {
     size_t low = 0, high = r->count;
@@ -153,7 +153,7 @@ const struct flow_code *flow_registry_find(const struct flow_registry *r, pr_sli
     size_t at = place_of(r, name, version);
     if (version.size > 0)
         return at < r->count && compare(&r->codes[at], name, version) == 0 ? &r->codes[at] : NULL;
-    const struct flow_code *highest = NULL; /* the last of those that follow under this name */
+    const struct flow_code *highest = NULL; /* the last entry of this name */
     for (; at < r->count && slice_eq(r->codes[at].name, name); at++)
         highest = &r->codes[at];
     return highest;

@@ -49,8 +49,8 @@ static bool same(const struct flow_event *a, const struct flow_event *b)
     return a->kind == b->kind && a->task == b->task && slice_eq(a->name, b->name) && slice_eq(a->data, b->data);
 }
 
-/* The commands behind a beginning are those that follow in the whole history; how many were made is left open, for it
- * depends on facts that are not there yet. */
+/* The commands after a prefix must be those that follow in the whole history; their number may differ, since it depends
+ * on facts after the prefix. */
 static int check_prefix(const struct flow_history *h, size_t base, const pr_flow *f, struct pr_error *reterr)
 {
     size_t at = base;
@@ -61,7 +61,7 @@ static int check_prefix(const struct flow_history *h, size_t base, const pr_flow
         while (at < h->count && !flow_event_is_command(&h->events[at]))
             at++;
         if (at == h->count)
-            return PR_OK; /* the turn in which they are made has not been */
+            return PR_OK; /* the turn that makes them has not run */
         if (!same(&f->fresh[i], &h->events[at]))
             return error_set(reterr, PR_FAILED,
                              "with %zu of %zu events command %zu is %s %.*s, and in the history %s %.*s", base,

@@ -28,13 +28,13 @@ static bool resumes(const struct flow_row *row, const struct turn_message *m)
     return m->kind == TURN_START && m->resume && row != NULL && row->state == FLOW_FAILED;
 }
 
-/* A parent that goes on begins its own children again, and not what somebody else began under the same id. */
+/* A parent that is resumed begins its own children again, but not flows that were begun otherwise under the same id. */
 static bool is_of_other_parent(const struct flow_row *row, const struct turn_message *m)
 {
     return m->parent.size > 0 && !(slice_eq(m->parent, row->parent) && m->parent_task == row->parent_task);
 }
 
-/* Of a flow that does not run: does this begin it? */
+/* Does the message begin a flow that is not running? */
 static bool begins(const struct flow_row *row, const struct turn_message *m)
 {
     if (m->kind != TURN_START || row == NULL)
@@ -42,7 +42,7 @@ static bool begins(const struct flow_row *row, const struct turn_message *m)
     return (m->restart || resumes(row, m)) && !is_of_other_parent(row, m);
 }
 
-/* What the start begins; a flow that goes on stays what it was, whatever is the highest version by now. */
+/* Name and version that the start begins; a resumed flow keeps its version, whatever is the highest by now. */
 static void begun_by(const struct flow_row *row, const struct turn_message *start, pr_slice *ret_name,
                      pr_slice *ret_version)
 {
@@ -95,7 +95,7 @@ int flow_turn_code(const struct flow_row *row, const struct pr_message *const *m
 
 /* ---- The row ---------------------------------------------------------------------------------------------- */
 
-/* A flow that begins, by its start. */
+/* The row of a flow that this start begins. */
 static void begin_row(struct turn *t, const struct turn_message *start)
 {
     const struct flow_row *before = t->in->row;
@@ -112,10 +112,10 @@ static void begin_row(struct turn *t, const struct turn_message *start)
                                  .parent_task = start->parent_task,
                                  .restarts = before != NULL };
     if (before != NULL && before->status_number > 0)
-        t->row->status_number = before->status_number + 1; /* who waits for a change is told */
+        t->row->status_number = before->status_number + 1; /* callers that wait for a change are notified */
 }
 
-/* Of a flow that is not there, or has ended: the start in this run that begins it. */
+/* For a flow that does not exist or has ended: the start in this run that begins it. */
 static const struct turn_message *find_start(const struct turn *t)
 {
     for (size_t i = 0; i < t->message_count; i++) {
@@ -126,7 +126,7 @@ static const struct turn_message *find_start(const struct turn *t)
     return NULL;
 }
 
-/* Nothing runs: events and mail for a flow that may come are kept, children that cannot be are refused. */
+/* Nothing runs: events and mail are kept for a flow that may begin later, impossible children are refused. */
 static void pass_by(struct turn *t)
 {
     t->out->kind = FLOW_TURN_NOTHING;
@@ -195,7 +195,7 @@ static struct flow_event end_of(struct turn *t, const pr_flow *f)
     return end_event(t, FLOW_EVENT_NONE, (pr_slice){ "", 0 });
 }
 
-/* The code has not seen that the flow is cancelled: its next execution will. */
+/* The code has not seen that the flow is cancelled: the next execution will. */
 static void pass_cancel_on(struct turn *t, const pr_flow *f)
 {
     struct turn_message m = { .kind = TURN_CANCEL, .flow = t->row->id };
@@ -205,7 +205,7 @@ static void pass_cancel_on(struct turn *t, const pr_flow *f)
     turn_send_turn(t, &m, flow_cancel_id(t->row->execution, 0));
 }
 
-/* The next execution has no events yet: a message to itself makes it begin, and its mail waits for it. */
+/* The next execution has no events yet: a message to itself begins it, and its mail waits for it. */
 static void continue_as_new(struct turn *t, pr_flow *f)
 {
     const struct flow_event **left = NULL;
@@ -248,7 +248,7 @@ static void store_turn(struct turn *t, pr_flow *f)
     t->out->event_count = f->fresh_count;
     t->row->next = (int64_t)machine_event_count(f);
     t->row->tasks = (int64_t)(f->task_count > (size_t)t->row->tasks ? f->task_count : (size_t)t->row->tasks);
-    if (f->status_changes > 0 || t->resumes) /* it may have begun with it */
+    if (f->status_changes > 0 || t->resumes) /* it may have had one at the beginning */
         t->row->custom_status = f->status;
     t->row->status_number += f->status_changes;
     t->row->created_us = t->in->row != NULL && !t->row->restarts ? t->in->row->created_us : 0;
@@ -303,7 +303,7 @@ static void run_code(struct turn *t)
 
 /* ---- A turn that does not run ----------------------------------------------------------------------------------------- */
 
-/* Who wanted to begin the flow, too, is told that there is one. */
+/* Other parents that tried to begin the flow learn that it exists. */
 static void refuse_children(struct turn *t)
 {
     for (size_t i = 0; i < t->message_count; i++) {
@@ -312,7 +312,7 @@ static void refuse_children(struct turn *t)
     }
 }
 
-/* The flow ends without its code: poison, or a history that cannot be read. */
+/* The flow ends without running its code: poison, or an unreadable history. */
 static void end_without_code(struct turn *t, const struct flow_error *error)
 {
     size_t count = 0;
@@ -322,7 +322,7 @@ static void end_without_code(struct turn *t, const struct flow_error *error)
     t->out_of_memory = t->out_of_memory || events == NULL;
     if (t->out_of_memory)
         return;
-    /* Its start; what it had lived through stays, for the next try. */
+    /* Its start; events taken over from a failed execution stay for the next try. */
     for (; t->first && count < max_size(t->lived, 1); count++)
         events[count] = t->facts[count];
     size_t before = t->first ? 0 : (size_t)t->in->row->next;

@@ -1,4 +1,4 @@
-/* What a turn leaves behind, as effects of its verdict. */
+/* The effects of a turn. */
 #include "flow/turn_steps.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 struct effect *turn_effect(struct turn *t, enum effect_kind kind)
 {
-    static struct effect nowhere; /* without memory the turn is given up anyway */
+    static struct effect nowhere; /* without memory the turn is abandoned anyway */
     struct flow_turn_out *out = t->out;
     if (out->effect_count == t->effect_capacity) {
         size_t larger = t->effect_capacity < 16 ? 16 : t->effect_capacity * 2;
@@ -88,7 +88,7 @@ static pr_slice id_text(struct turn *t, pr_id id)
 
 /* ---- The flow itself ---------------------------------------------------------------------------------- */
 
-/* The guard: nobody else has moved the flow on. */
+/* The guard: no other instance has run a turn of the flow meanwhile. */
 void turn_store_row(struct turn *t)
 {
     struct effect *e = turn_effect(t, EFFECT_FLOW);
@@ -102,7 +102,7 @@ void turn_store_row(struct turn *t)
     }
 }
 
-/* Of a flow that continues as new in its very first turn no store has seen a row: the execution is listed by this. */
+/* For a flow that continues as new in its very first turn, no store has a row of the execution: this stores it. */
 void turn_store_execution(struct turn *t)
 {
     struct flow_row *ended = arena_dup(t->arena, t->row, sizeof(*t->row));
@@ -137,7 +137,7 @@ static int compare_keys(const void *a, const void *b)
     return slice_cmp(x->key, y->key);
 }
 
-/* value.data NULL: it goes. */
+/* value.data NULL: removes the key. */
 static void store_value(struct turn *t, pr_slice key, pr_slice value)
 {
     struct effect *e = turn_effect(t, EFFECT_STATE);
@@ -152,7 +152,7 @@ static pr_slice value_now(const pr_flow *f, pr_slice key)
     return pr_state_get(f, key, &value) == PR_OK ? value : (pr_slice){ NULL, 0 };
 }
 
-/* Each key once, with what it has now. */
+/* Each changed key once, with its final value. */
 void turn_store_state(struct turn *t, pr_flow *f)
 {
     if (f->change_count > 0)
@@ -163,7 +163,8 @@ void turn_store_state(struct turn *t, pr_flow *f)
     }
 }
 
-/* The flow that was there before has left key-values; those of this one take their place, also those that a resumed one has begun with. */
+/* A previous flow of this id has left key-values: those of the new one replace them, including those that a resumed one
+ * begins with. */
 void turn_replace_state(struct turn *t, const pr_flow *f)
 {
     for (size_t i = 0; i < t->in->state_count; i++) {
@@ -197,10 +198,10 @@ void turn_tell_parent(struct turn *t)
     turn_send_turn(t, &m, flow_result_id(row->parent_execution, row->parent_task));
 }
 
-/* A start reached a flow that somebody else began: its parent would wait for ever. */
+/* A start reached a flow that was begun otherwise: without this result its parent would wait forever. */
 void turn_refuse_child(struct turn *t, const struct turn_message *start)
 {
-    const struct flow_row *row = t->row->id.size > 0 ? t->row : t->in->row; /* as it becomes, or as it ended */
+    const struct flow_row *row = t->row->id.size > 0 ? t->row : t->in->row; /* its new state, or how it ended */
     if (start->parent.size == 0 || start == t->start)
         return;
     if (row != NULL && pr_id_equal(start->parent_execution, row->parent_execution) &&
@@ -251,7 +252,7 @@ static void send_timer(struct turn *t, pr_flow *f, const struct flow_event *e)
     turn_send_turn(t, &m, flow_task_id(f->execution, e->task));
 }
 
-/* again: the execution that failed had begun it, too, and its end took the child with it. */
+/* again: the failed execution had begun the child, too, and ended it. */
 static void send_start(struct turn *t, pr_flow *f, const struct flow_event *e, bool again)
 {
     struct turn_message m = { .kind = TURN_START,
@@ -269,7 +270,8 @@ static void send_start(struct turn *t, pr_flow *f, const struct flow_event *e, b
     turn_send_turn(t, &m, flow_task_id(f->execution, e->task));
 }
 
-/* Messages for what the code began in this turn (of a resumed flow: and before) and has not cancelled; where the flow has ended, only detached starts are left. */
+/* Messages for what the code began in this turn (and, of a resumed flow, before) and has not cancelled; when the flow
+ * has ended, only detached starts remain. */
 void turn_schedule_tasks(struct turn *t, pr_flow *f)
 {
     bool runs = f->outcome == FLOW_SUSPENDED;
@@ -329,7 +331,7 @@ void turn_cancel_tasks(struct turn *t, pr_flow *f)
     }
 }
 
-/* The flow has ended: all that is open goes.  Without a history what could be open is computed. */
+/* The flow has ended: deletes all open tasks.  Without a history the possible ones are computed. */
 void turn_cancel_all(struct turn *t)
 {
     const struct flow_history *h = t->in->history;

@@ -75,7 +75,7 @@ static void task_ends(struct turn *t, const struct turn_message *m)
     };
     const struct flow_history *h = t->in->history;
     if (t->first || !pr_id_equal(m->execution, t->in->row->execution))
-        return; /* of an execution that is over */
+        return; /* of an earlier execution */
     if ((uint64_t)m->task > h->task_count) {
         surprise(t, m, "the flow has started no such task");
         return;
@@ -86,7 +86,7 @@ static void task_ends(struct turn *t, const struct turn_message *m)
         return;
     }
     if (task->state != FLOW_TASK_OPEN || t->got[m->task - 1])
-        return; /* a second time, or too late */
+        return; /* a duplicate, or too late */
     t->got[m->task - 1] = true;
     t->facts[t->fact_count++] = (struct flow_event){ .kind = ends_as[m->kind],
                                                      .task = (int32_t)m->task,
@@ -105,7 +105,7 @@ static void add_named(struct turn *t, const struct turn_message *m)
                                                      .data = m->data };
 }
 
-/* A parent cancels its own child, and not one that somebody else began under the same id. */
+/* A parent cancels its own child, but not a flow that was begun otherwise under the same id. */
 static void add_cancel(struct turn *t, const struct turn_message *m)
 {
     bool cancelled = !t->first && t->in->history->cancelled;
@@ -126,7 +126,7 @@ static void add_start(struct turn *t)
         t->out_of_memory = true;
         return;
     }
-    bool continues = t->start == NULL; /* then its key-values and its status are its own */
+    bool continues = t->start == NULL; /* then it keeps its key-values and its status */
     more->version = t->row->version;
     more->status = t->row->custom_status;
     more->state = continues ? t->in->state : NULL;
@@ -136,7 +136,7 @@ static void add_start(struct turn *t)
     };
 }
 
-/* What the execution that failed had lived through is where this one begins. */
+/* The events before the failure of an execution are where the resumed one begins. */
 static void add_lived(struct turn *t)
 {
     t->fact_count = t->lived = flow_history_rewind(t->in->history, t->facts);

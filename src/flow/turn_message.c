@@ -11,7 +11,7 @@
 #include "flow/flow_id.h"
 #include "flow/flow_json.h"
 
-#define RETRY_MILLIONTHS 1000000.0 /* factor and jitter are whole numbers in headers, which every reader reads alike */
+#define RETRY_MILLIONTHS 1000000.0 /* factor and jitter are whole numbers in headers, which every reader parses alike */
 #define RETRY_TRIES_MAX 1000000000
 
 static const char *const type_names[TURN_KINDS] = {
@@ -142,7 +142,7 @@ static int read_id(pr_slice text, pr_id *ret)
     return text.size == 0 ? PR_OK : pr_id_parse(text, ret);
 }
 
-/* NULL, or what it lacks. */
+/* NULL, or what is missing or wrong. */
 static const char *turn_defect(const struct turn_message *t)
 {
     bool for_task = t->kind == TURN_RESULT || t->kind == TURN_CHILD || t->kind == TURN_TIMER;

@@ -1,4 +1,5 @@
-/* The messages of flows, made and read: those of a turns box (its stream is the flow), and those of an activities box.
+/* Writing and reading the messages of flows: those of a box of turns (the stream is the flow), and those of a box of
+ * activities.
  *
  *   type     headers                                             payload
  *   start    name, version, parent, parent_execution,            input
@@ -12,8 +13,8 @@
  *
  *   NAME     flow, execution, task, tag, timeout_us, retry_...   input; in an activities box, stream = session
  *
- * Headers are a flat JSON object.  Others may have written it: reading gives an error that names the key, never a crash;
- * keys that are not known here are left alone. */
+ * Headers are a flat JSON object.  They may come from other programs: reading gives an error that names the key, never
+ * a crash; unknown keys are ignored. */
 #ifndef FLOW_TURN_MESSAGE_H
 #define FLOW_TURN_MESSAGE_H
 
@@ -40,8 +41,9 @@ struct turn_message {
     pr_slice parent; /* START: empty: none */
     pr_id parent_execution;
     int64_t parent_task;
-    bool restart; /* START: of a flow that has ended, anew */
-    bool resume;  /* START: of one that failed, from before its failure; with restart: anew where it has not failed */
+    bool restart; /* START: restarts a flow that has ended */
+    /* START: resumes a failed flow from before its failure; with restart: restarts it if it has not failed */
+    bool resume;
     pr_id execution;
     int64_t task;
     bool failed;
@@ -54,7 +56,7 @@ const char *turn_message_type(enum turn_message_kind kind);
 /* ret's id is set; its slices are in the arena or t's own.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int turn_message_make(const struct turn_message *t, pr_id id, struct arena *arena,
                                     struct pr_message *ret);
-/* ret's slices are in the arena or the message's own.  Fault PR_EINVAL: what is wrong with it; PR_ENOMEM. */
+/* ret's slices are in the arena or the message's own.  Fault PR_EINVAL with what is wrong; PR_ENOMEM. */
 PR_MUST_CHECK int turn_message_read(const struct pr_message *m, struct arena *arena, struct turn_message *ret,
                                     struct pr_error *reterr);
 
@@ -66,7 +68,7 @@ struct activity_message {
     int64_t timeout_us; /* 0: the configuration's */
     struct pr_retry retry;
     pr_slice input;
-    int64_t expires_us; /* nobody begins it after that; 0: never */
+    int64_t expires_us; /* latest time to begin it; 0: no limit */
 };
 
 PR_MUST_CHECK int activity_message_make(const struct activity_message *a, struct arena *arena, struct pr_message *ret);

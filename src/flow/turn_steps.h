@@ -1,4 +1,5 @@
-/* The steps of a turn, for turn.c and those beside it: messages become facts, the machine runs, what it did becomes effects. */
+/* The steps of a turn, shared by turn.c and its neighbours: messages become facts, the machine runs, the result becomes
+ * effects. */
 #ifndef FLOW_TURN_STEPS_H
 #define FLOW_TURN_STEPS_H
 
@@ -10,28 +11,28 @@ struct turn {
     const struct flow_turn_in *in;
     struct flow_turn_out *out;
     struct arena *arena;
-    struct turn_message *messages; /* those that could be read */
+    struct turn_message *messages; /* those that could be decoded */
     size_t message_count;
     const struct turn_message *start; /* of a flow that begins; NULL: none */
     bool first;                       /* this turn begins an execution */
-    bool resumes;                     /* ... with what one that failed had lived through */
-    size_t lived;                     /* events of that one: the first facts */
+    bool resumes;                     /* ... with the events of a failed one before its failure */
+    size_t lived;                     /* number of those events: the first facts */
     struct flow_event *facts;
     size_t fact_count;
     bool *got;                   /* tasks that end in this turn */
-    struct flow_error *surprise; /* a result that nobody asked for */
-    struct flow_row *row;        /* as it becomes */
+    struct flow_error *surprise; /* a result of a task that was never started */
+    struct flow_row *row;        /* its new state */
     size_t effect_capacity;
     bool out_of_memory;
 };
 
-/* Read the run; what cannot be read goes to out->bad. */
+/* Reads the run; messages that cannot be decoded go to out->bad. */
 void turn_read(struct turn *t);
-/* What has happened since the last turn. */
+/* Collects what has happened since the last turn. */
 void turn_collect_facts(struct turn *t);
 
-/* Effects.  In the end they are put in the order in which stores take them: row, history, messages, key-values, what is
- * deleted, mail. */
+/* Effects.  In the end they are sorted in the order that stores require: row, history, messages, key-values, deletions,
+ * mail. */
 void turn_order_effects(struct turn *t);
 struct effect *turn_effect(struct turn *t, enum effect_kind kind);
 void turn_send(struct turn *t, pr_slice box, const struct pr_message *m);

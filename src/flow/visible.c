@@ -1,6 +1,7 @@
-/* What a flow shows and keeps: who it is, its custom status, its key-values, its log, and how it ends.
+/* What a flow shows and keeps: its identity, custom status, key-values, log, and how it ends.
  *
- * Status and key-values are not in the history: code that is replayed sets them again.  Only what is set behind the history is stored. */
+ * Status and key-values are not in the history: replayed code sets them again.  Only what is set after the end of the
+ * history is stored. */
 #include <postrider_flow.h>
 
 #include <stdarg.h>
@@ -48,14 +49,14 @@ PR_API bool pr_is_cancelled(const pr_flow *f)
     return f->cancel_seen;
 }
 
-/* The turn before ended in a wait with the cursor at the end of what there was: until something new was met, the code
- * does what it did then. */
+/* The previous turn ended in a wait with the cursor at the end of the history: until a new fact is applied, the code
+ * repeats what it did then. */
 PR_API bool pr_is_replaying(const pr_flow *f)
 {
     return f->cursor <= max_size(f->base, f->lived);
 }
 
-/* Status and key-values of this execution are stored: what an execution before it set is set again. */
+/* Are status and key-values of this execution stored?  What a previous execution set is set again by the replay. */
 static bool is_stored(const pr_flow *f)
 {
     return f->cursor <= f->base;
@@ -174,7 +175,7 @@ int machine_state_begin(pr_flow *f, const struct flow_value *values, size_t coun
     return PR_OK;
 }
 
-/* Where the key is, or would be. */
+/* Index of the key, or where it would be inserted. */
 static size_t state_place(const pr_flow *f, pr_slice key, bool *ret_found)
 {
     size_t low = 0, high = f->state_count;

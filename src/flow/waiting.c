@@ -1,4 +1,4 @@
-/* How a flow function waits: for one, for all, for any; and what it does not wait for any more. */
+/* How a flow function waits: for one task, for all, for any; and cancelling tasks. */
 #include <postrider_flow.h>
 
 #include "base/error.h"
@@ -6,8 +6,9 @@
 #include "base/util.h"
 #include "flow/machine.h"
 
-/* Is the flow told now that it is cancelled?  It is told once: by the first wait that nothing has satisfied before the cancel
- * came.  What ended before that counts as before, so that a wait says the same whatever came after. */
+/* Does this wait report that the flow is cancelled?  Only once: the first wait that nothing has satisfied before the
+ * cancel came.  Tasks that ended before that count as before, so that a wait gives the same answer whatever came
+ * later. */
 static bool told_to_end(pr_flow *f, uint32_t satisfied_at)
 {
     if (!f->cancel_pending || f->cancel_seen || satisfied_at < f->cancel_at)
@@ -16,7 +17,7 @@ static bool told_to_end(pr_flow *f, uint32_t satisfied_at)
     return true;
 }
 
-/* A task that can be waited for, or the fault that it is. */
+/* Finds a task that can be waited for, or returns a fault. */
 static int check_task(pr_flow *f, pr_task task, struct live_task **ret)
 {
     if (f->inert)
@@ -56,7 +57,7 @@ PR_API int pr_all(pr_flow *f, size_t count, const pr_task *tasks)
     return rc;
 }
 
-/* Of those that have ended the one that did so first; SIZE_MAX: none has.  *ret_open: one of them still can. */
+/* The index of the task that ended first; SIZE_MAX: none has.  *ret_open: at least one of them can still end. */
 static size_t find_winner(pr_flow *f, size_t count, const pr_task *tasks, bool *ret_open)
 {
     size_t winner = SIZE_MAX;

@@ -1,4 +1,4 @@
-/* What a flow waits for, told from its history alone. */
+/* What a flow waits for, derived from its history alone. */
 #include "flow/flow_id.h"
 #include "flow/machine.h"
 #include "flow/turn.h"

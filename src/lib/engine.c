@@ -24,7 +24,7 @@ struct runtime *lib_runtime(struct pr_engine *engine)
 
 static struct pr_engine *engine_from(struct config *config, struct pr_error *reterr)
 {
-    /* An embedded store has nobody else to make its tables.  The library prints nothing. */
+    /* An embedded store has nobody else to create its tables.  The library prints nothing. */
     const struct runtime_options options = { .log = NULL, .migrate = true, .front = &ops_http_front };
     struct pr_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)

@@ -14,7 +14,7 @@
 #include "store/sqlite/send.h"
 
 #define PAGE_BYTES 65536
-#define READ_MAX 100000 /* events that one call returns at most */
+#define READ_MAX 100000 /* events that one call returns */
 #define LOOK_MIN_US PR_MILLISECONDS(5)
 #define LOOK_MAX_US PR_MILLISECONDS(250)
 #define LEASE_DEFAULT_US PR_SECONDS(30)
@@ -23,7 +23,7 @@
 
 struct pr_events {
     struct store store;
-    struct arena page; /* what the latest call returned */
+    struct arena page; /* the result of the latest call */
 };
 
 PR_API int pr_events_open(const char *store_url, struct pr_events **ret_events, struct pr_error *reterr)
@@ -106,7 +106,7 @@ PR_API int pr_events_read(struct pr_events *events, pr_slice stream, int64_t fro
     return read_page(events, &filter, ret_list, ret_count, reterr);
 }
 
-/* Looks, in pauses that grow, until there is something or the time is over. */
+/* Looks, with growing pauses, until there is an event or the time is over. */
 static int read_waiting(struct pr_events *events, int64_t after, size_t max, int64_t wait_us,
                         const struct pr_event **ret_list, size_t *ret_count, struct pr_error *reterr)
 {
@@ -159,7 +159,7 @@ static int make_holder(struct pr_subscription *s, const char *instance, struct p
     if (instance == NULL && gethostname(host, sizeof(host)) == 0)
         host[sizeof(host) - 1] = '\0';
     const char *name = instance != NULL ? instance : host;
-    pr_id_new(&unique); /* two of one name are two */
+    pr_id_new(&unique); /* two with one name are different */
     pr_id_format(unique, id);
     if (strlen(name) > HOLDER_NAME_MAX)
         return error_set(reterr, PR_EINVAL, "instance has more than %d bytes", HOLDER_NAME_MAX);
@@ -198,7 +198,7 @@ PR_API int pr_subscription_open(const struct pr_subscription_options *options,
     return rc;
 }
 
-/* One step, and how it stands then. */
+/* One step; *info: the state afterwards. */
 static int step(struct pr_subscription *s, struct subscription_call call, struct subscription_info *ret,
                 struct pr_error *reterr)
 {
@@ -218,14 +218,14 @@ PR_API void pr_subscription_close(struct pr_subscription *s)
         return;
     if (s->has_it) {
         int rc = step(s, (struct subscription_call){ .step = SUBSCRIPTION_RELEASE }, &info, &ignored);
-        (void)rc; /* else its lease ends by itself */
+        (void)rc; /* otherwise its lease ends by itself */
     }
     pr_events_close(s->events);
     arena_fini(&s->scratch);
     free(s);
 }
 
-/* PR_OK: we have it, and where it stands; PR_STALE: another one has it. */
+/* PR_OK: this instance holds it, at this position; PR_STALE: another one holds it. */
 static int claim(struct pr_subscription *s, struct pr_error *reterr)
 {
     struct subscription_info info;
@@ -257,7 +257,7 @@ PR_API int pr_subscription_next(struct pr_subscription *s, size_t max, int64_t w
             (void)usleep((useconds_t)min64(LOOK_MAX_US, left_us));
             continue;
         }
-        if (rc == PR_OK) /* a third of the lease at a time, so that it is renewed */
+        if (rc == PR_OK) /* at most a third of the lease, so that it is renewed in time */
             rc =
                 read_waiting(s->events, s->position, max, min64(left_us, s->lease_us / 3), ret_list, ret_count, reterr);
         if (rc == PR_OK && *ret_count > 0)

@@ -19,11 +19,11 @@ struct pr_subscription {
     int64_t lease_us;
     uint64_t fence;
     int64_t position; /* as of the latest claim */
-    int64_t given;    /* the place of the last event that was returned; 0: none was */
+    int64_t given;    /* the place of the last event that was returned; 0: none */
     bool has_it;
 };
 
-/* Is this a place that it may advance to? */
+/* May the subscription advance to this place? */
 PR_MUST_CHECK int subscription_check(const struct pr_subscription *subscription, int64_t place,
                                      struct pr_error *reterr);
 

@@ -48,7 +48,7 @@ int lib_flow_start(const struct pr_flow_start *start, struct arena *arena, struc
     if (rc != PR_OK)
         return rc;
     pr_id_new(&id);
-    if (!start->restart) /* two starts meet; a restart must not meet the start of what it replaces */
+    if (!start->restart) /* two starts collide; but a restart must not collide with the start that it replaces */
         id = flow_start_id(m.flow);
     if (m.flow.data == NULL || turn_message_make(&m, id, arena, ret) != PR_OK)
         return no_memory(reterr);
@@ -135,7 +135,7 @@ PR_API int pr_flow_tell_sqlite(struct sqlite3 *db, const char *box, const struct
     return lib_flow_tell_by(store_sqlite, db, box, tell, reterr);
 }
 
-/* Without libpq pr_send_pg_box() says so. */
+/* Without libpq pr_send_pg_box() reports it. */
 static int store_pg(void *conn, const char *box, const struct pr_message *message, struct pr_error *reterr)
 {
     return pr_send_pg_box(conn, box, message, NULL, reterr);

@@ -1,4 +1,4 @@
-/* Does new code still fit to stored histories? */
+/* Does new code still match stored histories? */
 #include <stdlib.h>
 
 #include "base/error.h"

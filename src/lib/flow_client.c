@@ -1,4 +1,4 @@
-/* Flows, asked about and told from outside, by a connection of the client's own. */
+/* Querying and notifying flows from outside, through a connection of the client's own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 
 #define ANSWER_BLOCK 4096
 #define WAIT_MIN_US                                                                                                    \
-    PR_MILLISECONDS(2) /* between looks at a flow that may run elsewhere; half as long again each time ... */
+    PR_MILLISECONDS(2) /* pause between looks at a flow that may run elsewhere; half as long again each time ... */
 #define WAIT_MAX_US PR_MILLISECONDS(500)
-#define WAIT_TOLD_US PR_MILLISECONDS(100) /* turns are run in this process: most likely it is told */
+#define WAIT_TOLD_US PR_MILLISECONDS(100) /* turns run in this process, which most likely will wake the waiter */
 
-/* Threads: the store's. */
+/* Threads: as the store. */
 struct pr_flow_client {
     struct store store;
 };
@@ -77,7 +77,7 @@ static int read_row(struct pr_flow_client *client, const char *id, struct arena 
     return rc;
 }
 
-/* Is there such a flow, so that this start would do nothing? */
+/* Does such a flow exist, so that this start would do nothing? */
 static int is_there(struct pr_flow_client *client, const struct pr_flow_start *start, bool *ret,
                     struct pr_error *reterr)
 {
@@ -229,7 +229,7 @@ PR_API int pr_flow_wait(struct pr_flow_client *client, const char *id, int64_t a
             break;
         }
         if (flow_watch_wait(&watch, min64(pause_us, left_us)))
-            pause_us = WAIT_MAX_US; /* its turns are run here: it will be told */
+            pause_us = WAIT_MAX_US; /* its turns run in this process, which will wake the waiter */
         else
             pause_us = min64(pause_us + pause_us / 2, WAIT_MAX_US);
     }
@@ -282,7 +282,7 @@ PR_API int pr_flow_executions(struct pr_flow_client *client, const char *id, pr_
     return list_by(client, &query, each, arg, reterr);
 }
 
-/* All of a flow, as a turn sees it. */
+/* Everything about a flow, as a turn sees it. */
 static int read_all(struct pr_flow_client *client, const char *id, const pr_id *execution, struct arena *arena,
                     struct query_reply *ret, struct pr_error *reterr)
 {

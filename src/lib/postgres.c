@@ -87,7 +87,8 @@ PR_API int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct p
 {
     if (unit == NULL || conn == NULL)
         return lib_missing(unit == NULL ? "unit" : "conn", reterr);
-    if (pr_unit_count(unit) > 0 && PQtransactionStatus(conn) == PQTRANS_IDLE) /* they would be committed bit by bit */
+    /* outside of a transaction they would be committed one by one */
+    if (pr_unit_count(unit) > 0 && PQtransactionStatus(conn) == PQTRANS_IDLE)
         return error_set(reterr, PR_EINVAL, "no transaction is open: run BEGIN before storing a unit");
     return unit_store(unit, store_some, conn, reterr);
 }

@@ -1,4 +1,4 @@
-/* What stands for PostgreSQL in a library that was built without libpq. */
+/* The functions for PostgreSQL in a library that was built without libpq. */
 #include "base/error.h"
 #include "lib/lib.h"
 

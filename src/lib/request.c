@@ -131,7 +131,7 @@ PR_API void pr_reply_free(struct pr_reply *reply)
 
 /* ---- Replying -------------------------------------------------------------------------------------- */
 
-/* To another store: an ordinary message to that endpoint, which says whose reply it is. */
+/* To another store: an ordinary message to that endpoint, which names its request. */
 static int reply_elsewhere(struct pr_context *context, const struct pr_message *row, pr_slice endpoint,
                            struct pr_error *reterr)
 {

@@ -1,7 +1,7 @@
-/* Rules in C: they become the same struct rule that the config's become, in one arena each.
+/* Rules in C: they become the same struct rule as those of the configuration, in one arena each.
  *
- * The first mistake sticks and is told when the engine takes the rule, so that whoever writes one
- * need not look at every call. */
+ * The first mistake is kept and reported when the engine takes the rule, so that the author of a rule need not check
+ * every call. */
 #include "lib/rule.h"
 
 #include <limits.h>
@@ -16,17 +16,17 @@
 
 #define ARENA_BLOCK 1024
 
-/* A matcher that is being made: its parts are still a list. */
+/* A matcher under construction: its parts are still a list. */
 struct part {
     struct matcher m;
     struct part *parent, *next, *first, **end;
 };
 
 struct pr_rule {
-    struct pr_rule *next; /* of the engine that took it */
+    struct pr_rule *next; /* of the engine that has taken it */
     struct arena arena;
     struct rule rule;
-    struct part when, *open; /* where the next matcher goes */
+    struct part when, *open; /* where the next matcher is added */
     struct rule_step steps[RULE_STEPS_MAX];
     bool bare;             /* the last step has no action of its own yet */
     struct pr_error error; /* the first mistake */
@@ -203,7 +203,7 @@ PR_API void pr_rule_or(struct pr_rule *rule)
     begin_group(rule, MATCH_ANY);
 }
 
-/* Not of one: what is inside is an "and" of its own. */
+/* Not of a single matcher: its content is an "and" of its own. */
 PR_API void pr_rule_not(struct pr_rule *rule)
 {
     begin_group(rule, MATCH_NOT);
@@ -223,10 +223,10 @@ PR_API void pr_rule_end(struct pr_rule *rule)
 
 /* ---- Then -------------------------------------------------------------------------------- */
 
-/* The step that is being made; a new one when it has its action already, or when one is wanted. */
+/* The current step; a new one when it already has an action, or when `new` requests it. */
 static struct rule_step *step(struct pr_rule *rule, bool new)
 {
-    static struct rule_step none; /* written to after a mistake, read by nobody */
+    static struct rule_step none; /* receives values after a mistake, and is never read */
 
     if ((new && !rule->bare) || rule->rule.step_count == 0) {
         if (rule->rule.step_count == RULE_STEPS_MAX) {

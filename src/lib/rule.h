@@ -6,7 +6,7 @@
 
 /* The finished rule, borrowed from it.  PR_OK, or its first mistake. */
 PR_MUST_CHECK int rule_finish(struct pr_rule *rule, const struct rule **ret, struct pr_error *reterr);
-/* A list of rules that were taken over. */
+/* Adds the rule to a list of rules that were taken over. */
 void rule_keep(struct pr_rule **list, struct pr_rule *rule);
 void rules_free(struct pr_rule *list);
 

@@ -1,4 +1,4 @@
-/* Schedules: stored as a message that its box's owner takes up (core/schedule.h). */
+/* Schedules: stored as a message that the owner of its box takes up (core/schedule.h). */
 #include "core/schedule.h"
 
 #include "base/error.h"
@@ -56,7 +56,7 @@ int lib_schedule(const struct pr_schedule *p, struct schedule *ret, struct pr_er
     return ret->cancel ? PR_OK : check_schedule(p, ret, reterr);
 }
 
-/* Stored by whoever can store a message in the box outbox. */
+/* Stores a message in the box outbox. */
 typedef int send_one(void *arg, const struct pr_message *message, struct pr_error *reterr);
 
 static int send_wish(const struct pr_schedule *p, send_one *send, void *arg, struct pr_error *reterr)
@@ -196,7 +196,7 @@ _Static_assert((int)PR_SCHEDULE_ACTIVE == (int)SCHEDULE_ACTIVE && (int)PR_SCHEDU
                    (int)PR_SCHEDULE_DEAD == (int)SCHEDULE_DEAD,
                "the same states");
 
-/* The list as its owner sees it, and what its texts are in. */
+/* The list as the caller gets it, and the memory of its texts. */
 struct kept_list {
     struct pr_schedule_list list;
     struct arena arena;
@@ -254,7 +254,7 @@ PR_API int pr_engine_schedules(struct pr_engine *engine, const char *name, struc
 
 PR_API void pr_schedule_list_free(struct pr_schedule_list *list)
 {
-    struct kept_list *kept = (struct kept_list *)list; /* it is the first member */
+    struct kept_list *kept = (struct kept_list *)list; /* the list is its first member */
     if (kept == NULL)
         return;
     arena_fini(&kept->arena);

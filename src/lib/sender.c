@@ -6,7 +6,7 @@
 #include "lib/lib.h"
 #include "store/store.h"
 
-/* Threads: none of its own.  The store commits what comes from many threads together. */
+/* Threads: none of its own.  The store commits the messages of several threads together. */
 struct pr_sender {
     struct store store;
 };
@@ -26,7 +26,7 @@ PR_API int pr_sender_open(const char *store_url, struct pr_sender **ret_sender, 
     const struct store_options options = { .url = store_url, .payload_max = LIB_PAYLOAD_MAX };
     int rc = store_open(&options, &sender->store, reterr);
     if (rc == PR_OK)
-        rc = store_check(&sender->store, reterr); /* tell now that tables are missing, not at the first send */
+        rc = store_check(&sender->store, reterr); /* reports missing tables now, not at the first send */
     if (rc < 0) {
         pr_sender_close(sender);
         return rc;

@@ -10,9 +10,9 @@
 #include "lib/unit.h"
 #include "store/sqlite/send.h"
 
-#define UNIT_MAX 1000000                    /* messages of one transaction: more is a loop that went wrong */
+#define UNIT_MAX 1000000                    /* messages in one transaction: more is certainly a loop that went wrong */
 #define UNIT_BOX_MAX (2 * BOX_NAME_MAX + 1) /* "schema.box" */
-#define STORE_MAX 256                       /* passed to the database at a time */
+#define STORE_MAX 256                       /* passed to the database at once */
 
 struct unit_message { /* one block with its box and its bytes behind it */
     struct list_node node;
@@ -50,7 +50,7 @@ PR_API void pr_unit_free(struct pr_unit *unit)
     free(unit);
 }
 
-/* "box" or "schema.box": whether there are schemas is seen when it is stored. */
+/* "box" or "schema.box": whether the database has schemas is known when it is stored. */
 static int unit_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
 {
     const char *dot = box != NULL ? strchr(box, '.') : NULL;
@@ -98,8 +98,8 @@ PR_API size_t pr_unit_count(const struct pr_unit *unit)
     return unit != NULL ? unit->count : 0;
 }
 
-/* The next from *node on, as many as go to the same box and have room: through one statement,
- * since preparing it costs more than inserting.  *node: the first that is left, or NULL. */
+/* Stores the messages from *node on that go to the same box, as far as there is room, with one statement, since
+ * preparing it costs more than inserting.  *node: the first one that is left, or NULL. */
 static int store_next(const struct pr_unit *unit, struct list_node **node, struct pr_message some[STORE_MAX],
                       unit_storer store, void *connection, struct pr_error *reterr)
 {
@@ -140,7 +140,7 @@ PR_API int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct
 {
     if (unit == NULL || db == NULL)
         return lib_missing(unit == NULL ? "unit" : "db", reterr);
-    if (unit->count > 0 && sqlite3_get_autocommit(db)) /* they would be committed one by one */
+    if (unit->count > 0 && sqlite3_get_autocommit(db)) /* outside of a transaction they would be committed one by one */
         return error_set(reterr, PR_EINVAL, "no transaction is open: run BEGIN before storing a unit");
     return unit_store(unit, store_sqlite_some, db, reterr);
 }

@@ -1,8 +1,7 @@
-/* A worker is an engine without transports: its messages go to the caller, and the caller's
- * verdicts come back.  Everything happens in the caller's thread, inside pr_worker_cycle().
+/* A worker is an engine without transports: its messages go to the caller, and the caller's verdicts come back.
+ * Everything happens in the caller's thread, inside pr_worker_cycle().
  *
- * A claim is a message that the caller has.  It ends with a committed verdict, or when the
- * lease is lost. */
+ * A claim is a message that the caller has.  It ends with a committed verdict, or when the lease is lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@
 #define WORKER_WINDOW 10000
 #define WORKER_WINDOW_BYTES (64u << 20)
 #define WORKER_POLL_US PR_MILLISECONDS(200)
-#define WORKER_CLOSE_US PR_SECONDS(5) /* how long close tries to hand things back */
+#define WORKER_CLOSE_US PR_SECONDS(5) /* how long close tries to hand claims back */
 #define WORKER_TAKE_MAX 256
 #define WORKER_AGAIN_US PR_MILLISECONDS(20)
 
@@ -37,30 +36,31 @@
 
 struct worker_claim {
     struct map_node node; /* by number */
-    uint64_t number;      /* the caller's name for it */
-    uint64_t token;       /* the engine's name for it; the message is the engine's, too */
-    uint64_t row;         /* ... and the store's, of this hand-out: */
+    uint64_t number;      /* the caller's name for the claim */
+    uint64_t token;       /* the engine's name for it; the message belongs to the engine, too */
+    uint64_t row;         /* ... and the store's, for this hand-out: */
     int attempt;
     const struct pr_message *message; /* borrowed until it is judged */
     bool judged;
-    int answer; /* the engine writes it when the verdict is committed */
+    int answer; /* set by the engine when the verdict is committed */
 };
 
 struct pr_worker {
     struct store store;
     struct store_session session;
-    struct endpoint_setting endpoint; /* the one that takes everything; concurrency changes with each call */
+    struct endpoint_setting endpoint; /* the only one, for all messages; its concurrency changes with each call */
     struct route override;
     unsigned to;
     struct engine_setting setting;
     struct engine *engine;
     struct map claims;
-    uint64_t first; /* number of a claim; it is drawn, so that another worker's claims are none of ours */
+    /* number of the first claim; random, so that claims of another worker are not mistaken for this one's */
+    uint64_t first;
     uint64_t issued;
-    bool lost;    /* the lease: all claims are void, and forgotten by the next call */
+    bool lost;    /* the lease is lost: all claims are void, and forgotten by the next call */
     bool changed; /* the store may have something new */
     char *name, *box, *url;
-    struct config *config; /* what it was told of its endpoint; NULL: nothing */
+    struct config *config; /* the configuration of its endpoint; NULL: none */
 };
 
 static int64_t now_us(void)
@@ -119,7 +119,7 @@ static void hand_back(struct pr_worker *w, uint64_t token)
     engine_result(w->engine, now_us(), &(struct delivery_result){ .token = token, .outcome = SEND_RETURNED });
 }
 
-/* Every claim without a verdict goes back, uncounted. */
+/* Hands back every claim without a verdict, uncounted. */
 static void claims_hand_back(struct pr_worker *w)
 {
     map_foreach(node, &w->claims) {
@@ -163,7 +163,7 @@ static const struct rule_step *find_call(const struct rule *rules, size_t count)
     return NULL;
 }
 
-/* The endpoint by whose settings it works. */
+/* The endpoint whose settings the worker uses. */
 static int worker_follow(struct pr_worker *w, const struct config_endpoint *e, const struct pr_worker_options *options,
                          struct pr_error *reterr)
 {
@@ -224,7 +224,8 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
         .name = PR_STR("worker"),
         .max_attempts = options->max_attempts > 0 ? options->max_attempts : WORKER_ATTEMPTS,
         .policy = { .retry = retry_default },
-        .timeout_us = PR_NEVER / 2, /* the caller has its own; no breaker: it judges each by itself */
+        /* The caller has its own timeout; no breaker: the caller decides about each message. */
+        .timeout_us = PR_NEVER / 2,
         .concurrency = 1,
     };
     w->override = (struct route){ .box = slice_from(w->box), .to = &w->to, .to_count = 1 };
@@ -240,7 +241,7 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
         .window_bytes = WORKER_WINDOW_BYTES,
         .payload_max = LIB_PAYLOAD_MAX,
         .poll_us = WORKER_POLL_US,
-        .dedupe_us = DEDUPE_OF_BOX, /* its configuration, if it has one, may say it */
+        .dedupe_us = DEDUPE_OF_BOX, /* as the box's configuration says, if any */
         .endpoints = &w->endpoint,
         .endpoint_count = 1,
         .overrides = &w->override,
@@ -248,7 +249,7 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
     };
     pr_id_new(&w->setting.instance);
     if (random_bytes_os(&w->setting.seed, sizeof w->setting.seed) < 0)
-        w->setting.seed = (uint64_t)now_us(); /* only jitter hangs on it */
+        w->setting.seed = (uint64_t)now_us(); /* only jitter depends on it */
     rc = worker_configure(w, options, reterr);
     if (rc < 0 || (options->ordering == NULL && w->config != NULL))
         return rc;
@@ -298,7 +299,7 @@ PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_wor
 
 enum worker_step { WORKER_IDLE = 0, WORKER_MADE_CYCLE = 1 };
 
-/* One cycle, when the engine wants one now; or a fault. */
+/* Makes one cycle, if the engine plans one now; or returns a fault. */
 static int worker_step(struct pr_worker *w, struct pr_error *reterr)
 {
     const struct cycle *cycle;
@@ -341,7 +342,7 @@ PR_API void pr_worker_close(struct pr_worker *worker)
     if (worker->engine != NULL)
         worker_leave(worker);
     engine_free(worker->engine);
-    claims_forget(worker); /* after the engine: it writes answers into them */
+    claims_forget(worker); /* after the engine, which writes answers into them */
     map_fini(&worker->claims);
     store_session_close(&worker->session);
     store_close(&worker->store);
@@ -370,11 +371,11 @@ static int check_verdict(const struct pr_verdict *v, size_t index, struct pr_err
     return rc == PR_OK ? PR_OK : error_set(reterr, rc, "verdict %zu: effects: %s", index, why.text);
 }
 
-/* The engine keeps the verdict, and writes the answer when it is committed. */
+/* The engine keeps the verdict, and sets the answer when it is committed. */
 static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct pr_error *reterr)
 {
     struct worker_claim *c = claim_find(w, verdict->claim);
-    if (c == NULL || c->judged) /* not ours any more; or said before, in a call that failed */
+    if (c == NULL || c->judged) /* no longer this worker's; or judged before, in a call that failed */
         return PR_OK;
     struct pr_verdict v = *verdict;
     v.claim = c->token;
@@ -407,7 +408,7 @@ static bool is_answered(const struct pr_worker *w, const struct pr_verdict *verd
     return true;
 }
 
-/* A claim ends with its answer; a second verdict on it comes too late. */
+/* A claim ends with its answer; a second verdict on it is stale. */
 static void answer(struct pr_worker *w, const struct pr_verdict *verdicts, size_t count, int *answers)
 {
     for (size_t i = 0; i < count; i++) {
@@ -446,7 +447,7 @@ static void untake(struct pr_worker *w, const struct pr_claimed *claimed, size_t
     }
 }
 
-/* Cycles until every verdict has its answer and max messages, or all there are, were taken. */
+/* Makes cycles until every verdict has its answer and max messages, or all there are, were taken. */
 static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t verdict_count,
                 struct pr_claimed *ret_claimed, size_t max, size_t *ret_count, struct pr_error *reterr)
 {
@@ -455,8 +456,8 @@ static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t v
     int rc;
     map_foreach(node, &w->claims)
         open += !MAP_ENTRY(node, struct worker_claim, node)->judged;
-    /* The engine announces no more to the store than the caller can have, so that nothing
-     * counts as handed out that was not. */
+    /* The engine announces no more messages to the store than the caller can take, so that none counts as handed out
+     * that was not. */
     w->endpoint.concurrency = (unsigned)min_size(max_size(open + max, 1), WORKER_WINDOW);
     do {
         rc = worker_step(w, reterr);
