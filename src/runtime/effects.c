@@ -17,7 +17,8 @@ bool box_is_known(const struct config *config, struct store *store, pr_slice nam
     struct query_reply reply;
     struct pr_error error;
     arena_init(&arena, QUERY_BLOCK);
-    bool found = store_query(store, &query, &arena, &reply, &error) != PR_OK; /* whoever stores it will tell */
+    /* If the store fails, storing the effect will report it. */
+    bool found = store_query(store, &query, &arena, &reply, &error) != PR_OK;
     for (size_t i = 0; !found && i < reply.box_count; i++)
         found = slice_eq(reply.boxes[i].name, name);
     arena_fini(&arena);

@@ -13,8 +13,8 @@
 
 struct feed {
     struct monitor monitor; /* guards: */
-    struct happening *ring; /* FEED_MAX, or NULL: nobody ever listened */
-    uint64_t count;         /* ever put */
+    struct happening *ring; /* FEED_MAX entries, or NULL: there was never a listener */
+    uint64_t count;         /* number of entries ever put */
     uint64_t shakes;
     atomic_int listeners;
 };

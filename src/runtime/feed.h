@@ -1,8 +1,8 @@
-/* feed.h - what happens right now, for those who listen.
+/* feed.h - what happens right now, for listeners.
  *
- * One ring for all: whoever falls behind by more than FEED_MAX happenings has missed some and is told
- * so, and nobody who writes ever waits.  Nothing is written, and no memory taken, while nobody listens.
- * The truth is in the store; this is for watching.
+ * One ring for all: a listener that falls behind by more than FEED_MAX happenings has missed some, and is informed
+ * about that; writers never wait.  Without listeners nothing is written, and no memory is used.  The truth is in the
+ * store; this is for watching.
  *
  * Threads: all functions but new and free may be called from any. */
 #ifndef RUNTIME_FEED_H
@@ -20,16 +20,16 @@ enum happening_kind {
     HAPPENING_DISCARDED,
     HAPPENING_EXPIRED,
     HAPPENING_DUPLICATE,
-    HAPPENING_CHANGED,  /* a person did something: `error` says what */
-    HAPPENING_ENDPOINT, /* its breaker opened or closed: `error` says which */
+    HAPPENING_CHANGED,  /* a person did something: see `error` */
+    HAPPENING_ENDPOINT, /* its breaker opened or closed: see `error` */
 };
 const char *happening_name(enum happening_kind kind);
 
 struct happening {
     uint64_t number; /* set by feed_put() */
     enum happening_kind kind;
-    int64_t at_us, next_us; /* store time; next: when it goes on, 0: not by itself */
-    pr_id id;               /* zero: about none */
+    int64_t at_us, next_us; /* store time; next: the next attempt, 0: none by itself */
+    pr_id id;               /* zero: not about a message */
     int attempt, reason;
     char box[64], endpoint[64], rule[64], error[256]; /* cut when longer */
 };
@@ -41,16 +41,16 @@ void feed_free(struct feed *feed);
 
 bool feed_is_heard(const struct feed *feed);
 void feed_put(struct feed *feed, const struct happening *what);
-void happening_text(char *ret, size_t size, pr_slice text); /* cut at a character */
+void happening_text(char *ret, size_t size, pr_slice text); /* cuts at a character */
 
-/* A listener; *ret_next is its cursor.  PR_OK or PR_ENOMEM. */
+/* Adds a listener; *ret_next is its cursor.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int feed_join(struct feed *feed, uint64_t *ret_next);
 void feed_leave(struct feed *feed);
-/* What came, up to max; waits for it at most timeout_us.  PR_OK; PR_TIMEOUT: nothing; PR_STALE: some were
- * missed (the cursor stands at the end now). */
+/* Returns new happenings, up to max; waits for the first at most timeout_us.  PR_OK; PR_TIMEOUT: none; PR_STALE: some
+ * were missed (the cursor is at the end now). */
 PR_MUST_CHECK int feed_read(struct feed *feed, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count,
                             int64_t timeout_us);
-/* Wake all who wait: they get PR_TIMEOUT. */
+/* Wakes all waiting listeners: they get PR_TIMEOUT. */
 void feed_shake(struct feed *feed);
 
 #endif

@@ -18,7 +18,7 @@ static void ring_add(struct incident_ring *ring, const struct incident *incident
     ring->entries[ring->count++ % INCIDENTS_MAX] = *incident;
 }
 
-/* What was done, or NULL when the verdict is about no failure. */
+/* The step that was taken, or NULL when the verdict is not about a failure. */
 static const char *verdict_step(const struct verdict *v)
 {
     switch (v->kind) {

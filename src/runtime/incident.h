@@ -1,6 +1,6 @@
-/* incident.h - the last failures and deaths, for people who are watching.
+/* incident.h - the latest failures and deaths, for people who are watching.
  *
- * A ring that forgets: the truth is in the store.  Not thread-safe; its owner locks. */
+ * A ring of limited size: the truth is in the store.  Not thread-safe; its owner locks. */
 #ifndef RUNTIME_INCIDENT_H
 #define RUNTIME_INCIDENT_H
 
@@ -17,22 +17,21 @@ struct incident {
     int reason;        /* enum pr_reason */
     char endpoint[64]; /* cut when longer */
     char error[INCIDENT_TEXT_SIZE];
-    char step[16];   /* what was done: retry, dead_letter, park, discard */
-    char rule[64];   /* what decided */
-    int64_t next_us; /* when it goes on, store time; 0: not by itself */
+    char step[16];   /* the step taken: retry, dead_letter, park, discard */
+    char rule[64];   /* the rule that decided */
+    int64_t next_us; /* the next attempt, store time; 0: none by itself */
 };
 
 struct incident_ring {
     struct incident entries[INCIDENTS_MAX];
-    size_t count; /* ever added */
+    size_t count; /* number of entries ever added */
 };
 
-/* What a committed verdict tells: into failures, and into deaths when it died.  False: it was
- * about no failure. */
+/* Adds a committed verdict to failures, and to deaths when the message died.  False: it was not about a failure. */
 bool incident_note(struct incident_ring *failures, struct incident_ring *deaths, const struct verdict *verdict,
                    int64_t store_now_us, uint64_t number);
 
-/* The newest first; returns how many. */
+/* Newest first; returns how many. */
 size_t incident_list(const struct incident_ring *ring, struct incident *ret, size_t max);
 
 #endif

@@ -14,19 +14,19 @@
 #include "core/verdict.h"
 #include "runtime/effects.h"
 
-#define NEW_MAX 64 /* messages that one failure can lead to: raised ones, and those of calls */
+#define NEW_MAX 64 /* messages that one failure can cause: raised ones, and those of calls */
 #define POLL_US PR_SECONDS(1)
 
-#define PROOFS_MAX 64 /* types of one endpoint with a proof at once; one that is pushed out is no proof any more */
+#define PROOFS_MAX 64 /* types of one endpoint with evidence at once; older ones are forgotten */
 
 /* The transport of one endpoint. */
 struct inline_transport {
     pthread_mutex_t lock;
     struct transport transport; /* opened for the first message */
     struct {
-        uint64_t type;        /* its hash */
+        uint64_t type;        /* hash of the type */
         int64_t delivered_us; /* the store's time */
-    } proofs[PROOFS_MAX];     /* what was delivered here last, by type */
+    } proofs[PROOFS_MAX];     /* deliveries here by type */
 };
 
 struct inliner {
@@ -36,14 +36,14 @@ struct inliner {
     struct inliner_counts counts;
 };
 
-/* One message on its way. */
+/* One message being sent. */
 struct inline_send {
     struct inliner *in;
     size_t endpoint;
     pr_slice box;
     struct pr_message m;
-    struct send_effect *made; /* messages to be stored with the end of it */
-    char *texts;              /* of the failures so far; m points there.  NULL: none */
+    struct send_effect *made; /* messages to be stored when it ends */
+    char *texts;              /* texts of the failures so far, which m points to.  NULL: none */
 };
 
 /* A failure of it, and what follows. */
@@ -106,7 +106,7 @@ static void drop_made(struct inline_send *e)
     e->made = NULL;
 }
 
-/* The message (NULL: not any more) and those that were made, in one transaction per box. */
+/* Stores the message (NULL: not any more) and the new ones, in one transaction per box. */
 static int store_all(struct inline_send *e, const struct pr_message *own, struct pr_error *reterr)
 {
     struct pr_message list[NEW_MAX + 1];
@@ -163,7 +163,7 @@ static void carry(struct inline_transport *lane, const struct endpoint_config *c
         ;
 }
 
-/* Evidence against those of its type that fail (see engine/evidence.c). */
+/* Evidence against failing messages of the same type (see engine/evidence.c). */
 static void note_proof(const struct inline_send *e, struct inline_transport *lane)
 {
     uint64_t type = hash_slice(0, e->m.type);
@@ -171,7 +171,7 @@ static void note_proof(const struct inline_send *e, struct inline_transport *lan
     lane->proofs[type % PROOFS_MAX].delivered_us = store_time(e->in->options.store);
 }
 
-/* Was another one of its type delivered since it failed before? */
+/* Was another message of its type delivered since its previous failure? */
 static bool is_proven(const struct inline_send *e)
 {
     struct inline_transport *lane = &e->in->lanes[e->endpoint];
@@ -203,7 +203,7 @@ static void send_once(struct inline_send *e, int attempt, struct delivery_result
     if (ret->outcome == SEND_OK)
         note_proof(e, lane);
     ASSERT(pthread_mutex_unlock(&lane->lock) == 0);
-    if (ret->outcome == SEND_RETURNED) /* nobody stops it: it was not sent */
+    if (ret->outcome == SEND_RETURNED) /* nothing stops it: it was not sent */
         fail_now(ret, PR_REASON_TRANSPORT_UNAVAILABLE, "it was not started");
     effects_check(e->in->options.config, e->in->options.store, true, ret);
 }
@@ -252,7 +252,7 @@ static void decide(struct inline_send *e, const struct delivery_result *result, 
     ret->verdict.number = ret->of.attempts;
 }
 
-/* The next attempt knows of it, and it is stored when it cannot be sent (B30). */
+/* Later attempts consider the failure, and it is stored if the message cannot be sent (B30). */
 static void note_failure(struct inline_send *e, struct inline_failure *f)
 {
     const struct story_line line = { .at_us = f->of.now_us,
@@ -308,7 +308,7 @@ static void do_side_actions(struct inline_send *e, struct inline_failure *f)
     f->follows.effects = NULL;
 }
 
-/* Into the table: by way of the box, parked, so that at no time it is nowhere. */
+/* Makes it a dead letter: through the box, parked, so that it always exists somewhere. */
 static int bury(struct inline_send *e, const struct inline_failure *f, struct pr_error *reterr)
 {
     struct pr_error by;
@@ -358,7 +358,7 @@ static int end_failed(struct inline_send *e, const struct inline_failure *f, enu
         *ret_sent = dead ? PR_SENT_DEAD : PR_SENT_DISCARDED;
         return dead ? end_dead(e, f, reterr) : end_discarded(e, f, reterr);
     }
-    if (f->verdict.kind == VERDICT_RETURN) /* it goes on as soon as its endpoint does */
+    if (f->verdict.kind == VERDICT_RETURN) /* it continues when its endpoint does */
         e->m.due_us = 0;
     return store_all(e, &e->m, reterr);
 }
@@ -372,7 +372,7 @@ static int run_failed(struct inline_send *e, const struct delivery_result *resul
     decide(e, result, &f);
     tell_failure(e, &f);
     do_side_actions(e, &f);
-    if (f.verdict.kind != VERDICT_RETURN) /* that puts it back, uncounted */
+    if (f.verdict.kind != VERDICT_RETURN) /* a return puts it back, uncounted */
         note_failure(e, &f);
     *ret_again =
         f.follows.decision.step == STEP_RETRY_NOW && f.follows.decision.delay_us == 0 && f.of.attempts <= RETRY_NOW_MAX;
@@ -406,7 +406,7 @@ static int run(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *r
 
 /* ---- May it go now? ----------------------------------------------------------------------------------- */
 
-/* The one inline endpoint that it goes to, or SIZE_MAX. */
+/* The only inline endpoint that the message goes to, or SIZE_MAX. */
 static size_t find_endpoint(const struct inliner *in, pr_slice box, const struct pr_message *m)
 {
     const struct config_box *known = config_find_box(in->options.config, box);
@@ -416,7 +416,7 @@ static size_t find_endpoint(const struct inliner *in, pr_slice box, const struct
     routing.kind = known != NULL ? known->kind : BOX_OUTBOX;
     size_t count = engine_route(&routing, m, targets, ARRAY_LENGTH(targets));
     if (known != NULL && known->dedupe_us > 0)
-        return SIZE_MAX; /* whether it was handled the box knows */
+        return SIZE_MAX; /* only the box knows whether it was handled */
     return count == 1 && in->options.setting->is_inline[targets[0]] ? targets[0] : SIZE_MAX;
 }
 
@@ -433,7 +433,7 @@ static int is_listed(struct inliner *in, enum query_kind kind, const struct filt
     return rc;
 }
 
-/* Others of its stream that are stored go first; what is known already goes through the box, which says so. */
+/* Stored messages of its stream go first; a known id goes through the box, which reports the duplicate. */
 static int must_be_stored(struct inliner *in, pr_slice box, const struct pr_message *m, size_t endpoint, bool known_id,
                           bool *ret, struct pr_error *reterr)
 {
@@ -457,7 +457,7 @@ int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *mess
     int rc = message_check(message, in->options.payload_max, reterr);
     if (rc < 0)
         return rc;
-    e.m.status = e.m.attempts = e.m.failures = e.m.reason = e.m.parked_by = 0; /* not the sender's part */
+    e.m.status = e.m.attempts = e.m.failures = e.m.reason = e.m.parked_by = 0; /* these are not the sender's fields */
     e.m.failed_us = 0;
     e.m.code = e.m.error = e.m.story = (pr_slice){ NULL, 0 };
     if (!known_id)

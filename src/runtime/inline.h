@@ -1,9 +1,9 @@
-/* inline.h - endpoints with `mode: inline`: a message is sent in the caller's thread, by the same
- * rules, and stored only when it could not be sent.
+/* inline.h - endpoints with `mode: inline`: a message is sent in the caller's thread, by the same rules, and stored
+ * only if it could not be sent.
  *
- * Nothing is on record before the send, so a crash in the middle loses what the caller has not been
- * told about; that is what `durable` is for.  A message that is stored after all is stored with the
- * failures that it had here: its steps go on where they were, and its stream waits for it. */
+ * Nothing is recorded before the send, so a crash in between loses a message whose caller got no answer; use `durable`
+ * to avoid that.  A message that is stored after all is stored with the failures that it had here: its steps continue,
+ * and its stream waits for it. */
 #ifndef RUNTIME_INLINE_H
 #define RUNTIME_INLINE_H
 
@@ -22,7 +22,7 @@ struct inliner_options { /* everything is borrowed until free */
     /* Is the endpoint closed right now, so that nothing may be sent there? */
     bool (*is_closed)(void *arg, size_t endpoint);
     void *is_closed_arg;
-    /* What became of a send, for the breaker and the stored totals. */
+    /* Reports the result of a send, for the breaker and the stored totals. */
     void (*tell)(void *arg, pr_slice box, const struct engine_inline_result *result);
     void *tell_arg;
 };
@@ -37,8 +37,8 @@ struct inliner;
 struct inliner *inliner_new(const struct inliner_options *options);
 void inliner_free(struct inliner *in);
 
-/* Send, or store.  message->id may be zero.  PR_OK, PR_DUPLICATE, or a fault: nothing was sent or
- * stored.  May be called from any thread; sends to one endpoint wait for each other. */
+/* Sends or stores.  message->id may be zero.  PR_OK, PR_DUPLICATE, or a fault: nothing was sent or stored.  May be
+ * called from any thread; sends to one endpoint wait for each other. */
 PR_MUST_CHECK int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *message, pr_id *ret_id,
                                enum pr_sent *ret_sent, struct pr_error *reterr);
 

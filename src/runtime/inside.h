@@ -11,11 +11,12 @@
 #include "runtime/runtime.h"
 #include "store/store.h"
 
-/* A relay that was stopped while something of it would not end: it is freed when that has ended, and nobody waits. */
+/* A relay that was stopped while a part of it had not ended: freed when that part has ended, without anybody
+ * waiting. */
 struct leftover {
     struct leftover *next;
     struct relay *relay;
-    struct store *store; /* NULL: it was kept */
+    struct store *store; /* NULL: it is still in use */
     struct config *config;
 };
 
@@ -27,9 +28,9 @@ struct runtime {
 
     atomic_bool stops;
 
-    /* start, reload and stop go one at a time, under this lock; ... */
+    /* start, reload and stop run one at a time, under this lock; ... */
     pthread_mutex_t change_lock;
-    /* ... what follows they change under this one, too, and everybody else reads it so. */
+    /* ... the following members also change under this lock, and are read under it. */
     pthread_rwlock_t lock;
     enum runtime_state state;
     struct config *config;
@@ -38,7 +39,7 @@ struct runtime {
     void *front;
     struct feed *feed;
     struct pull *pull;
-    struct pr_engine_counts past; /* of the relays before this one */
+    struct pr_engine_counts past; /* of earlier relays */
     struct leftover *leftovers;   /* under change_lock */
 
     pthread_mutex_t fault_lock;
@@ -68,14 +69,14 @@ void runtime_on_fault(void *arg, const struct pr_error *fault); /* arg: the runt
 
 /* ---- Works (works.c) ---- */
 
-/* Make what is not there yet; nothing is started but the front. */
+/* Creates what does not exist yet; only the front is started. */
 PR_MUST_CHECK int works_prepare(struct runtime *rt, struct works *w, struct pr_error *reterr);
 /* These are everybody's from now on; returns those before. */
 struct works works_swap(struct runtime *rt, struct works works, enum runtime_state state);
 void works_log_started(const struct runtime *rt, const struct works *w);
 bool front_is_same(const struct config *a, const struct config *b);
-void front_stop(const struct runtime *rt, void *front); /* NULL is fine */
-void store_free(struct store *store);                   /* NULL is fine */
+void front_stop(const struct runtime *rt, void *front); /* NULL is allowed */
+void store_free(struct store *store);                   /* NULL is allowed */
 /* What has been stopped and may still be running. */
 void leftover_add(struct runtime *rt, struct relay *relay, struct store *store, struct config *config);
 void leftovers_free(struct runtime *rt, bool wait); /* those that are over, or, waiting for them, all */

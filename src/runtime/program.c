@@ -187,7 +187,7 @@ static enum step step_of(enum pr_step step)
     case PR_STEP_DISCARD: return STEP_DISCARD;
     case PR_STEP_PARK: return STEP_PARK;
     }
-    return STEP_DEAD_LETTER; /* a number that is none: nothing may be lost */
+    return STEP_DEAD_LETTER; /* an invalid number: nothing may be lost */
 }
 
 static void log_failed(const struct caller *c, pr_slice name, const struct failure *f, pr_slice rule,
@@ -221,7 +221,7 @@ int program_call(void *arg, pr_slice name, const struct failure *f, pr_slice rul
         .rule = rule,
     };
 
-    ASSERT(entry != NULL); /* setting_init() has looked */
+    ASSERT(entry != NULL); /* setting_init() has checked that */
     context_init(&context, &delivery, NULL, clock_system(), PR_NEVER, &stop);
     int returned = entry->function(&context, &failure, entry->user);
     bool decided = context.decided;

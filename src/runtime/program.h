@@ -1,5 +1,5 @@
-/* program.h - what the program brought along in C: handlers, rules, functions that rules call.
- * It is filled before the start and never changes afterwards; every reload works with it. */
+/* program.h - what the program registered in C: handlers, rules, functions that rules call.  It is filled before the
+ * start and never changes afterwards; every reload uses it. */
 #ifndef RUNTIME_PROGRAM_H
 #define RUNTIME_PROGRAM_H
 
@@ -17,12 +17,12 @@
 
 /* A C function of the program. */
 struct handler_entry {
-    const char *name; /* of "handler:NAME": as it was given, the glob, or BOX/GLOB */
+    const char *name; /* for "handler:NAME": the registered name, the glob, or BOX/GLOB */
     const char *type; /* a glob: takes such messages ... */
-    const char *box;  /* ... of this box; "": of every outbox.  NULL: takes what is sent to its endpoints */
+    const char *box;  /* ... of this box; "": of every outbox.  NULL: takes messages to endpoints with its name */
     pr_handler handler;
     void *user;
-    bool beside; /* it is a route: others may have the same messages */
+    bool beside; /* it is a route: other endpoints may get the same messages */
 };
 
 struct rule_entry {
@@ -50,11 +50,11 @@ struct program {
     size_t rule_count;
     struct call_entry calls[PROGRAM_CALLS_MAX];
     size_t call_count;
-    struct launcher *launcher; /* of handlers with isolation: process; NULL: none has it */
+    struct launcher *launcher; /* for handlers with isolation: process; NULL: there are none */
     struct flow_registry flows;
     struct activity_entry activities[PROGRAM_ACTIVITIES_MAX];
     size_t activity_count;
-    pr_slice tags[PROGRAM_TAGS_MAX]; /* what activities here can need */
+    pr_slice tags[PROGRAM_TAGS_MAX]; /* tags that activities here offer */
     size_t tag_count;
 };
 
@@ -68,14 +68,14 @@ void program_fini(struct program *p);
  * the url "handler:GLOB" (with a box: "handler:BOX/GLOB") its settings hold, otherwise the defaults. */
 PR_MUST_CHECK int program_add_handler(struct program *p, pr_slice box, pr_slice type_glob, pr_handler handler,
                                       void *user);
-/* The same as a route: each message goes to all that match, and to where the config's routes lead. */
+/* The same as a route: each message goes to all that match, and to the endpoints of matching configured routes. */
 PR_MUST_CHECK int program_add_subscriber(struct program *p, pr_slice box, pr_slice name, pr_slice type_glob,
                                          pr_handler handler, void *user);
 /* For endpoints with the url "handler:NAME". */
 PR_MUST_CHECK int program_add_named_handler(struct program *p, pr_slice name, pr_handler handler, void *user);
 /* A function that rules call by this name. */
 PR_MUST_CHECK int program_add_call(struct program *p, pr_slice name, pr_rule_function function, void *user);
-/* Flows and activities that are run here, and what activities may need.  version NULL: "1". */
+/* Flows and activities that run here, and the tags that activities here offer.  version NULL: "1". */
 PR_MUST_CHECK int program_add_flow(struct program *p, const char *name, const char *version, pr_flow_function function,
                                    void *user);
 PR_MUST_CHECK int program_add_activity(struct program *p, pr_slice name, pr_activity_function function, void *user);
@@ -86,12 +86,12 @@ PR_MUST_CHECK int program_add_rule(struct program *p, pr_slice endpoint, const s
 
 /* ---- Afterwards ---- */
 
-/* NULL when nobody registered it. */
+/* NULL: not registered. */
 const struct call_entry *program_find_call(const struct program *program, pr_slice name);
 const struct activity_entry *program_find_activity(const struct program *program, pr_slice name);
-bool program_offers(const struct program *program, pr_slice tag); /* an empty one always */
+bool program_offers(const struct program *program, pr_slice tag); /* an empty tag is always offered */
 
-/* Calls a function for a rule, in the thread of the engine; logs when it fails. */
+/* Calls a function for a rule, in the engine's thread; logs its failures. */
 struct caller {
     const struct program *program;
     struct log *log; /* may be NULL */

@@ -5,8 +5,7 @@
 #include "base/failpoint.h"
 #include "runtime/inside.h"
 
-/* The old relay has stopped: let the new one work.  A reader that waits for the old one (a
- * drain) is told by its end. */
+/* The old relay has stopped: the new one takes over.  A drain that waits for the old one returns. */
 static void replace(struct runtime *rt, struct works w, bool keep_store, bool keep_front, bool keep_config)
 {
     struct works old = works_swap(rt, w, RUNTIME_RUNNING);
@@ -15,7 +14,7 @@ static void replace(struct runtime *rt, struct works w, bool keep_store, bool ke
     leftover_add(rt, old.relay, keep_store ? NULL : old.store, keep_config ? NULL : old.config);
 }
 
-/* The new one would not start after all: the old configuration goes on. */
+/* The new configuration did not start: goes back to the old one. */
 static void fall_back(struct runtime *rt, struct works w)
 {
     struct pr_error error;
@@ -38,14 +37,14 @@ static void fall_back(struct runtime *rt, struct works w)
         store_free(w.store);
 }
 
-/* Then it is kept: what is in memory would be lost otherwise. */
+/* The same store is kept: data in memory would be lost otherwise. */
 static bool is_same_store(const struct config *a, const struct config *b)
 {
     return strcmp(a->store, b->store) == 0 && a->payload_max == b->payload_max && a->poll_min_us == b->poll_min_us &&
            a->poll_max_us == b->poll_max_us;
 }
 
-/* A route can make somebody work a box that nobody did before. */
+/* A route can bring a box into use. */
 static bool are_same_boxes(const struct config *a, const struct config *b)
 {
     for (size_t i = 0; i < a->box_count && a->box_count == b->box_count; i++)
@@ -54,7 +53,7 @@ static bool are_same_boxes(const struct config *a, const struct config *b)
     return a->box_count == b->box_count;
 }
 
-/* Only what a running relay can follow is other: nothing need stop. */
+/* Only settings that a running relay can follow differ: nothing need stop. */
 static int reload_softly(struct runtime *rt, struct config *config, struct pr_error *reterr)
 {
     if (!is_same_store(config, rt->config) || !front_is_same(config, rt->config) ||
@@ -71,7 +70,7 @@ static int reload_softly(struct runtime *rt, struct config *config, struct pr_er
     relay_let_go(rt->relay);
     struct pr_error error;
     if (rt->front != NULL && rt->options.front->retune(rt->front, config, &error) < 0)
-        runtime_on_fault(rt, &error); /* it has taken the same before */
+        runtime_on_fault(rt, &error); /* the same setting worked before */
     return PR_OK;
 }
 
@@ -99,8 +98,8 @@ int reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
         return rc;
     }
     FAILPOINT("runtime.reload");
-    relay_stop(rt->relay, old->stop_timeout_us); /* what it had to leave the new one finds */
-    if (atomic_load(&rt->stops)) {               /* nothing is to be started any more */
+    relay_stop(rt->relay, old->stop_timeout_us); /* the new relay finds what it had to leave */
+    if (atomic_load(&rt->stops)) {               /* nothing must be started any more */
         relay_free(w.relay);
         if (!keep_front)
             front_stop(rt, w.front);

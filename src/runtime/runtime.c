@@ -73,7 +73,7 @@ void runtime_free(struct runtime *rt)
     launcher_free(rt->program.launcher);
     store_free(rt->store);
     feed_free(rt->feed);
-    pull_free(rt->pull); /* after the relay, which may have something to answer */
+    pull_free(rt->pull); /* after the relay, which may have requests to answer */
     config_free(rt->config);
     program_fini(&rt->program);
     wake_close(rt->fault_fd);
@@ -119,7 +119,7 @@ int runtime_start(struct runtime *rt, struct pr_error *reterr)
 int runtime_stop(struct runtime *rt, int64_t timeout_us)
 {
     int rc = PR_OK;
-    atomic_store(&rt->stops, true); /* a reload that is under way ends with the old relay's stop */
+    atomic_store(&rt->stops, true); /* a reload that is under way ends when the old relay has stopped */
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
     if (rt->state == RUNTIME_RUNNING) {
         rc = relay_stop(rt->relay, timeout_us);
@@ -128,7 +128,7 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us)
         struct works old = works_swap(rt, w, RUNTIME_STOPPED);
         front_stop(rt, old.front);
         leftovers_free(rt, false);
-        if (rt->leftovers != NULL) /* given up in a reload, and still running */
+        if (rt->leftovers != NULL) /* left behind by a reload, and still running */
             rc = PR_TIMEOUT;
     }
     ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
@@ -158,7 +158,7 @@ int runtime_drain(struct runtime *rt, int64_t timeout_us, struct pr_error *reter
             return fault;
         if (rc != PR_STALE)
             return rc;
-        /* It ended under us: wait for whoever stops or reloads, then look again. */
+        /* The relay ended meanwhile: wait for the stop or reload, then look again. */
         ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
         ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
     }

@@ -23,63 +23,63 @@
 
 struct runtime;
 
-/* Who answers on http.listen, and watches; the layer above brings it along.  start is called before messages flow (where
- * the configuration has something for it to do), stop when they do no more; both may wait for requests. */
+/* Answers on http.listen, and watches; provided by the layer above.  start is called before messages flow (if the
+ * configuration has something for it to do), stop after the last ones; both may wait for requests. */
 struct runtime_front {
     int (*start)(struct runtime *rt, const struct config *config, struct log *log, void **ret_self,
                  struct pr_error *reterr);
-    /* Another configuration with the same http.listen (and watchdogs, or none, as before) holds from now on. */
+    /* Another configuration with the same http.listen (and watchdogs, or none, as before) applies from now on. */
     int (*retune)(void *self, const struct config *config, struct pr_error *reterr);
-    void (*stop)(void *self);           /* NULL is fine */
+    void (*stop)(void *self);           /* NULL is allowed */
     unsigned (*port)(const void *self); /* 0: none */
 };
 
 struct runtime_options {
-    struct log *log;                   /* borrowed until free; may be NULL */
-    bool migrate;                      /* start makes or upgrades the tables; otherwise it refuses with PR_ESCHEMA
-                          * and says what to do */
-    const struct runtime_front *front; /* NULL: nobody listens, whatever the configuration says */
+    struct log *log; /* borrowed until free; may be NULL */
+    /* start creates or upgrades the tables; otherwise it returns PR_ESCHEMA with advice */
+    bool migrate;
+    const struct runtime_front *front; /* NULL: no API, whatever the configuration says */
 };
 
-/* Takes the config over on success (and only then): runtime_free() frees it.  NULL: a fault. */
+/* Takes the configuration over on success (and only then): runtime_free() frees it.  NULL: a fault. */
 struct runtime *runtime_new(struct config *config, const struct runtime_options *options, struct pr_error *reterr);
-/* Stops first when it still runs.  Waits for handlers that are still running: a process that
- * must be gone after a stop that said PR_TIMEOUT exits without it. */
+/* Stops first if it still runs.  Waits for handlers that are still running: a process that must end after a stop that
+ * returned PR_TIMEOUT exits without it. */
 void runtime_free(struct runtime *rt);
 
 /* What the program brings along (program.h); NULL when it has been started: it is too late then. */
 struct program *runtime_program(struct runtime *rt);
 
-/* Open and check the store, check every endpoint, start the threads.  On a fault nothing runs. */
+/* Opens and checks the store, checks every endpoint, starts the threads.  After a fault nothing runs. */
 PR_MUST_CHECK int runtime_start(struct runtime *rt, struct pr_error *reterr);
 
-/* Wait until nothing is left to do right now: PR_OK, PR_TIMEOUT, or the fault that stopped it.  Rows
- * of adopted tables count when they are in their box. */
+/* Waits until nothing is left to do right now: PR_OK, PR_TIMEOUT, or the fault that stopped it.  Rows of adopted tables
+ * count when they are in their box. */
 PR_MUST_CHECK int runtime_drain(struct runtime *rt, int64_t timeout_us, struct pr_error *reterr);
 
-/* Finish or hand back everything; ends within timeout_us.  PR_TIMEOUT: something was still
- * running and was handed back as abandoned (it counts as an attempt).  May be called twice. */
+/* Finishes or hands back everything; ends within timeout_us.  PR_TIMEOUT: something was still running and was handed
+ * back as abandoned (it counts as an attempt).  May be called twice. */
 int runtime_stop(struct runtime *rt, int64_t timeout_us);
 
-/* Work by another configuration.  Everything that can be checked is checked first: on a fault
- * the old one goes on, and config stays the caller's.  On success it is taken over.  Where nothing is other but what a running
- * relay can follow, endpoints that are the same keep their connections and what they are sending; anything else takes a stop. */
+/* Switches to another configuration.  Everything that can be checked is checked first: after a fault the old one stays
+ * in force, and config remains the caller's.  On success it is taken over.  Where a running relay can follow all
+ * changes, unchanged endpoints keep their connections and the messages being sent; other changes require a stop. */
 PR_MUST_CHECK int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr);
 
-/* People's hands on an endpoint, by the program.  PR_OK; PR_ENOTFOUND: the config has no such endpoint. */
+/* Pausing and resuming an endpoint, by the program.  PR_OK; PR_ENOTFOUND: the configuration has no such endpoint. */
 PR_MUST_CHECK int runtime_pause(struct runtime *rt, pr_slice endpoint, int64_t for_us, pr_slice why,
                                 struct pr_error *reterr);
 PR_MUST_CHECK int runtime_resume(struct runtime *rt, pr_slice endpoint, struct pr_error *reterr);
 
-/* Send now where an endpoint has mode: inline, store elsewhere: see pr_engine_send(). */
+/* Sends at once if the endpoint has mode: inline, otherwise stores: see pr_engine_send(). */
 PR_MUST_CHECK int runtime_send(struct runtime *rt, pr_slice box, const struct pr_message *message, pr_id *ret_id,
                                enum pr_sent *ret_sent, struct pr_error *reterr);
 
-/* The configuration by which it works; borrowed until the next reload. */
+/* The current configuration; borrowed until the next reload. */
 const struct config *runtime_config(const struct runtime *rt);
 
-/* What it works with right now, borrowed until leave; a reload or a stop waits for that, so be short.
- * Fault PR_EINVAL: it does not run. */
+/* The current store, configuration and so on, borrowed until leave; reloads and stops wait for that, so be short.
+ * Fault PR_EINVAL: it is not running. */
 struct store;
 struct relay;
 struct runtime_inside {
@@ -90,11 +90,11 @@ struct runtime_inside {
 PR_MUST_CHECK int runtime_enter(struct runtime *rt, struct runtime_inside *ret, struct pr_error *reterr);
 void runtime_leave(struct runtime *rt);
 
-/* What happens, from the start to the end of the runtime, over all reloads. */
+/* What happens, from the start to the end of the runtime, across reloads. */
 struct feed *runtime_feed(struct runtime *rt);
-/* Where claimers find messages, likewise. */
+/* Where claimers get messages, likewise. */
 struct pull *runtime_pull(struct runtime *rt);
-/* Who does not find an endpoint there looks for one that does not exist.  False: it may be that boxes begin or end. */
+/* If true, an endpoint that is not found there does not exist.  False: boxes may be starting or ending. */
 bool runtime_is_claimable(struct runtime *rt);
 
 /* ---- How it is doing ------------------------------------------------------------------- */
@@ -104,27 +104,27 @@ int runtime_fault_fd(const struct runtime *rt);
 /* PR_OK, or the fault that stopped it. */
 int runtime_fault(struct runtime *rt, struct pr_error *reterr);
 
-/* The port of http.listen; 0: it does not listen. */
+/* The port of http.listen; 0: none. */
 unsigned runtime_http_port(struct runtime *rt);
 
-/* What people should know of one that is ready. */
+/* What people should know of a runtime that is ready. */
 enum runtime_note {
     NOTE_NONE,
-    NOTE_STANDBY,  /* another instance works a box: as it should be, but good to know */
-    NOTE_ENDPOINT, /* nothing gets through to an endpoint */
+    NOTE_STANDBY,  /* another instance serves a box: normal, but good to know */
+    NOTE_ENDPOINT, /* every attempt at an endpoint fails */
     NOTE_SOURCE,   /* a source cannot be read */
 };
 
-/* Are all loops going round?  Is the store reachable, and the schema right?  PR_OK or a fault.  Ready with a text in
- * reterr: it works, and people should know of this; its code is an enum runtime_note. */
+/* Do all loops make progress?  Is the store reachable, and the schema right?  PR_OK or a fault.  Ready with a text in
+ * reterr: it works, but people should know this; its code is an enum runtime_note. */
 int runtime_is_live(struct runtime *rt, struct pr_error *reterr);
 int runtime_is_ready(struct runtime *rt, struct pr_error *reterr);
-/* false: there is no such source, or it is not running. */
+/* false: no such source, or it is not running. */
 bool runtime_source(struct runtime *rt, size_t index, struct source_status *ret);
 
 void runtime_counts(struct runtime *rt, struct pr_engine_counts *ret_counts);
 
-/* One endpoint, all boxes together. */
+/* One endpoint, summed over all boxes. */
 struct runtime_endpoint {
     const char *name;
     enum breaker_state breaker;
@@ -137,18 +137,18 @@ struct runtime_status {
     struct pr_engine_counts counts;
     struct runtime_endpoint *endpoints;
     size_t endpoint_count;
-    struct incident *failures; /* the newest first, INCIDENTS_MAX at most */
+    struct incident *failures; /* newest first, at most INCIDENTS_MAX */
     size_t failure_count;
     struct incident *deaths;
     size_t death_count;
     bool ready;
-    char trouble[PR_ERROR_TEXT_SIZE]; /* what the store says; "" when it is fine */
+    char trouble[PR_ERROR_TEXT_SIZE]; /* the store's fault; "": none */
 };
 
-/* A picture for people; everything in it lives in the arena.  Fault PR_ENOMEM. */
+/* A picture for people; allocated in the arena.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int runtime_status(struct runtime *rt, struct arena *arena, struct runtime_status *ret);
 
-/* For processes that are all ours: fewer malloc arenas, so that many threads stay small. */
+/* For processes of Postrider's own: fewer malloc arenas, so that many threads need little memory. */
 void runtime_tune_process(void);
 
 #endif

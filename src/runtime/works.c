@@ -7,7 +7,7 @@
 #include "runtime/inside.h"
 #include "runtime/threads/thread.h"
 
-#define LEFTOVER_WAIT_US PR_MILLISECONDS(500) /* threads need a moment to end when nothing keeps them */
+#define LEFTOVER_WAIT_US PR_MILLISECONDS(500) /* threads need a moment to end when nothing holds them up */
 #define LEFTOVER_LOOK_US PR_MILLISECONDS(5)
 
 void store_free(struct store *store)
@@ -39,7 +39,7 @@ void leftover_add(struct runtime *rt, struct relay *relay, struct store *store, 
 {
     struct leftover *one = malloc(sizeof *one);
     if (one == NULL) {
-        relay_free(relay); /* then somebody waits */
+        relay_free(relay); /* then the caller waits */
         store_free(store);
         config_free(config);
         return;
@@ -72,7 +72,7 @@ static int open_store(const struct runtime *rt, const struct config *config, str
     return rc;
 }
 
-/* See that the tables are there, or make them. */
+/* Checks that the tables exist, or creates them. */
 static int check_store(const struct runtime *rt, const struct config *config, struct store *store,
                        struct pr_error *reterr)
 {
@@ -102,7 +102,7 @@ static int make_relay(struct runtime *rt, const struct config *config, struct st
     return relay_new(&options, ret_relay, reterr);
 }
 
-/* The layer above has something to do: HTTP, or watchdogs that raise messages. */
+/* Does the layer above have something to do: HTTP, or watchdogs that raise messages? */
 static bool wants_front(const struct config *config)
 {
     return config->http_listen[0] != '\0' || config->watch.raise_type[0] != '\0';
@@ -134,7 +134,7 @@ struct works works_swap(struct runtime *rt, struct works works, enum runtime_sta
 {
     ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
     struct works old = { rt->config, rt->store, rt->relay, rt->front };
-    if (old.relay != NULL && old.relay != works.relay) { /* it has stopped: its counts go on counting */
+    if (old.relay != NULL && old.relay != works.relay) { /* it has stopped: its counts are added to the past ones */
         relay_counts(old.relay, &rt->past);
         rt->past.waiting_in_memory = 0;
         rt->past.in_flight = 0;

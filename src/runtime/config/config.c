@@ -138,11 +138,11 @@ int config_load_file(const char *path, struct config **ret, struct pr_error *ret
 
     if (f == NULL)
         return error_set(reterr, PR_EIO, "%s: %s", path, strerror(errno));
-    buf_init(&text, CONFIG_BYTES_MAX + 1); /* one more, so that node_parse() sees what is too large */
+    buf_init(&text, CONFIG_BYTES_MAX + 1); /* one more, so that node_parse() detects a file that is too large */
     for (size_t n; buf_failed(&text) == 0 && (n = fread(chunk, 1, sizeof(chunk), f)) > 0;)
         buf_add(&text, chunk, n);
     int failed = ferror(f) ? errno : 0;
-    (void)fclose(f); /* only read from */
+    (void)fclose(f); /* it was only read */
     int r;
     if (failed != 0)
         r = error_set(reterr, PR_EIO, "%s: %s", path, strerror(failed));
@@ -165,7 +165,7 @@ void config_free(struct config *config)
         return;
     if (config->notes != NULL)
         map_fini(&config->notes->map);
-    arena_wipe(&config->arena); /* passwords and keys */
+    arena_wipe(&config->arena); /* contains passwords and keys */
     arena_fini(&config->arena);
     free(config);
 }

@@ -28,7 +28,7 @@ static bool is_from_file(const struct config *config, const void *field)
     return note != NULL && note->origin == ORIGIN_FILE;
 }
 
-/* The path begins `at` bytes into the text.  Fault PR_ENOMEM. */
+/* Makes the path that begins `at` bytes into the text absolute.  Fault PR_ENOMEM. */
 static int resolve(const struct config_reader *reader, const char **field, size_t at)
 {
     pr_slice directory = reader->source->directory;
@@ -46,7 +46,7 @@ static int resolve_url(const struct config_reader *reader, const char **url, con
     return strncmp(*url, prefix, strlen(prefix)) == 0 ? resolve(reader, url, strlen(prefix)) : PR_OK;
 }
 
-/* A program without a slash is looked for in PATH. */
+/* A program without a slash is searched in PATH. */
 static int resolve_program(const struct config_reader *reader, const char **url)
 {
     return strncmp(*url, "exec:./", 7) == 0 || strncmp(*url, "exec:../", 8) == 0 ? resolve(reader, url, 5) : PR_OK;
@@ -91,7 +91,7 @@ int config_check_store(const char *url, struct pr_error *reterr)
     return PR_OK;
 }
 
-#define TOKEN_MIN 16 /* characters: what people make up is shorter */
+#define TOKEN_MIN 16 /* characters: tokens that people invent are shorter */
 
 static int check_token(const struct config_reader *reader, const char *const *field, const char *key)
 {
@@ -107,7 +107,7 @@ static int check_token(const struct config_reader *reader, const char *const *fi
     return PR_OK;
 }
 
-/* Operators can do anything, so nobody else may reach them: without tokens, loopback only. */
+/* Operators can do anything, so the API without tokens is limited to loopback. */
 static int check_listen(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
@@ -131,7 +131,7 @@ static int check_listen(const struct config_reader *reader)
     return PR_OK;
 }
 
-/* Handlers are registered when the configuration is loaded; who starts it looks for them. */
+/* Handlers are registered after the configuration was loaded; the start checks them. */
 static int registered_later(struct pr_context *context, const struct pr_message *message, void *user)
 {
     (void)context, (void)message, (void)user;
@@ -148,7 +148,7 @@ static int complete_url(const struct config_reader *reader, struct config_endpoi
     return endpoint->url != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "out of memory");
 }
 
-/* An endpoint with the url box:NAME: the box must be there, and is worked in this process. */
+/* An endpoint with the url box:NAME: the box must exist, and this process must serve it. */
 static int check_local(const struct config_reader *reader, const struct config_endpoint *endpoint)
 {
     const struct config *config = reader->config;
@@ -247,7 +247,7 @@ int config_check_box(const struct config_reader *reader, const char *const *box,
                : config_fail(reader, node, "%s[%zu].box: unknown box \"%s\"; add it under boxes", list, number, *box);
 }
 
-/* What this route sends into a box it would find there again, and send round for ever. */
+/* Messages that this route sends into a box would match the route again there, and loop forever. */
 static int check_round(const struct config_reader *reader, const struct config_route *route, size_t number,
                        const struct config_endpoint *to, const struct node *node)
 {
@@ -269,7 +269,7 @@ static bool takes_activities(const struct config *config, const struct config_ro
     return box != NULL && box->kind == BOX_ACTIVITIES;
 }
 
-/* An activity is done by one, and its answer is what the flow gets. */
+/* An activity runs at one endpoint, and the flow gets its answer. */
 static int check_activity_route(const struct config_reader *reader, const struct config_route *route, size_t number)
 {
     const struct node *node = node_of(reader->config, &route->to);
@@ -278,7 +278,7 @@ static int check_activity_route(const struct config_reader *reader, const struct
         return config_fail(reader, node, "routes[%zu].to: an activity is done once; name one endpoint", number);
     const struct config_endpoint *to = config_find_endpoint(reader->config, slice_from(route->to[0]));
     if (to == NULL)
-        return PR_OK; /* another check says so */
+        return PR_OK; /* another check reports it */
     pr_slice scheme = transport_scheme(to->url);
     bool answers = slice_eq_cstr(scheme, "http") || slice_eq_cstr(scheme, "https") || slice_eq_cstr(scheme, "pull");
     if (!answers)
@@ -332,7 +332,7 @@ static int check_routes(const struct config_reader *reader)
     return PR_OK;
 }
 
-/* A database may not look at case. */
+/* Names in a database may be case-insensitive. */
 static int check_tables(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
@@ -365,7 +365,7 @@ static bool is_routed(const struct config *config, const struct config_box *box)
     return false;
 }
 
-/* Who is not used has no thread and no session, and `status` does not show it while it is empty. */
+/* An unused box has no thread and no session, and `status` does not show it while it is empty. */
 static void note_used_boxes(struct config *config, const struct node *named)
 {
     for (size_t i = 0; i < config->box_count; i++) {
@@ -381,11 +381,11 @@ static void note_used_boxes(struct config *config, const struct node *named)
         for (size_t k = 0; k < config->endpoint_count; k++)
             box->used |= slice_eq_cstr(transport_box(config->endpoints[k].url), box->name);
         if (box_is_of_flows(box->kind))
-            box->used = is_routed(config, box); /* else who runs flows works on it */
+            box->used = is_routed(config, box); /* otherwise programs that run flows serve it */
     }
 }
 
-/* Each turn and each activity is a message of its own, which comes once: by its id. */
+/* Each turn and each activity is a message of its own, which arrives once: its id ensures that. */
 static int check_kinds(const struct config_reader *reader)
 {
     const struct config *config = reader->config;

@@ -1,4 +1,4 @@
-/* What of a configuration has changed since another one was loaded: digests of the expanded text. */
+/* Detecting what has changed between two configurations: digests of the expanded text. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -25,7 +25,7 @@ static uint64_t add_node(uint64_t digest, const struct node *node)
     return hash_u64(digest);
 }
 
-/* A certificate that was renewed under its name is another one. */
+/* A renewed certificate with the same name changes the digest. */
 static uint64_t add_file(uint64_t digest, const char *path)
 {
     struct stat file;
@@ -42,18 +42,18 @@ static uint64_t endpoint_digest(const struct config_endpoint *e, const struct no
     uint64_t digest = add_node(1, node);
 
     digest = add_file(add_file(add_file(digest, e->ca), e->cert), e->key);
-    /* Programs do not get the variables that hold secrets, wherever in the file these are named. */
+    /* Programs do not get variables that hold secrets, wherever the file uses these. */
     for (size_t i = 0; strncmp(e->url, "exec:", 5) == 0 && i < e->secret_variable_count; i++)
         digest = add_text(digest, e->secret_variables[i]);
     return digest;
 }
 
-/* All that a source works by: with anything else it is another source, and the running one ends. */
+/* All settings that a source depends on: if one differs, it is another source, and the running one ends. */
 static uint64_t source_digest(const struct config *config, const struct source_config *s, const struct node *node)
 {
     uint64_t digest = add_node(1, node);
 
-    if (s->kind >= SOURCE_FIRST_WITH_URL) /* it has made room for batches of one size */
+    if (s->kind >= SOURCE_FIRST_WITH_URL) /* it has allocated batches of one size */
         digest = hash_u64(digest + (uint64_t)config->batch);
     for (size_t i = 0; s->kind == SOURCE_TABLE && i < config->endpoint_count; i++) /* it knows their names */
         digest = add_text(digest, config->endpoints[i].name);
@@ -68,7 +68,7 @@ static void digest_sources(struct config *config, const struct node *list)
         config->sources[i].digest = source_digest(config, &config->sources[i], entry);
 }
 
-/* How much may wait is passed to the sources that run. */
+/* The limit of waiting rows is passed on to running sources. */
 static uint64_t add_limits(uint64_t digest, const struct node *limits)
 {
     for (const struct node *n = limits->first; n != NULL; n = n->next)
@@ -77,7 +77,7 @@ static uint64_t add_limits(uint64_t digest, const struct node *limits)
     return digest;
 }
 
-/* Sections that a running relay follows without a stop: see relay_retune(). */
+/* Sections that a running relay can follow without a stop: see relay_retune(). */
 static bool is_followed(const char *key)
 {
     static const char *const keys[] = { "endpoints", "routes", "rules",   "batch",        "retention", "log",

@@ -1,5 +1,5 @@
-/* ${...} in values.  What is expanded is a scalar already, so nothing that stands in the
- * environment or in a file can change the structure of the configuration. */
+/* ${...} in values.  Only scalars are expanded, so the content of a variable or file cannot change the structure of the
+ * configuration. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool is_variable_name(pr_slice name)
     return true;
 }
 
-/* A file, or a pipe as shells make them; a device may have no end.  A pipe that nobody writes to is empty. */
+/* Opens a file, or a pipe as shells create them; a device may be endless.  A pipe without a writer is empty. */
 static int open_secret(const char *path, struct stat *ret_info, struct pr_error *reterr)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -74,7 +74,7 @@ static int read_secret(const char *path, struct buf *ret, struct stat *ret_info,
     return PR_OK;
 }
 
-/* Editors end a file with a newline; a secret does not have one. */
+/* Editors end a file with a newline, which is not a part of the secret. */
 static int expand_file(struct expansion *x, pr_slice path, struct pr_error *reterr)
 {
     char full[4096];
@@ -126,7 +126,7 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
     memcpy(name, left.data, left.size);
     name[left.size] = '\0';
     value = config_variables_get(x->source->variables, name);
-    /* As in a shell: with a colon, set but empty is not enough. */
+    /* As in a shell: with a colon, an empty value counts as missing. */
     if (value == NULL || (value[0] == '\0' && rest.size > 0)) {
         pr_slice word = rest.size > 0 ? (pr_slice){ rest.data + 2, rest.size - 2 } : rest;
 

@@ -1,4 +1,4 @@
-/* config_notes.h - where each value of a configuration came from. */
+/* config_notes.h - the origin of each value of a configuration. */
 #ifndef RUNTIME_CONFIG_CONFIG_NOTES_H
 #define RUNTIME_CONFIG_CONFIG_NOTES_H
 
@@ -33,18 +33,18 @@ struct config_reader {
     const struct node_source *source;
     struct pr_error *reterr;
     const struct node *root; /* NULL: the file is empty */
-    bool in_list;            /* entries of lists have no names, so no variables */
+    bool in_list;            /* entries of lists have no names, so there are no variables for them */
 };
 
-/* Fill target with the section's defaults, then with what map (NULL: nothing) and the
- * environment say.  path is "" or ends without a dot. */
+/* Fills target with the section's defaults, then with the values of map (NULL: none) and of the environment.  path is
+ * "" or ends without a dot. */
 PR_MUST_CHECK int config_read_section(struct config_reader *reader, const struct option_section *section,
                                       const struct node *map, void *target, const char *path);
 
-/* Are all keys of the map options of the section?  Otherwise says which is near. */
+/* Are all keys of the map options of the section?  If not, the error suggests a similar one. */
 PR_MUST_CHECK int config_check_keys(const struct config_reader *reader, const struct option_section *section,
                                     const struct node *map, const char *path);
-/* A table of delays or the formula, over what retry holds. */
+/* Reads a table of delays or the formula into retry, over its current values. */
 PR_MUST_CHECK int config_read_retry(struct config_reader *reader, const struct node *node, struct retry_setting *retry,
                                     const char *path);
 /* ---- Rules (config_rule.c) ---- */
@@ -52,15 +52,15 @@ PR_MUST_CHECK int config_read_rules(struct config_reader *reader, const struct o
                                     void *target, const char *path);
 
 /* ---- Sources (config_source.c) ---- */
-/* What the source's preset says, noted as such. */
+/* Applies the source's preset, and notes that as the origin. */
 PR_MUST_CHECK int config_source_preset(struct config_reader *reader, struct source_config *source);
 PR_MUST_CHECK int config_read_values(struct config_reader *reader, const struct option *option, const struct node *node,
                                      void *target, const char *path);
-/* The values of `pending` or `done`, as they would be written. */
+/* The values of `pending` or `done`, as written in a file. */
 void config_values_format(const struct option *option, const struct source_config *source, struct buf *ret);
-/* Is it for sources of this kind? */
+/* Does the option apply to sources of this kind? */
 bool config_source_has(const struct source_config *source, const char *option);
-/* What only a look at several keys can tell. */
+/* Checks that concern several keys. */
 PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 
 /* ---- The whole (config_check.c) ---- */
@@ -71,18 +71,18 @@ PR_MUST_CHECK int config_check_store(const char *url, struct pr_error *reterr);
 /* ---- Schedules (config_schedule.c) ---- */
 PR_MUST_CHECK int config_check_schedules(const struct config_reader *reader);
 
-/* Is the box that entry `number` of this list names in `boxes`? */
+/* Is the box of entry `number` of this list among `boxes`? */
 PR_MUST_CHECK int config_check_box(const struct config_reader *reader, const char *const *box, const char *list,
                                    size_t number);
 
 /* ---- Digests (config_digest.c) ---- */
-/* Of all endpoints, the routes and the rest; root NULL: the file is empty. */
+/* Sets the digests of all endpoints, the routes and the rest; root NULL: the file is empty. */
 void config_digest(struct config *config, const struct node *root);
 
-/* PR_ECONFIG with the place of node's key before the text. */
+/* PR_ECONFIG with the position of node's key before the text. */
 PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
                                      ...) PR_PRINTF(3, 4);
-/* PR_ECONFIG with the place of node (NULL: the file alone) before the text. */
+/* PR_ECONFIG with the position of node (NULL: only the file) before the text. */
 PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format, ...)
     PR_PRINTF(3, 4);
 

@@ -15,7 +15,7 @@ const struct option *option_find(const struct option_section *section, const cha
     return NULL;
 }
 
-/* The other tables and the views of a store; SQLite does not look at case and keeps sqlite_ for itself. */
+/* Names of the store's own tables and views are taken; SQLite ignores case and reserves sqlite_. */
 bool option_is_box_name(pr_slice name)
 {
     static const char *const taken[] = {

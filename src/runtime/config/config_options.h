@@ -1,5 +1,5 @@
-/* config_options.h - the option tables: each option once, with its type, default, bounds, place
- * in the structs of config.h, and the sentence that documents it. */
+/* config_options.h - the option tables: each option once, with its type, default, bounds, place in the structs of
+ * config.h, and the sentence that documents it. */
 #ifndef RUNTIME_CONFIG_CONFIG_OPTIONS_H
 #define RUNTIME_CONFIG_CONFIG_OPTIONS_H
 
@@ -15,10 +15,10 @@ enum option_kind {
     OPTION_CHOICE,   /* an enum or a bool: the index of the word in choices */
     OPTION_WORD,     /* const char *: one of choices */
     OPTION_RATE,     /* struct rate_setting */
-    OPTION_PRESET,   /* OPTION_WORD of an endpoint or a source, and what it stands for */
+    OPTION_PRESET,   /* OPTION_WORD of an endpoint or a source, which stands for several values */
     OPTION_LAST_VALUE = OPTION_PRESET,
 
-    /* Several; the field is a pointer, count_offset its count. */
+    /* Several values; the field is a pointer, count_offset its count. */
     OPTION_NAMES,    /* const char *const *: one word or a list */
     OPTION_SECRETS,  /* the same; never shown */
     OPTION_NETWORKS, /* const struct network * */
@@ -53,17 +53,17 @@ struct option_section;
 struct option {
     const char *name;
     enum option_kind kind;
-    const char *fallback; /* the default, as it would be written; "": none */
+    const char *fallback; /* the default, as written in a file; "": none */
     const char *doc;
     bool required;
     bool secret; /* TEXT: never shown */
     size_t offset, size, count_offset, item_size;
     int64_t min, max;           /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
-    const char *const *choices; /* ends with NULL.  DURATION: the word for 0, whatever min says */
+    const char *const *choices; /* ends with NULL.  DURATION: the word for 0, regardless of min */
     const struct option_section *section;
-    const char *const *built_in; /* NAMED: names that are there without being written */
+    const char *const *built_in; /* NAMED: names that exist without being written */
     bool (*is_name)(pr_slice name);
-    const char *name_rule; /* what is_name() wants, in words */
+    const char *name_rule; /* the names that is_name() accepts, in words */
 };
 
 struct option_section {
@@ -80,23 +80,23 @@ extern const struct option_section option_root, option_box, option_endpoint, opt
 /* NULL when there is none. */
 const struct option *option_find(const struct option_section *section, const char *name);
 
-/* "duration", "a word": in messages and in the reference. */
+/* "duration", "a word": for messages and the reference. */
 const char *option_kind_name(enum option_kind kind);
 
 bool option_is_box_name(pr_slice name);
 bool option_is_box_table(pr_slice name);
 bool option_is_endpoint_name(pr_slice name);
 
-/* The settings that a preset stands for; false when there is none of this name. */
+/* The settings of a preset; false: unknown preset. */
 bool option_preset(const char *name, struct retry_setting *ret_retry, struct breaker_setting *ret_breaker);
 
 /* ---- Values (config_value.c) ---- */
 
-/* Parse text into the field; PR_ECONFIG with what is wrong, without a place.  quoted is how
- * the value may be shown. */
+/* Parses text into the field; PR_ECONFIG with what is wrong, without a position.  quoted is the value as it may be
+ * shown. */
 PR_MUST_CHECK int option_parse(const struct option *option, const char *text, const char *quoted, void *field,
                                struct pr_error *reterr);
-/* As it would be written in the file. */
+/* The value as written in a file. */
 void option_format(const struct option *option, const void *field, struct buf *ret);
 
 #endif

@@ -4,7 +4,7 @@
 #include "runtime/config/config_table.h"
 
 #define ENDPOINT_HEADERS_MAX 64
-#define ROUTE_HEADERS_MAX 16 /* a person writes few; each is looked for in every message */
+#define ROUTE_HEADERS_MAX 16 /* people write a few; each is searched in every message */
 
 static const char *const orderings[] = { "fifo", "strict", "available", "none", NULL };
 static const char *const envelopes[] = { "binary", "structured", "batch", "raw", NULL };
@@ -91,7 +91,7 @@ const struct option_section option_batch = {
     SECTION(batch_options)
 };
 
-/* preset stands before retry and breaker, so that they can change what it sets. */
+/* preset comes before retry and breaker, so that they can change its values. */
 static const struct option endpoint_options[] = {
     { "url", OPTION_TEXT, "",
       "Destination: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `kafka://...`, `mqtt://...`, "

@@ -41,7 +41,7 @@ const struct option_section option_box = {
     SECTION(box_options)
 };
 
-/* preset stands before what it sets. */
+/* preset comes before the keys that it sets. */
 static const struct option source_options[] = {
     { "table", OPTION_TEXT, "",
       "Another product's outbox table in the store's PostgreSQL database, `SCHEMA.NAME`; upper and lower case matter. "

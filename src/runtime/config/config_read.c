@@ -1,4 +1,4 @@
-/* From the tree to the structs, led by the option tables. */
+/* From the tree to the structs, driven by the option tables. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static int note(struct config_reader *reader, const void *field, enum origin ori
     return config_note_set(reader->config, field, origin, node, shown) == PR_OK ? PR_OK : no_memory(reader);
 }
 
-/* That it was said, in the file or in the environment. */
+/* Notes that the value was set, in the file or in the environment. */
 static int note_said(struct config_reader *reader, const void *field, const struct node *node, const char *shown)
 {
     return note(reader, field, node->variable != NULL ? ORIGIN_ENVIRONMENT : ORIGIN_FILE, node, shown);
@@ -68,7 +68,7 @@ static int note_said(struct config_reader *reader, const void *field, const stru
 
 /* ---- Values of one piece ---- */
 
-/* limits.payload -> POSTRIDER_LIMITS__PAYLOAD; false when that would be too long a name. */
+/* limits.payload -> POSTRIDER_LIMITS__PAYLOAD; false: the name would be too long. */
 static bool variable_name(const char *path, char ret[VARIABLE_MAX])
 {
     size_t n = sizeof(VARIABLE_PREFIX) - 1;
@@ -106,7 +106,7 @@ static struct node *from_environment(struct config_reader *reader, const char *p
     return node;
 }
 
-/* The same for a list: what stands between commas. */
+/* The same for a list, separated by commas. */
 static struct node *list_from_environment(struct config_reader *reader, const char *path)
 {
     struct node *list = from_environment(reader, path);
@@ -153,7 +153,7 @@ static int apply_endpoint_preset(struct config_reader *reader, struct config_end
 {
     bool known = option_preset(endpoint->preset, &endpoint->retry, &endpoint->breaker);
 
-    ASSERT(known); /* option_parse() has looked it up in the same words */
+    ASSERT(known); /* option_parse() has found it in the same table */
     for (size_t i = 0; i < option_retry.count; i++) {
         const struct option *option = &option_retry.options[i];
 
@@ -214,7 +214,7 @@ static int read_item(struct config_reader *reader, const struct option *option, 
     return r == PR_OK ? PR_OK : config_fail(reader, item, "%s: %s", path, why.text);
 }
 
-/* One word is a list of one. */
+/* A single word is a list of one. */
 static int read_values(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
                        const char *path)
 {
@@ -274,7 +274,7 @@ static int read_headers(struct config_reader *reader, const struct option *optio
 
 /* ---- Retry and breaker: sections with a short form ---- */
 
-/* Who says when a message is dead means it: without a word about blame every failure counts then. */
+/* A configuration that sets when a message is dead means it: unless it also sets blame, every failure counts then. */
 static void settle_blame(const struct config_reader *reader, struct retry_setting *retry)
 {
     const struct config *config = reader->config;
@@ -305,7 +305,7 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
         if (own != NULL && table != NULL)
             return config_fail_at_key(reader, own, "%s.%s: cannot be combined with delays; use the list or the formula",
                                       path, formula[i]);
-        if (own != NULL) { /* a formula beside a preset that has a table */
+        if (own != NULL) { /* a formula next to a preset with a table */
             retry->delays = NULL;
             retry->delay_count = 0;
         }
@@ -352,8 +352,7 @@ static bool is_built_in(const struct option *option, const char *name)
     return false;
 }
 
-/* The boxes that are there for what comes in, and for flows, are of these kinds without a word; and what comes in may come
- * twice. */
+/* The boxes for incoming messages and for flows have these kinds by default; and incoming messages may arrive twice. */
 static void settle_kind(const struct config_reader *reader, struct config_box *box)
 {
     static const char *const named[] = {
@@ -507,7 +506,7 @@ static int read_option(struct config_reader *reader, const struct option *option
     }
 }
 
-/* The options of the sections inside, too: a preset changes them before they are read. */
+/* Also the options of sections inside: a preset changes them before they are read. */
 static int read_defaults(struct config_reader *reader, const struct option_section *section, void *target)
 {
     int r = PR_OK;

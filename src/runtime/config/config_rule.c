@@ -30,7 +30,7 @@ static int read_text(const struct config_reader *reader, const struct node *node
     return PR_OK;
 }
 
-/* One word is a list of one. */
+/* A single word is a list of one. */
 static int read_texts(const struct config_reader *reader, const struct node *node, const char *path,
                       const pr_slice **ret, size_t *ret_count)
 {
@@ -70,7 +70,7 @@ static int read_number(const struct config_reader *reader, const struct option *
     return PR_OK;
 }
 
-/* {min: .., max: ..}; a single count is exactly that one. */
+/* {min: .., max: ..}; a single count means exactly that count. */
 static int read_range(const struct config_reader *reader, const struct option *value, const struct node *node,
                       const char *path, struct matcher *ret)
 {
@@ -260,7 +260,7 @@ static int read_when(const struct config_reader *reader, const struct node *node
 
 /* ---- Steps ---- */
 
-/* An endpoint that the file has, whether it was read already or not. */
+/* An endpoint of the file, whether it was read already or not. */
 static int read_endpoint(const struct config_reader *reader, const struct node *node, const char *path, pr_slice *ret)
 {
     const struct node *endpoints = node_find(reader->root, "endpoints");
@@ -331,7 +331,7 @@ static int read_step_retry(struct config_reader *reader, const struct node *node
     static const char *const of_endpoints[] = { "blame", "give_up" };
 
     ret->retry = retry_default;
-    ret->retry.blame = BLAME_ALWAYS; /* what a rule decides counts */
+    ret->retry.blame = BLAME_ALWAYS; /* every failure counts for a rule */
     for (size_t i = 0; i < ARRAY_LENGTH(of_endpoints) && node->kind == NODE_MAP; i++)
         if (node_find(node, of_endpoints[i]) != NULL)
             return config_fail_at_key(reader, node_find(node, of_endpoints[i]),
@@ -361,7 +361,7 @@ static int read_pause(const struct config_reader *reader, const struct node *nod
     return read_number(reader, &pause, node, path, &ret->pause_us);
 }
 
-/* discard and park have nothing to be said about. */
+/* discard and park have no options. */
 static int read_nothing(const struct config_reader *reader, const struct node *node, const char *path)
 {
     if (node_is_null(node) || (node->kind == NODE_MAP && node->count == 0))
@@ -395,7 +395,7 @@ static int read_action(struct config_reader *reader, enum step_key key, const st
     return PR_OK;
 }
 
-/* Of these a step has one at most; the others stand beside it. */
+/* A step has at most one of these; the others accompany it. */
 static bool is_main(enum step_key key, enum step *ret)
 {
     switch (key) {

@@ -1,4 +1,4 @@
-/* The tables turned round: the effective configuration as YAML, and the reference. */
+/* The option tables in the other direction: the effective configuration as YAML, and the reference. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -10,11 +10,11 @@
 #include "base/util.h"
 #include "runtime/config/config_notes.h"
 
-#define SHOWN_COLUMN 44 /* where the remarks begin, when the value leaves room */
+#define SHOWN_COLUMN 44 /* column of the remarks, if the value leaves room */
 
 /* ---- config show ---- */
 
-/* As YAML: plain when that cannot be misread. */
+/* As YAML: plain unless that is ambiguous. */
 static void add_plain(struct buf *b, pr_slice text)
 {
     bool plain = text.size > 0 && strchr("-?:,[]{}#&*!|>'\"%@` ", text.data[0]) == NULL &&
@@ -29,7 +29,7 @@ static void add_plain(struct buf *b, pr_slice text)
         json_quote(b, text); /* JSON strings are YAML strings */
 }
 
-/* As JSON writes it, too. */
+/* In a form that is valid in JSON, too. */
 static bool is_number(pr_slice text)
 {
     size_t i = 0, digits = 0, decimals = 0;
@@ -42,7 +42,7 @@ static bool is_number(pr_slice text)
     return digits > 0 && i == text.size && (digits == 1 || text.data[0] != '0') && point == (decimals > 0);
 }
 
-/* A text stays one when it is read again: "${" is not expanded, and digits are no number. */
+/* A text must stay a text when it is read again: "${" is not expanded, and digits are not a number. */
 static void add_text(struct buf *b, pr_slice text)
 {
     struct buf escaped;
@@ -156,7 +156,7 @@ static size_t begin_line(struct shower *s, const char *key)
     return start;
 }
 
-/* As it was written, on one line each. */
+/* As it was written, each on one line. */
 static void add_node(struct buf *b, const struct node *node)
 {
     bool map = node->kind == NODE_MAP;
@@ -236,7 +236,7 @@ static void show_array(struct shower *s, const struct option *option, const void
     s->depth--;
 }
 
-/* The formula or the table, and not what is not there or not used at all. */
+/* Shows the formula or the table, and leaves out values that are not set or not used. */
 static bool is_shown(const struct option_section *section, const struct option *option, const void *target)
 {
     const void *field = (const char *)target + option->offset;
@@ -262,7 +262,7 @@ static bool is_shown(const struct option_section *section, const struct option *
     return true;
 }
 
-/* As it was written; what a preset says, as it would be. */
+/* As it was written; values of a preset as they would be written. */
 static void show_values(struct shower *s, const struct option *option, const void *target)
 {
     const struct source_config *source = target;
@@ -325,7 +325,7 @@ void config_show(const struct config *config, struct buf *ret)
     show_section(&s, &option_root, config);
 }
 
-/* What is shown is read again: so the two can never differ. */
+/* The YAML output is parsed again, so that the two can never differ. */
 static void json_node(struct json_writer *w, const struct node *node)
 {
     if (node->kind == NODE_SCALAR && node->plain && is_number(slice_from(node->text))) {

@@ -1,4 +1,4 @@
-/* `sources`: what a preset stands for, the values of `pending` and `done`, and the checks. */
+/* `sources`: the values of presets, of `pending` and `done`, and the checks. */
 #include <string.h>
 
 #include "base/error.h"
@@ -21,7 +21,7 @@ int config_source_preset(struct config_reader *reader, struct source_config *sou
 {
     bool known = adopt_preset(source->preset, &source->table);
 
-    ASSERT(known); /* option_parse() has looked it up in the same words */
+    ASSERT(known); /* option_parse() has found it in the same table */
     for (size_t i = 0; i < ADOPT_FIELD_COUNT; i++)
         if (config_note_set(reader->config, &source->table.fields[i], ORIGIN_PRESET, NULL, NULL) != PR_OK)
             return no_memory(reader);
@@ -178,7 +178,7 @@ static int check_table(const struct config_reader *reader, size_t number, struct
             reader, node,
             "sources[%zu].table: \"%s\" is not a table name; use NAME or SCHEMA.NAME with letters, digits and _",
             number, source->table.table);
-    /* Without a word about the store, --store may still name one; if it does not, the start fails. */
+    /* Without store in the configuration, --store may still name one; otherwise the start fails. */
     if (config_note_find(reader->config, &reader->config->store) != NULL &&
         !slice_starts_with(slice_from(reader->config->store), PR_STR("postgres")))
         return config_fail(reader, node,
@@ -199,7 +199,7 @@ static bool has_url(const struct source_config *source)
     return source->kind >= SOURCE_FIRST_WITH_URL;
 }
 
-/* By the key that it has: of two keys check_keys() complains. */
+/* Sets the kind by the key that is present; check_keys() reports several such keys. */
 static void find_kind(struct source_config *source)
 {
     source->kind = source->wal.prefix[0] != '\0'    ? SOURCE_WAL
@@ -239,7 +239,7 @@ bool config_source_has(const struct source_config *source, const char *option)
     return is_for_wal == (source->wal.prefix[0] != '\0');
 }
 
-/* One prefix, and no colon: what follows it names a box. */
+/* One prefix without a colon: after a colon comes the name of a box. */
 static int check_wal(const struct config_reader *reader, size_t number, struct source_config *source,
                      const struct node *entry)
 {
@@ -356,7 +356,7 @@ const struct wal_setting *config_wal(const struct config *config)
 
 /* ---- All of them -------------------------------------------------------------------------------- */
 
-/* What is written must be for a source of its kind. */
+/* All keys must be valid for a source of its kind. */
 static int check_keys(const struct config_reader *reader, size_t number, const struct source_config *source,
                       const struct node *entry)
 {
@@ -389,7 +389,7 @@ static int check_twice(const struct config_reader *reader, size_t number, const 
     return PR_OK;
 }
 
-/* Destinations that are known. */
+/* Passes the known destinations on. */
 static int share_endpoints(const struct config_reader *reader)
 {
     struct config *config = reader->config;

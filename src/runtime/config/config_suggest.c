@@ -10,7 +10,7 @@ static int lower(char c)
     return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c;
 }
 
-/* Three rows of the usual table are enough: a swap looks two rows back. */
+/* Three rows of the usual table are sufficient: a swap looks two rows back. */
 size_t suggest_distance(pr_slice a, pr_slice b)
 {
     size_t rows[3][SUGGEST_WORD_MAX + 1];

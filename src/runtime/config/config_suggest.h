@@ -1,4 +1,4 @@
-/* config_suggest.h - "did you mean": the nearest of the words that would have been right. */
+/* config_suggest.h - "did you mean": finds the most similar valid word. */
 #ifndef RUNTIME_CONFIG_CONFIG_SUGGEST_H
 #define RUNTIME_CONFIG_CONFIG_SUGGEST_H
 
@@ -6,12 +6,12 @@
 
 #define SUGGEST_WORD_MAX 64 /* longer words are not compared */
 
-/* Insertions, deletions, replacements and swapped neighbours that turn a into b;
- * SUGGEST_WORD_MAX when one of them is too long to be compared. */
+/* Number of insertions, deletions, replacements and swaps of neighbours that turn a into b; SUGGEST_WORD_MAX when one
+ * of them is too long to be compared. */
 size_t suggest_distance(pr_slice a, pr_slice b);
 
-/* Collects the nearest: start with a zeroed one.  best is NULL when nothing is near enough
- * (more than a third of the word would have to change). */
+/* Collects the best suggestion: start with a zeroed struct.  best is NULL when no word is similar enough (more than a
+ * third of it would have to change). */
 struct suggestion {
     const char *best;
     size_t distance;

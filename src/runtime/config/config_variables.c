@@ -10,9 +10,9 @@
 
 #define PREFIX_SIZE (sizeof(VARIABLE_PREFIX) - 1)
 
-/* Kubernetes makes the first ones for a service that is called postrider; a program that an exec endpoint starts has
- * the headers of its message, and may call us; the rest is for tests.  A name that ends with _ stands for all that
- * begin so. */
+/* Variables with the prefix that other programs set: Kubernetes for a service that is called postrider; exec endpoints
+ * for the programs that they start (headers of the message), which may call postrider; the rest is for tests.  A name
+ * that ends with _ stands for all names with this prefix. */
 static const char *const others[] = { "PORT",          "PORT_",   "SERVICE_HOST", "SERVICE_PORT",
                                       "SERVICE_PORT_", "HEADERS", "FAILPOINT",    "TEST_" };
 
@@ -58,7 +58,7 @@ int config_variables_init(struct config_variables *v, struct arena *arena)
     return v->list != NULL ? PR_OK : PR_ENOMEM;
 }
 
-/* The name is the caller's, so what is kept of it is a copy. */
+/* The name belongs to the caller, so a copy is kept. */
 static void compare(struct config_variables *v, struct config_variable *variable, const char *name)
 {
     const char *before = variable->near.best;
@@ -78,7 +78,7 @@ const char *config_variables_get(struct config_variables *v, const char *name)
     return getenv(name);
 }
 
-/* Variables that every program gets, and nobody puts a secret into. */
+/* Variables that every program gets, and that never hold secrets. */
 static bool is_plain(const char *name)
 {
     static const char *const plain[] = { "PATH", "HOME",   "HOSTNAME", "USER",  "LOGNAME", "LANG",

@@ -1,10 +1,10 @@
-/* libyaml's events become a tree.  Everything that can be wrong with the text itself is
- * found here: broken YAML, duplicate keys, too much of anything, ${...} that does not expand.
+/* Builds the tree from libyaml's events.  Everything that can be wrong with the text itself is found here: broken YAML,
+ * duplicate keys, exceeded limits, ${...} that does not expand.
  *
- * In YAML {token: ${file:token}} is no value, because of its braces.  People write it all the same, so
- * what would be read as structure inside of ${...} is veiled from libyaml: each such character becomes
- * one that no text may have (a Unicode noncharacter), and is itself again in what libyaml found.  One
- * character stands for one, so lines and columns stay right. */
+ * In YAML {token: ${file:token}} is not valid, because of its braces.  People write it all the same, so characters
+ * inside of ${...} that would be read as structure are hidden from libyaml: each becomes a character that no text may
+ * contain (a Unicode noncharacter), and is restored in libyaml's output.  The replacement is one to one, so lines and
+ * columns stay right. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +20,11 @@
 static const char VEILED[] = "{}[],:#";
 #define OPENED_SIZE 96
 #define VEIL_SIZE 3                                                /* bytes of U+FDD0 + n in UTF-8 ... */
-static const unsigned char VEIL[VEIL_SIZE] = { 0xef, 0xb7, 0x90 }; /* ... of the first */
+static const unsigned char VEIL[VEIL_SIZE] = { 0xef, 0xb7, 0x90 }; /* ... for the first one */
 
 struct yaml_reader {
     yaml_parser_t parser;
-    pr_slice text; /* as libyaml gets it */
+    pr_slice text; /* the input of libyaml */
     const struct node_source *source;
     struct arena *arena;
     struct pr_error *reterr;
@@ -40,7 +40,7 @@ static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args); /* cut is fine */
+    (void)vsnprintf(text, sizeof(text), format, args); /* truncation is acceptable */
     va_end(args);
     return error_set(y->reterr, PR_ECONFIG, "%s:%zu:%zu: %s", y->source->name, mark.line + 1, mark.column + 1, text);
 }
@@ -52,7 +52,7 @@ static int no_memory(struct yaml_reader *y)
 
 /* ---- Veils -------------------------------------------------------------------------------- */
 
-/* Which of VEILED stands here, or -1. */
+/* Index in VEILED of the character at this place, or -1. */
 static int veil_at(pr_slice text, size_t at)
 {
     if (text.size - at < VEIL_SIZE || memcmp(text.data + at, VEIL, VEIL_SIZE - 1) != 0)
@@ -62,7 +62,7 @@ static int veil_at(pr_slice text, size_t at)
     return which >= 0 && which < (int)sizeof(VEILED) - 1 ? which : -1;
 }
 
-/* The size of the ${...} that stands here on one line, or 0. */
+/* The size of a ${...} that begins at this place and ends on the same line, or 0. */
 static size_t expansion_size(pr_slice text, size_t at)
 {
     pr_slice rest = { text.data + at, text.size - at };
@@ -77,7 +77,7 @@ static size_t expansion_size(pr_slice text, size_t at)
 
 static void veil(pr_slice text, struct buf *ret)
 {
-    size_t inside = 0; /* bytes that are left of a ${...} */
+    size_t inside = 0; /* remaining bytes of a ${...} */
 
     for (size_t i = 0; i<text.size; i++, inside -= inside> 0) {
         const char *found = NULL;
@@ -95,7 +95,7 @@ static void veil(pr_slice text, struct buf *ret)
     }
 }
 
-/* In place: it only becomes shorter. */
+/* In place: the text only becomes shorter. */
 static pr_slice unveil(yaml_char_t *data, size_t size)
 {
     pr_slice text = { (const char *)data, size };
@@ -115,7 +115,7 @@ static yaml_mark_t mark_at(pr_slice text, size_t offset)
     yaml_mark_t mark = { 0 };
 
     for (size_t i = 0; i < offset && i < text.size; i++) {
-        bool begins = (text.data[i] & 0xc0) != 0x80; /* a character */
+        bool begins = (text.data[i] & 0xc0) != 0x80; /* beginning of a character */
 
         mark.line += text.data[i] == '\n';
         mark.column = text.data[i] == '\n' ? 0 : mark.column + begins;
@@ -125,7 +125,8 @@ static yaml_mark_t mark_at(pr_slice text, size_t offset)
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-/* A bracket that is never closed is missed only where the next thing begins, maybe lines later: where it was opened. */
+/* libyaml reports an unclosed bracket only where the next token begins, possibly lines later: this names the place of
+ * the bracket. */
 static const char *opened_at(const yaml_parser_t *parser, char *text, size_t size)
 {
     bool map = parser->context != NULL && strcmp(parser->context, "while parsing a flow mapping") == 0;
@@ -138,7 +139,7 @@ static const char *opened_at(const yaml_parser_t *parser, char *text, size_t siz
     return text;
 }
 
-/* What helps where libyaml's words alone help nobody. */
+/* Advice where libyaml's words alone are not helpful. */
 static const char *advice(const char *problem, pr_slice text)
 {
     if (strcmp(problem, "mapping values are not allowed in this context") == 0)
@@ -156,7 +157,7 @@ static int next_event(struct yaml_reader *y, yaml_event_t *event)
         return PR_OK;
     if (y->parser.error == YAML_MEMORY_ERROR)
         return no_memory(y);
-    /* The reader (bad UTF-8, control characters) knows no mark, only how many bytes come before. */
+    /* The reader (invalid UTF-8, control characters) has no mark, only the number of bytes before. */
     yaml_mark_t mark =
         y->parser.error == YAML_READER_ERROR ? mark_at(y->text, y->parser.problem_offset) : y->parser.problem_mark;
     const char *problem = y->parser.problem != NULL ? y->parser.problem : "unreadable";

@@ -10,7 +10,7 @@
 #define ARENA_BLOCK 4096
 #define WARNING_MAX 4096
 #define FLOW_ENDPOINTS 2
-/* Of an endpoint that the config does not name: as if it stood there without options. */
+/* Defaults for an endpoint that the configuration does not name: as if it had no options. */
 #define DEFAULT_MAX_ATTEMPTS 5
 #define DEFAULT_TIMEOUT_US PR_SECONDS(20)
 
@@ -37,7 +37,7 @@ static bool is_for(const struct rule_entry *entry, const char *endpoint)
                             : entry->endpoint != NULL && strcmp(entry->endpoint, endpoint) == 0;
 }
 
-/* The config's rules, then the program's, for an endpoint or (NULL) for all. */
+/* The rules of the configuration, then the program's, for an endpoint or (NULL) for all. */
 static int join_rules(struct setting *s, const struct rule *rules, size_t count, const struct program *program,
                       const char *endpoint, const struct rule **ret, size_t *ret_count, struct pr_error *reterr)
 {
@@ -97,7 +97,7 @@ static int check_list(const struct setting *s, const struct program *program, co
     return rc;
 }
 
-/* What can be known only when all endpoints and functions are there. */
+/* Checks that need all endpoints and functions. */
 static int check_rules(const struct setting *s, const struct program *program, struct pr_error *reterr)
 {
     int rc = check_list(s, program, s->global, s->global_count, reterr);
@@ -113,7 +113,7 @@ static int check_rules(const struct setting *s, const struct program *program, s
 
 /* ---- Endpoints ----------------------------------------------------------------------------- */
 
-/* isolation: process, one at a time unless somebody says otherwise. */
+/* isolation: process, with a concurrency of one by default. */
 static int isolate(const struct config_endpoint *c, const struct program *program, struct endpoint_config *t,
                    struct pr_error *reterr)
 {
@@ -191,7 +191,7 @@ static int add_config_endpoints(struct setting *s, const struct config *config, 
     return PR_OK;
 }
 
-/* The endpoint for a glob: the configured one with the url "handler:GLOB", or one of our own. */
+/* The endpoint for a glob: the configured one with the url "handler:GLOB", or a new one. */
 static int endpoint_for_glob(struct setting *s, const struct config *config, const struct program *program,
                              const struct handler_entry *h, struct log *log, unsigned *ret_index,
                              struct pr_error *reterr)
@@ -221,7 +221,7 @@ static int endpoint_for_glob(struct setting *s, const struct config *config, con
     return add_endpoint(s, &own, h, program, log, reterr);
 }
 
-/* Handlers by type are overrides, or routes beside those of the config. */
+/* Handlers by type are overrides, or routes in addition to the configured ones. */
 static int add_typed_handlers(struct setting *s, const struct config *config, const struct program *program,
                               struct log *log, struct pr_error *reterr)
 {
@@ -255,7 +255,7 @@ static int add_route(struct setting *s, const struct config *config, const struc
         return no_memory(reterr);
     for (size_t k = 0; k < c->to_count; k++) {
         const struct config_endpoint *e = config_find_endpoint(config, slice_from(c->to[k]));
-        ASSERT(e != NULL); /* the config was checked */
+        ASSERT(e != NULL); /* the configuration was checked */
         to[k] = (unsigned)(e - config->endpoints);
     }
     list[(*count)++] = (struct route){ .box = slice_from(c->box),
@@ -286,7 +286,7 @@ static int add_routes(struct setting *s, const struct config *config, struct pr_
     return PR_OK;
 }
 
-/* The room for the endpoints of a setting. */
+/* Allocates the endpoints of a setting. */
 static bool make_room(struct setting *s, size_t count)
 {
     s->endpoints = arena_alloc_array(&s->arena, count, sizeof s->endpoints[0]);
@@ -308,7 +308,7 @@ static void list_endpoints(struct setting *s)
 
 /* ---- Flows ------------------------------------------------------------------------------------- */
 
-/* A failure is tried again when its function says so, and nobody else is blamed for it. */
+/* A failure of an activity is retried as its own policy says, and never blamed on the endpoint. */
 static const struct retry_setting as_said = { .factor = 1, .blame = BLAME_ALWAYS };
 
 static bool does_activities(const struct config *config)
@@ -319,8 +319,8 @@ static bool does_activities(const struct config *config)
     return false;
 }
 
-/* An activity is done once: the first route that matches has it.  One with a tag goes only where the route names the tag; claimers name
- * theirs with each claim. */
+/* An activity goes to one endpoint: that of the first matching route.  An activity with a tag matches only routes that
+ * name the tag; claimers name their tags with each claim. */
 static int add_activity_routes(struct setting *s, const struct config *config, struct pr_error *reterr)
 {
     for (size_t i = 0; i < config->route_count; i++) {
@@ -383,7 +383,7 @@ static int add_flow_endpoints(struct setting *s, const struct config *config, co
     if (rc == PR_OK)
         rc = add_activity_routes(s, config, reterr);
     if (rc < 0 || flows == NULL || (program->activity_count == 0 && !does_activities(config)))
-        return rc; /* what no route takes goes to the functions; it waits there when they do not know it, either */
+        return rc; /* activities without a route go to the functions; unknown ones wait there */
     own.name = FLOW_ACTIVITIES_ENDPOINT;
     own.url = "handler:" FLOW_ACTIVITIES_ENDPOINT;
     own.timeout_us = f->activity_timeout_us;
@@ -435,7 +435,7 @@ static size_t find_endpoint(const struct setting *s, pr_slice name)
     return i;
 }
 
-/* With those that are gone; 0: engines cannot go on by it. */
+/* Including removed ones; 0: engines cannot switch to this setting. */
 static size_t count_followed(const struct setting *s, const struct setting *old, size_t first_count)
 {
     size_t count = old->endpoint_count;
@@ -456,7 +456,7 @@ static void renumber_routes(struct route *routes, size_t count, const unsigned *
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < routes[i].to_count; k++) {
-            unsigned *to = (unsigned *)(uintptr_t)&routes[i].to[k]; /* ours, from the arena */
+            unsigned *to = (unsigned *)(uintptr_t)&routes[i].to[k]; /* in this setting's own arena */
             *to = numbers[*to];
         }
 }

@@ -1,5 +1,5 @@
-/* setting.h - from the configuration and the registered handlers to what engines and transports
- * want to know: the endpoints with one numbering for all boxes, the routes, the overrides. */
+/* setting.h - from the configuration and the registered handlers to the settings of engines and transports: the
+ * endpoints with one numbering for all boxes, the routes, the overrides. */
 #ifndef RUNTIME_CONFIG_SETTING_H
 #define RUNTIME_CONFIG_SETTING_H
 
@@ -14,7 +14,7 @@ struct setting {
     struct endpoint_setting *endpoints; /* for the engines ... */
     struct endpoint_config *transports; /* ... and for the transport threads, by the same index */
     size_t endpoint_count;
-    size_t *listed; /* by the same index: those that the configuration has, without what is gone */
+    size_t *listed; /* by the same index: those in the configuration, without removed ones */
     size_t listed_count;
     size_t batch;
     struct retention retention;
@@ -32,12 +32,12 @@ struct setting {
  * Fault PR_ECONFIG, PR_ENOMEM; fini is safe after it. */
 PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config, const struct program *program,
                                struct flows *flows, struct log *log, struct pr_error *reterr);
-/* Give the endpoints the numbers that they have in another setting, and those that are new the numbers behind; then running
- * engines may go on by it (engine_retune).  Those that are only in the other one are marked as gone, and borrow from it.
- * Outcome PR_STALE: engines cannot, since an endpoint has another ordering, or is inline; or since there are more than
- * ENDPOINTS_SPARE new ones, by the count of the first setting.  Fault PR_ENOMEM. */
+/* Gives the endpoints the numbers that they have in another setting, and new ones the next numbers, so that running
+ * engines may switch to it (engine_retune).  Endpoints that only the other setting has are marked as gone, and borrow
+ * from it.  Outcome PR_STALE: engines cannot switch, since an endpoint has another ordering, or is inline; or since
+ * there are more than ENDPOINTS_SPARE new ones, counted from the first setting.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int setting_follow(struct setting *s, const struct setting *old, size_t first_count);
-/* Rules that do not do what their writer thinks: one warning each. */
+/* Logs a warning for each rule that does not do what its author intends. */
 void setting_warn(const struct setting *s, const struct config *config, struct log *log);
 void setting_fini(struct setting *s);
 

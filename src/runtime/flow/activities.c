@@ -1,5 +1,6 @@
-/* One activity: its function is called, or an endpoint has it; what came of it goes to its flow, or it is tried again, by the
- * policy in its row.  One whose row is gone was cancelled: its function is told, and its result is for nobody. */
+/* One activity: its function is called, or an endpoint runs it; the result goes to its flow, or it is tried again, by
+ * the policy in its row.  When its row has been deleted the activity was cancelled: its function is notified, and its
+ * result is dropped. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -13,13 +14,13 @@
 #include "runtime/flow/internal.h"
 
 #define ACTIVITY_BLOCK ((size_t)4 << 10)
-#define AGAIN_US PR_SECONDS(1) /* without memory */
+#define AGAIN_US PR_SECONDS(1) /* retry without memory */
 
 /* A function that is being called. */
 struct running_activity {
     struct list_node node;
     uint64_t token;
-    atomic_bool gone; /* its row is: it was cancelled */
+    atomic_bool gone; /* its row was deleted: the activity was cancelled */
     struct pr_context *context;
 };
 
@@ -78,7 +79,7 @@ static void running_end(struct flows *f, struct running_activity *r)
 
 /* ---- Its function ----------------------------------------------------------------------------------------- */
 
-/* Fault: it is not known whether another program has what it needs of its session. */
+/* Fault: it is unknown whether another program has state of its session. */
 static int join_session(struct flows *f, const struct activity_message *a, struct arena *arena,
                         struct pr_activity_info *info, struct pr_error *reterr)
 {
@@ -94,7 +95,8 @@ static int join_session(struct flows *f, const struct activity_message *a, struc
     return rc;
 }
 
-/* What it returned is told as whoever does an activity tells it; flow_activity_ended() says what follows. */
+/* Converts what the function returned into a result like that of any other way to run an activity;
+ * flow_activity_ended() decides what follows. */
 static int call(struct flows *f, const struct activity_entry *entry, struct pr_context *context,
                 const struct activity_message *a, struct arena *arena)
 {
@@ -126,7 +128,7 @@ static int call(struct flows *f, const struct activity_entry *entry, struct pr_c
     return pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "%.*s", SLICE_ARGS(error.message));
 }
 
-/* It waits for somebody who can do it, as long as that takes. */
+/* It waits for an instance that can run it, however long that takes. */
 static int64_t unknown_delay_us(struct flows *f, struct pr_context *context, const struct activity_message *a)
 {
     context->need = need_of_activity(a->name, a->tag);
@@ -171,7 +173,7 @@ static double draw(struct flows *f)
     return random_double(&r);
 }
 
-/* The words are kept for people; outputs and effects are gone. */
+/* The text is kept for people; outputs and effects are dropped. */
 static void become(struct delivery_result *r, enum send_outcome outcome, int64_t after_us)
 {
     effects_free(r->effects);
@@ -182,7 +184,7 @@ static void become(struct delivery_result *r, enum send_outcome outcome, int64_t
     r->retry_after_us = after_us;
 }
 
-/* error NULL: it went well. */
+/* error NULL: success. */
 static void tell_flow(struct flows *f, const struct activity_message *a, const struct flow_error *error,
                       struct arena *arena, struct delivery_result *r)
 {
@@ -206,8 +208,8 @@ static void tell_flow(struct flows *f, const struct activity_message *a, const s
     effects_append(&r->effects, effect);
 }
 
-/* Nobody has said anything about the activity: its endpoint could not be reached or does not take it now, and its rules say
- * what follows. */
+/* The result says nothing about the activity: its endpoint could not be reached or refuses work now, and the endpoint's
+ * rules decide. */
 static bool is_of_endpoint(const struct delivery_result *r)
 {
     static const int reasons[] = { PR_REASON_TRANSPORT_UNAVAILABLE, PR_REASON_RATE_LIMITED, PR_REASON_UNAUTHORIZED,
@@ -219,7 +221,7 @@ static bool is_of_endpoint(const struct delivery_result *r)
     return is;
 }
 
-/* The connection broke while it was being done, perhaps because of it: that is counted as a kill is. */
+/* The connection broke while the activity ran, perhaps because of it: this counts like a crash. */
 static bool is_lost(const struct delivery_result *r)
 {
     bool is_status = r->code[0] >= '0' && r->code[0] <= '9';
@@ -227,7 +229,7 @@ static bool is_lost(const struct delivery_result *r)
     return r->outcome == SEND_UNKNOWN && r->reason == PR_REASON_TRANSPORT_UNAVAILABLE && !is_status;
 }
 
-/* In its own words, where it has some: as JSON of an error, or as a text. */
+/* The error of a result, if it has a text: as JSON of an error, or as plain text. */
 static void error_of(const struct delivery_result *r, struct arena *arena, struct flow_error *ret)
 {
     pr_slice words = { r->output, r->output != NULL ? r->output_size : 0 };
@@ -264,7 +266,7 @@ static void ended(struct flows *f, const struct pr_message *m, struct arena *are
     size_t payload_max = (size_t)f->options.config->payload_max;
 
     if (activity_message_read(m, arena, &a, &why) != PR_OK)
-        return; /* whoever did it has done nothing for a flow */
+        return; /* no flow waits for it */
     if (r->outcome == SEND_OK && r->output != NULL && r->output_size > payload_max) {
         error = (struct flow_error){ .category = PR_CATEGORY_APPLICATION,
                                      .message = arena_printf(arena, "its output of %zu bytes exceeds limits.payload",

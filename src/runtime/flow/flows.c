@@ -16,7 +16,7 @@
 #include "runtime/flow/internal.h"
 #include "runtime/flow/watch.h"
 
-/* The code of a message that was put back; the time follows. */
+/* The code of a message that was put back because no instance knew its flow; followed by the time. */
 #define UNKNOWN_SINCE "unknown since "
 
 static pr_slice box_of_kind(const struct config *config, enum box_kind kind)
@@ -57,7 +57,7 @@ pr_id flows_new_id(struct flows *f)
     pr_id id;
 
     if (f->options.random == NULL) {
-        pr_id_new(&id); /* in this program they ascend */
+        pr_id_new(&id); /* ids ascend within this program */
         return id;
     }
     bits[0] = flows_random(f);
@@ -100,7 +100,7 @@ static void forget_peers(struct flows *f)
     f->peer_count = 0;
 }
 
-/* Without memory they offer nothing. */
+/* Without memory they count as offering nothing. */
 void flows_peers(struct flows *f, enum box_kind kind, const pr_slice *offers, size_t count, bool mixed)
 {
     atomic_store(kind == BOX_TURNS ? &f->turns_mixed : &f->activities_mixed, mixed);
@@ -182,7 +182,7 @@ int flow_postpone(struct pr_context *context, int64_t after_us, const char *form
     char *text = NULL;
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0)
-        text = NULL; /* it goes without words */
+        text = NULL; /* it goes without a text */
     va_end(args);
     free(context->error);
     context->error = text;
@@ -190,8 +190,8 @@ int flow_postpone(struct pr_context *context, int64_t after_us, const char *form
     return PR_EBUSY;
 }
 
-/* When the first instance that lacks what this message needs put it back; now_us: none did since a person or another failure had it in
- * hand. */
+/* When the first instance that lacked what this message needs put it back; now_us: none did since a person or another
+ * failure touched it. */
 static int64_t unknown_since_us(const struct pr_message *m, int64_t now_us)
 {
     const pr_slice words = PR_STR(UNKNOWN_SINCE);

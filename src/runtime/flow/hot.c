@@ -100,7 +100,7 @@ void hot_put(struct hot *hot, struct hot_flow *flow)
     flow->bytes = sizeof(*flow) + sizeof(*flow->row) + flow_row_bytes(flow->row) + flow_history_bytes(&flow->history);
     ASSERT(pthread_mutex_lock(&hot->lock) == 0);
     if (flow->bytes > hot->bytes_max || map_insert(&hot->flows, &flow->by_id, hash_of(flow->row->id)) != PR_OK) {
-        hot_flow_free(flow); /* it is read again */
+        hot_flow_free(flow); /* it will be read again */
     } else {
         list_push_back(&hot->uses, &flow->by_use);
         hot->bytes += flow->bytes;

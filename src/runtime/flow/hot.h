@@ -1,8 +1,8 @@
-/* hot.h - flows that were run lately, with their decoded histories: the next turn of such a flow reads nothing.
+/* hot.h - a cache of flows that ran recently, with their decoded histories: the next turn of such a flow reads nothing.
  *
- * A flow that is being run is taken out, and comes back when the store has accepted its turn.  So an entry is always what
- * the store has, as long as this instance has the flow's lane: who loses lanes tells (hot_drop_lanes()).  Bounded by bytes; what was
- * not used for the longest time goes first.
+ * A flow that is running is taken out, and put back when the store has accepted its turn.  So an entry always equals
+ * the store, as long as this instance has the flow's lane: a loss of lanes must be reported (hot_drop_lanes()).
+ * Bounded by bytes; the least recently used entry is dropped first.
  *
  * Threads: any. */
 #ifndef RUNTIME_FLOW_HOT_H
@@ -34,15 +34,15 @@ struct hot {
 void hot_init(struct hot *hot, size_t bytes_max);
 void hot_fini(struct hot *hot);
 
-/* NULL: it is not here. */
+/* NULL: not in the cache. */
 struct hot_flow *hot_take(struct hot *hot, pr_slice flow);
-void hot_put(struct hot *hot, struct hot_flow *flow); /* takes it over */
+void hot_put(struct hot *hot, struct hot_flow *flow); /* takes the flow over */
 void hot_drop_lanes(struct hot *hot, uint64_t lanes);
 
 /* With an empty history of the row's execution; NULL: no memory. */
 struct hot_flow *hot_flow_new(const struct flow_row *row);
-/* False: no memory; it is as it was. */
+/* False: no memory; unchanged. */
 PR_MUST_CHECK bool hot_flow_set_row(struct hot_flow *flow, const struct flow_row *row);
-void hot_flow_free(struct hot_flow *flow); /* NULL is fine */
+void hot_flow_free(struct hot_flow *flow); /* NULL is allowed */
 
 #endif

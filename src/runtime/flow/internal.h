@@ -9,21 +9,21 @@
 #include "runtime/flow/hot.h"
 #include "transport/handler_context.h"
 
-/* Sessions whose activities are done here, as the store knows: it need not be asked again. */
+/* Sessions whose activities run here, as the store knows: it need not be asked again. */
 #define SESSIONS_MAX 1024
 struct held_session {
     uint64_t hash;
     unsigned lane;
-    int64_t at_us; /* when the store was told; 0: none */
+    int64_t at_us; /* when it was stored; 0: never */
 };
 
 struct flows {
     struct flows_options options;
     const struct config_flows *setting;
     pr_slice turns_box, activities_box;
-    char holder[PR_ID_TEXT_SIZE]; /* this start of the program, for sessions */
+    char holder[PR_ID_TEXT_SIZE]; /* identifies this start of the program, for sessions */
     struct hot hot;
-    atomic_int_fast64_t clock_offset_us; /* the store's clock less the monotonic one */
+    atomic_int_fast64_t clock_offset_us; /* the store's clock minus the monotonic one */
     struct buf turns_offer, activities_offer;
     atomic_bool turns_mixed, activities_mixed; /* other instances offer something else */
 
@@ -31,7 +31,7 @@ struct flows {
     struct list running;  /* struct running_activity */
     struct flow_counts counts;
     struct held_session sessions[SESSIONS_MAX]; /* by hash */
-    char **peers;                               /* offers of others who turn flows, owned */
+    char **peers;                               /* offers of other instances that run turns, owned */
     size_t peer_count;
 };
 
@@ -39,18 +39,18 @@ int64_t flows_now_us(const struct flows *f); /* the store's */
 uint64_t flows_random(struct flows *f);
 pr_id flows_new_id(struct flows *f); /* a UUIDv7 */
 
-/* For handlers: it comes again after this time, uncounted.  error is copied. */
+/* For handlers: the message comes again after this time, uncounted.  error is copied. */
 PR_MUST_CHECK int flow_postpone(struct pr_context *context, int64_t after_us, const char *format, ...) PR_PRINTF(3, 4);
-/* This instance lacks what the message (or its run) needs: for how long has it waited for one that has it?  The first who puts it back
- * says so in its row, whoever meets it later. */
+/* This instance lacks what the message (or its run) needs: how long has the message waited for an instance that has it?
+ * The first instance that puts it back records that in its row. */
 int64_t flow_unknown_us(struct flows *f, struct pr_context *context);
-/* Has another instance that lives what this turn needs? */
+/* Does another live instance have what this turn needs? */
 bool flows_others_have(struct flows *f, const char *need);
-/* This program does an activity of the session now.  *ret_from, in the arena: the instance that did the one before; data NULL: none, or we
- * did.  Fault: the store's. */
+/* This program runs an activity of the session now.  *ret_from, in the arena: the instance that ran the previous one;
+ * data NULL: none, or this one.  Fault: the store's. */
 PR_MUST_CHECK int flows_hold_session(struct flows *f, pr_slice session, struct arena *arena, pr_slice *ret_from,
                                      struct pr_error *reterr);
-/* An effect of the verdict; its slices are copied.  False: no memory. */
+/* Adds an effect to the verdict; its slices are copied.  False: no memory. */
 PR_MUST_CHECK bool flow_add_effect(struct pr_context *context, const struct effect *effect);
 
 void flows_count_failure(struct flows *f, bool of_flow, enum pr_category category);

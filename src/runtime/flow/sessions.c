@@ -1,4 +1,4 @@
-/* Sessions whose activities are done here: whether another program did them before. */
+/* Sessions whose activities run here: whether another program ran them before. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/slice.h"
@@ -6,7 +6,7 @@
 #include "core/lane.h"
 #include "runtime/flow/internal.h"
 
-#define TOLD_AGAIN_US (PR_MINUTES(60) * 24) /* the store forgets those that nobody tells for a week */
+#define TOLD_AGAIN_US (PR_MINUTES(60) * 24) /* the store forgets sessions that are not used for a week */
 
 static bool is_held(struct flows *f, const struct held_session *s)
 {
@@ -38,7 +38,7 @@ int flows_hold_session(struct flows *f, pr_slice session, struct arena *arena, p
     return PR_OK;
 }
 
-/* Somebody else may do them meanwhile. */
+/* Another instance may run them meanwhile. */
 void flows_lost_sessions(struct flows *f, uint64_t lanes)
 {
     ASSERT(pthread_mutex_lock(&f->lock) == 0);

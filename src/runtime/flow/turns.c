@@ -1,5 +1,5 @@
-/* One turn of a flow: what waits for it, its history (kept from the turn before, or read), its code, and what follows from
- * that as effects of the verdict. */
+/* One turn of a flow: its waiting messages, its history (kept from the turn before, or read), its code, and the
+ * resulting effects of the verdict. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -14,20 +14,20 @@
 #include "runtime/flow/watch.h"
 
 #define TURN_BLOCK ((size_t)8 << 10)
-#define AGAIN_US PR_SECONDS(1)       /* after the store could not be read, or without memory */
-#define GATHER_TASKS 64              /* a flow that waits for more of them ... */
-#define GATHER_US PR_MILLISECONDS(2) /* ... is not run for each alone: every turn replays all of them */
+#define AGAIN_US PR_SECONDS(1)       /* pause after a fault of the store, or without memory */
+#define GATHER_TASKS 64              /* a flow that waits for more tasks than this ... */
+#define GATHER_US PR_MILLISECONDS(2) /* ... does not run for each result alone: every turn replays all of them */
 
-/* From the call to the store's answer. */
+/* The state of a turn from the call to the store's answer. */
 struct turn_job {
     struct flows *flows;
     struct arena arena;
-    struct hot_flow *hot;    /* owned; NULL: nothing is known of it, or it has ended */
-    struct hot_flow *failed; /* owned; of one that is resumed: as it was when it failed */
+    struct hot_flow *hot;    /* owned; NULL: the flow is unknown, or has ended */
+    struct hot_flow *failed; /* owned; of a flow that is resumed: as it was when it failed */
     pr_slice flow;
     const struct pr_message **messages; /* the run */
     size_t count;
-    struct query_reply stored; /* where it was read */
+    struct query_reply stored; /* the result of the query, if the flow was read */
     struct flow_turn_out out;
 };
 
@@ -39,7 +39,7 @@ static void job_free(struct turn_job *job)
     free(job);
 }
 
-/* It is not run now: what was known of the flow is true still. */
+/* The turn does not run now: what is cached about the flow is still true. */
 static void job_drop(struct turn_job *job)
 {
     if (job->hot != NULL && job->hot->history.count > 0 && job->out.kind != FLOW_TURN_DONE)
@@ -85,7 +85,7 @@ static bool is_first_turn(const struct flow_row *row)
     return row == NULL || flow_has_ended(row) || row->next == 0;
 }
 
-/* The stored history as it is needed; *ret_damaged says why it cannot be used. */
+/* Decodes the stored history; *ret_damaged says why it cannot be used. */
 static int decode(struct turn_job *job, const struct flow_row *row, struct hot_flow **ret, pr_slice *ret_damaged)
 {
     struct pr_error error = { 0 };
@@ -155,8 +155,8 @@ static bool has_start(const struct turn_job *job)
     return false;
 }
 
-/* What is hot is believed, since the guard of the turn finds out when it is not true; but a start that is needless makes no turn, and
- * it is not needless when the flow was deleted meanwhile. */
+/* The cache is trusted, since the guard of the turn finds out when it is wrong; but a needless start makes no turn, and
+ * it is not needless if the flow was deleted meanwhile. */
 static int find_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_error *reterr)
 {
     job->hot = hot_take(&job->flows->hot, job->flow);
@@ -192,20 +192,20 @@ static void count_turn(struct turn_job *job)
         flows_count_failure(f, true, error.category);
 }
 
-/* The next turn need not read: the flow is as this one left it. */
+/* The next turn need not read the flow. */
 static void keep_hot(struct turn_job *job)
 {
     const struct flow_row *row = job->out.row;
     struct pr_error error;
 
     if (flow_has_ended(row) || !pr_id_equal(row->execution, job->out.execution))
-        return; /* or it goes on as another execution, which has no history yet */
+        return; /* or it continues as another execution, which has no history yet */
     if (job->hot == NULL)
         job->hot = hot_flow_new(row);
     if (job->hot == NULL ||
         flow_history_append(&job->hot->history, job->out.events, job->out.event_count, &error) != PR_OK ||
         !hot_flow_set_row(job->hot, row))
-        return; /* it is read again */
+        return; /* it will be read again */
     hot_put(&job->flows->hot, job->hot);
     job->hot = NULL;
 }
@@ -236,7 +236,7 @@ static int add_effects(struct pr_context *context, const struct flow_turn_out *o
     return PR_OK;
 }
 
-/* More results are coming, and each turn replays all that is there: let some gather meanwhile.  They wait for the end of this
+/* More results are coming, and each turn replays everything: let some accumulate.  They wait for the end of this
  * turn. */
 static void gather(const struct turn_job *job)
 {
@@ -252,7 +252,7 @@ static void gather(const struct turn_job *job)
         nanosleep(&pause, NULL);
 }
 
-/* The first that cannot be decoded is a dead letter; the others of its run come again without it. */
+/* The first message that cannot be decoded becomes a dead letter; the others of its run come again without it. */
 static int refuse_bad(struct turn_job *job, struct pr_context *context)
 {
     const struct flow_bad_message *bad = &job->out.bad[0];
@@ -356,7 +356,7 @@ int flow_run_turn(struct pr_context *context, const struct pr_message *message, 
 {
     struct turn_job *job = job_new(user, context->delivery);
 
-    (void)message; /* the delivery has all of the run */
+    (void)message; /* the delivery contains the whole run */
     if (job == NULL)
         return flow_postpone(context, AGAIN_US, "out of memory for a turn");
     return take_turn(job, context);

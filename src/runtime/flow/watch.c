@@ -9,7 +9,7 @@
 #define WATCH_BUCKETS 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list buckets[WATCH_BUCKETS]; /* struct flow_watch; made by the first waiter */
+static struct list buckets[WATCH_BUCKETS]; /* of struct flow_watch; initialised by the first waiter */
 static atomic_size_t waiters;
 static atomic_int tellers;
 

@@ -1,7 +1,7 @@
-/* watch.h - who in this process waits for a flow, and is told when it has moved on.
+/* watch.h - waiters for a flow in this process, which are woken when the flow has made progress.
  *
- * A waiter and the engine that runs the flow need not know of each other: they meet by the flow's id.  Two stores may have
- * flows of the same id, so a waiter looks at its own store when it was told. */
+ * A waiter and the engine that runs the flow need not know each other: they meet by the flow's id.  Two stores may have
+ * flows with the same id, so a waiter looks at its own store when it is woken. */
 #ifndef RUNTIME_FLOW_WATCH_H
 #define RUNTIME_FLOW_WATCH_H
 
@@ -19,14 +19,14 @@ struct flow_watch {
 };
 
 void flow_watch_begin(struct flow_watch *w, pr_slice flow);
-/* Until the flow has moved since the latest call (true), or the time is over. */
+/* Waits until the flow has made progress since the latest call (true), or the time is over. */
 bool flow_watch_wait(struct flow_watch *w, int64_t timeout_us);
 void flow_watch_end(struct flow_watch *w);
 
-/* A turn of this flow was committed. */
+/* A turn of this flow was committed: wakes its waiters. */
 void flow_watch_tell(pr_slice flow);
-/* Somebody in this process begins (1) or ends (-1) to run turns, and tells of them. */
+/* This process begins (1) or ends (-1) to run turns, and to report them. */
 void flow_watch_teller(int more);
-bool flow_watch_is_told(void); /* does anybody? */
+bool flow_watch_is_told(void); /* Does anything in this process report turns? */
 
 #endif

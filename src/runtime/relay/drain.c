@@ -8,7 +8,7 @@ static bool view_is_idle(const struct box_loop_view *view, uint64_t look)
     return view->ended || (view->looked >= look && view->idle);
 }
 
-/* With the monitor held: does it change while nobody touches it, there was work. */
+/* With the monitor held: if the value changes while nobody touches the relay, there was work. */
 static uint64_t relay_work(const struct relay *r)
 {
     uint64_t work = 0;
@@ -28,8 +28,8 @@ static bool relay_has_ended_box_loop(const struct relay *r)
     return false;
 }
 
-/* A handler in one box may send into another that was looked at before: so it is over only when
- * a whole round of looks, box by box, found everything idle and nothing was done meanwhile. */
+/* A handler in one box may send into another one that was checked before: so the drain is complete only when a whole
+ * round of looks, box by box, found everything idle and nothing was done meanwhile. */
 int relay_drain(struct relay *r, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), max64(timeout_us, 0));

@@ -5,15 +5,15 @@
 #include "base/util.h"
 #include "runtime/relay/parts.h"
 
-#define RETUNE_WAIT_US PR_SECONDS(10)      /* for boxes that cannot follow now; they do when they can */
-#define RETUNE_LOOK_US PR_MILLISECONDS(50) /* ... meanwhile: is it to stop? */
+#define RETUNE_WAIT_US PR_SECONDS(10)      /* for boxes that cannot switch now; they do so when they can */
+#define RETUNE_LOOK_US PR_MILLISECONDS(50) /* ... how often to check meanwhile whether to stop */
 
 static bool view_follows(const struct box_loop_view *view, uint64_t setting)
 {
     return view->ended || (uintptr_t)view->setting == setting;
 }
 
-/* Boxes that cannot follow now do when they can. */
+/* Boxes that cannot switch now do so when they can. */
 static void await_following(struct relay *r, const struct setting *s)
 {
     int64_t deadline_us = time_add(now_us(), RETUNE_WAIT_US);

@@ -4,7 +4,7 @@
 #include "runtime/relay/parts.h"
 #include "runtime/runtime.h"
 
-#define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
+#define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop without progress for longer is broken */
 
 int relay_is_live(struct relay *r, struct pr_error *reterr)
 {
@@ -39,7 +39,7 @@ int relay_is_ready(struct relay *r, struct pr_error *reterr)
     return rc;
 }
 
-/* An endpoint to which nothing gets through, by what this process tried. */
+/* An endpoint at which every attempt of this process fails. */
 static bool is_failing(struct relay *r, struct pr_error *reterr)
 {
     for (size_t i = 0; i < relay_endpoint_count(r); i++) {

@@ -8,10 +8,10 @@
 #include "base/util.h"
 #include "runtime/relay/parts.h"
 
-#define STOP_MIN_US PR_MILLISECONDS(100)   /* to say goodbye to the store, when nothing is out */
+#define STOP_MIN_US PR_MILLISECONDS(100)   /* time to leave the store, when nothing is out */
 #define START_FAILED_STOP_US PR_SECONDS(1) /* nothing is out yet */
 
-/* One box cannot go on: then none does, for they share the store. */
+/* If one box cannot continue, no box does, since they share the store. */
 static void relay_fault(void *arg, const struct pr_error *fault)
 {
     struct relay *r = arg;
@@ -21,7 +21,7 @@ static void relay_fault(void *arg, const struct pr_error *fault)
         box_loop_stop(r->box_loops[i], deadline_us);
 }
 
-/* The others cost no thread and no session. */
+/* Unused boxes have no thread and no session. */
 static bool box_is_used(const struct relay *r, const struct config_box *box)
 {
     const struct program *program = r->options.program;
@@ -45,7 +45,7 @@ static void limit_unlock(void *arg, size_t index)
     ASSERT(pthread_mutex_unlock(&r->limit_locks[index]) == 0);
 }
 
-/* One box has its limits for itself, and takes no lock. */
+/* A single box has limits of its own, and takes no lock. */
 static int relay_make_limits(struct relay *r, struct pr_error *reterr)
 {
     const struct config *config = r->options.config;
@@ -81,7 +81,7 @@ static void relay_free_limits(struct relay *r)
     free(r->limit_locks);
 }
 
-/* A box has stored something for others: they need not look around for it. */
+/* A box has stored messages for another one, which looks at once. */
 static void relay_stored(void *arg, pr_slice box)
 {
     struct relay *r = arg;
@@ -244,7 +244,7 @@ void relay_free(struct relay *r)
     free(r->box_loops);
     relay_free_limits(r);
     inliner_free(r->inliner);
-    flows_close(r->flows); /* after the engines: they tell it what became of its turns */
+    flows_close(r->flows); /* after the engines, which report the ends of turns */
     relay_free_setting(r->setting);
     for (size_t i = 0; i < r->past_count; i++) {
         relay_free_setting(r->past[i].setting);
@@ -304,7 +304,7 @@ int relay_stop(struct relay *r, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), max64(timeout_us, STOP_MIN_US));
     schedule_keeper_stop(r->keeper);
-    source_threads_stop(r->sources); /* what they store last, others deliver */
+    source_threads_stop(r->sources); /* others deliver what they store last */
     for (size_t i = 0; i < r->started; i++)
         box_loop_stop(r->box_loops[i], deadline_us);
     monitor_lock(&r->monitor);

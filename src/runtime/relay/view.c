@@ -101,7 +101,7 @@ void relay_sum_endpoint(struct relay *r, size_t index, struct endpoint_view *ret
         ret_view->sent += v->sent;
         ret_view->failed += v->failed;
         ret_view->failed_in_row += v->failed_in_row;
-        delivers = delivers || (v->sent > 0 && v->failed_in_row == 0); /* from another box it gets through */
+        delivers = delivers || (v->sent > 0 && v->failed_in_row == 0); /* it works from another box */
         for (size_t k = 0; k < REASON_COUNT; k++)
             ret_view->reasons[k] += v->reasons[k];
         histogram_merge(&ret_view->durations, &v->durations);

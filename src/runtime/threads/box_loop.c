@@ -19,16 +19,16 @@
 #include "transport/pull/pull.h"
 
 #define TAKE_MAX 256
-#define REST_MAX_US PR_SECONDS(1)          /* so that the loop is seen to be alive */
-#define VIEW_EVERY_US PR_MILLISECONDS(50)  /* while it is busy; when it rests always */
-#define TROUBLE_MIN_US PR_MILLISECONDS(10) /* doubled up to ... */
+#define REST_MAX_US PR_SECONDS(1)          /* so that the loop is seen to make progress */
+#define VIEW_EVERY_US PR_MILLISECONDS(50)  /* while it is busy; always when it rests */
+#define TROUBLE_MIN_US PR_MILLISECONDS(10) /* first pause after a fault; doubled up to ... */
 #define TROUBLE_MAX_US PR_SECONDS(1)
-#define THREAD_AGAIN_US PR_SECONDS(1) /* after no thread could be started */
-#define STOP_RESERVE 8                /* 1/8 of the time is for giving up what is still out */
+#define THREAD_AGAIN_US PR_SECONDS(1) /* pause when no thread could be started */
+#define STOP_RESERVE 8                /* 1/8 of the time is reserved for abandoning what is still out */
 #define LOG_PER_SECOND 10             /* lines about single messages */
-#define STANDBY_US PR_SECONDS(2)      /* without lanes: nobody is about to give us some */
+#define STANDBY_US PR_SECONDS(2)      /* without lanes for this long: no instance is about to give lanes */
 #define QUERY_BLOCK 4096
-#define GONE_MAX 64              /* cancelled activities at once */
+#define GONE_MAX 64              /* cancelled activities reported at once */
 #define BREAKERS_SEARCHED_MAX 64 /* open ones that are searched for the reason to log */
 
 enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
@@ -39,15 +39,15 @@ struct box_loop {
     struct engine *engine;
     struct store_session session;
     struct transport_thread **transport_threads; /* by endpoint; NULL until the first delivery */
-    struct transport_thread **retired;           /* of endpoints that have changed, until what they carry has ended */
+    struct transport_thread **retired;           /* of endpoints that have changed, until their deliveries have ended */
     size_t retired_count, retired_room;
     struct results results;
-    struct result_list heard; /* taken from results, memory in turn */
+    struct result_list heard; /* results; swaps memory with `results` */
     struct inline_results inline_results;
     pthread_t thread;
     bool started;
     int wake_fd;
-    atomic_bool told_changed; /* by others of this process: see box_loop_changed() */
+    atomic_bool told_changed; /* set by other threads of this process: see box_loop_changed() */
 
     /* Guarded by the monitor: */
     struct box_loop_view view;
@@ -58,12 +58,12 @@ struct box_loop {
 
     /* The thread's own: */
     bool changed;             /* the store may have something new */
-    uint64_t looking, looked; /* of look_wanted: asked for in the next cycle; answered */
+    uint64_t looking, looked; /* numbers of look_wanted: requested in the next cycle; answered */
     bool again;               /* the last cycle failed: the next may be the same one, without a new look */
     bool joined;
     uint64_t lanes;        /* as of the latest cycle */
-    uint64_t peers_serial; /* of the peers that flows were told of */
-    int64_t idle_since_us; /* no lanes since then; 0: some, or not joined */
+    uint64_t peers_serial; /* of the peers that flows know of */
+    int64_t idle_since_us; /* without lanes since then; 0: it has some, or has not joined */
     struct pr_error trouble;
     int64_t trouble_delay_us, trouble_until_us;
     int64_t hand_out_after_us;
@@ -75,7 +75,7 @@ struct box_loop {
     uint64_t incidents;
     int64_t log_second;
     int log_lines;
-    int attempt_lines; /* of failed attempts that are retried: with an allowance of their own */
+    int attempt_lines; /* lines about failed attempts that are retried have a limit of their own */
 };
 
 static int64_t now_us(void)
@@ -90,7 +90,7 @@ static struct log *box_loop_log(const struct box_loop *d)
 
 /* ---- Results in ------------------------------------------------------------------------- */
 
-/* What its end means is the same, whoever did it. */
+/* The end of an activity means the same, whoever ran it. */
 static void box_loop_hear_activity(const struct box_loop *d, struct delivery_result *result)
 {
     const struct pr_message *m = d->options.box->kind == BOX_ACTIVITIES && d->options.flows != NULL
@@ -108,7 +108,7 @@ static void box_loop_settle(struct box_loop *d)
         box_loop_hear_activity(d, &d->heard.entries[i]);
         effects_check(d->options.config, d->options.store, false, &d->heard.entries[i]);
         engine_result(d->engine, now, &d->heard.entries[i]);
-        d->heard.entries[i].settled = NULL; /* the engine has it */
+        d->heard.entries[i].settled = NULL; /* the engine has taken it over */
         delivery_result_fini(&d->heard.entries[i]);
     }
     d->heard.count = 0;
@@ -117,7 +117,7 @@ static void box_loop_settle(struct box_loop *d)
 
 /* ---- The cycle -------------------------------------------------------------------------- */
 
-/* A new second: say what the last one left out. */
+/* In a new second: logs what the last one left out. */
 static void box_loop_log_rest(struct box_loop *d, int64_t now)
 {
     if (now / PR_SECONDS(1) == d->log_second)
@@ -151,7 +151,7 @@ static void box_loop_log_verdict(struct box_loop *d, const struct verdict *v, co
              LOG_INT("attempt", v->number));
 }
 
-/* A failed attempt, and when the next one is; postponed ones count for no message. */
+/* Logs a failed attempt and the next one; postponed attempts count for no message. */
 static void box_loop_log_attempt(struct box_loop *d, const struct verdict *v)
 {
     char id[PR_ID_TEXT_SIZE];
@@ -185,7 +185,7 @@ static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
     }
 }
 
-/* For those who listen.  Hand-backs, holds and splits are no news to people. */
+/* For listeners of the feed.  Hand-backs, holds and splits are not shown. */
 static void box_loop_tell_feed(const struct box_loop *d, const struct verdict *v, int64_t store_now_us)
 {
     static const enum happening_kind kinds[] = {
@@ -211,7 +211,7 @@ static void box_loop_tell_feed(const struct box_loop *d, const struct verdict *v
     feed_put(d->options.feed, &h);
 }
 
-/* Remember what is committed now, for people. */
+/* Records what was committed, for people. */
 static void box_loop_note(struct box_loop *d, const struct cycle *cycle, const struct cycle_reply *reply)
 {
     int64_t now = now_us();
@@ -232,7 +232,7 @@ static void box_loop_note(struct box_loop *d, const struct cycle *cycle, const s
                      LOG_SLICE("missed", v->rule), LOG_SLICE("error", v->error));
         if (v->kind == VERDICT_DISCARD && v->moved_to.size > 0)
             box_loop_log_verdict(d, v, "dead_letter_moved");
-        else if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */
+        else if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* deleted for good: always one line */
             box_loop_log_verdict(d, v, v->kind == VERDICT_DISCARD ? "discarded" : "expired");
         if (!incident_note(&d->failures, &d->deaths, v, reply->now_us, d->incidents))
             continue;
@@ -260,7 +260,7 @@ static void box_loop_well(struct box_loop *d)
     d->trouble_until_us = 0;
 }
 
-/* Told once when it begins or becomes another, then tried again ever more slowly. */
+/* Logged once when a fault begins or changes; the store is then tried less and less often. */
 static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64_t now)
 {
     if (d->trouble.code != fault->code)
@@ -271,7 +271,7 @@ static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64
     d->trouble_until_us = time_add(now, d->trouble_delay_us);
 }
 
-/* Other boxes of this process got something: they look at once. */
+/* Effects went into other boxes of this process: these look at once. */
 static void box_loop_tell_stored(const struct box_loop *d, const struct cycle *cycle)
 {
     pr_slice told = { "", 0 };
@@ -284,7 +284,7 @@ static void box_loop_tell_stored(const struct box_loop *d, const struct cycle *c
     }
 }
 
-#define PEERS_TOLD_MAX 64 /* more do not change what a few of them offer */
+#define PEERS_TOLD_MAX 64 /* a few peers represent the offers of more */
 
 static void box_loop_tell_peers(struct box_loop *d)
 {
@@ -295,7 +295,7 @@ static void box_loop_tell_peers(struct box_loop *d)
     flows_peers(d->options.flows, d->engine_setting.kind, offers, count, engine_is_mixed(d->engine));
 }
 
-/* What is kept of flows holds only while their lanes are ours; and activities may have been cancelled. */
+/* The cache of flows is valid only while their lanes are owned; and activities may have been cancelled. */
 static void box_loop_tell_flows(struct box_loop *d)
 {
     uint64_t tokens[GONE_MAX], lanes = engine_lanes(d->engine), lost = d->lanes & ~lanes;
@@ -317,7 +317,7 @@ static void box_loop_tell_flows(struct box_loop *d)
         box_loop_tell_peers(d);
 }
 
-/* A store that is damaged, or not ours any more, is nothing to go on with. */
+/* With a damaged store, or one of another version, the loop cannot go on. */
 static bool is_final(int fault)
 {
     return fault == PR_ECORRUPT || fault == PR_ESCHEMA || fault == PR_EUNSUPPORTED;
@@ -327,7 +327,7 @@ static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fau
 {
     int64_t now = now_us();
     if (fault->code == PR_ELEASE) {
-        /* Somebody else has our lanes: nothing that is not on the wire yet may go out. */
+        /* Another instance has the lanes: deliveries that are not on the wire yet must not go out. */
         log_emit(box_loop_log(d), LOG_WARN, "lease_lost", LOG_STR("box", box_loop_name(d)),
                  LOG_STR("error", fault->text));
         box_loop_recall(d, RECALL_CANCEL);
@@ -369,7 +369,7 @@ static bool is_routed(const struct box_loop *d, size_t endpoint)
     return leads_to(d, s->routes, s->route_count, endpoint) || leads_to(d, s->overrides, s->override_count, endpoint);
 }
 
-/* Those that are new, too.  Without memory nobody can claim from the new one; a later reload tries again. */
+/* Including new ones.  Without memory claimers cannot use the new one; a later reload tries again. */
 static void box_loop_attach(struct box_loop *d)
 {
     struct pr_error error;
@@ -388,7 +388,7 @@ static void box_loop_set_claimable(struct box_loop *d, bool claimable)
     monitor_unlock(d->options.monitor);
 }
 
-/* Those that nobody asks any more by the next setting; NULL: all. */
+/* Endpoints without claimers in the next setting; NULL: all. */
 static void box_loop_detach(struct box_loop *d, const struct setting *next)
 {
     for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
@@ -517,7 +517,7 @@ static void box_loop_free_retired(struct box_loop *d, bool wait)
     d->retired_count = kept;
 }
 
-/* What it carries may finish; the next delivery makes another one.  False: no memory. */
+/* Its deliveries may finish; the next delivery starts another thread.  False: no memory. */
 static bool box_loop_retire(struct box_loop *d, size_t endpoint)
 {
     if (d->transport_threads[endpoint] == NULL)
@@ -612,10 +612,10 @@ static void box_loop_hear(struct box_loop *d)
     d->deadline_us = deadline_us;
     d->give_up_us = deadline_us - left_us / STOP_RESERVE;
     engine_stop(d->engine, now);
-    box_loop_recall(d, RECALL_QUIT); /* what has started may finish, and handlers are told to */
+    box_loop_recall(d, RECALL_QUIT); /* deliveries that have started may finish, and handlers are asked to */
 }
 
-/* The stop goes on by the clock.  True: it is over. */
+/* Continues the stop according to the clock.  True: it is complete. */
 static bool box_loop_has_stopped(struct box_loop *d, bool *ret_left_behind)
 {
     if (is_final(d->trouble.code)) {
@@ -633,7 +633,7 @@ static bool box_loop_has_stopped(struct box_loop *d, bool *ret_left_behind)
         *ret_left_behind = counts.out > 0;
         d->phase = STOP_GIVEN_UP;
         engine_give_up(d->engine, now);
-        return false; /* one more cycle tells the store */
+        return false; /* one more cycle informs the store */
     }
     if (now < d->deadline_us)
         return false;
@@ -676,7 +676,7 @@ static void box_loop_log_opened(struct box_loop *d, unsigned index)
                                              : "its messages wait and no failures are counted; probes are sent"));
 }
 
-/* Failures that open a breaker are counted for no message, so nothing else tells of them. */
+/* Failures that open a breaker are counted for no message, so no other line reports them. */
 static void box_loop_log_breaker(struct box_loop *d, unsigned index, enum breaker_state before,
                                  enum breaker_state after)
 {
@@ -691,7 +691,7 @@ static void box_loop_log_breaker(struct box_loop *d, unsigned index, enum breake
                  LOG_SLICE("endpoint", endpoint));
 }
 
-/* Does another instance work this box?  It says so once, and when that is over. */
+/* Does another instance serve this box?  Logged once, and when it ends. */
 static bool box_loop_stands_by(struct box_loop *d, bool before, int64_t now)
 {
     if (!d->joined || d->phase != STOP_NOT || engine_lanes(d->engine) != 0)
@@ -751,7 +751,7 @@ static void box_loop_rest(struct box_loop *d)
     }
     box_loop_publish(d, now);
     int64_t rest_us = min64(time_sub(next_us, now), REST_MAX_US);
-    if (d->trouble.code != PR_OK) /* a store that is ill is left alone meanwhile */
+    if (d->trouble.code != PR_OK) /* a store in trouble is not bothered meanwhile */
         wake_wait(d->wake_fd, rest_us);
     else if (store_wait(&d->session, d->wake_fd, rest_us) == WAIT_LOOK_AGAIN)
         d->changed = true;
@@ -797,7 +797,7 @@ static void *box_loop_run(void *arg)
 
 /* ---- From outside --------------------------------------------------------------------------- */
 
-/* Another box has made room: the loop looks again when it goes round. */
+/* Another box has made room: the loop looks in its next round. */
 static bool box_loop_knows_box(void *arg, pr_slice box)
 {
     const struct box_loop *d = arg;
@@ -851,7 +851,7 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
     }
     pr_id_new(&engine->instance);
     if (random_bytes_os(&engine->seed, sizeof engine->seed) < 0)
-        engine->seed = (uint64_t)now_us(); /* only jitter hangs on it */
+        engine->seed = (uint64_t)now_us(); /* only jitter depends on it */
     struct pr_error fault;
     d->engine = engine_new(engine, &fault);
     return d->engine != NULL ? PR_OK : error_set(reterr, fault.code, "%s", fault.text);

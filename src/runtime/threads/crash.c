@@ -27,12 +27,12 @@ static const char why_other[] = "this thread crashed; each message being sent co
 static int report_fd = -1;
 static enum log_format report_format;
 
-static _Thread_local const char *volatile sends_for; /* NULL: this thread does not */
+static _Thread_local const char *volatile sends_for; /* NULL: this thread does not send */
 
 void crash_thread_begin(struct crash_thread *t, const char *endpoint)
 {
     stack_t stack = { .ss_sp = t->stack, .ss_size = sizeof(t->stack) };
-    (void)sigaltstack(&stack, NULL); /* without it only a full stack leaves no line */
+    (void)sigaltstack(&stack, NULL); /* without it only a stack overflow goes unreported */
     sends_for = endpoint;
 }
 
@@ -99,7 +99,7 @@ static void add_time(struct crash_line *l)
     add_char(l, 'Z');
 }
 
-/* Quoted in both formats; names hold no control characters, and what is worse is left out. */
+/* Quoted in both formats; names have no control characters, and anything worse is left out. */
 static void add_field(struct crash_line *l, const char *key, const char *value)
 {
     add(l, report_format == LOG_JSON ? ",\"" : " ");
@@ -133,17 +133,17 @@ static void write_line(int number)
     add_field(&l, "why", sends_for != NULL ? why_sender : why_other);
     add(&l, report_format == LOG_JSON ? "}\n" : "\n");
     ssize_t written = write(report_fd, l.text, l.size);
-    (void)written; /* there is nobody left to tell */
+    (void)written; /* nobody could be informed */
 }
 
-/* The default is back by then (SA_RESETHAND): a fault happens again when we return, and its core shows where.  One that somebody
- * sent does not, so it is sent again. */
+/* The default action is restored by then (SA_RESETHAND): a fault happens again on return, and its core shows where.  A
+ * signal that somebody sent does not, so it is sent again. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
     write_line(number);
     if (info->si_code <= 0 && number != SIGABRT)
-        (void)raise(number); /* when we return: it is blocked here */
+        (void)raise(number); /* on return: it is blocked here */
 }
 
 void crash_report_to(int fd, enum log_format format)

@@ -38,7 +38,7 @@ static void add(struct engine_inline_result *to, const struct engine_inline_resu
     to->at_us = n->at_us;
 }
 
-/* Both say nothing but that it went well. */
+/* Are both plain successes? */
 static bool is_more_of(const struct engine_inline_result *last, const struct engine_inline_result *n)
 {
     return last->endpoint == n->endpoint && last->sent > 0 && n->sent > 0 && last->failed == 0 && n->failed == 0 &&

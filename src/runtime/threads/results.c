@@ -46,7 +46,7 @@ bool results_put(struct results *results, const struct delivery_result *entries,
         list->count += count;
     }
     ASSERT(pthread_mutex_unlock(&results->lock) == 0);
-    if (fits && was_empty) /* otherwise the box loop was woken already and has not come by yet */
+    if (fits && was_empty) /* otherwise the box loop was woken already and has not taken them yet */
         wake_send(results->wake_fd);
     return fits;
 }

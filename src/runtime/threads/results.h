@@ -1,6 +1,6 @@
-/* results.h - what became of deliveries, on its way from the transport threads to their box.
+/* results.h - results of deliveries, on their way from the transport threads to their box.
  *
- * Many put, one takes; whole lists move under one lock. */
+ * Many threads put, one takes; whole lists move under one lock. */
 #ifndef RUNTIME_THREADS_RESULTS_H
 #define RUNTIME_THREADS_RESULTS_H
 
@@ -16,17 +16,16 @@ struct result_list {
 struct results {
     pthread_mutex_t lock;
     struct result_list list;
-    int wake_fd; /* borrowed: told when something is put */
+    int wake_fd; /* borrowed: signalled when something is put */
 };
 
-void results_init(struct results *results, int wake_fd); /* takes no memory yet */
-void results_fini(struct results *results);              /* what nobody took is freed */
+void results_init(struct results *results, int wake_fd); /* allocates nothing yet */
+void results_fini(struct results *results);              /* frees what was not taken */
 
 /* Hands over error and effects of all entries.  False: no memory, nothing happened. */
 bool results_put(struct results *results, const struct delivery_result *entries, size_t count);
 
-/* Everything that was put goes into the caller's list, whose memory is used in turn.  The
- * list must be empty. */
+/* Moves everything that was put into the caller's list, swapping their memory.  The list must be empty. */
 void results_take(struct results *results, struct result_list *list);
 
 #endif

@@ -16,9 +16,9 @@
 #define HASH_SIZE 17
 #define RECORD_BYTES_MAX ((size_t)64 << 20)
 #define ARENA_BLOCK 4096
-#define TRIES_MAX 100 /* each time another instance was quicker: there are not so many */
+#define TRIES_MAX 100 /* tries while other instances are faster: there are not that many */
 
-/* What is stored for one name, and what the log says of it. */
+/* What is stored for one name, and the text of its log line. */
 struct schedule_follow_row {
     pr_slice name;
     pr_slice payload;
@@ -52,7 +52,7 @@ static pr_slice next_word(pr_slice *rest)
     return word;
 }
 
-/* The next schedule of a record; false: there are no more. */
+/* The next schedule of a record; false: the end. */
 static bool next_known(pr_slice *rest, pr_slice *ret_name, pr_slice *ret_hash)
 {
     pr_slice word = next_word(rest);
@@ -64,7 +64,7 @@ static bool next_known(pr_slice *rest, pr_slice *ret_name, pr_slice *ret_hash)
     return true;
 }
 
-/* Empty: the record does not have it. */
+/* Empty: not in the record. */
 static pr_slice hash_in_record(pr_slice record, pr_slice wanted)
 {
     pr_slice name, hash;
@@ -75,7 +75,7 @@ static pr_slice hash_in_record(pr_slice record, pr_slice wanted)
     return (pr_slice){ NULL, 0 };
 }
 
-/* Did a process that started after this one store its set?  A time that has not come is from a wrong clock. */
+/* Did a process that started after this one store its set?  A time in the future comes from a wrong clock. */
 static bool is_late(const struct schedule_follow *f)
 {
     pr_slice rest = f->record;
@@ -135,11 +135,11 @@ static const struct schedule_info *info_of(const struct schedule_info *list, siz
     const struct schedule_info *found = NULL;
     for (size_t i = 0; i < count; i++)
         if (slice_eq(list[i].s.name, name) && list[i].state != SCHEDULE_DEAD && (found == NULL || list[i].wish))
-            found = &list[i]; /* the latest wish is what will be */
+            found = &list[i]; /* the latest wish decides */
     return found;
 }
 
-/* The same as the record has it and as it is stored: then nothing is on its way that would change it. */
+/* Unchanged in the record and in the store: then no pending wish would change it. */
 static int add_change(struct schedule_follow *f, const struct config_schedule *c, const struct schedule_info *there)
 {
     struct schedule s = c->meaning;
@@ -155,7 +155,8 @@ static int add_change(struct schedule_follow *f, const struct config_schedule *c
     s.started_us = f->started_us;
     s.paused = there != NULL ? there->state == SCHEDULE_PAUSED : s.paused;
     return add_row(f, &s, is_new ? "schedule_added" : "schedule_changed",
-                   is_new ? "postrider schedules shows its next times" : "replaced by the configuration of this instance, which started later");
+                   is_new ? "postrider schedules shows its next times"
+                          : "replaced by the configuration of this instance, which started later");
 }
 
 static bool is_in_config(const struct schedule_follow *f, pr_slice name)
@@ -175,7 +176,7 @@ static int add_end(struct schedule_follow *f, pr_slice name)
     return add_row(f, &s, "schedule_cancelled", "it is no longer in the configuration");
 }
 
-/* What an earlier configuration has, and this one does not: as far as it can be seen, and as the record says. */
+/* Schedules of an earlier configuration that this one lacks: those that are visible, and those in the record. */
 static int add_ends(struct schedule_follow *f, const struct schedule_info *there, size_t there_count)
 {
     pr_slice record = f->record, name, hash;
@@ -186,7 +187,8 @@ static int add_ends(struct schedule_follow *f, const struct schedule_info *there
     (void)next_word(&record);
     while (rc == PR_OK && next_known(&record, &name, &hash)) {
         const struct schedule_info *info = info_of(there, there_count, name);
-        if (!is_in_config(f, name) && (info == NULL || info->s.config.size > 0)) /* else it is made by hand now */
+        /* otherwise it was added by hand since */
+        if (!is_in_config(f, name) && (info == NULL || info->s.config.size > 0))
             rc = add_end(f, name);
     }
     return rc;

@@ -11,33 +11,33 @@
 #include "runtime/threads/thread.h"
 #include "store/schedules.h"
 
-#define LOOK_US PR_SECONDS(10)      /* at the clock */
+#define LOOK_US PR_SECONDS(10)      /* interval of looks at the clock */
 #define PLACE_MIN_US PR_SECONDS(1)  /* between two looks for events without places, as long as there are some ... */
-#define PLACE_MAX_US PR_SECONDS(16) /* ... and when nothing happens, for each costs four statements */
+#define PLACE_MAX_US PR_SECONDS(16) /* ... and when nothing happens, since each costs four statements */
 #define SOURCES_US PR_SECONDS(3)    /* between two looks at the sources of this process */
-#define TOLD_US PR_SECONDS(30)      /* what is wrong is written again: an instance that joins anew has forgotten it */
-#define AGAIN_US PR_SECONDS(1)      /* after the store said no */
-#define BACK_US PR_MINUTES(10)      /* that the clock goes back before somebody looks at the schedules */
+#define TOLD_US PR_SECONDS(30)      /* errors are stored again: an instance that joined again has lost them */
+#define AGAIN_US PR_SECONDS(1)      /* pause after a fault of the store */
+#define BACK_US PR_MINUTES(10)      /* a clock that goes back further requires a look at the schedules */
 
 struct schedule_keeper {
     const struct config *config;
-    _Atomic(const struct config *) next; /* NULL: the same */
+    _Atomic(const struct config *) next; /* NULL: unchanged */
     struct store *store;
     struct log *log;
     pthread_t thread;
     bool runs;
     atomic_bool stops;
     int wake_fd;
-    bool followed;    /* the configuration is stored */
-    bool taken_back;  /* ... and wrong times are taken back, since the clock last went back */
-    bool places;      /* the last try to give events their places was fine */
-    int64_t place_us; /* until the next one */
+    bool followed;    /* the schedules of the configuration are stored */
+    bool taken_back;  /* ... and wrong times are corrected, since the clock last went back */
+    bool places;      /* the last try to assign places succeeded */
+    int64_t place_us; /* when the next try is due */
     int64_t started_us;
     void (*describe)(void *arg, struct buf *ret);
     void *describe_arg;
-    uint64_t described; /* a hash of what was written down last; 0: nothing was wrong */
+    uint64_t described; /* hash of what was stored last; 0: no errors */
     int64_t described_us;
-    int64_t ahead_us; /* of the store's clock before ours that does not jump */
+    int64_t ahead_us; /* difference of the store's clock to the local monotonic one */
 };
 
 /* ---- The configuration ------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static void look_at_clock(struct schedule_keeper *k)
     k->ahead_us = ahead_us;
 }
 
-/* True: all is done. */
+/* True: everything is done. */
 static bool keep(struct schedule_keeper *k)
 {
     struct pr_error error = { 0 };
@@ -87,7 +87,7 @@ static bool keep(struct schedule_keeper *k)
     return rc == PR_OK;
 }
 
-/* For roles that may only read: whoever gives places keeps all others from it until he commits, so they may not. */
+/* For roles that may only read: they must not assign places, since assigning keeps others from it until the commit. */
 static void place_events(struct schedule_keeper *k)
 {
     struct pr_error error;
@@ -98,7 +98,7 @@ static void place_events(struct schedule_keeper *k)
     k->place_us = rc == PR_OK ? PLACE_MIN_US : min64(2 * k->place_us, PLACE_MAX_US);
 }
 
-/* Written when it has changed, so that a store hears nothing of sources that are well. */
+/* Stored when it has changed, so that healthy sources cost the store nothing. */
 static void note_sources(struct schedule_keeper *k, int64_t now_us)
 {
     struct pr_error error;
@@ -115,7 +115,7 @@ static void note_sources(struct schedule_keeper *k, int64_t now_us)
     buf_fini(&lines);
 }
 
-/* True: there is another configuration, which counts from now on. */
+/* True: another configuration applies from now on. */
 static bool take_config(struct schedule_keeper *k)
 {
     const struct config *next = atomic_exchange(&k->next, NULL);
@@ -148,7 +148,7 @@ static void *run(void *arg)
             sources_us = time_add(now_us, SOURCES_US);
         }
         wake_wait(k->wake_fd, min64(sources_us, min64(look_us, place_us)) - now_us);
-        wake_clear(k->wake_fd); /* before it looks why it was woken */
+        wake_clear(k->wake_fd); /* before it checks why it was woken */
     }
     return NULL;
 }

@@ -10,14 +10,14 @@
 
 struct source_thread {
     struct source source;
-    const struct source_threads *owner; /* who closes it */
+    const struct source_threads *owner; /* the one that closes it */
     int wake_fd;
     pthread_t thread;
     bool runs;
 };
 
 struct source_threads {
-    struct source_thread **list; /* those that are open */
+    struct source_thread **list; /* open sources */
     size_t count;
 };
 
@@ -67,7 +67,7 @@ static struct source_thread *find_same(const struct source_threads *t, const str
     return NULL;
 }
 
-/* What old has already stays open, and old's. */
+/* Sources that old has stay open, and remain old's. */
 static int open_all(struct source_threads *t, const struct source_threads *old, const struct config *config,
                     struct store *store, struct log *log, struct pr_error *reterr)
 {
@@ -125,7 +125,7 @@ void source_threads_follow(struct source_threads *t, struct source_threads *old,
     }
     source_threads_stop(old);
     source_threads_join(old);
-    for (size_t i = 0; i < t->count; i++) /* one that has no thread is in trouble, and the next reload tries again */
+    for (size_t i = 0; i < t->count; i++) /* a source without a thread is in trouble, and the next reload tries again */
         if (!t->list[i]->runs && start_one(t->list[i], &error) < 0)
             (void)source_trouble(&t->list[i]->source, &error);
 }

@@ -1,10 +1,10 @@
-/* thread.h - what threads of ours share. */
+/* thread.h - what Postrider's threads share. */
 #ifndef RUNTIME_THREADS_THREAD_H
 #define RUNTIME_THREADS_THREAD_H
 
 #include "base/thread.h"
 
-/* Mutex and condition with a steady clock. */
+/* A mutex and a condition with a monotonic clock. */
 struct monitor {
     pthread_mutex_t lock;
     pthread_cond_t rung;

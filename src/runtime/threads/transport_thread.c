@@ -12,16 +12,17 @@
 #include "transport/delivery.h"
 
 #define SUBMIT_MAX 1000  /* deliveries passed to the transport in one call: the largest batch */
-#define SUBMIT_MIN 16    /* ... and how many it is offered again, when it had room for few */
-#define COLLECT_MAX 1000 /* results in one go: a transport may do one thing for all of them */
+#define SUBMIT_MIN 16    /* ... and how many it is offered again, when it accepted few */
+#define COLLECT_MAX 1000 /* results taken at once: a transport may do one thing for all of them */
 #define COLLECT_MANY 750 /* results that are worth a cycle at once */
-#define GATHER_US                                                                                                      \
-    PR_MILLISECONDS(1)                     /* how long the first of them waits for others that are out: a cycle of the
-                                          * box costs much, one more result in it little */
-#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where many deliveries end in that time, and enough are still to do */
+/* How long the first of them waits for results of others: a cycle of the box costs much, one more result in it
+ * little. */
+#define GATHER_US PR_MILLISECONDS(1)
+#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... when many deliveries end in that time, and enough are left */
 #define GATHER_FAST_COUNT 32
-#define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
-#define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */
+#define POLL_SLICE_US PR_SECONDS(1) /* the longest wait for a transport */
+/* When there is no memory, or the transport accepts nothing with nothing out. */
+#define TRY_AGAIN_US PR_MILLISECONDS(10)
 
 /* Deliveries, first in, first out. */
 struct backlog {
@@ -31,23 +32,23 @@ struct backlog {
 
 struct transport_thread {
     struct results *results;
-    struct endpoint_config config; /* with our own wake_fd */
+    struct endpoint_config config; /* with this thread's own wake_fd */
     pthread_t thread;
     int wake_fd;
 
     pthread_mutex_t lock; /* guards: */
     struct backlog given;
-    size_t recalled; /* of given: they came before the cancel */
+    size_t recalled; /* number of `given` that came before the cancel */
     bool cancel, quit, over;
 
     /* The thread's own: */
     struct transport transport;
-    struct backlog waiting; /* fetched, not submitted */
-    size_t room;            /* of the transport: a guess, so that not all are looked at each time */
+    struct backlog waiting; /* taken, not submitted */
+    size_t room;            /* of the transport: an estimate, so that not all deliveries are checked each time */
     struct delivery_result collected[COLLECT_MAX]; /* not put yet */
     size_t collected_count;
-    int64_t collected_us; /* when the first of them came */
-    bool collecting;      /* the latest poll has brought something */
+    int64_t collected_us; /* when the first of them arrived */
+    bool collecting;      /* the latest poll had results */
     bool quitting;
 };
 
@@ -87,7 +88,7 @@ static void backlog_drop(struct backlog *q, size_t count)
 
 /* ---- Results -------------------------------------------------------------------------- */
 
-/* The box cannot do without them, so no memory means: try until there is some. */
+/* The box depends on the results, so without memory it tries until there is some. */
 static void transport_thread_put(struct transport_thread *c)
 {
     while (c->collected_count > 0 && !results_put(c->results, c->collected, c->collected_count))
@@ -102,7 +103,7 @@ static int64_t transport_thread_put_us(const struct transport_thread *c)
     return time_add(c->collected_us, fast && busy ? GATHER_FAST_US : GATHER_US);
 }
 
-/* Unless it is worth to wait for more. */
+/* Unless waiting for more is worthwhile. */
 static void transport_thread_put_due(struct transport_thread *c)
 {
     if (c->transport.out == 0 || c->collected_count >= COLLECT_MANY ||
@@ -117,7 +118,7 @@ static void transport_thread_answer(struct transport_thread *c, const struct del
     c->collected[c->collected_count++] = *result;
 }
 
-/* The first `count` deliveries of those that wait. */
+/* Returns the first `count` waiting deliveries. */
 static void transport_thread_return(struct transport_thread *c, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -139,13 +140,13 @@ static void transport_thread_fail(struct transport_thread *c, const struct pr_er
 
 /* ---- The thread ------------------------------------------------------------------------ */
 
-/* Hear what the box said.  False: no memory, ask again soon. */
+/* Takes the box's orders.  False: no memory, ask again soon. */
 static bool transport_thread_fetch(struct transport_thread *c)
 {
     ASSERT(pthread_mutex_lock(&c->lock) == 0);
     if (c->given.count > 0 || c->cancel || c->quit || !c->collecting)
-        wake_clear(c->wake_fd);         /* one that comes late is cleared when a poll has brought nothing */
-    size_t recalled = c->waiting.count; /* a cancel is about what was given before it */
+        wake_clear(c->wake_fd);         /* a late signal is cleared when a poll had no results */
+    size_t recalled = c->waiting.count; /* a cancel concerns what was given before it */
     bool fits = backlog_add(&c->waiting, c->given.entries + c->given.first, c->given.count);
     bool cancel = c->cancel;
     if (fits) {
@@ -185,7 +186,7 @@ static bool may_submit(const struct transport_thread *c, const struct delivery *
     return now_us < d->start_before_us && !delivery_has_waited(given_us, &c->config, now_us);
 }
 
-/* Up to max of those at the front that may be started now; what may not any more is returned. */
+/* Up to max of the first waiting deliveries that may start now; those that may not any more are returned. */
 static size_t transport_thread_next(struct transport_thread *c, const struct delivery *ret_list[SUBMIT_MAX], size_t max)
 {
     int64_t now_us = clock_mono_us(c->config.clock);
@@ -217,10 +218,10 @@ static void transport_thread_submit(struct transport_thread *c)
     } while (taken == count);
 }
 
-/* Wait for results, or until the box has something to say, and pass them on.  False: there were none. */
+/* Waits for results, or until the box has an order, and passes results on.  False: there were none. */
 static bool transport_thread_collect(struct transport_thread *c)
 {
-    transport_thread_put_due(c); /* what was returned without being sent */
+    transport_thread_put_due(c); /* deliveries that were returned without being sent */
     if (c->transport.out == 0)
         return false;
     size_t before = c->collected_count;
@@ -251,7 +252,7 @@ static void *transport_thread_run(void *arg)
         if (c->transport.out > 0 || (c->collecting && c->waiting.count > 0)) /* there is room again */
             continue;
         if (c->waiting.count > 0 || !heard)
-            wake_wait(-1, TRY_AGAIN_US); /* the transport takes nothing, or there is no memory */
+            wake_wait(-1, TRY_AGAIN_US); /* the transport accepts nothing, or there is no memory */
         else if (c->quitting)
             break;
         else
@@ -299,7 +300,7 @@ bool transport_thread_give(struct transport_thread *c, const struct delivery *co
     bool was_empty = c->given.count == 0;
     bool fits = backlog_add(&c->given, list, count);
     ASSERT(pthread_mutex_unlock(&c->lock) == 0);
-    if (fits && was_empty) /* otherwise the box loop was woken already and has not come by yet */
+    if (fits && was_empty) /* otherwise the box loop was woken already and has not taken them yet */
         wake_send(c->wake_fd);
     return fits;
 }
