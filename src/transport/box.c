@@ -1,12 +1,12 @@
-/* box: the destination is another box of the same store.  The engine does it in the cycle that completes the message
- * (engine/local.c), so there is nothing to open; here is only what the configuration must know of it. */
+/* box: the destination is another box of the same store.  The engine delivers in the cycle that completes the message
+ * (engine/local.c), so there is nothing to open; this file only makes the configuration known. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "transport/delivery.h"
 
-#define BOX_CONCURRENCY 1000 /* not asked: nothing of it is ever out */
+#define BOX_CONCURRENCY 1000 /* not used: its messages are never out */
 
 static int box_check(const struct endpoint_config *config, struct pr_error *reterr)
 {

@@ -23,7 +23,7 @@ static void end(struct bundle *b, size_t place, enum bundle_end how)
     b->judged[b->judged_count++] = (uint16_t)place;
 }
 
-/* G3.  Two streams with one hash: the later one goes the next time. */
+/* G3.  If two streams have the same hash, the later one goes next time. */
 static void return_followers(struct bundle *b, size_t place)
 {
     for (size_t i = place + 1; i < b->count && b->streams[place] != 0; i++)
@@ -51,7 +51,7 @@ size_t bundle_next(struct bundle *b, uint16_t *ret_places)
     return count;
 }
 
-/* The first half goes first: it has the earlier ones of each stream. */
+/* The first half goes first: it has the earlier messages of each stream. */
 static void halve(struct bundle *b, const uint16_t *places, size_t count)
 {
     struct bundle_part part = b->left[--b->left_count];

@@ -46,7 +46,7 @@ void cloudevent_init(struct cloudevent *event, const struct pr_message *m, const
     /* Extensions. */
     add(event, "partitionkey", m->stream);
     if (m->seq > 0) {
-        /* All of one length: the extension wants a text that sorts. */
+        /* All of one length: the extension requires a text that sorts. */
         snprintf(event->sequence, sizeof(event->sequence), "%019" PRId64, m->seq);
         add(event, "sequence", slice_from(event->sequence));
     }
@@ -71,8 +71,8 @@ pr_slice cloudevent_name(struct arena *arena, const char *prefix, const char *na
     return (pr_slice){ text, before + size };
 }
 
-/* We only want to know, and copy the text: so numbers may be of any size.  The rare ones are for a real parser: who
- * has halves of characters behind his "\\u", or nests too deep for us. */
+/* Only validates, and copies the text: so numbers may be of any size.  Rare cases are left to a real parser: surrogates
+ * in "\\u", or deep nesting. */
 static bool is_json(pr_slice text)
 {
     if (slice_is_json(text) && !slice_contains(text, PR_STR("\\u")))
@@ -82,13 +82,14 @@ static bool is_json(pr_slice text)
     return value != NULL;
 }
 
-/* Many cut a text of JSON at its NUL, or refuse it: such a one is bytes. */
+/* Many receivers cut JSON text at a NUL, or refuse it: so it is treated as bytes. */
 static bool is_text(pr_slice payload)
 {
     return utf8_valid(payload) && memchr(payload.data, '\0', payload.size) == NULL;
 }
 
-/* What its sender does not name is named by what it is: a receiver that is told JSON reads JSON, and refuses the rest. */
+/* The default content type follows from the payload: a receiver that gets the type JSON parses JSON, and refuses
+ * anything else. */
 pr_slice cloudevent_content_type(const struct pr_message *m)
 {
     if (m->content_type.size > 0)
@@ -156,8 +157,8 @@ static void write_json(struct buf *b, const struct pr_message *m, const char *so
     json_key(&w, "datacontenttype");
     json_slice(&w, type);
 
-    /* What claims to be JSON and is not must not become a JSON string: the receiver would take
-     * the string for the value.  Its bytes are passed on. */
+    /* A payload that claims to be JSON and is not must not become a JSON string: the receiver would take the string for
+     * the value.  Its bytes are passed on. */
     bool says_json = cloudevent_type_is_json(type);
     if (m->payload.size > 0 && says_json && (m->content_type.size == 0 || is_json(m->payload))) {
         json_key(&w, "data");
@@ -189,7 +190,7 @@ static void blank_out(struct buf *b, size_t begin, char c)
         *at = ' ';
 }
 
-/* Of JSON that was written over several lines: in strings there are no such characters. */
+/* For JSON that was written over several lines: strings contain no line breaks. */
 void cloudevent_write_line(struct buf *b, const struct pr_message *m, const char *source)
 {
     size_t begin = b->size;

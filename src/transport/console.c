@@ -1,8 +1,8 @@
-/* console: one line on the standard output for each message: id, type, stream, size, and the
- * payload when it is readable.  For trying things out.
+/* console: one line on the standard output for each message: id, type, stream, size, and the payload when it is
+ * readable.  For trying things out.
  *
- * A line is written by one write() after poll() said that there is room, and is never longer
- * than what a pipe takes at once, so a reader that has stopped reading cannot block us. */
+ * A line is written by one write() after poll() reported room, and is never longer than what a pipe takes at once, so a
+ * reader that has stopped reading cannot block the thread. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 
 #define CONSOLE_CONCURRENCY 64
 #define CONSOLE_LINE_MAX PIPE_BUF
-#define CONSOLE_PAYLOAD_MAX 512 /* bytes of the payload that are shown; type and stream fit beside it */
+#define CONSOLE_PAYLOAD_MAX 512 /* bytes of the payload that are shown; type and stream fit as well */
 
 struct console {
     const struct endpoint_config *config;
@@ -72,7 +72,7 @@ static bool is_readable(pr_slice text)
     return true;
 }
 
-/* Nothing of a message may steer the terminal or begin a line of its own. */
+/* Nothing in a message may control the terminal or start a new line. */
 static void add_text(struct buf *b, pr_slice text)
 {
     while (text.size > 0) {
@@ -109,7 +109,7 @@ static void add_line(struct buf *b, const struct pr_message *m)
     buf_add_char(b, '\n');
 }
 
-/* write(), but a reader that is gone is an error and not a signal that kills the process. */
+/* Like write(), but a reader that is gone is an error and not a signal that kills the process. */
 static ssize_t write_without_signal(int fd, const char *data, size_t size)
 {
     sigset_t pipe_set, old_set, pending;
@@ -189,7 +189,7 @@ static size_t console_poll(void *self, struct delivery_result *ret, size_t max, 
 
     if (c->waiting.count == 0)
         wait_until(-1, 0, c->config->wake_fd, config_clock(c->config), deadline_us);
-    /* Results that are there are not held back by a line that has no room. */
+    /* Available results are not held back by a line that has no room. */
     while (count < max && c->waiting.count > 0 && console_next(c, &ret[count], count > 0 ? 0 : deadline_us))
         count++;
     return count;

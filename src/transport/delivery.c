@@ -34,7 +34,7 @@ static char *clean_text(pr_slice text)
     return copy;
 }
 
-/* Never ending inside a character.  Without memory there is none. */
+/* Never ends inside a character.  Without memory it is empty. */
 static void clean_code(pr_slice code, char ret[RESULT_CODE_SIZE])
 {
     struct buf b;

@@ -1,6 +1,5 @@
-/* envelope.h - how much of CloudEvents a message wears: its attributes beside the payload (binary), all of
- * it in one JSON object (structured), payload and own headers only (raw), or several of those objects in one
- * request (batch, http only). */
+/* envelope.h - how much of a CloudEvent is sent: attributes beside the payload (binary), everything in one JSON object
+ * (structured), payload and own headers only (raw), or several of those objects in one request (batch, http only). */
 #ifndef TRANSPORT_ENVELOPE_H
 #define TRANSPORT_ENVELOPE_H
 
@@ -10,7 +9,7 @@
 
 enum envelope { ENVELOPE_BINARY, ENVELOPE_STRUCTURED, ENVELOPE_RAW, ENVELOPE_BATCH };
 
-/* False: there is no such envelope.  NULL and "" are binary. */
+/* False: unknown envelope.  NULL and "" are binary. */
 bool envelope_parse(const char *word, enum envelope *ret);
 /* PR_OK or PR_ECONFIG; for transports without batches. */
 PR_MUST_CHECK int envelope_check(const struct endpoint_config *config, struct pr_error *reterr);

@@ -1,13 +1,13 @@
 /* file: one JSON line for each message, at the end of a file.  For audits, backups and debugging.
  *
- * What waits is written in one piece and synced once; only then it is done.  Others may write to the same
- * file in the same way: a lock is held meanwhile.
+ * Waiting messages are written together and synced once; only then are they delivered.  Other programs may write to the
+ * same file in the same way: a lock is held meanwhile.
  *
- *   F1  Under the lock the file ends with a whole line; a piece of one, left by somebody who died, is
- *       taken away before we write.
- *   F2  What could not be written completely is taken away again.
- *       What is not ours gets the end of its line instead.
- *   F3  Who moves the file away (rotation) finds nothing more in it: the name is looked at each time. */
+ *   F1  Under the lock the file ends with a complete line; a partial one, left by a program that died, is
+ *       removed before writing.
+ *   F2  A line that could not be written completely is removed again.
+ *       A partial line of another format gets a newline instead.
+ *   F3  A file that was moved away (rotation) gets nothing more: the name is checked each time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,12 +26,12 @@
 #include "transport/envelope.h"
 
 #define FILE_CONCURRENCY 1024
-#define FILE_PIECE_BYTES ((size_t)1 << 20) /* written at once, unless one line alone has more */
+#define FILE_PIECE_BYTES ((size_t)1 << 20) /* written at once, unless a single line is larger */
 #define FILE_LOCK_WAIT_US PR_SECONDS(1)
 #define FILE_LOCK_LOOK_US PR_MILLISECONDS(2)
 #define FILE_MODE 0640
-#define LINE_BEGIN "{\"specversion\":" /* of a structured CloudEvent, as we write them */
-#define NOT_A_FILE (-1)                /* a fault of ours beside those of errno */
+#define LINE_BEGIN "{\"specversion\":" /* of a structured CloudEvent, as written by this transport */
+#define NOT_A_FILE (-1)                /* not an errno */
 
 struct file {
     const struct endpoint_config *config;
@@ -41,11 +41,11 @@ struct file {
     int fd; /* -1: not open */
     struct delivery_queue waiting;
     struct buf lines;
-    uint64_t tokens[FILE_CONCURRENCY]; /* of the messages in lines */
+    uint64_t tokens[FILE_CONCURRENCY]; /* of the messages in `lines` */
     size_t token_count;
 };
 
-/* file:NAME and file:///NAME; NULL: it is on another host. */
+/* file:NAME and file:///NAME; NULL: on another host. */
 static const char *path_of(const char *url)
 {
     const char *path = strchr(url, ':') + 1;
@@ -61,7 +61,7 @@ static char *folder_of(const char *path)
     return slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* The file is made when it is written to; its folder is for people to make. */
+/* The file is created when it is first written; people create its folder. */
 static int check_folder(const struct endpoint_config *config, const char *path, struct pr_error *reterr)
 {
     struct stat st;
@@ -105,7 +105,7 @@ static int file_open(void *self, const struct endpoint_config *config, struct pr
 static void drop_fd(struct file *f)
 {
     if (f->fd >= 0)
-        close(f->fd); /* what it says comes from fsync() before */
+        close(f->fd); /* its errors were reported by fsync() before */
     f->fd = -1;
 }
 
@@ -139,8 +139,8 @@ static int sync_folder(const char *path)
     return rc;
 }
 
-/* O_NOFOLLOW: who may write to the folder must not choose another file for us.
- * O_NONBLOCK: a pipe that nobody reads must not stop us; then it is refused like all that is no file. */
+/* O_NOFOLLOW: a user who may write to the folder must not redirect the file.  O_NONBLOCK: a pipe without a reader must
+ * not block; it is then refused like anything that is not a file. */
 static int open_file(struct file *f)
 {
     struct stat st;
@@ -174,7 +174,7 @@ static int lock_file(struct file *f)
     return 0;
 }
 
-/* It may be moved between open and lock, so look again with the lock held. */
+/* It may be moved between open and lock, so it is checked again with the lock held. */
 static int take_file(struct file *f)
 {
     for (int tries = 0; tries < 3; tries++) {
@@ -234,7 +234,7 @@ static bool is_json_from(int fd, off_t begin, size_t size)
     return good;
 }
 
-/* Is it the beginning of a line of ours?  Others' files are not cut. */
+/* Is it the beginning of a line that this transport wrote?  Other files are not cut. */
 static bool is_piece_of_ours(int fd, off_t begin, size_t size)
 {
     char text[sizeof LINE_BEGIN - 1];
@@ -242,7 +242,7 @@ static bool is_piece_of_ours(int fd, off_t begin, size_t size)
     return pread(fd, text, part, begin) == (ssize_t)part && memcmp(text, LINE_BEGIN, part) == 0;
 }
 
-/* F1.  Somebody's last line that lacks nothing but its end gets that; so does what need not be JSON. */
+/* F1.  A complete last line without its newline gets one; so does a line that need not be JSON. */
 static int repair(struct file *f, off_t *ret_size)
 {
     struct stat st;
@@ -266,7 +266,7 @@ static int repair(struct file *f, off_t *ret_size)
     return rc;
 }
 
-/* All lines or none of them.  *ret_unknown: they may be there nevertheless. */
+/* All lines or none.  *ret_unknown: they may have been written all the same. */
 static int append(struct file *f, bool *ret_unknown)
 {
     off_t size = 0;
@@ -287,7 +287,7 @@ static int append(struct file *f, bool *ret_unknown)
     if (f->fd >= 0)
         (void)flock(f->fd, LOCK_UN);
     if (rc != 0)
-        drop_fd(f); /* and begin anew the next time */
+        drop_fd(f); /* start over next time */
     return rc;
 }
 
@@ -312,7 +312,7 @@ static bool add_line(struct file *f, const struct delivery *d, struct delivery_r
     }
     if (buf_failed(&f->lines)) {
         buf_truncate(&f->lines, before);
-        result_returned(ret, d->token); /* no memory: later, then */
+        result_returned(ret, d->token); /* no memory: later */
         return false;
     }
     f->tokens[f->token_count++] = d->token;
@@ -330,7 +330,7 @@ static int reason_of(int fault)
     case EISDIR:
     case ELOOP:
     case NOT_A_FILE: return PR_REASON_DESTINATION_MISSING;
-    default: return PR_REASON_DEPENDENCY_FAILURE; /* ENOSPC, EDQUOT, EIO ...: may pass */
+    default: return PR_REASON_DEPENDENCY_FAILURE; /* ENOSPC, EDQUOT, EIO ...: may be temporary */
     }
 }
 

@@ -1,15 +1,14 @@
-/* handler: the destination is a C function of the program we are in.
+/* handler: the destination is a C function of this program.
  *
- * A few threads run it, one delivery each; a watchdog looks at the clock.  A handler that is
- * over its deadline is asked to stop (pr_should_stop()).  One that does not stop within the
- * grace time ends the process: a thread cannot be killed safely, and the hand-out counts,
- * because its receipt is on disk.
+ * A few threads run it, one delivery each; a watchdog checks deadlines.  A handler that exceeds its deadline is asked
+ * to stop (pr_should_stop()).  If it does not stop within the grace time, the process ends: a thread cannot be killed
+ * safely, and the hand-out counts, because its receipt is on disk.
  *
  *    waiting --> running --> done --> free
  *        '---(cancel)--------^
  *
- * With isolation: process each thread has a process in which the function runs (process/helper.h): nobody else is hurt by
- * one that crashes or does not stop.
+ * With isolation: process each thread has a process in which the function runs (process/helper.h): a crash or a hang
+ * affects no other message.
  *
  *   H1  A job is in exactly one list, and only moves under the lock.
  *   H2  job->context belongs to the thread that runs it; its stop flags are atomic. */
@@ -35,17 +34,17 @@
 #define HANDLER_CONCURRENCY_MAX 1024 /* threads */
 #define HANDLER_WAITING_PER_THREAD 1 /* so that no thread is idle while results travel */
 #define HANDLER_GRACE_MIN_US PR_SECONDS(1)
-#define HANDLER_EXIT_CODE 70 /* EX_SOFTWARE: the supervisor starts us again */
+#define HANDLER_EXIT_CODE 70 /* EX_SOFTWARE: the supervisor restarts the process */
 
 struct handler_job {
     struct list_node node;
     const struct delivery *delivery;
     int64_t taken_us;
-    int64_t deadline_us; /* the delivery's, and as long again as it waited here for a thread */
+    int64_t deadline_us; /* the delivery's, extended by the time that it waited here for a thread */
     int64_t timeout_us;  /* of this message; 0: the endpoint's */
     struct handler_stop stop;
     struct pr_context context;
-    int64_t asked_us; /* when the watchdog saw it late; 0: it is not */
+    int64_t asked_us; /* when the watchdog found it late; 0: it is not */
     struct delivery_result result;
 };
 
@@ -56,19 +55,19 @@ struct handler {
     struct list free, waiting, running, done;
 
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* something waits, or we close */
-    pthread_cond_t watch; /* a job must be watched from an earlier time on, or we close */
-    int64_t watch_us;     /* when the watchdog looks again */
+    pthread_cond_t work;  /* a job waits, or the transport closes */
+    pthread_cond_t watch; /* a job must be checked earlier, or the transport closes */
+    int64_t watch_us;     /* when the watchdog checks next */
     bool closing;
 
     pthread_t *threads;
-    struct helper *helpers; /* of each thread; NULL: the functions run in the threads themselves */
+    struct helper *helpers; /* one for each thread; NULL: the functions run in the threads themselves */
     size_t helper_count;
     atomic_size_t begun; /* threads that have taken their number */
     size_t thread_count;
     pthread_t watchdog;
     bool has_watchdog;
-    int done_fd;  /* eventfd: something is done */
+    int done_fd;  /* eventfd: a job is done */
     bool is_open; /* everything above is initialised */
 };
 
@@ -95,7 +94,7 @@ static void finish(struct handler *h, struct handler_job *job)
     list_push_back(&h->done, &job->node);
 }
 
-/* While such a transaction is open, SQLite lets nobody else write, and so nobody renew. */
+/* While such a transaction is open, SQLite lets no other connection write, so no lease can be renewed. */
 static void warn_if_long(const struct handler *h, const struct handler_job *job)
 {
     int64_t completed_us = job->context.completed_us, took_us = time_sub(clock_mono_us(h->clock), completed_us);
@@ -120,7 +119,7 @@ static int64_t grace_us(const struct handler *h, const struct handler_job *job)
     return max64((job->timeout_us > 0 ? job->timeout_us : h->config->timeout_us) / 2, HANDLER_GRACE_MIN_US);
 }
 
-/* With the lock held; lets go of it while the handler runs. */
+/* With the lock held; releases it while the handler runs. */
 static void run(struct handler *h, struct helper *helper, struct handler_job *job)
 {
     const struct delivery *d = job->delivery;
@@ -140,7 +139,7 @@ static void run(struct handler *h, struct helper *helper, struct handler_job *jo
     pthread_mutex_unlock(&h->lock);
 
     struct pr_message message = *d->message;
-    message.attempts = d->attempt; /* what is stored counts up to the hand-out before this one */
+    message.attempts = d->attempt; /* the stored value counts hand-outs before this one */
     if (helper != NULL)
         helper_run(helper, d, &message, job->deadline_us, grace_us(h, job), &job->stop.cancelled, &job->result);
     else
@@ -198,12 +197,12 @@ _Noreturn static void end_process(const struct handler *h, const struct handler_
     _exit(HANDLER_EXIT_CODE);
 }
 
-/* When this job must be looked at again.  The grace time begins when we have seen that it is
- * late, not at the deadline: a machine that slept owes its handlers a chance. */
+/* When this job must be checked again.  The grace time begins when the job is found to be late, not at the deadline:
+ * after a suspend of the machine handlers get a chance. */
 static int64_t watch(struct handler *h, struct handler_job *job, int64_t now_us)
 {
     if (h->helpers != NULL)
-        return INT64_MAX; /* whoever waits for the helper looks at the clock, too */
+        return INT64_MAX; /* the thread that waits for the helper checks the time, too */
     if (now_us < job->deadline_us)
         return job->deadline_us;
     if (job->asked_us == 0)
@@ -222,7 +221,7 @@ static void wait_for_watch(struct handler *h, int64_t now_us)
         wait_on(&h->watch, &h->lock, max64(time_sub(h->watch_us, now_us), 0));
 }
 
-/* Runs until the last job has returned, also while we close. */
+/* Runs until the last job has returned, also while closing. */
 static void *watchdog_main(void *arg)
 {
     struct handler *h = arg;
@@ -308,7 +307,7 @@ static int handler_open(void *self, const struct endpoint_config *config, struct
 
 static void handler_cancel(void *self);
 
-/* Waits for handlers that are running; the watchdog sees to it that this ends. */
+/* Waits for running handlers; the watchdog ensures that this ends. */
 static void handler_close(void *self)
 {
     struct handler *h = self;

@@ -28,7 +28,7 @@ static int fail(struct pr_context *context, int reason, int64_t retry_after_us, 
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
-        text = NULL; /* no memory, or a wide character that has no bytes: the reason must do */
+        text = NULL; /* no memory, or a wide character without a multibyte form: the reason is sufficient */
     free(context->error);
     context->error = text;
     context->reason = reason_is_known(reason) ? reason : PR_REASON_UNKNOWN;
@@ -60,7 +60,7 @@ PR_API void pr_reached(struct pr_context *context, int status_bits)
     context->bits |= status_bits & ~PR_STATUS_FAILED;
 }
 
-/* Room for one more, and is it time for it? */
+/* Room for one more effect, and is one allowed now? */
 static int effect_may_come(const struct pr_context *context, struct pr_error *reterr)
 {
     if (context->completed_us != 0)
@@ -210,7 +210,7 @@ int context_completion(struct pr_context *context, struct completion *ret, struc
     return PR_OK;
 }
 
-/* Did it say that its own transaction decides, or that its database could not do it? */
+/* Did the handler say that its own transaction decides, or that its database could not do it? */
 static bool is_about_transaction(const struct pr_context *context, int returned, struct delivery_result *ret)
 {
     bool again = returned == PR_EBUSY || returned == PR_ECONFLICT;
@@ -220,7 +220,7 @@ static bool is_about_transaction(const struct pr_context *context, int returned,
                                 : again                     ? SEND_POSTPONED
                                                             : SEND_FAILED;
     if (returned == PR_OK && context->completed_us != 0)
-        outcome = SEND_SETTLED; /* what it means is clear */
+        outcome = SEND_SETTLED; /* its meaning is clear */
     if (outcome == SEND_FAILED || context->delivery->row == 0)
         return false;
     *ret = (struct delivery_result){ .token = context->delivery->token, .outcome = outcome };
@@ -228,7 +228,7 @@ static bool is_about_transaction(const struct pr_context *context, int returned,
         ret->error = strdup(context->error != NULL     ? context->error
                             : returned == PR_ECONFLICT ? "a stream has another version than the handler expected"
                                                        : "the handler's database was busy or out of reach");
-        ret->retry_after_us = context->retry_after_us; /* error NULL: it goes without words */
+        ret->retry_after_us = context->retry_after_us; /* error NULL: without a text */
         memcpy(ret->code, context->code, sizeof(ret->code));
     }
     return true;
@@ -251,9 +251,9 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
 {
     uint64_t token = context->delivery->token;
     if (returned == PR_OK && context->effect_lost)
-        returned = PR_FAILED; /* else it would be done, and the message that belongs to it never sent */
+        returned = PR_FAILED; /* otherwise it would be completed without the message that belongs to it */
     if (is_about_transaction(context, returned, ret)) {
-        /* its own words, and its messages, went with the transaction */
+        /* its errors and messages were part of the transaction */
     } else if (returned == PR_OK) {
         result_ok(ret, token);
         ret->effects = context->effects;
@@ -262,7 +262,7 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
         ret->output_size = context->output_size;
         context->output = NULL;
     } else if (atomic_load(&context->stop->seen_cancel) && !atomic_load(&context->stop->seen_late)) {
-        /* It gave up because we asked it to: a shutdown is not a failure (B38). */
+        /* It gave up because it was asked to: a shutdown is not a failure (B38). */
         result_returned(ret, token);
     } else if (returned == PR_FAILED && context->reason != PR_REASON_NONE) {
         result_failed(ret, token, SEND_FAILED, context->reason, "", slice_from(context->error));

@@ -1,4 +1,4 @@
-/* null: everything arrives, at once and nowhere.  For measuring what all the rest costs. */
+/* null: everything is delivered at once, to nowhere.  For measuring the cost of everything else. */
 #include "transport/delivery.h"
 
 #define NULL_CONCURRENCY 4096 /* taken and not yet polled */

@@ -10,7 +10,7 @@
 
 #define NUMBER_TEXT_MAX 64
 
-/* False: it is nested, and has no text. */
+/* False: it is nested, and has no text form. */
 static bool text_of(const json_t *value, char number[NUMBER_TEXT_MAX], pr_slice *ret)
 {
     if (json_is_string(value))
@@ -37,7 +37,7 @@ static int take_all(json_t *object, struct arena *arena, struct own_header **ret
     {
         char number[NUMBER_TEXT_MAX];
         pr_slice text;
-        if (json_is_null(value)) /* it says that there is none */
+        if (json_is_null(value)) /* means: absent */
             continue;
         if (!text_of(value, number, &text))
             return error_set(reterr, PR_EINVAL,

@@ -21,7 +21,7 @@ static void add_encoded(struct buf *b, pr_slice value)
     }
 }
 
-/* False: there is no such placeholder. */
+/* False: unknown placeholder. */
 static bool add_value(struct buf *b, pr_slice name, const struct pr_message *m, add_function add)
 {
     char id[PR_ID_TEXT_SIZE];
@@ -72,7 +72,7 @@ int template_check(const char *endpoint, const char *what, pr_slice text, struct
 {
     const struct pr_message nothing = { 0 };
     struct buf filled;
-    buf_init(&filled, text.size + PR_ID_TEXT_SIZE * (text.size / 4 + 1)); /* "{id}" is the one that grows */
+    buf_init(&filled, text.size + PR_ID_TEXT_SIZE * (text.size / 4 + 1)); /* "{id}" is the only one that grows */
     bool good = fill(&filled, text, &nothing, buf_add_slice);
     buf_fini(&filled);
     return good ? PR_OK

@@ -38,7 +38,7 @@ static const char *const only_named[] = {
     "kafka", "amqp", "amqps", "amqp1", "nats", "redis", "rediss", "mqtt", "mqtts",
 };
 
-#define SCHEME_MAX 16 /* longer than all of ours; longer words are not compared */
+#define SCHEME_MAX 16 /* longer than any scheme; longer words are not compared */
 #define SUGGEST_MAX 2 /* letters that may be wrong */
 
 static bool is_scheme(pr_slice scheme, const char *name)
@@ -74,7 +74,7 @@ pr_slice transport_box(const char *url)
     return is_scheme(scheme, transport_local_box.scheme) ? slice_from(url + scheme.size + 1) : (pr_slice){ NULL, 0 };
 }
 
-/* Letters to insert, delete or replace. */
+/* Number of letters to insert, delete or replace. */
 static size_t distance(pr_slice a, const char *b)
 {
     size_t row[SCHEME_MAX + 1], b_size = strlen(b);

@@ -2,16 +2,16 @@
  *
  *   amqp://user:password@host:5672/VHOST?exchange=orders&key={type}
  *
- * Everything happens in the caller's thread.  librabbitmq would block, so it only writes and reads what stands
- * in the frames; the bytes are ours (session.h).
+ * Everything happens in the caller's thread.  librabbitmq would block, so it only encodes and decodes the content of
+ * frames; session.h moves the bytes.
  *
  *   Q1  A confirm names a delivery tag: messages are counted from 1 in each channel.  Confirms come in any
  *       order, and one may stand for all before it.
- *   Q2  What cannot be routed comes back (basic.return) before it is confirmed; its message id says what it is.
- *   Q3  A broker that closes the channel does not say because of which message.  With one out it is that one.  With
- *       several it is unknown what became of each, none is blamed, and all are suspects: the next time each of
+ *   Q2  A message that cannot be routed comes back (basic.return) before it is confirmed, identified by its message id.
+ *   Q3  A broker that closes the channel does not say because of which message.  If one is out it is that one.  If
+ *       several are, the outcome of each is unknown, none is blamed, and all are suspects: next time each of
  *       them goes alone.
- *   Q4  What may come when stands in a table (stages).  Anything else ends the connection before anybody acts on it:
+ *   Q4  A table (stages) says what may come when.  Anything else ends the connection before it has any effect:
  *       so nothing is answered twice, and no answer waits for a broker that does not read. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 #define RABBIT_TLS_PORT 5671
 #define RABBIT_READ_SIZE 65536
 
-/* Q4: what of the greeting is awaited. */
+/* Q4: the step of the greeting that is awaited. */
 enum stage { STAGE_START, STAGE_TUNE, STAGE_OPEN, STAGE_CHANNEL, STAGE_EXCHANGE, STAGE_SELECT, STAGE_READY };
 
 struct amqp_transport {
@@ -39,19 +39,19 @@ struct amqp_transport {
     pr_slice key_template, vhost;
 
     struct frame_reader *reader; /* NULL: no connection */
-    amqp_pool_t pool;            /* what librabbitmq needs for one method */
+    amqp_pool_t pool;            /* memory of librabbitmq for one method */
     enum stage stage;
     int64_t heartbeat_us;     /* 0: none */
     int64_t read_us, sent_us; /* when something last came and went */
-    uint64_t channel_base;    /* the number in the pipeline of delivery tag 0 */
+    uint64_t channel_base;    /* number in the pipeline of delivery tag 0 */
     pr_id *suspects;          /* Q3: a ring as large as the pipeline's */
     size_t suspect_first, suspect_count;
-    bool alone;             /* the one that is out is a suspect */
-    bool returning;         /* the header of a message that came back is still to come */
+    bool alone;             /* the message that is out is a suspect */
+    bool returning;         /* the header of a returned message is still to come */
     uint64_t returned_left; /* bytes of its body that are still to come */
     unsigned returned_code;
     char returned_text[256];
-    char blocked[256]; /* why the broker takes nothing now; empty: it does */
+    char blocked[256]; /* why the broker currently blocks publishing; empty: it does not */
 };
 
 /* ---- The url ----------------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static int reason_of(unsigned code, pr_slice text)
     case AMQP_NO_ROUTE:
     case AMQP_NOT_FOUND:
     case AMQP_INVALID_PATH: return PR_REASON_DESTINATION_MISSING;
-    case AMQP_NOT_ALLOWED: /* a virtual host that is not there, or not for us */
+    case AMQP_NOT_ALLOWED: /* a virtual host that does not exist, or is not allowed */
         return slice_contains(text, PR_STR("not found")) ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
     case AMQP_ACCESS_REFUSED: return PR_REASON_UNAUTHORIZED;
     case AMQP_NO_CONSUMERS:
@@ -196,7 +196,7 @@ static void put_confirm_select(struct amqp_transport *r)
     put(r, AMQP_CHANNEL, AMQP_CONFIRM_SELECT_METHOD, &select);
 }
 
-/* Is the exchange there at all?  Better to know before a message is lost to a closed channel. */
+/* Does the exchange exist?  Better known before a message is lost to a closed channel. */
 static void put_exchange_check(struct amqp_transport *r)
 {
     amqp_exchange_declare_t declare = { .exchange = frame_bytes(r->form.exchange),
@@ -217,7 +217,7 @@ static pr_id *suspect_find(struct amqp_transport *r, const struct delivery *d)
     return NULL;
 }
 
-/* The oldest makes room. */
+/* The oldest suspect makes room. */
 static void suspect_add(struct amqp_transport *r, const struct delivery *d)
 {
     size_t capacity = r->session.pipeline.capacity;
@@ -230,7 +230,7 @@ static void suspect_add(struct amqp_transport *r, const struct delivery *d)
     r->suspects[(r->suspect_first + r->suspect_count - 1) % capacity] = d->message->id;
 }
 
-/* What became of it is known. */
+/* Its outcome is known. */
 static void suspect_clear(struct amqp_transport *r, const struct delivery *d)
 {
     pr_id *id = d != NULL ? suspect_find(r, d) : NULL;
@@ -271,7 +271,7 @@ static void take_confirm(struct amqp_transport *r, uint64_t tag, bool multiple, 
     answered(r, number, good);
 }
 
-/* Q2: its result is here; the confirm that follows finds nobody waiting. */
+/* Q2: the result of the message; the confirm that follows finds nothing waiting. */
 static void take_returned_header(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     struct pipeline *p = &r->session.pipeline;
@@ -312,7 +312,7 @@ static void take_return(struct amqp_transport *r, const amqp_basic_return_t *met
              (int)min_size(method->exchange.len, 64), (char *)method->exchange.bytes);
 }
 
-/* Q3: the connection stays, unless nothing was out: then it is not about a message. */
+/* Q3: the connection stays, unless nothing was out: then the close is not about a message. */
 static void take_channel_close(struct amqp_transport *r, unsigned reply_code, pr_slice reply)
 {
     struct pipeline *p = &r->session.pipeline;
@@ -377,8 +377,8 @@ static void take_select_ok(struct amqp_transport *r)
 
 /* Q4 */
 static const struct stage_row {
-    amqp_method_number_t method; /* what alone brings the greeting on */
-    uint16_t channel;            /* where */
+    amqp_method_number_t method; /* the only method that continues the greeting */
+    uint16_t channel;            /* on this channel */
 } stages[] = {
     [STAGE_START] = { AMQP_CONNECTION_START_METHOD, 0 },
     [STAGE_TUNE] = { AMQP_CONNECTION_TUNE_METHOD, 0 },
@@ -389,7 +389,7 @@ static const struct stage_row {
     [STAGE_READY] = { 0, 0 }, /* the greeting is over */
 };
 
-/* The awaited answer is here: what comes next. */
+/* The awaited method has arrived: takes the next step. */
 static void greet_on(struct amqp_transport *r, const void *fields)
 {
     bool has_exchange = r->form.exchange.size > 0;
@@ -410,7 +410,7 @@ static void greet_on(struct amqp_transport *r, const void *fields)
     }
 }
 
-/* Methods that come unasked: from which stage on, and on which channel. */
+/* Unsolicited methods: from which stage on, and on which channel. */
 static const struct unasked {
     amqp_method_number_t method;
     enum stage from;
@@ -424,7 +424,7 @@ static const struct unasked {
 
 static bool may_come(const struct amqp_transport *r, amqp_method_number_t method, uint16_t channel)
 {
-    if (r->returning || r->returned_left > 0) /* a message is whole before another frame of its channel comes */
+    if (r->returning || r->returned_left > 0) /* a message must be complete before another frame of its channel */
         return channel == 0 && method == AMQP_CONNECTION_CLOSE_METHOD;
     if (r->stage != STAGE_READY && stages[r->stage].method == method)
         return stages[r->stage].channel == channel;
@@ -459,7 +459,7 @@ static void out_of_order(struct amqp_transport *r, const char *what, unsigned nu
     rabbit_failed(r, text);
 }
 
-/* The server's properties in connection.start are a table that nobody needs: it stays closed. */
+/* The table of server properties in connection.start is not needed, and skipped. */
 static void take_method(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     amqp_method_number_t method;
@@ -485,7 +485,7 @@ static void take_method(struct amqp_transport *r, const struct amqp_frame *frame
     recycle_amqp_pool(&r->pool);
 }
 
-/* Of what came back only the header says something. */
+/* Only the header of a returned message is of interest. */
 static void take_body(struct amqp_transport *r, const struct amqp_frame *frame)
 {
     if (frame->payload.size == 0 || frame->payload.size > r->returned_left)
@@ -531,7 +531,7 @@ static void rabbit_read(void *self, int64_t now_us)
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Put its bytes into the buffer, or give it its result. */
+/* Puts its bytes into the buffer, or gives it its result. */
 static void rabbit_begin(struct amqp_transport *r, const struct delivery *d)
 {
     struct pipeline *p = &r->session.pipeline;
@@ -554,7 +554,7 @@ static void rabbit_begin(struct amqp_transport *r, const struct delivery *d)
     if (rc == PR_EINVAL)
         result_unsent(pipeline_result(p), d->token, PR_REASON_VALIDATION_FAILURE, "", pr_str(error.text));
     else
-        result_returned(pipeline_result(p), d->token); /* no memory: later, then */
+        result_returned(pipeline_result(p), d->token); /* no memory: later */
 }
 
 /* Q3 */
@@ -647,7 +647,7 @@ static int rabbit_open(void *self, const struct endpoint_config *config, struct 
     return r->suspects != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "endpoint %s: out of memory", config->name);
 }
 
-/* Say goodbye when that costs nothing: brokers complain in their log about clients that do not. */
+/* Closes properly when that costs nothing: otherwise brokers log a complaint. */
 static void rabbit_say_goodbye(struct amqp_transport *r)
 {
     amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS, .reply_text = amqp_cstring_bytes("closed") };

@@ -1,15 +1,17 @@
-/* amqp1: AMQP 1.0, as Azure Service Bus, Artemis and RabbitMQ speak it.
+/* amqp1: AMQP 1.0, as spoken by Azure Service Bus, Artemis and RabbitMQ.
  *
  *   amqp1://user:password@host:5672/ADDRESS?tls=true
  *
- * Everything happens in the caller's thread: proton knows the protocol and holds no socket (session.h has it).  Each
- * address has a link of its own.  A message goes out when its link has credit, unsettled, and is answered by a
- * disposition; its tag is its number in the pipeline.
+ * Everything happens in the caller's thread: proton implements the protocol and has no socket (session.h has it).  Each
+ * address has a link of its own.  A message is sent unsettled when its link has credit, and answered by a disposition;
+ * its tag is its number in the pipeline.
  *
- *   A1  Proton takes a message at once and cannot give it back.  So it gets one only while the wire takes all that it
- *       has to write, and what may not start any more costs the connection when it is not written by then.
- *   A2  We only send.  A broker that opens a session or a link of its own, to which it could send without end, is not
- *       talked to any longer. */
+ *   A1  Proton accepts a message at once and cannot give it back.  So it gets one only while the wire takes everything
+ *       that it
+ *       has to write, and a message that may not start any more and is not written by then costs the connection.
+ *   A2  This side only sends.  A connection on which the broker opens a session or a link of its own, and could send
+ *       endlessly, is
+ *       closed. */
 #include <proton/condition.h>
 #include <proton/connection.h>
 #include <proton/connection_driver.h>
@@ -33,23 +35,23 @@
 
 #define QPID_PORT 5672
 #define QPID_TLS_PORT 5671
-#define QPID_IDLE_MS 30000 /* a peer that is silent for this time is gone */
-#define QPID_LINKS_MAX 64  /* addresses at once; one that is idle makes room */
+#define QPID_IDLE_MS 30000 /* a peer that is silent for this time counts as gone */
+#define QPID_LINKS_MAX 64  /* addresses at once; an idle link makes room */
 #define QPID_ADDRESS_MAX 1024
 
 struct qpid_link {
     char address[QPID_ADDRESS_MAX];
     pn_link_t *sender;  /* NULL: refused */
-    bool open;          /* the broker has it, too */
-    int64_t give_up_us; /* not open: until then; refused: until then without another try */
+    bool open;          /* attached on the broker's side, too */
+    int64_t give_up_us; /* not open: deadline; refused: no new attempt before */
     size_t out;         /* messages that are not answered */
     int reason;         /* refused: why */
     char code[RESULT_CODE_SIZE], text[256];
 };
 
 struct qpid {
-    struct broker_session session; /* its pipeline has no bytes */
-    struct arena scratch;          /* one message */
+    struct broker_session session; /* its pipeline contains no bytes */
+    struct arena scratch;          /* memory for one message */
     struct buf address, bytes;
     enum envelope envelope;
 
@@ -60,10 +62,10 @@ struct qpid {
     size_t link_count;
     struct inbox inbox; /* empty without a connection */
     enum amqp1_stage stage;
-    uint64_t link_names; /* given on this connection; in others they may be the same */
-    int64_t tick_us;     /* when proton wants to be asked again; 0: never */
-    uint64_t flushed;    /* messages with smaller numbers are written whole (A1) */
-    size_t given;        /* bytes that proton got since everything was written */
+    uint64_t link_names; /* counter for link names on this connection */
+    int64_t tick_us;     /* when proton needs a tick; 0: never */
+    uint64_t flushed;    /* messages with smaller numbers are completely written (A1) */
+    size_t given;        /* bytes given to proton since everything was written */
 };
 
 /* ---- The url -------------------------------------------------------------------------------------------------- */
@@ -152,7 +154,7 @@ static void qpid_failed(struct qpid *q, int reason, const char *code, const char
     session_failed(&q->session, reason, code, what);
 }
 
-/* The wire is open: proton begins to speak. */
+/* The wire is open: proton begins. */
 static void qpid_greet(void *self)
 {
     struct qpid *q = self;
@@ -170,11 +172,11 @@ static void qpid_greet(void *self)
     }
     pn_sasl_t *sasl = pn_sasl(q->driver.transport);
     pn_sasl_allowed_mechs(sasl, q->session.url.user.size > 0 ? "PLAIN" : "ANONYMOUS EXTERNAL");
-    pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url has been asked; TLS is below proton */
+    pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url was checked; TLS is below proton */
     pn_transport_set_idle_timeout(q->driver.transport, QPID_IDLE_MS);
     pn_transport_set_max_frame(q->driver.transport, AMQP1_FRAME_MAX);
     pn_transport_set_channel_max(q->driver.transport, 0); /* one session */
-    (void)pn_connection_driver_bind(&q->driver);          /* with the login, and before proton reads anything */
+    (void)pn_connection_driver_bind(&q->driver);          /* includes the login; before proton reads anything */
     pn_connection_open(connection);
     q->channel = pn_session(connection);
     pn_session_open(q->channel);
@@ -198,7 +200,7 @@ static struct qpid_link *link_of(struct qpid *q, const pn_link_t *sender)
     return NULL;
 }
 
-/* Room for one more, made by an idle one when needed; NULL: all are busy. */
+/* Room for one more link, made by dropping an idle one if needed; NULL: all are busy. */
 static struct qpid_link *link_room(struct qpid *q)
 {
     if (q->link_count < QPID_LINKS_MAX)
@@ -212,7 +214,7 @@ static struct qpid_link *link_room(struct qpid *q)
     return NULL;
 }
 
-/* l: one that was refused and is tried again, or NULL for a new one. */
+/* l: a refused link that is tried again, or NULL for a new one. */
 static struct qpid_link *link_open(struct qpid *q, struct qpid_link *l, const char *address, int64_t now_us)
 {
     char name[32];
@@ -240,12 +242,12 @@ static void condition_of(pn_condition_t *condition, char code[RESULT_CODE_SIZE],
     snprintf(text, size, "%s", words != NULL ? words : name != NULL ? name : otherwise);
 }
 
-/* What is out on it gets no answer any more. */
+/* Its messages that are out get no answer any more. */
 static void link_refused(struct qpid *q, struct qpid_link *l, int64_t now_us)
 {
     condition_of(pn_link_remote_condition(l->sender), l->code, l->text, sizeof(l->text), "the broker closed the link");
     l->reason = reason_of(l->code);
-    if (l->out > 0) { /* rare, and which of them are meant is not worth a table */
+    if (l->out > 0) { /* rare; which of them are affected is not worth tracking */
         qpid_failed(q, l->reason, l->code, l->text);
         return;
     }
@@ -309,7 +311,8 @@ static void take_transport_error(struct qpid *q)
     qpid_failed(q, refused ? PR_REASON_UNAUTHORIZED : PR_REASON_TRANSPORT_UNAVAILABLE, code, text);
 }
 
-/* RabbitMQ tells no limit of its links, and ends the session when a message is over it: the only one that is out. */
+/* RabbitMQ does not announce the size limit of its links, and ends the session when a message exceeds it: blame the
+ * only one that is out. */
 static void blame_for_size(struct qpid *q, const char *code, const char *text)
 {
     struct pipeline *p = &q->session.pipeline;
@@ -336,7 +339,7 @@ static void take_event(struct qpid *q, pn_event_t *event, int64_t now_us)
         if (pn_event_session(event) != q->channel)
             qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an unexpected session"); /* A2 */
         break;
-    case PN_LINK_REMOTE_OPEN: /* one without a target is about to be refused */
+    case PN_LINK_REMOTE_OPEN: /* a link without a target is about to be refused */
         l = link_of(q, pn_event_link(event));
         if (pn_link_is_receiver(pn_event_link(event)))
             qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an unexpected link"); /* A2 */
@@ -366,7 +369,7 @@ static void take_events(struct qpid *q, int64_t now_us)
 
 /* ---- Bytes -------------------------------------------------------------------------------------------------------------- */
 
-/* What has passed the gate.  False: proton reads no more. */
+/* Gives proton bytes that have passed the gate.  False: proton reads no more. */
 static bool give_proton(struct qpid *q, pr_slice bytes, int64_t now_us)
 {
     while (bytes.size > 0 && q->has_driver) {
@@ -382,7 +385,7 @@ static bool give_proton(struct qpid *q, pr_slice bytes, int64_t now_us)
     return true;
 }
 
-/* All that are whole. */
+/* All complete frames. */
 static void take_frames(struct qpid *q, int64_t now_us)
 {
     struct pr_error error = { 0 };
@@ -414,7 +417,7 @@ static void qpid_read(void *self, int64_t now_us)
 static bool qpid_write(struct qpid *q, int64_t now_us)
 {
     while (q->has_driver) {
-        take_events(q, now_us); /* they make bytes */
+        take_events(q, now_us); /* events produce bytes */
         pn_bytes_t bytes = q->has_driver ? pn_connection_driver_write_buffer(&q->driver) : pn_bytes(0, NULL);
         if (!q->has_driver || (bytes.size == 0 && q->session.wire.held_size == 0))
             break;
@@ -434,7 +437,7 @@ static bool qpid_write(struct qpid *q, int64_t now_us)
 
 /* ---- Sending ------------------------------------------------------------------------------------------------------------- */
 
-/* Nobody was asked. */
+/* Fails it without sending. */
 static void qpid_refuse(struct qpid *q, const struct delivery *d, int reason, const char *code, const char *text)
 {
     delivery_queue_drop(&q->session.pipeline.waiting);
@@ -481,7 +484,7 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
         qpid_refuse(q, d, PR_REASON_VALIDATION_FAILURE, "", error.text);
     } else if (rc != PR_OK) {
         delivery_queue_drop(&q->session.pipeline.waiting);
-        result_returned(pipeline_result(&q->session.pipeline), d->token); /* no memory: later, then */
+        result_returned(pipeline_result(&q->session.pipeline), d->token); /* no memory: later */
     } else if (max > 0 && q->bytes.size > max) {
         qpid_refuse(q, d, PR_REASON_MESSAGE_TOO_LARGE, "amqp:link:message-size-exceeded",
                     "the message is larger than the link's max-message-size");
@@ -521,7 +524,7 @@ static bool qpid_has_bytes(void *self)
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------------------ */
 
-/* When the first of what is not written yet may not start any more, or a link is not answered (A1). */
+/* When the first unwritten message may not start any more, or a link was not answered in time (A1). */
 static int64_t stuck_us(struct qpid *q)
 {
     struct pipeline *p = &q->session.pipeline;
@@ -578,7 +581,7 @@ static int qpid_open(void *self, const struct endpoint_config *config, struct pr
     return session_open(&q->session, has_tls(&q->session.url), reterr);
 }
 
-/* Say goodbye when that costs nothing. */
+/* Closes properly when that costs nothing. */
 static void qpid_say_goodbye(struct qpid *q)
 {
     if (q->session.state != SESSION_UP)
@@ -609,7 +612,7 @@ static size_t qpid_poll(void *self, struct delivery_result *ret, size_t max, int
     return session_poll(&q->session, ret, max, deadline_us);
 }
 
-/* A1: proton cannot give back what it has not written. */
+/* A1: proton cannot give back unwritten messages. */
 static void qpid_cancel(void *self)
 {
     struct qpid *q = self;

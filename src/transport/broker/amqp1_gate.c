@@ -6,11 +6,11 @@
 #define HEADER_SIZE 8 /* bytes, of a protocol header and of a frame's */
 #define TYPE_AMQP 0
 #define TYPE_SASL 1
-#define DEPTH_MAX 16 /* of values in values: a source with a filter has 5 */
+#define DEPTH_MAX 16 /* nesting of values: a source with a filter has 5 */
 
 /* ---- Values ------------------------------------------------------------------------------------------- */
 
-/* After the first field that is not whole, `bad` stays. */
+/* After the first incomplete field `bad` is set. */
 struct amqp1_cursor {
     pr_slice rest;
     bool bad;
@@ -38,7 +38,7 @@ static uint64_t take_number(struct amqp1_cursor *c, unsigned bytes)
 
 static void take_value(struct amqp1_cursor *c, unsigned depth);
 
-/* A list or a map: `count` values, and nothing behind them. */
+/* A list or a map: `count` values, and nothing after them. */
 static void take_compound(struct amqp1_cursor *c, unsigned width, unsigned depth)
 {
     struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
@@ -48,14 +48,14 @@ static void take_compound(struct amqp1_cursor *c, unsigned width, unsigned depth
     c->bad |= inside.bad || inside.rest.size > 0;
 }
 
-/* Values of one kind, which is never one that holds others: nobody sends us such an array. */
+/* An array of values that contain no others: nested arrays are never sent. */
 static void take_array(struct amqp1_cursor *c, unsigned width)
 {
     struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
     uint64_t count = take_number(&inside, width), kind = take_number(&inside, 1);
     for (; count > 0 && !inside.bad; count--)
         switch (kind >> 4) {
-        case 4: count = 1; break; /* without bytes: any number of them */
+        case 4: count = 1; break; /* values without bytes: any number of them */
         case 5:
         case 6:
         case 7:
@@ -68,7 +68,7 @@ static void take_array(struct amqp1_cursor *c, unsigned width)
     c->bad |= inside.bad || inside.rest.size > 0;
 }
 
-/* The first half of its code says how long a value is. */
+/* The upper half of the type code gives the size of the value. */
 static void take_value(struct amqp1_cursor *c, unsigned depth)
 {
     uint64_t kind = take_number(c, 1);
@@ -77,7 +77,7 @@ static void take_value(struct amqp1_cursor *c, unsigned depth)
     if (c->bad)
         return;
     switch (kind >> 4) {
-    case 0: /* a description, and what it describes */
+    case 0: /* a descriptor and the described value */
         c->bad |= kind != 0;
         take_value(c, depth + 1);
         take_value(c, depth + 1);
@@ -116,9 +116,9 @@ enum performative {
     RESPONSE,
     OUTCOME,
 };
-#define BODY_DATA 0x75 /* the section of a message; those of the body are the last */
+#define BODY_DATA 0x75 /* section codes of a message; those of the body come last */
 
-/* Which may come, and to where they lead.  What is not here ends the connection. */
+/* The frames that may come, and the stages that they lead to.  Anything else ends the connection. */
 static const struct gate_rule {
     enum amqp1_stage from, to;
     enum performative what;
@@ -162,7 +162,7 @@ bool amqp1_gate_is_sound(pr_slice values)
     return !c.bad;
 }
 
-/* What a described value says that it is; 0: it says nothing. */
+/* The numeric descriptor of a described value; 0: none. */
 static unsigned take_code(struct amqp1_cursor *c)
 {
     uint64_t described = take_number(c, 1), kind = take_number(c, 1);
@@ -190,8 +190,8 @@ pr_slice amqp1_gate_head(pr_slice values, pr_slice *ret_body)
     return (pr_slice){ values.data, values.size - at.rest.size };
 }
 
-/* The code of what stands in the frame: a described list, whole, and nothing behind it but what is transferred.  0: it is
- * none. */
+/* The code of a frame's performative: a described list, complete, followed only by the payload of a transfer.  0:
+ * invalid. */
 static unsigned performative_of(pr_slice body)
 {
     struct amqp1_cursor c = { body, false }, all = { body, false };
@@ -236,6 +236,6 @@ ssize_t amqp1_gate_pass(enum amqp1_stage *stage, enum amqp1_role role, pr_slice 
     if (bytes.size < size)
         return 0;
     if (offset == size && *stage > AMQP1_OPEN)
-        return (ssize_t)size; /* empty: it is still there */
+        return (ssize_t)size; /* an empty frame: a heartbeat */
     return pass_body(stage, role, (pr_slice){ bytes.data + offset, (size_t)(size - offset) }, (size_t)size, reterr);
 }

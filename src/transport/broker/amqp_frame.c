@@ -15,7 +15,7 @@
 
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
-/* A cursor over what the other side says: after the first field that is not whole, `bad` stays. */
+/* A cursor over input of the other side: after the first incomplete field `bad` is set. */
 struct frame_cursor {
     pr_slice rest;
     bool bad;
@@ -99,11 +99,11 @@ bool frame_method(const struct amqp_frame *f, amqp_method_number_t *ret)
     return !c.bad;
 }
 
-/* Properties stand in this order, each only if its flag is set.  Those behind the message-id do not matter. */
+/* Properties come in this order, each only if its flag is set.  Those after the message-id do not matter. */
 bool frame_header(const struct amqp_frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id)
 {
     static const struct {
-        unsigned flag, size; /* size 0: a short string, 4: a table behind its length */
+        unsigned flag, size; /* size 0: a short string, 4: a table after its length */
     } before_id[] = {
         { AMQP_BASIC_CONTENT_TYPE_FLAG, 0 }, { AMQP_BASIC_CONTENT_ENCODING_FLAG, 0 },
         { AMQP_BASIC_HEADERS_FLAG, 4 },      { AMQP_BASIC_DELIVERY_MODE_FLAG, 1 },
@@ -194,7 +194,7 @@ static void header_add(amqp_table_t *table, pr_slice name, pr_slice value)
                               .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = frame_bytes(value) } };
 }
 
-/* CC and BCC are lists of more routing keys to RabbitMQ, and a text in them closes the channel. */
+/* For RabbitMQ, CC and BCC are lists of further routing keys, and a text in them closes the channel. */
 static bool can_carry(pr_slice name)
 {
     return name.size <= FRAME_SHORT_MAX && strncasecmp(name.data, "cloudEvents:", 12) != 0 &&

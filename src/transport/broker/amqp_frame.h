@@ -1,4 +1,4 @@
-/* amqp_frame.h - frames of AMQP 0-9-1, appended to a buffer; librabbitmq writes what stands in them. */
+/* amqp_frame.h - frames of AMQP 0-9-1, appended to a buffer; librabbitmq encodes their content. */
 #ifndef TRANSPORT_BROKER_AMQP_FRAME_H
 #define TRANSPORT_BROKER_AMQP_FRAME_H
 
@@ -9,9 +9,9 @@
 #include "base/buf.h"
 #include "transport/envelope.h"
 
-#define FRAME_MAX 65536     /* bytes; we propose no more, and take no more */
-#define FRAME_MIN 4096      /* bytes: a frame_max below is none, so the protocol */
-#define FRAME_EDGES 8       /* bytes around what stands in a frame */
+#define FRAME_MAX 65536     /* bytes; we neither propose nor accept more */
+#define FRAME_MIN 4096      /* bytes: the protocol does not allow a smaller frame_max */
+#define FRAME_EDGES 8       /* bytes around the content of a frame */
 #define FRAME_SHORT_MAX 255 /* bytes of a short string, such as a routing key */
 
 static inline amqp_bytes_t frame_bytes(pr_slice s)
@@ -37,16 +37,15 @@ struct frame_reader {
 
 enum frame_outcome { FRAME_PART = 0, FRAME_WHOLE = 1 };
 
-/* Takes from `data` what belongs to the next frame.  FRAME_WHOLE: *ret is one.  FRAME_PART: all of data is taken, and more
- * is needed.
- * PR_EINVAL: that is no frame, and *reterr says why. */
+/* Takes the bytes of the next frame from `data`.  FRAME_WHOLE: *ret is a frame.  FRAME_PART: all of data was taken, and
+ * more is needed.  PR_EINVAL: not a frame; *reterr has the reason. */
 PR_MUST_CHECK int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct amqp_frame *ret,
                              struct pr_error *reterr);
 
-/* What a method frame is about; false: it is too short for a method. */
+/* The number of a method frame; false: it is too short for a method. */
 PR_MUST_CHECK bool frame_method(const struct amqp_frame *f, amqp_method_number_t *ret);
 
-/* The body's size and the message-id in a header frame, which is empty when there is none.  False: it is too short. */
+/* The body's size and the message-id in a header frame, empty when there is none.  False: it is too short. */
 PR_MUST_CHECK bool frame_header(const struct amqp_frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id);
 
 /* ---- Writing ---- */
@@ -56,7 +55,7 @@ void frame_put_greeting(struct buf *b);
 void frame_put_heartbeat(struct buf *b);
 void frame_put_method(struct buf *b, amqp_channel_t channel, amqp_method_number_t method, void *fields);
 
-/* What a message becomes. */
+/* The parts of a published message. */
 struct frame_message {
     const struct pr_message *message;
     const char *source; /* of the endpoint, may be NULL */
@@ -66,8 +65,8 @@ struct frame_message {
     size_t frame_max;
 };
 
-/* The message in three or more frames.  PR_OK, PR_ENOMEM, or PR_EINVAL: it cannot be written like this.
- * After a fault the buffer is as before. */
+/* The message in three or more frames.  PR_OK, PR_ENOMEM, or PR_EINVAL: it cannot be represented.  After a fault the
+ * buffer is unchanged. */
 PR_MUST_CHECK int frame_put_message(struct buf *b, amqp_channel_t channel, const struct frame_message *m,
                                     struct arena *scratch, struct buf *json, struct pr_error *reterr);
 

@@ -18,7 +18,7 @@ static int wrong(const struct endpoint_config *config, const char *what, struct 
     return error_set(reterr, PR_ECONFIG, "%s: the url is not valid: %s", endpoint_title(config).text, what);
 }
 
-/* Cut off what stands before the first of the marks (or everything); the mark itself is dropped. */
+/* Cuts off everything before the first of the marks (or the end); the mark itself is dropped. */
 static pr_slice cut(pr_slice *rest, const char *marks)
 {
     size_t size = 0;

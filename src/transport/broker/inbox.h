@@ -1,8 +1,8 @@
-/* inbox.h - what a broker has said and we have not understood yet: of a fixed size, so that no answer is larger.
+/* inbox.h - bytes of a broker that were not parsed yet: of fixed size, which limits the size of answers.
  *
  *    while ((got = session_read(&s, inbox_room(&in), inbox_room_size(&in))) > 0) {
  *        in.size += got;
- *        ... look at inbox_bytes() from `used` on, until an answer is not whole ...
+ *        ... look at inbox_bytes() from `used` on, until an answer is incomplete ...
  *        inbox_drop(&in, used);
  *    } */
 #ifndef TRANSPORT_BROKER_INBOX_H
@@ -27,7 +27,7 @@ static inline char *inbox_room(struct inbox *in)
     return in->bytes + in->size;
 }
 
-/* 0: it is full, and not even one answer is whole. */
+/* 0: it is full, and contains not even one complete answer. */
 static inline size_t inbox_room_size(const struct inbox *in)
 {
     return INBOX_SIZE - in->size;
@@ -39,7 +39,7 @@ static inline pr_slice inbox_bytes(const struct inbox *in, size_t from)
     return (pr_slice){ in->bytes + from, in->size - from };
 }
 
-/* The first ones, which were understood. */
+/* Drops the first bytes, which were parsed. */
 static inline void inbox_drop(struct inbox *in, size_t used)
 {
     ASSERT(used <= in->size);
@@ -47,7 +47,7 @@ static inline void inbox_drop(struct inbox *in, size_t used)
     memmove(in->bytes, in->bytes + used, in->size);
 }
 
-/* A line that ends with CR LF: its size with both, and without them in *ret; 0: its end is not there yet. */
+/* A line that ends with CR LF: returns its size with both, and *ret without them; 0: it is incomplete. */
 static inline size_t inbox_line(pr_slice bytes, pr_slice *ret)
 {
     const char *end = bytes.size > 0 ? memmem(bytes.data, bytes.size, "\r\n", 2) : NULL;
@@ -57,7 +57,7 @@ static inline size_t inbox_line(pr_slice bytes, pr_slice *ret)
     return ret->size + 2;
 }
 
-/* A number of digits alone, at most max; -1: it is none, or larger. */
+/* A number of only digits, at most max; -1: not such a number. */
 static inline int64_t inbox_number(pr_slice text, int64_t max)
 {
     int64_t number = 0;

@@ -2,20 +2,20 @@
  *
  *   kafka://user:password@host:9092,host2:9092/orders.{type}?tls=true&ca=/etc/ssl/kafka.pem
  *
- * librdkafka has threads and queues of its own.  It tells what happened by events in one queue, and by an
- * eventfd that they are there; everything here happens in the caller's thread.
+ * librdkafka has threads and queues of its own.  It reports by events in one queue, and signals them with an eventfd;
+ * everything here happens in the caller's thread.
  *
- *    waiting --> slot (in the library's queue, in flight, in its queue to be sent again) --> result
+ *    waiting --> slot (in the library's queue, in flight, in its retry queue) --> result
  *
  *   K1  A slot is free again when the library has reported its message, or is gone itself: a late report
- *       meets no other delivery.  The library has a copy of the message, so that the delivery may go first.
- *   K2  What is reported as not persisted did not arrive; what is possibly persisted is UNKNOWN.
- *   K3  What shall not go out any more is taken out of the library's queue, which can only be emptied as a
- *       whole: those that are still good wait again.  What is in flight then is on the wire.
- *   K4  While no broker can be reached the library would keep everything.  We give it KAFKA_DOUBT_US to come
- *       back and send again what was in flight, without duplicates; then all fails, for a second at once.
- *   K5  The library does not look after all that it has: a message for a partition that the brokers count but do
- *       not list outlives its timeout there.  After KAFKA_GRACE_US it is treated as at its deadline. */
+ *       meets no other delivery.  The library has a copy of the message, so that the delivery may end first.
+ *   K2  A message reported as not persisted did not arrive; one that is possibly persisted is UNKNOWN.
+ *   K3  Messages that must not go out any more are removed from the library's queue, which can only be purged as a
+ *       whole: those that are still valid wait again.  Messages in flight are on the wire.
+ *   K4  While no broker can be reached the library would keep everything.  It has KAFKA_DOUBT_US to reconnect
+ *       and send messages in flight again, without duplicates; then all fail, and new ones at once for a second.
+ *   K5  The library loses track of some messages: one for a partition that the brokers count but do
+ *       not list outlives its timeout there.  After KAFKA_GRACE_US it is treated as if at its deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -36,23 +36,23 @@
 #include "transport/result_ring.h"
 #include "transport/template.h"
 
-#define KAFKA_DOUBT_US PR_MILLISECONDS(1800) /* an attempt at once, one after a second, and its handshakes */
-#define KAFKA_LOOK_US PR_MILLISECONDS(50)    /* in doubt: how often to look whether a broker is there */
-#define KAFKA_GRACE_US PR_SECONDS(3)         /* the library looks every second for what is late */
-#define KAFKA_TOPIC_MAX 4096                 /* brokers take 249; they say so themselves */
+#define KAFKA_DOUBT_US PR_MILLISECONDS(1800) /* an attempt at once, one after a second, and their handshakes */
+#define KAFKA_LOOK_US PR_MILLISECONDS(50)    /* in doubt: how often to check for a reachable broker */
+#define KAFKA_GRACE_US PR_SECONDS(3)         /* the library checks for late messages every second */
+#define KAFKA_TOPIC_MAX 4096                 /* brokers accept 249, and report longer ones themselves */
 #define KAFKA_WHY_SIZE 512
 #define LAST_PROBLEM "; the last problem was: "
 
 enum kafka_state { KAFKA_UP, KAFKA_DOUBT, KAFKA_DOWN };
 
-/* What becomes of those that are taken out of the library's queue. */
+/* What happens to messages that are purged from the library's queue. */
 enum kafka_purge { PURGE_AGAIN, PURGE_RETURN, PURGE_FAIL };
 
 struct kafka_slot {
     const struct delivery *delivery; /* NULL: free, or it has its result */
-    int64_t deadline_us;             /* the delivery's, or before: K5 */
+    int64_t deadline_us;             /* the delivery's deadline, or an earlier one: K5 */
     bool used;
-    bool in_flight; /* it was no longer in the library's queue when that was emptied */
+    bool in_flight; /* it was no longer in the library's queue when that was purged */
     struct kafka_slot *next_free;
 };
 
@@ -65,27 +65,27 @@ struct kafka_transport {
     enum envelope envelope;
     struct buf topic, json;
 
-    rd_kafka_t *producer; /* NULL: it broke, and is not made anew yet */
+    rd_kafka_t *producer; /* NULL: it failed, and was not created again yet */
     struct kafka_gate *gate;
     rd_kafka_queue_t *events;
     int event_fd;
-    bool broken; /* its error is fatal, it must go */
+    bool broken; /* it had a fatal error and must be destroyed */
     struct reconnect remake;
 
     enum kafka_state state;
-    bool worked;      /* a broker was reached since the last time that all were away */
+    bool worked;      /* a broker was reached since the last time that none was */
     int64_t doubt_us; /* in doubt until; down: at least until */
-    int64_t look_us;  /* not before, for the next look for brokers */
-    int why_reason;   /* of the last error that no message had */
+    int64_t look_us;  /* not before, for the next check for brokers */
+    int why_reason;   /* of the last error that belongs to no message */
     bool trouble;     /* nothing was answered since */
     char why_code[RESULT_CODE_SIZE], why[KAFKA_WHY_SIZE];
 
     struct delivery_queue waiting;
     struct kafka_slot *slots, *first_free;
     size_t capacity, slots_used;
-    size_t given_up;  /* of the used: they have their result */
+    size_t given_up;  /* of the used slots, those that have their result */
     int64_t check_us; /* no slot is late before */
-    bool held;        /* the library's queue was emptied: nothing more until something in flight is answered */
+    bool held;        /* the library's queue was purged: no new messages until one in flight is answered */
     struct result_ring done;
 };
 
@@ -93,16 +93,16 @@ struct kafka_transport {
 
 static void set_why(struct kafka_transport *k, rd_kafka_resp_err_t error, const char *text)
 {
-    /* The library does not always call a failed handshake _SSL. */
+    /* The library does not always report a failed handshake as _SSL. */
     const char *advice = kafka_advice(strstr(text, "certificate") != NULL ? RD_KAFKA_RESP_ERR__SSL : error);
     k->trouble = true;
-    /* About the connection, not a message: what came from there is not Kafka. */
+    /* About the connection, not a message: the other side does not speak Kafka. */
     k->why_reason = error == RD_KAFKA_RESP_ERR__BAD_MSG ? PR_REASON_TRANSPORT_UNAVAILABLE : kafka_reason(error);
     snprintf(k->why_code, sizeof(k->why_code), "%s", rd_kafka_err2name(error));
     snprintf(k->why, sizeof(k->why), "%s%s%s", text, advice != NULL ? ": " : "", advice != NULL ? advice : "");
 }
 
-/* The library only knows that a connection ended, and does not always say so. */
+/* The library only knows that a connection ended, and does not always report it. */
 static bool learn_refusal(struct kafka_transport *k)
 {
     char text[KAFKA_WHY_SIZE];
@@ -127,13 +127,13 @@ static void add_failed(struct kafka_transport *k, const struct delivery *d, enum
     struct delivery_result *result = result_ring_add(&k->done);
     int reason = kafka_reason(error);
     result_failed(result, d->token, outcome, reason, rd_kafka_err2name(error), slice_from(text));
-    /* The library's own errors, when it is sure that nothing arrived: it had nobody to send it to. */
+    /* The library's own errors, when it is certain that nothing arrived: it had no broker to send to. */
     result->unsent = outcome == SEND_FAILED && error <= RD_KAFKA_RESP_ERR__END &&
                      (reason == PR_REASON_TRANSPORT_UNAVAILABLE || reason == PR_REASON_TIMEOUT_EXCEEDED ||
                       reason == PR_REASON_UNAUTHORIZED);
 }
 
-/* FAILED: it was not given to the broker. */
+/* FAILED: it was not given to a broker. */
 static void add_why(struct kafka_transport *k, const struct delivery *d, enum send_outcome outcome)
 {
     struct delivery_result *result = result_ring_add(&k->done);
@@ -178,7 +178,7 @@ static const struct delivery *slot_free(struct kafka_transport *k, struct kafka_
     return d;
 }
 
-/* It may be on the wire.  K1: the slot stays. */
+/* It may be on the wire.  K1: the slot stays in use. */
 static void slot_give_up(struct kafka_transport *k, struct kafka_slot *slot)
 {
     add_late(k, slot->delivery, SEND_UNKNOWN);
@@ -201,7 +201,7 @@ static void take_purged(struct kafka_transport *k, const struct delivery *d, enu
         ASSERT(delivery_queue_push(&k->waiting, &d, 1) == 1);
 }
 
-/* After a fatal error the library lets go of everything by itself, perhaps before it tells the error. */
+/* After a fatal error the library drops everything by itself, possibly before it reports the error. */
 static bool has_broken(struct kafka_transport *k)
 {
     char text[KAFKA_WHY_SIZE];
@@ -240,7 +240,7 @@ static void take_report(struct kafka_transport *k, const rd_kafka_message_t *rep
         add_failed(k, d, possibly ? SEND_UNKNOWN : SEND_FAILED, report->err); /* K2 */
 }
 
-/* Is there a connection that can be used?  The question itself makes the library connect when it may. */
+/* Is there a usable connection?  The question itself makes the library connect when it may. */
 static bool brokers_are_there(struct kafka_transport *k, int64_t now_us)
 {
     const struct rd_kafka_metadata *metadata = NULL;
@@ -262,7 +262,8 @@ static void take_error(struct kafka_transport *k, rd_kafka_event_t *event)
             set_why(k, error, rd_kafka_event_error_string(event));
     } else if (k->state == KAFKA_UP && !brokers_are_there(k, now_us)) {
         k->state = KAFKA_DOUBT;
-        k->doubt_us = k->worked ? now_us + KAFKA_DOUBT_US : now_us; /* who was never there need not come back */
+        /* A broker that was never reached is not waited for. */
+        k->doubt_us = k->worked ? now_us + KAFKA_DOUBT_US : now_us;
     }
 }
 
@@ -282,7 +283,7 @@ static void take_events(struct kafka_transport *k, enum kafka_purge purge)
     }
 }
 
-/* K3.  The library answers when its threads have let go of everything that they had not begun to send. */
+/* K3.  The library answers when its threads have dropped everything that they had not begun to send. */
 static void kafka_purge(struct kafka_transport *k, enum kafka_purge purge)
 {
     rd_kafka_resp_err_t error = rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE);
@@ -302,7 +303,7 @@ static void producer_free(struct kafka_transport *k)
     }
     if (k->producer != NULL) {
         (void)rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
-                                              RD_KAFKA_PURGE_F_NON_BLOCKING); /* nothing is waited for */
+                                              RD_KAFKA_PURGE_F_NON_BLOCKING); /* does not wait */
         kafka_gate_stop(k->gate);
         rd_kafka_destroy(k->producer);
     }
@@ -336,7 +337,7 @@ static int producer_make(struct kafka_transport *k, struct pr_error *reterr)
 /* Everything that it still had gets its result. */
 static void producer_break(struct kafka_transport *k)
 {
-    (void)rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT); /* flags are right */
+    (void)rd_kafka_purge(k->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT); /* the flags are valid */
     take_events(k, PURGE_FAIL);
     producer_free(k);
     for (size_t i = 0; i < k->capacity; i++) {
@@ -470,7 +471,7 @@ static rd_kafka_resp_err_t produce(struct kafka_transport *k, const struct deliv
 {
     const struct pr_message *m = d->message;
     struct kafka_slot *slot = slot_take(k, d);
-    /* Without bytes there is still a value: a record without one means "deleted" in a compacted topic. */
+    /* An empty value rather than none: a record without a value means "deleted" in a compacted topic. */
     const rd_kafka_vu_t record[] = {
         { .vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = buf_slice(&k->topic).data },
         { .vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY },
@@ -488,7 +489,7 @@ static rd_kafka_resp_err_t produce(struct kafka_transport *k, const struct deliv
     return code;
 }
 
-/* The first that waits; false: there is no room for it now, and it waits on. */
+/* Starts the first waiting delivery; false: there is no room for it now. */
 static bool kafka_begin(struct kafka_transport *k, const struct delivery *d)
 {
     struct pr_error fault = { 0 };
@@ -634,12 +635,12 @@ static void kafka_close(void *self)
 static size_t kafka_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct kafka_transport *k = self;
-    /* Without those that were given up: who has nothing out does not poll, and so would never hear of them. */
+    /* Without those that were given up: a transport with nothing out is not polled, and would never learn of them. */
     size_t used = k->waiting.count + k->slots_used - k->given_up + k->done.count;
     return delivery_queue_push(&k->waiting, list, min_size(count, k->capacity - min_size(used, k->capacity)));
 }
 
-/* Everything that can be done without waiting. */
+/* Does everything that is possible without waiting. */
 static void kafka_work(struct kafka_transport *k)
 {
     int64_t now_us = clock_mono_us(k->clock);

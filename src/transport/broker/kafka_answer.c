@@ -11,8 +11,8 @@
 #define UNSUPPORTED_VERSION 35
 #define REFUSAL_MAX 1024 /* bytes */
 
-/* 1 2 4 8: numbers of so many bytes; s: a string, n: or NULL; b: bytes, or NULL; [ ]: a list, { }: or NULL; < >: a compact list;
- * t: tags.  Each stands for the versions up to `last` that an earlier one of its key does not. */
+/* 1 2 4 8: integers of this size in bytes; s: a string, n: or NULL; b: bytes, or NULL; [ ]: a list, { }: or NULL; < >:
+ * a compact list; t: tags.  Each entry applies to versions up to `last` that no earlier entry of its key covers. */
 #define PARTITIONS "[2 4 4 [4] [4]]"
 #define BROKERS "[4 s 4 n]"
 static const struct shape {
@@ -98,7 +98,7 @@ bool kafka_question_read(const unsigned char head[KAFKA_QUESTION_BYTES], struct 
     *ret = (struct kafka_question){ .key = (int16_t)number_at(head + 4, 2),
                                     .version = (int16_t)number_at(head + 6, 2),
                                     .correlation = number_at(head + 8, 4) };
-    /* Behind SaslHandshake 0 follow bytes without a frame of their own. */
+    /* After SaslHandshake 0 come bytes without a frame of their own. */
     bool is_bare = ret->key == 17 && ret->version == 0;
     return !is_bare && shape_of(ret->key, ret->version) != NULL;
 }
@@ -133,7 +133,7 @@ static int32_t take_number(struct answer_cursor *c, unsigned size)
     return bytes != NULL ? number_at(bytes, size) : 0;
 }
 
-/* A number of seven bits a byte, of up to 32. */
+/* A varint of up to 32 bits. */
 static uint32_t take_varint(struct answer_cursor *c)
 {
     uint64_t number = 0;
@@ -166,7 +166,7 @@ static void take_tags(struct answer_cursor *c)
     }
 }
 
-/* Behind the bracket that closes this one. */
+/* After the bracket that closes this one. */
 static const char *skip_list(const char *fields)
 {
     int depth = 0;
@@ -221,8 +221,8 @@ static void put_version(unsigned char *at, int16_t version)
     at[1] = (unsigned char)version;
 }
 
-/* The library asks in the newest version that both know: these are made those whose answers we can check.  What is no API to us is
- * none to the broker. */
+/* The library uses the newest version that both sides support: this lowers them to versions whose answers can be
+ * checked.  APIs that are unknown here are hidden. */
 static void lower_versions(struct answer_cursor c, bool is_compact)
 {
     (void)take(&c, 2);
@@ -245,7 +245,8 @@ const char *kafka_answer_check(const struct kafka_question *q, unsigned char *by
     const struct shape *shape = shape_of(q->key, q->version);
     bool is_versions = q->key == KEY_VERSIONS, is_compact = is_versions && q->version > 2;
     ASSERT(shape != NULL);
-    /* Who does not know the version of the question says so in one of its own.  The library asks again, in the first. */
+    /* A broker that does not support the version of the request says so in its own version.  The library then asks in
+     * the first version. */
     if (is_compact && size >= 2 && size <= REFUSAL_MAX && number_at(bytes, 2) == UNSUPPORTED_VERSION)
         return NULL;
     struct answer_cursor c = { bytes, bytes + size, NULL };

@@ -1,5 +1,5 @@
-/* kafka_answer.h - is what a broker of Kafka answers an answer to what it was asked?  librdkafka believes what it reads: a host
- * that is NULL, or a string of -3 bytes, ends the process.  So it only sees answers of which every length was checked. */
+/* kafka_answer.h - checks answers of Kafka brokers.  librdkafka trusts what it reads: a host that is NULL, or a string
+ * of -3 bytes, ends the process.  So it only sees answers of which every length was checked. */
 #ifndef TRANSPORT_BROKER_KAFKA_ANSWER_H
 #define TRANSPORT_BROKER_KAFKA_ANSWER_H
 
@@ -12,14 +12,14 @@ struct kafka_question {
     int32_t correlation;
 };
 
-#define KAFKA_QUESTION_BYTES 12 /* with the length before them */
+#define KAFKA_QUESTION_BYTES 12 /* including the length */
 
-/* The first bytes of a request; false: it is none that we could check the answer of. */
+/* Parses the first bytes of a request; false: not a request whose answer can be checked. */
 bool kafka_question_read(const unsigned char head[KAFKA_QUESTION_BYTES], struct kafka_question *ret);
 const char *kafka_question_name(const struct kafka_question *q); /* "Metadata" */
 
-/* What follows the correlation id.  NULL: it is good, and what it says about versions that we do not know was taken out of it;
- * else what is wrong. */
+/* Checks what follows the correlation id.  NULL: it is valid, and API versions that cannot be checked were removed from
+ * it; otherwise the reason. */
 const char *kafka_answer_check(const struct kafka_question *q, unsigned char *bytes, size_t size);
 
 #endif

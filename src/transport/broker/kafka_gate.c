@@ -21,9 +21,9 @@
 
 #define CONNECT_MS 5000
 #define READ_SIZE 65536
-#define QUESTIONS_MAX 4096            /* that wait for an answer; idempotence allows five, the rest are few */
-#define WAITING_MAX ((size_t)1 << 20) /* bytes for who does not read: then nothing is read for it */
-#define NAMES_MAX 65536               /* of brokers: as many as a cluster could have, and more */
+#define QUESTIONS_MAX 4096            /* requests without an answer; idempotence allows five, others are few */
+#define WAITING_MAX ((size_t)1 << 20) /* bytes for a side that does not read: beyond that, the other side is not read */
+#define NAMES_MAX 65536               /* of brokers: more than any cluster has */
 
 /* Bytes on their way to one side. */
 struct flow {
@@ -32,22 +32,22 @@ struct flow {
 };
 
 struct passage {
-    struct list_node node; /* gate.fresh, then gate.passages */
-    int library_fd;        /* its number, to find it again; the library closes it */
+    struct list_node node; /* in gate.fresh, then in gate.passages */
+    int library_fd;        /* to find the passage again; the library closes the descriptor */
     int near_fd, far_fd;
     struct wire *wire; /* with TLS, instead of far_fd */
     bool unread;       /* it may have bytes that poll() does not show */
-    bool spoke;        /* the broker has: our certificate was good enough */
+    bool spoke;        /* the broker has sent something, so our certificate was accepted */
     struct flow up, down;
-    struct buf heard;                         /* of the broker, not checked yet */
-    unsigned char head[KAFKA_QUESTION_BYTES]; /* of the request that is passing */
+    struct buf heard;                         /* from the broker, not checked yet */
+    unsigned char head[KAFKA_QUESTION_BYTES]; /* of the request being forwarded */
     size_t head_size;
     size_t passing; /* bytes of it that are still to come */
     struct kafka_question questions[QUESTIONS_MAX];
     size_t first, count;
 };
 
-/* A broker that the library has looked up, with TLS. */
+/* A broker that the library has resolved, for TLS. */
 struct name {
     struct name *next;
     uint32_t number; /* the address that stands for it */
@@ -58,18 +58,18 @@ struct name {
 struct kafka_gate {
     void *user;
     size_t answer_max;
-    struct wire tls; /* what those of passages have in common; .tls NULL: without */
+    struct wire tls; /* shared by its passages; .tls NULL: without */
     int wake_fd;     /* there is a new passage */
     int stop_fd;     /* readable from kafka_gate_stop() on */
     pthread_mutex_t lock;
     pthread_t thread;
-    bool runs, stops;        /* under the lock */
-    struct list fresh;       /* under the lock; the library made them, and they may not be connected */
-    char why[WIRE_WHY_SIZE]; /* under the lock */
+    bool runs, stops;        /* guarded by the lock */
+    struct list fresh;       /* guarded by the lock; made by the library, and possibly not connected yet */
+    char why[WIRE_WHY_SIZE]; /* guarded by the lock */
     rd_kafka_resp_err_t why_error;
-    size_t needs;         /* under the lock: bytes of an answer that was too large; 0: none was */
-    struct name *names;   /* under the lock; none is freed before the gate is */
-    struct list passages; /* the thread's */
+    size_t needs;         /* guarded by the lock: size of an answer that was too large; 0: none was */
+    struct name *names;   /* guarded by the lock; none is freed before the gate */
+    struct list passages; /* owned by the thread */
     size_t passage_count;
 };
 
@@ -106,7 +106,8 @@ static bool refuse(struct kafka_gate *g, const char *what, const char *why)
     return false;
 }
 
-/* Why a connection was not made.  Later the library knows more: only that our certificate was refused is told with its end. */
+/* Why a connection was not made.  For later failures the library knows more; only the refusal of our certificate shows
+ * up at the end of a connection. */
 static void note_wire(struct kafka_gate *g, const struct passage *p)
 {
     bool is_tls = strcmp(p->wire->code, "tls") == 0;
@@ -123,7 +124,7 @@ static size_t length_of(const unsigned char *bytes)
     return (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
 }
 
-/* It is the answer to a question of this library's, and may be what it says: only larger than we want to hold. */
+/* It answers a request of this library, and may be valid: it is only larger than the limit. */
 static bool refuse_size(struct kafka_gate *g, const struct passage *p, const unsigned char *bytes, size_t have)
 {
     size_t length = length_of(bytes);
@@ -134,8 +135,7 @@ static bool refuse_size(struct kafka_gate *g, const struct passage *p, const uns
         g->needs = length;
         pthread_mutex_unlock(&g->lock);
     }
-    return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody",
-                  "invalid size");
+    return refuse(g, p->count > 0 ? kafka_question_name(&p->questions[p->first]) : "nobody", "invalid size");
 }
 
 static bool note_question(struct kafka_gate *g, struct passage *p)
@@ -152,7 +152,7 @@ static bool note_question(struct kafka_gate *g, struct passage *p)
     return true;
 }
 
-/* From the library: which questions they are. */
+/* From the library: parses the requests. */
 static bool pass_up(struct kafka_gate *g, struct passage *p, const unsigned char *bytes, size_t size)
 {
     buf_add(&p->up.bytes, bytes, size);
@@ -172,7 +172,7 @@ static bool pass_up(struct kafka_gate *g, struct passage *p, const unsigned char
     return buf_failed(&p->up.bytes) == 0;
 }
 
-/* One whole answer, with its length. */
+/* One complete answer, with its length. */
 static bool pass_answer(struct kafka_gate *g, struct passage *p, unsigned char *bytes, size_t size)
 {
     if (p->count == 0)
@@ -196,7 +196,7 @@ static bool pass_down(struct kafka_gate *g, struct passage *p)
     while (size - used >= 4) {
         size_t length = length_of(bytes + used);
         if (length > g->answer_max && size - used < 8)
-            break; /* whose is it? */
+            break; /* which request does it answer? */
         if (length < 4 || length > g->answer_max)
             return refuse_size(g, p, bytes + used, size - used);
         if (size - used < length + 4)
@@ -227,7 +227,7 @@ static bool flow_write(struct flow *f, int fd)
     return true;
 }
 
-/* As flow_write().  What TLS holds back of a record goes out first. */
+/* Like flow_write().  Bytes of a TLS record that is held back go out first. */
 static bool wire_flush(struct kafka_gate *g, struct passage *p)
 {
     struct flow *f = &p->up;
@@ -246,7 +246,7 @@ static bool wire_flush(struct kafka_gate *g, struct passage *p)
     return sent >= 0;
 }
 
-/* All that is there, as far as the library takes it: poll() knows nothing of what TLS has read already. */
+/* Reads all that is there, as far as the library takes it: poll() does not show what TLS has read already. */
 static bool wire_hear(struct kafka_gate *g, struct passage *p)
 {
     unsigned char bytes[WIRE_CHUNK_MAX];
@@ -281,7 +281,7 @@ static bool passage_read(struct kafka_gate *g, struct passage *p, bool near)
     return buf_failed(&p->heard) == 0 && pass_down(g, p);
 }
 
-/* Who has not taken what it was sent is sent no more. */
+/* A side that does not read its input gets no more. */
 static short events_of(const struct flow *in, const struct flow *out)
 {
     return (short)((out->bytes.size < WAITING_MAX ? POLLIN : 0) | (in->bytes.size > 0 ? POLLOUT : 0));
@@ -294,7 +294,7 @@ static bool passage_work(struct kafka_gate *g, struct passage *p, const struct p
         good = passage_read(g, p, true);
     if (good && ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 || (p->unread && (fds[1].events & POLLIN) != 0)))
         good = passage_read(g, p, false);
-    bool written = flow_write(&p->down, p->near_fd); /* what was checked, also before an end */
+    bool written = flow_write(&p->down, p->near_fd); /* checked bytes, even before an end */
     return good && written && (p->wire != NULL ? wire_flush(g, p) : flow_write(&p->up, p->far_fd));
 }
 
@@ -350,7 +350,7 @@ static bool wait_for_bytes(struct kafka_gate *g, struct pollfd *fds)
     return true;
 }
 
-/* Without memory it ends, too: the library has lost all its brokers then. */
+/* Without memory it ends, too: the library has then lost all its brokers. */
 static void *run(void *arg)
 {
     struct kafka_gate *g = arg;
@@ -405,7 +405,7 @@ static struct passage *passage_new(struct kafka_gate *g, int domain, int type, i
     return NULL;
 }
 
-/* One of this number that the library has closed since, without a connection. */
+/* A passage with this descriptor that the library has closed since, without a connection. */
 static void forget(struct kafka_gate *g, int library_fd)
 {
     list_foreach(node, &g->fresh) {
@@ -431,7 +431,7 @@ static int gate_socket(int domain, int type, int protocol, void *opaque)
     return library_fd;
 }
 
-/* 0, or an errno.  The library has a thread for each broker: this one may wait. */
+/* 0, or an errno.  The library has a thread for each broker, so this one may block. */
 static int wait_connected(const struct kafka_gate *g, int fd)
 {
     struct pollfd fds[2] = { { .fd = fd, .events = POLLOUT }, { .fd = g->stop_fd, .events = POLLIN } };
@@ -459,7 +459,7 @@ static int connect_plainly(const struct kafka_gate *g, int fd, const struct sock
     return error == EINPROGRESS ? wait_connected(g, fd) : error;
 }
 
-/* 0, or an errno; greets, too. */
+/* 0, or an errno; includes the TLS handshake. */
 static int connect_wire(struct kafka_gate *g, const struct passage *p, const struct sockaddr *address)
 {
     struct wire *w = p->wire;
@@ -502,13 +502,13 @@ static int gate_connect(int library_fd, const struct sockaddr *address, int size
     int error = mine->wire != NULL ? connect_wire(g, mine, address) : connect_plainly(g, mine->far_fd, address, size);
     pthread_mutex_lock(&g->lock);
     if (error == 0 && mine->wire != NULL)
-        g->why_error = RD_KAFKA_RESP_ERR_NO_ERROR; /* that of another connection says nothing about this one */
+        g->why_error = RD_KAFKA_RESP_ERR_NO_ERROR; /* the error of another connection does not apply to this one */
     if (error == 0)
         error = g->stops ? ECANCELED : start_thread(g);
     list_foreach(node, &g->fresh) {
         struct passage *p = LIST_ENTRY(node, struct passage, node);
         if (p->library_fd == library_fd && error == 0)
-            p->library_fd = -1; /* the thread's from here on */
+            p->library_fd = -1; /* owned by the thread from here on */
     }
     if (error != 0)
         forget(g, library_fd);
@@ -539,7 +539,8 @@ static uint32_t number_of(struct kafka_gate *g, const char *host, unsigned port)
     return number;
 }
 
-/* One address, which stands for the name.  It is looked up all the same, so that one that is not known is told as such. */
+/* One address, which stands for the name.  The name is resolved all the same, so that an unknown one is reported as
+ * such. */
 static int gate_resolve(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res,
                         void *opaque)
 {
@@ -605,7 +606,7 @@ int kafka_gate_install(struct kafka_gate *g, rd_kafka_conf_t *conf, const struct
         return PR_OK;
     rd_kafka_conf_set_resolve_cb(conf, gate_resolve);
     int rc = wire_init(&g->tls, config, url, true, reterr);
-    g->tls.host = ""; /* those of passages have their own */
+    g->tls.host = ""; /* passages have their own */
     return rc;
 }
 

@@ -32,7 +32,7 @@ static int check_words(const struct endpoint_config *config, const struct broker
                      list);
 }
 
-/* Who we are, and how the bytes travel. */
+/* Authentication, and encryption of the connection. */
 static int check_security(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
 {
     static const char *const mechanisms[] = { "plain", "scram-sha-256", "scram-sha-512", NULL };
@@ -79,7 +79,7 @@ int kafka_url(const struct endpoint_config *config, struct arena *arena, struct 
 
 /* ---- The library's settings ------------------------------------------------------------------------- */
 
-/* What never depends on the url. */
+/* Settings that never depend on the url. */
 static const struct kafka_setting {
     const char *name, *value;
 } fixed[] = {
@@ -87,12 +87,12 @@ static const struct kafka_setting {
     { "acks", "all" },
     { "enable.idempotence", "true" },    /* its own retries make no duplicates and keep the order */
     { "max.in.flight", "5" },            /* the most that idempotence allows */
-    { "partitioner", "murmur2_random" }, /* a key goes where Java's producer would put it */
-    /* Messages come a thousand at a time.  Without a moment's pause the first few leave as requests of their own, all
-     * five that may be out, and broker and library spend more time on requests than on messages. */
+    { "partitioner", "murmur2_random" }, /* a key goes to the same partition as with Java's producer */
+    /* Messages come a thousand at a time.  Without a short pause the first few leave as requests of their own, all five
+     * that may be in flight, and broker and library spend more time on requests than on messages. */
     { "linger.ms", "1" },
-    /* Brokers refuse a batch as a whole.  One this small is never refused for its size, and a larger
-     * message travels alone: "too large" always means the message itself. */
+    /* Brokers refuse a batch as a whole.  One this small is never refused for its size, and a larger message travels
+     * alone: "too large" always means the message itself. */
     { "batch.size", "131072" },
     { "socket.nagle.disable", "true" },
     { "socket.connection.setup.timeout.ms", "5000" },
@@ -100,7 +100,7 @@ static const struct kafka_setting {
     { "reconnect.backoff.ms", "1350" },
     { "reconnect.backoff.max.ms", "1350" },
     { "retry.backoff.ms", "100" },
-    { "topic.metadata.refresh.interval.ms", "10000" },    /* a topic that was refused is asked for again */
+    { "topic.metadata.refresh.interval.ms", "10000" },    /* a refused topic is asked for again */
     { "topic.metadata.refresh.fast.interval.ms", "100" }, /* a new leader is found soon */
     /* How long a topic may be unknown (it is just being created) before that is an error. */
     { "topic.metadata.propagation.max.ms", "2000" },
@@ -168,7 +168,7 @@ static void set_hosts(struct settings *s, const struct broker_url *url)
     buf_fini(&hosts);
 }
 
-/* The library writes to stderr when nobody listens; what matters comes as an event. */
+/* The library writes to stderr without a callback; relevant errors come as events. */
 static void log_nothing(const rd_kafka_t *rk, int level, const char *facility, const char *text)
 {
     (void)rk;
@@ -194,7 +194,7 @@ static void set_all(struct settings *s, const struct endpoint_config *config, co
     set_number(s, "message.max.bytes", max_bytes);
     set_number(s, "receive.message.max.bytes", (int64_t)KAFKA_ANSWER_MAX);
     set_number(s, "queue.buffering.max.messages", (int64_t)capacity);
-    /* Each delivery has its own deadline; these only free what is behind it. */
+    /* Each delivery has its own deadline; these settings only free what exceeds it. */
     set_number(s, "message.timeout.ms", timeout_ms);
     set_number(s, "request.timeout.ms", timeout_ms);
     set_number(s, "socket.timeout.ms", min64(timeout_ms, 60000));
@@ -213,7 +213,7 @@ int kafka_producer_new(const struct endpoint_config *config, const struct broker
     rd_kafka_conf_set_log_cb(s.conf, log_nothing);
     rd_kafka_conf_set_events(s.conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
     rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_PRODUCER, s.conf, s.why, sizeof(s.why)) : NULL;
-    if (rk == NULL) { /* only then is the conf still ours */
+    if (rk == NULL) { /* only then does the conf still belong to the caller */
         rd_kafka_conf_destroy(s.conf);
         return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name, s.why);
     }
@@ -233,7 +233,8 @@ int kafka_consumer_url(const struct endpoint_config *config, struct arena *arena
     int rc = broker_url_parse_hosts(config, KAFKA_PORT, consumer_params, arena, ret, reterr);
     if (rc == PR_OK)
         rc = check_security(config, ret, reterr);
-    if (rc == PR_OK && (ret->path.size == 0 || ret->path.data[0] == '^')) /* which would be a pattern to the library */
+    /* Which the library would take for a pattern. */
+    if (rc == PR_OK && (ret->path.size == 0 || ret->path.data[0] == '^'))
         rc = error_set(reterr, PR_ECONFIG, "%s: the url has no topic: use kafka://host/TOPIC",
                        endpoint_title(config).text);
     if (rc == PR_OK && broker_url_param(ret, "group", "postrider").size == 0)
@@ -244,11 +245,11 @@ int kafka_consumer_url(const struct endpoint_config *config, struct arena *arena
 
 static const struct kafka_setting fixed_of_consumers[] = {
     { "client.id", "postrider" },
-    { "enable.auto.commit", "false" }, /* an offset is committed when its message is */
+    { "enable.auto.commit", "false" }, /* an offset is committed after its message */
     { "enable.auto.offset.store", "false" },
     { "auto.offset.reset", "earliest" },
     { "fetch.wait.max.ms", "100" },
-    { "session.timeout.ms", "10000" }, /* who dies without a word keeps its partitions for this time */
+    { "session.timeout.ms", "10000" }, /* a consumer that dies without leaving keeps its partitions for this time */
     { "heartbeat.interval.ms", "3000" },
     { "socket.nagle.disable", "true" },
     { "socket.connection.setup.timeout.ms", "5000" },
@@ -283,7 +284,7 @@ int kafka_consumer_new(const struct endpoint_config *config, const struct broker
         return rc;
     }
     rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_CONSUMER, s.conf, s.why, sizeof(s.why)) : NULL;
-    if (rk == NULL) { /* only then is the conf still ours */
+    if (rk == NULL) { /* only then does the conf still belong to the caller */
         rd_kafka_conf_destroy(s.conf);
         return error_set(reterr, PR_ECONFIG, "%s: %s", endpoint_title(config).text, s.why);
     }
@@ -340,7 +341,7 @@ static const struct {
 };
 #undef E
 
-/* The rest are troubles of the cluster: no leader, not enough replicas, storage, sequence numbers, ... */
+/* The others are troubles of the cluster: no leader, not enough replicas, storage, sequence numbers, ... */
 int kafka_reason(rd_kafka_resp_err_t error)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(errors); i++)

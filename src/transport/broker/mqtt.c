@@ -2,11 +2,12 @@
  *
  *   mqtt://user:password@host:1883/orders/{type}?retain=true        mqtts:// the same with TLS
  *
- * Everything happens in the caller's thread (session.h).  Nothing is sent again by itself: a session begins clean.
+ * Everything happens in the caller's thread (session.h).  Nothing is resent automatically: a session starts clean.
  *
- *   M1  A message's packet identifier is its number in the pipeline, counted from 1 to 65535 and then anew.  No more are
- *       out than that, so that no two have the same.
- *   M2  No more are out than the broker takes at once (its receive maximum), and none is larger than it said. */
+ *   M1  A message's packet identifier is its number in the pipeline, counted from 1 to 65535 and then from 1 again.  No
+ *       more
+ *       messages are out, so that no two have the same.
+ *   M2  No more are out than the broker accepts at once (its receive maximum), and none is larger than its limit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@
 
 #define MQTT_PORT 1883
 #define MQTTS_PORT 8883
-#define MQTT_CONCURRENCY_MAX 65535 /* as many packet identifiers there are */
+#define MQTT_CONCURRENCY_MAX 65535 /* the number of packet identifiers */
 #define MQTT_KEEPALIVE_S 60
 #define MQTT_PROPERTIES_MAX (8u << 20) /* bytes of one message's */
 
@@ -35,10 +36,10 @@ struct mqtt_transport {
     bool retain;
 
     struct inbox inbox;       /* empty without a connection */
-    struct mqtt_answer terms; /* the broker's, of CONNACK */
-    int64_t keepalive_us;     /* 0: nothing is agreed yet, or the broker wants none */
-    int64_t read_us, sent_us; /* when something last came and went */
-    bool pinged;              /* since something last came */
+    struct mqtt_answer terms; /* the broker's limits, from CONNACK */
+    int64_t keepalive_us;     /* 0: not agreed yet, or the broker needs none */
+    int64_t read_us, sent_us; /* when something was last read and sent */
+    bool pinged;              /* a ping was sent since something was last read */
 };
 
 /* ---- The url ---------------------------------------------------------------------------------------- */
@@ -115,7 +116,7 @@ static void mqtt_failed(struct mqtt_transport *q, const char *what)
     session_failed(&q->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
-/* With one of its reason codes. */
+/* Fails with one of its reason codes. */
 static void mqtt_refused(struct mqtt_transport *q, int code)
 {
     char text[MQTT_TEXT_SIZE];
@@ -140,7 +141,7 @@ static void mqtt_greet(void *self)
 
 /* ---- Answers ------------------------------------------------------------------------------------------------ */
 
-/* A broker of the time before answers with a small number of its own. */
+/* A broker of an older version answers with a small number of its own. */
 static int code_of_connack(uint8_t code)
 {
     if (code == 0 || code >= MQTT_FAILED)
@@ -175,7 +176,7 @@ static uint64_t number_of(const struct pipeline *p, uint16_t id)
     return p->first_number + (id + (uint64_t)MQTT_CONCURRENCY_MAX - id_of(p->first_number)) % MQTT_CONCURRENCY_MAX;
 }
 
-/* One that nobody waits for any more says nothing. */
+/* An answer that nothing waits for any more is ignored. */
 static void take_puback(struct mqtt_transport *q, const struct mqtt_answer *answer)
 {
     struct pipeline *p = &q->session.pipeline;
@@ -183,7 +184,7 @@ static void take_puback(struct mqtt_transport *q, const struct mqtt_answer *answ
     reconnect_worked(&q->session.reconnect);
     if (d == NULL)
         return;
-    if (answer->code < MQTT_FAILED) { /* 16 says that nobody has subscribed */
+    if (answer->code < MQTT_FAILED) { /* 16 means: no subscribers */
         result_ok(pipeline_result(p), d->token);
         return;
     }
@@ -193,7 +194,7 @@ static void take_puback(struct mqtt_transport *q, const struct mqtt_answer *answ
     result_failed(pipeline_result(p), d->token, SEND_FAILED, r->reason, r->name, slice_from(text));
 }
 
-/* The first packet is CONNACK, and no other is one. */
+/* The first packet must be CONNACK, and no later one may be. */
 static void take_answer(struct mqtt_transport *q, const struct mqtt_answer *answer)
 {
     bool greeting = q->session.state == SESSION_GREETING;
@@ -207,14 +208,14 @@ static void take_answer(struct mqtt_transport *q, const struct mqtt_answer *answ
         take_puback(q, answer);
 }
 
-/* All that are whole. */
+/* All complete packets. */
 static void take_answers(struct mqtt_transport *q)
 {
     struct pr_error error = { 0 };
     struct mqtt_answer answer;
     size_t used = 0;
     ssize_t size = 1;
-    while (size > 0 && q->inbox.size > 0) { /* it is emptied when the connection is dropped */
+    while (size > 0 && q->inbox.size > 0) { /* emptied when the connection is dropped */
         size = mqtt_answer_read(inbox_bytes(&q->inbox, used), &answer, &error);
         used += size > 0 ? (size_t)size : 0;
         if (size > 0)
@@ -256,7 +257,7 @@ static bool add_property(struct mqtt_transport *q, pr_slice name, pr_slice value
     return true;
 }
 
-/* Attributes are user properties like a message's own headers, and have no prefix. */
+/* Attributes are user properties like a message's own headers, without a prefix. */
 static bool add_own(struct mqtt_transport *q, const struct cloudevent *event, const struct own_header *own,
                     struct pr_error *reterr)
 {
@@ -274,7 +275,7 @@ static bool add_own(struct mqtt_transport *q, const struct cloudevent *event, co
     return false;
 }
 
-/* False: there is one that MQTT cannot carry. */
+/* False: MQTT cannot carry one of them. */
 static bool add_properties(struct mqtt_transport *q, const struct pr_message *m, const struct own_header *own,
                            size_t own_count, struct pr_error *reterr)
 {
@@ -321,7 +322,7 @@ static int make_packet(struct mqtt_transport *q, const struct pr_message *m, str
         return PR_ENOMEM;
     ret->topic = buf_slice(&q->topic);
     ret->properties = buf_slice(&q->properties);
-    if (!good && reterr->code != PR_OK) /* one of its headers */
+    if (!good && reterr->code != PR_OK) /* about one of its headers */
         return PR_EINVAL;
     if (!good || buf_failed(&q->topic) != 0 || buf_failed(&q->properties) != 0 || !mqtt_is_topic(ret->topic))
         return error_set(reterr, PR_EINVAL,
@@ -330,7 +331,7 @@ static int make_packet(struct mqtt_transport *q, const struct pr_message *m, str
     return PR_OK;
 }
 
-/* Nothing of it is sent. */
+/* Fails it without sending. */
 static void mqtt_refuse(struct mqtt_transport *q, const struct delivery *d, int reason, const char *code,
                         const char *text)
 {
@@ -338,7 +339,7 @@ static void mqtt_refuse(struct mqtt_transport *q, const struct delivery *d, int 
     result_unsent(pipeline_result(&q->session.pipeline), d->token, reason, code, pr_str(text));
 }
 
-/* Put its bytes into the buffer, or give it its result. */
+/* Puts its bytes into the buffer, or gives it its result. */
 static void mqtt_begin(struct mqtt_transport *q, const struct delivery *d)
 {
     struct pipeline *p = &q->session.pipeline;
@@ -365,7 +366,7 @@ static void mqtt_begin(struct mqtt_transport *q, const struct delivery *d)
     }
     buf_truncate(&p->bytes, before);
     delivery_queue_drop(&p->waiting);
-    result_returned(pipeline_result(p), d->token); /* no memory: later, then */
+    result_returned(pipeline_result(p), d->token); /* no memory: later */
 }
 
 /* ---- Sending ------------------------------------------------------------------------------------------------------ */
@@ -395,7 +396,7 @@ static bool mqtt_has_bytes(void *self)
     return pipeline_unwritten(&q->session.pipeline) > 0;
 }
 
-/* A ping is answered at once; who says nothing for half a keepalive after one is gone. */
+/* A ping is answered at once; a broker that is silent for half a keepalive after it counts as gone. */
 static void mqtt_expire(void *self, int64_t now_us)
 {
     struct mqtt_transport *q = self;
@@ -439,7 +440,7 @@ static int mqtt_open(void *self, const struct endpoint_config *config, struct pr
     return rc == PR_OK ? session_open(&q->session, has_tls(config), reterr) : rc;
 }
 
-/* Say goodbye when that costs nothing: a broker that hears nothing takes it for a loss. */
+/* Disconnects properly when that costs nothing: otherwise the broker treats it as a loss. */
 static void mqtt_say_goodbye(struct mqtt_transport *q)
 {
     if (q->session.state != SESSION_UP || q->session.pipeline.bytes.size > 0)

@@ -77,7 +77,7 @@ void mqtt_put_connect(struct buf *b, const struct mqtt_login *login)
     put_number(&rest, 5, 1);
     put_number(&rest, flags, 1);
     put_number(&rest, login->keepalive_s, 2);
-    if (is_kept) { /* what is too large for us would be thrown away by the broker: so no limit is told */
+    if (is_kept) { /* the broker would drop messages above the limit: so no limit is announced */
         put_varint(&rest, 8);
         put_number(&rest, PROPERTY_EXPIRY, 1);
         put_number(&rest, login->expiry_s, 4);
@@ -182,7 +182,7 @@ bool mqtt_is_topic(pr_slice topic)
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
-/* After the first field that is not whole, `bad` stays. */
+/* After the first incomplete field `bad` is set. */
 struct mqtt_cursor {
     pr_slice rest;
     bool bad;
@@ -221,10 +221,10 @@ static uint32_t take_varint(struct mqtt_cursor *c)
     return 0;
 }
 
-/* How a property is written: a number of 1, 2 or 4 bytes, a string, or two of them. */
+/* The encoding of a property: an integer of 1, 2 or 4 bytes, a string, or two of them. */
 enum shape { SHAPE_UNKNOWN, SHAPE_1 = 1, SHAPE_2 = 2, SHAPE_4 = 4, SHAPE_STRING, SHAPE_PAIR };
 
-/* All that a broker may send in CONNACK, PUBACK and DISCONNECT. */
+/* Properties that a broker may send in CONNACK, PUBACK and DISCONNECT. */
 static const uint8_t shapes[] = {
     [17] = SHAPE_4 /* session expiry */,
     [18] = SHAPE_STRING /* assigned client */,
@@ -255,7 +255,7 @@ static void take_property(struct mqtt_cursor *c, struct mqtt_answer *ret)
     case SHAPE_4: number = take_number(c, (unsigned)shape); break;
     case SHAPE_PAIR: (void)take(c, take_number(c, 2)); /* fall through */
     case SHAPE_STRING: (void)take(c, take_number(c, 2)); break;
-    default: c->bad = true; /* how long it is nobody knows */
+    default: c->bad = true; /* its length is unknown */
     }
     switch (property) {
     case PROPERTY_KEEPALIVE: ret->keepalive_s = (uint16_t)number; break;
@@ -267,7 +267,7 @@ static void take_property(struct mqtt_cursor *c, struct mqtt_answer *ret)
     }
 }
 
-/* They may be missing at the end of a packet, all of them with their length. */
+/* They may be missing at the end of a packet, together with their length. */
 static void take_properties(struct mqtt_cursor *c, struct mqtt_answer *ret)
 {
     if (c->rest.size == 0)
@@ -279,11 +279,11 @@ static void take_properties(struct mqtt_cursor *c, struct mqtt_answer *ret)
     c->bad |= inside.bad || c->rest.size > 0;
 }
 
-/* The code may be missing as well: then all is well. */
+/* The code may be missing as well: that means success. */
 static void take_body(struct mqtt_cursor *c, struct mqtt_answer *ret)
 {
     if (ret->kind == MQTT_CONNACK)
-        (void)take(c, 1); /* is there a session: we asked for none */
+        (void)take(c, 1); /* session present: none was requested */
     if (ret->kind == MQTT_PUBACK)
         ret->id = (uint16_t)take_number(c, 2);
     if (ret->kind != MQTT_PINGRESP && (ret->kind == MQTT_CONNACK || c->rest.size > 0)) {
@@ -300,7 +300,7 @@ static bool is_answer(uint32_t head)
            (kind == MQTT_CONNACK || kind == MQTT_PUBACK || kind == MQTT_PINGRESP || kind == MQTT_DISCONNECT);
 }
 
-/* Are the first bytes there, with the whole length? */
+/* Are the first bytes there, with the complete length? */
 static bool has_head(pr_slice bytes)
 {
     for (size_t i = 1; i < bytes.size && i < 5; i++)
@@ -340,7 +340,7 @@ struct message_property {
     pr_slice name, value; /* name: of a user property */
 };
 
-/* One that a message can have. */
+/* A property that a message can have. */
 static struct message_property take_message_property(struct mqtt_cursor *c)
 {
     struct message_property p = { .kind = take_varint(c) };
@@ -351,7 +351,7 @@ static struct message_property take_message_property(struct mqtt_cursor *c)
     case PROPERTY_RESPONSE_TOPIC:
     case PROPERTY_CORRELATION: p.value = take(c, take_number(c, 2)); break;
     case PROPERTY_SUBSCRIPTION: (void)take_varint(c); break;
-    case 35 /* topic alias: we allow none */: c->bad = true; break;
+    case 35 /* topic alias: not allowed */: c->bad = true; break;
     case PROPERTY_USER:
         p.name = take(c, take_number(c, 2));
         p.value = take(c, take_number(c, 2));
@@ -381,7 +381,7 @@ static void take_publish(struct mqtt_cursor *c, unsigned qos, struct mqtt_arriva
     ret->topic = take(c, take_number(c, 2));
     ret->id = qos > 0 ? (uint16_t)take_number(c, 2) : 0;
     size_t size = take_varint(c);
-    bool is_cut = ret->missing > 0 && size > c->rest.size; /* so long are they that the body is not here */
+    bool is_cut = ret->missing > 0 && size > c->rest.size; /* the properties are so long that the body is not here */
     ret->properties = take(c, is_cut ? c->rest.size : size);
     ret->body = c->rest;
     struct mqtt_cursor inside = { ret->properties, c->bad };

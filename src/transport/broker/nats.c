@@ -1,16 +1,16 @@
-/* nats: each message is published to a subject, and JetStream says that it is stored.
+/* nats: each message is published to a subject, and JetStream acknowledges that it is stored.
  *
  *   nats://user:password@host:4222/SUBJECT?tls=true&creds=FILE
  *
- * Everything happens in the caller's thread (session.h).  A message is a request whose answer comes to an inbox of ours
- * under the message's number in the pipeline.  Nothing is sent again by itself.
+ * Everything happens in the caller's thread (session.h).  A message is a request whose answer comes to an inbox subject
+ * under the message's number in the pipeline.  Nothing is resent automatically.
  *
  *    connected --> INFO --> (TLS) --> CONNECT, SUB, PING out --> PONG: up
  *
- * With jetstream=false nobody stores anything: a message is gone when nobody listens.  OK then means that the
- * server has it, which we know when the PING that was sent behind it is answered.
+ * With jetstream=false nothing is stored: a message without subscribers is gone.  OK then means that the server has it,
+ * which is known when the PING that was sent after it is answered.
  *
- *   N1  PONGs come in the order of PINGs.  One that only asks whether the server is there goes out when no message is, so
+ *   N1  PONGs come in the order of PINGs.  A PING that only checks the connection is sent when no message is out, so
  *       its PONG is the first. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,11 +32,11 @@
 #include <jansson.h> /* last: its json_is_object is a macro */
 
 #define JET_PORT 4222
-#define JET_PING_US PR_SECONDS(20) /* a server that is silent for two of them is gone */
-#define JET_SUBJECT_MAX 4096       /* bytes, the server's own limit of a line */
+#define JET_PING_US PR_SECONDS(20) /* a server that is silent for two of them counts as gone */
+#define JET_SUBJECT_MAX 4096       /* bytes, the server's own limit for a line */
 #define JET_INBOX_SIZE 48
 
-/* Codes of results, as clients of NATS have them. */
+/* Codes of results, with the names that clients of NATS use. */
 #define JET_LOGIN_FAILED "Authentication Violation"
 #define JET_NOT_PERMITTED "Not Permitted"
 #define JET_INVALID_SUBJECT "Invalid Subject"
@@ -55,10 +55,11 @@ struct nats_transport {
     enum jet_stage stage;
     struct inbox inbox; /* empty without a connection */
     struct nats_info info;
-    char reply_to[JET_INBOX_SIZE]; /* the subject of our inbox, with a dot at its end */
-    int64_t read_us;               /* when something last came */
-    bool pinged;                   /* N1: and a PONG is to come that is about no message */
-    bool owes_pong;                /* one for all PINGs so far: a server that does not read gets no heap of them */
+    char reply_to[JET_INBOX_SIZE]; /* the inbox subject, ending with a dot */
+    int64_t read_us;               /* when something was last read */
+    bool pinged;                   /* N1: a PONG is to come that belongs to no message */
+    /* one for all PINGs so far, so that answers do not pile up for a server that does not read */
+    bool owes_pong;
 };
 
 /* ---- The url --------------------------------------------------------------------------------------------- */
@@ -70,7 +71,7 @@ static bool jet_bool(const struct broker_url *url, const char *name, bool fallba
     return slice_eq_cstr(broker_url_param(url, name, fallback ? "true" : "false"), "true");
 }
 
-/* Behind the placeholders are filled in, and for the template itself: no white space, no empty part. */
+/* Before and after placeholders are filled in: no white space, no empty part. */
 static bool subject_is_good(pr_slice s)
 {
     for (size_t i = 0; i < s.size; i++)
@@ -112,7 +113,7 @@ static int jet_check(const struct endpoint_config *config, struct pr_error *rete
 
 /* ---- Reasons --------------------------------------------------------------------------------------------- */
 
-/* JetStream's own numbers where they say more than the code beside them. */
+/* JetStream's own error numbers, where they are more precise than the code. */
 static int reason_of_error(long long code, long long number)
 {
     switch (number) {
@@ -152,7 +153,7 @@ static void jet_failed(struct nats_transport *j, const char *what)
     session_failed(&j->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
-/* INFO is here, and TLS when it is wanted. */
+/* INFO has arrived, and TLS is established if required. */
 static void put_connect(struct nats_transport *j)
 {
     struct buf *bytes = &j->session.pipeline.bytes;
@@ -171,7 +172,7 @@ static void put_connect(struct nats_transport *j)
         jet_failed(j, "out of memory");
 }
 
-/* The server speaks first; after TLS, we do. */
+/* The server speaks first; after the TLS handshake, the client does. */
 static void jet_greet(void *self)
 {
     struct nats_transport *j = self;
@@ -188,7 +189,7 @@ static void fill_subject(struct nats_transport *j, const struct pr_message *m)
     template_fill(&j->subject, j->session.url.path, m);
 }
 
-/* HPUB subject [reply-to] head-size size; and the PING that tells when the server has it. */
+/* HPUB subject [reply-to] head-size size; and the PING whose answer shows that the server has it. */
 static void put_message(struct nats_transport *j, pr_slice data)
 {
     struct pipeline *p = &j->session.pipeline;
@@ -201,7 +202,7 @@ static void put_message(struct nats_transport *j, pr_slice data)
     buf_add_cstr(&p->bytes, j->stores ? "\r\n" : "\r\nPING\r\n");
 }
 
-/* Nothing of it is sent. */
+/* Fails it without sending. */
 static void jet_refuse(struct nats_transport *j, const struct delivery *d, int reason, const char *code,
                        const char *text)
 {
@@ -209,7 +210,7 @@ static void jet_refuse(struct nats_transport *j, const struct delivery *d, int r
     result_unsent(pipeline_result(&j->session.pipeline), d->token, reason, code, pr_str(text));
 }
 
-/* Put its bytes into the buffer, or give it its result. */
+/* Puts its bytes into the buffer, or gives it its result. */
 static void jet_begin(struct nats_transport *j, const struct delivery *d)
 {
     struct pipeline *p = &j->session.pipeline;
@@ -248,7 +249,7 @@ static void jet_begin(struct nats_transport *j, const struct delivery *d)
     }
     buf_truncate(&p->bytes, before);
     delivery_queue_drop(&p->waiting);
-    result_returned(pipeline_result(p), d->token); /* no memory: later, then */
+    result_returned(pipeline_result(p), d->token); /* no memory: later */
 }
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
@@ -282,7 +283,7 @@ static int see_member(void *arg, pr_slice key, pr_slice value)
     return PR_OK;
 }
 
-/* What nearly all answers say, seen without a tree of JSON. */
+/* The content of nearly all answers, recognised without parsing JSON. */
 static bool says_stored(pr_slice answer)
 {
     struct publish_answer s = { 0 };
@@ -347,7 +348,8 @@ static void take_pong(struct nats_transport *j)
     }
 }
 
-/* What the server does not permit gets no answer (but the PONG behind it); its complaint has the subject in quotes. */
+/* A message that the server does not permit gets no answer (except the PONG after it); the complaint has the subject in
+ * quotes. */
 static void take_complaint(struct nats_transport *j, const char *text)
 {
     struct pipeline *p = &j->session.pipeline;
@@ -366,7 +368,7 @@ static void take_complaint(struct nats_transport *j, const char *text)
     }
 }
 
-/* What the server does not permit costs the message; after all else it ends the connection. */
+/* A permission error costs the message; after any other error the server ends the connection. */
 static void take_server_error(struct nats_transport *j, pr_slice error)
 {
     char text[256];
@@ -380,7 +382,7 @@ static void take_server_error(struct nats_transport *j, pr_slice error)
                    login ? JET_LOGIN_FAILED : "", text[0] != '\0' ? text : "an error without a text");
 }
 
-/* The first one begins the greeting; later ones tell of other servers, which are not for us. */
+/* The first one begins the greeting; later ones announce other servers, and are ignored. */
 static void take_info(struct nats_transport *j, pr_slice text, bool is_last)
 {
     if (j->stage != JET_INFO)
@@ -414,18 +416,18 @@ static void take_answer(struct nats_transport *j, const struct nats_answer *answ
         else
             jet_failed(j, "a message before the greeting is over");
         break;
-    case NATS_OK: break; /* we did not ask for it, and it does no harm */
+    case NATS_OK: break; /* not requested, and harmless */
     }
 }
 
-/* All that are whole. */
+/* All complete messages. */
 static void take_answers(struct nats_transport *j)
 {
     struct pr_error error = { 0 };
     struct nats_answer answer;
     size_t used = 0;
     ssize_t size = 1;
-    while (size > 0 && j->inbox.size > 0 && j->stage != JET_TLS) { /* it is emptied when the connection is dropped */
+    while (size > 0 && j->inbox.size > 0 && j->stage != JET_TLS) { /* emptied when the connection is dropped */
         size = nats_answer_read(inbox_bytes(&j->inbox, used), &answer, &error);
         used += size > 0 ? (size_t)size : 0;
         if (size > 0)
@@ -505,7 +507,7 @@ static const struct session_ops jet_session = {
     .next_us = jet_next_us,
 };
 
-/* A name that nobody guesses: who knows it could answer in the server's place. */
+/* An unguessable name: anybody who knows it could answer in the server's place. */
 static int make_inbox(struct nats_transport *j, struct pr_error *reterr)
 {
     uint8_t random[16];

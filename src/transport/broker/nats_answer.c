@@ -42,7 +42,7 @@ static unsigned status_of(pr_slice head)
     return status > 0 ? (unsigned)status : 0;
 }
 
-/* MSG subject sid [reply] size, HMSG subject sid [reply] head-size size; and both behind the line. */
+/* MSG subject sid [reply] size, HMSG subject sid [reply] head-size size; followed by the data. */
 static ssize_t read_message(pr_slice bytes, size_t max, pr_slice line, size_t line_size, bool has_head,
                             struct nats_answer *ret, struct pr_error *reterr)
 {

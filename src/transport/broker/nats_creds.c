@@ -20,7 +20,7 @@
 
 /* ---- A seed ------------------------------------------------------------------------------------------- */
 
-/* RFC 4648 base32 without padding; how many bytes, 0: it is none. */
+/* RFC 4648 base32 without padding; returns the number of bytes, 0: invalid. */
 static size_t base32_decode(pr_slice text, uint8_t *ret, size_t max)
 {
     uint32_t bits = 0;
@@ -43,7 +43,7 @@ static size_t base32_decode(pr_slice text, uint8_t *ret, size_t max)
     return size;
 }
 
-/* CRC-16 of XMODEM, as nkeys have it. */
+/* CRC-16 of XMODEM, as in nkeys. */
 static uint16_t checksum(const uint8_t *data, size_t size)
 {
     uint16_t crc = 0;
@@ -102,7 +102,7 @@ int nats_seed_sign(pr_slice seed, pr_slice nonce, struct buf *ret, struct pr_err
 
 /* ---- A file -------------------------------------------------------------------------------------------- */
 
-/* "-----BEGIN ... WHAT-----", and the line behind it. */
+/* The line after "-----BEGIN ... WHAT-----". */
 static pr_slice find_part(pr_slice text, const char *what)
 {
     bool inside = false;

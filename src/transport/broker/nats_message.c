@@ -16,8 +16,8 @@ static bool has_controls(pr_slice s)
     return false;
 }
 
-/* Values become printable as in HTTP's binding; a header cannot hold an end of line. */
-/* Values become printable as in HTTP's binding; a header cannot hold an end of line.  Without memory the error sticks. */
+/* Values are encoded as in the HTTP binding; a header cannot contain a line break. */
+/* Values are encoded as in the HTTP binding; a header cannot contain a line break.  Without memory the error sticks. */
 static void put_header(struct buf *headers, struct arena *scratch, const char *name, pr_slice value, bool encoded)
 {
     buf_addf(headers, "%s: ", name);
@@ -33,7 +33,7 @@ static void put_header(struct buf *headers, struct arena *scratch, const char *n
     buf_add_cstr(headers, "\r\n");
 }
 
-/* Those that steer the server (Nats-) are not a message's to set. */
+/* A message must not set headers that control the server (Nats-). */
 static bool can_carry(pr_slice name)
 {
     for (size_t i = 0; i < name.size; i++)

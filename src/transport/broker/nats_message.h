@@ -6,11 +6,11 @@
 #include "base/buf.h"
 #include "transport/envelope.h"
 
-#define NATS_HEADERS_MAX (8u << 20) /* bytes of one message's */
+#define NATS_HEADERS_MAX (8u << 20) /* bytes, for one message */
 
-/* All of them as they go over the wire, in *ret, which is emptied first: those of the event, the id under which JetStream
- * knows a duplicate, and the message's own.  source is the endpoint's.
- * PR_OK, PR_ENOMEM, or PR_EINVAL: the message's own are no good. */
+/* All headers in wire format, in *ret, which is emptied first: those of the event, the id by which JetStream detects
+ * duplicates, and the message's own.  source is the endpoint's.  PR_OK, PR_ENOMEM, or PR_EINVAL: the message's own
+ * headers are invalid. */
 PR_MUST_CHECK int nats_message_headers(const struct pr_message *m, enum envelope envelope, const char *source,
                                        struct arena *scratch, struct buf *ret, struct pr_error *reterr);
 

@@ -137,7 +137,7 @@ const struct delivery *pipeline_end(struct pipeline_out *o)
     return d;
 }
 
-/* Before it leaves, or when it is late. */
+/* When it leaves, or is late. */
 static void await_no_more(struct pipeline *p, struct pipeline_out *o)
 {
     p->awaited -= !o->answered && !o->late;
@@ -189,7 +189,7 @@ bool pipeline_write(struct pipeline *p, struct wire *wire)
 
 static bool has_begun(const struct pipeline *p, const struct pipeline_out *o)
 {
-    return p->written_total > o->begin || o->end == o->begin; /* without bytes here: somebody else has them */
+    return p->written_total > o->begin || o->end == o->begin; /* without bytes here: proton has them */
 }
 
 void pipeline_cut(struct pipeline *p)
@@ -231,7 +231,7 @@ void pipeline_lost(struct pipeline *p, const char *code, const char *text)
     p->written_total = 0;
 }
 
-/* One that has its result and no answer yet is awaited until its deadline all the same. */
+/* A delivery that has its result and no answer yet is awaited until its deadline all the same. */
 static int64_t next_look_us(const struct pipeline *p, const struct pipeline_out *o)
 {
     if (o->answered || o->late)

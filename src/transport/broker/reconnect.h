@@ -1,5 +1,5 @@
-/* reconnect.h - when a transport may try to connect: at once after a connection that worked was lost,
- * then at most once a second, so that nobody is hammered who is coming back. */
+/* reconnect.h - when a transport may try to connect: at once after a connection that worked was lost, then at most once
+ * a second, to spare a server that is restarting. */
 #ifndef TRANSPORT_BROKER_RECONNECT_H
 #define TRANSPORT_BROKER_RECONNECT_H
 
@@ -23,14 +23,14 @@ static inline void reconnect_tried(struct reconnect *r, int64_t now_us)
     r->next_us = now_us + RECONNECT_EVERY_US;
 }
 
-/* When it began, while it is under way. */
+/* When the current attempt began. */
 static inline int64_t reconnect_tried_us(const struct reconnect *r)
 {
     return r->next_us - RECONNECT_EVERY_US;
 }
 
-/* The other side did what it is for: when it is lost, the next attempt is at once.  A connection that is
- * merely accepted and then dropped does not count. */
+/* The other side worked: when the connection is lost, the next attempt comes at once.  A connection that is merely
+ * accepted and then dropped does not count. */
 static inline void reconnect_worked(struct reconnect *r)
 {
     r->next_us = 0;

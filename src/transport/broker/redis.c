@@ -70,7 +70,7 @@ static int redis_check(const struct endpoint_config *config, struct pr_error *re
 
 /* ---- Reasons ---------------------------------------------------------------------------------- */
 
-/* The words at the beginning of an error say what it is. */
+/* The first words of an error classify it. */
 static int reason_of(pr_slice error)
 {
     static const struct {
@@ -148,7 +148,7 @@ static bool add_command(struct redis_transport *r, size_t count, const char **ar
     return false;
 }
 
-/* AUTH and SELECT, both only when they are wanted; their answers come before all others. */
+/* AUTH and SELECT, if needed; their answers come before all others. */
 static void redis_greet(void *self)
 {
     struct redis_transport *r = self;
@@ -197,7 +197,7 @@ static bool can_carry(pr_slice name)
     return !slice_eq_cstr(name, "data"); /* the payload */
 }
 
-/* Names of attributes with ce_ before them; NULL data: no memory. */
+/* Names of attributes with the prefix ce_; NULL data: no memory. */
 static pr_slice attribute_name(struct redis_transport *r, const char *name)
 {
     return cloudevent_name(&r->scratch, "ce_", name);
@@ -276,7 +276,7 @@ static int add_fields(struct redis_transport *r, const struct pr_message *m, str
     return PR_OK;
 }
 
-/* Put its bytes into the buffer, or give it its result. */
+/* Puts its bytes into the buffer, or gives it its result. */
 static void redis_begin(struct redis_transport *r, const struct delivery *d)
 {
     struct pipeline *p = &r->session.pipeline;
@@ -294,7 +294,7 @@ static void redis_begin(struct redis_transport *r, const struct delivery *d)
     if (rc == PR_EINVAL)
         result_unsent(pipeline_result(p), d->token, PR_REASON_VALIDATION_FAILURE, "", pr_str(error.text));
     else
-        result_returned(pipeline_result(p), d->token); /* no memory: later, then */
+        result_returned(pipeline_result(p), d->token); /* no memory: later */
 }
 
 /* ---- Writing and reading -------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static void take_greeting(struct redis_transport *r, const struct redis_answer *
     }
 }
 
-/* "... multibulk length": who has not logged in may say little, and nothing that comes behind it is read. */
+/* "... multibulk length": without a login only short commands are allowed, and nothing after this one is read. */
 static bool is_locked_out(pr_slice error)
 {
     return slice_starts_with(error, PR_STR("ERR Protocol error: unauthenticated "));
@@ -376,14 +376,14 @@ static void take_answer(struct redis_transport *r, const struct redis_answer *an
         reconnect_worked(&r->session.reconnect);
 }
 
-/* All that are whole. */
+/* All complete answers. */
 static void take_answers(struct redis_transport *r)
 {
     struct pr_error error = { 0 };
     struct redis_answer answer;
     size_t used = 0;
     ssize_t size = 1;
-    while (size > 0 && r->inbox.size > 0) { /* it is emptied when the connection is dropped */
+    while (size > 0 && r->inbox.size > 0) { /* emptied when the connection is dropped */
         size = redis_answer_read(inbox_bytes(&r->inbox, used), &answer, &error);
         used += size > 0 ? (size_t)size : 0;
         if (size > 0)

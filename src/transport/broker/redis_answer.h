@@ -1,5 +1,5 @@
-/* redis_answer.h - one answer of RESP, the protocol of Redis: a line or a string, which is all that AUTH, SELECT and
- * XADD are answered with. */
+/* redis_answer.h - one answer in RESP, the protocol of Redis: a line or a string, the only answers to AUTH, SELECT and
+ * XADD. */
 #ifndef TRANSPORT_BROKER_REDIS_ANSWER_H
 #define TRANSPORT_BROKER_REDIS_ANSWER_H
 
@@ -14,8 +14,8 @@ struct redis_answer {
     pr_slice text; /* borrowed from the bytes */
 };
 
-/* The first answer in these bytes: how many it has; 0: it is not whole yet.
- * PR_EINVAL: no such answer was asked for, and *reterr says why. */
+/* The first answer in these bytes: returns its size; 0: it is incomplete.  PR_EINVAL: an unexpected kind of answer;
+ * *reterr has the reason. */
 PR_MUST_CHECK ssize_t redis_answer_read(pr_slice bytes, struct redis_answer *ret, struct pr_error *reterr);
 
 #endif

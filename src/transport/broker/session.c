@@ -131,7 +131,7 @@ static void progress(struct broker_session *s)
 
 /* ---- Deadlines --------------------------------------------------------------------------------------------- */
 
-/* A connection on which nobody waits for what it owes is not worth keeping, unless it has said why. */
+/* A connection whose missing answers nothing waits for is closed, unless there is a known reason. */
 static void expire(struct broker_session *s, int64_t now_us)
 {
     bool owes = !pipeline_expire(&s->pipeline, now_us);
@@ -155,15 +155,15 @@ static int64_t next_us(struct broker_session *s)
 size_t session_submit(struct broker_session *s, const struct delivery *const *list, size_t count)
 {
     bool idle = s->pipeline.waiting.count + s->pipeline.out_count == 0;
-    if (idle && is_greeting(s) && !s->prolonged) { /* nobody has looked meanwhile: its answer may be here */
+    if (idle && is_greeting(s) && !s->prolonged) { /* nobody has polled meanwhile: its answer may be here */
         s->give_up_us = clock_mono_us(s->clock) + SESSION_GREETING_US;
         s->prolonged = true;
     }
     return pipeline_submit(&s->pipeline, list, count);
 }
 
-/* Everything that can be done without waiting.  Reading comes first: a connection that was closed while nobody
- * looked must not be given messages. */
+/* Does everything that is possible without waiting.  Reading comes first: messages must not be given to a connection
+ * that was closed while nobody polled. */
 static void work(struct broker_session *s)
 {
     int64_t now_us = clock_mono_us(s->clock);
@@ -180,14 +180,14 @@ static void work(struct broker_session *s)
     if (s->state == SESSION_DOWN)
         pipeline_refuse(&s->pipeline, now_us, s->why_reason, s->why_code, s->why);
     else
-        (void)pipeline_next(&s->pipeline, now_us); /* returns what may not start any more */
+        (void)pipeline_next(&s->pipeline, now_us); /* returns those that may not start any more */
 }
 
 /* True: there is something to do, or it is time. */
 static bool wait(struct broker_session *s, int64_t deadline_us)
 {
     if (s->read_bytes >= SESSION_READ_MAX)
-        return true; /* more is there, perhaps inside TLS where poll() cannot see it */
+        return true; /* there is more, possibly inside TLS where poll() cannot see it */
     short events = wire_events(&s->wire, s->wire.state == WIRE_OPEN && s->ops->has_bytes(s->self));
     int64_t until_us = min64(deadline_us, next_us(s));
     bool ready = wait_until(s->wire.fd, events, s->config->wake_fd, s->clock, until_us);

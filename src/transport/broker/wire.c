@@ -70,7 +70,7 @@ static bool failed(struct wire *w, const char *what)
     return failed_by(w, "", what);
 }
 
-/* What went wrong with a certificate is more telling than that something did. */
+/* The reason of a certificate error is more helpful than the error itself. */
 static bool tls_failed(struct wire *w, const char *otherwise)
 {
     long verdict = SSL_get_verify_result(w->session);
@@ -87,7 +87,7 @@ static bool tls_failed(struct wire *w, const char *otherwise)
     return failed_by(w, "tls", text);
 }
 
-/* Whose certificate it must be. */
+/* The name that the certificate must have. */
 static bool tls_name(struct wire *w)
 {
     unsigned char address[16];
@@ -113,7 +113,7 @@ static bool tls_start(struct wire *w)
     return true;
 }
 
-/* 0: not now, the wanted events are noted; -1: it failed. */
+/* 0: not now, the required events are noted; -1: it failed. */
 static int tls_again(struct wire *w, int rc)
 {
     switch (SSL_get_error(w->session, rc)) {
@@ -169,7 +169,7 @@ void wire_fini(struct wire *w)
     w->tls = NULL;
 }
 
-/* Begin with the next address that does not fail at once. */
+/* Starts with the next address that does not fail at once. */
 static bool try_addresses(struct wire *w, int error)
 {
     for (; w->address != NULL; w->address = w->address->ai_next) {
@@ -216,7 +216,7 @@ static bool connected(struct wire *w)
         return try_addresses(w, error);
     }
     (void)setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* only slower without */
-    (void)setsockopt(w->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)); /* deadlines are there, too */
+    (void)setsockopt(w->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)); /* deadlines exist, too */
     w->state = WIRE_OPEN;
     return w->tls == NULL || w->tls_later || tls_start(w);
 }
@@ -267,7 +267,7 @@ static int tls_write(struct wire *w, const void *data, size_t size)
     return rc > 0 ? rc : tls_again(w, rc);
 }
 
-/* A record that TLS has begun must be ended with the same bytes: so they are held here, and count as taken. */
+/* A TLS record that was begun must be completed with the same bytes: so they are copied here, and count as written. */
 static ssize_t tls_take(struct wire *w, const void *data, size_t size)
 {
     if (w->held_size > 0) {

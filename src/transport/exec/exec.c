@@ -1,12 +1,12 @@
-/* exec: a program does the work.
+/* exec: a program handles the message.
  *
  *   exec:PROGRAM ARGUMENTS              one run for each message: the payload is its standard input, the
  *                                       CloudEvents attributes are CE_ID, CE_TYPE ... in its environment,
  *                                       its exit code is the answer
- *   exec:PROGRAM ARGUMENTS?mode=lines   it runs on: a JSON line for each message, and a line answers it
+ *   exec:PROGRAM ARGUMENTS?mode=lines   it keeps running: a JSON line for each message, and a line answers it
  *
- * No shell reads the words.  Each worker has one program and one message at a time, so whoever crashes or
- * hangs costs exactly the message in its hands.
+ * No shell reads the words.  Each worker has one program and one message at a time, so a program that crashes or hangs
+ * costs exactly the message in its hands.
  *
  *   idle --> (ready -->) working --> dying --> idle
  *
@@ -32,17 +32,17 @@
 
 #define EXEC_CONCURRENCY 4
 #define EXEC_CONCURRENCY_MAX 1024         /* processes */
-#define EXEC_QUEUE 32                     /* messages that wait here beside those that programs have */
-#define EXEC_GATHER 16                    /* results that are told together while others wait ... */
-#define EXEC_GATHER_US PR_MILLISECONDS(1) /* ... or as many as there are by then */
+#define EXEC_QUEUE 32                     /* messages that wait here in addition to those that programs have */
+#define EXEC_GATHER 16                    /* results that are returned together while others wait ... */
+#define EXEC_GATHER_US PR_MILLISECONDS(1) /* ... or as many as there are after this time */
 #define EXEC_EVENTS_MAX 64                /* that are taken at a time */
-#define EXEC_WOKEN UINT32_MAX             /* news of the caller, not of a worker */
+#define EXEC_WOKEN UINT32_MAX             /* a wake-up by the caller, not a worker's event */
 
-enum { FD_END, FD_OUT, FD_ERR, FD_IN, EXEC_FDS }; /* to wait for, of each worker */
+enum { FD_END, FD_OUT, FD_ERR, FD_IN, EXEC_FDS }; /* descriptors of each worker to wait for */
 
 enum worker_state {
     WORKER_IDLE,  /* no program */
-    WORKER_READY, /* lines: it waits for a message */
+    WORKER_READY, /* lines: the program waits for a message */
     WORKER_WORKING,
     WORKER_DYING, /* killed, not yet reaped */
 };
@@ -51,11 +51,11 @@ struct worker {
     enum worker_state state;
     struct child child;
     const struct delivery *delivery;
-    bool ready[EXEC_FDS]; /* it has ended, there is something to read, it takes more */
-    bool awaits_room;     /* we wait until it takes more */
-    struct buf line;      /* what it is told ... */
+    bool ready[EXEC_FDS]; /* it has ended; there is something to read; it accepts more */
+    bool awaits_room;     /* waits until it accepts more */
+    struct buf line;      /* its input ... */
     size_t written;
-    struct buf answer; /* ... and says */
+    struct buf answer; /* ... and output */
 };
 
 struct exec {
@@ -68,9 +68,9 @@ struct exec {
     char *words[EXEC_WORDS_MAX + 1];
     struct worker *workers;
     size_t worker_count;
-    int epoll; /* knows what each worker's program has to say, so that the quiet ones cost nothing */
+    int epoll; /* watches the output of each program, so that quiet ones cost nothing */
     struct delivery_queue waiting;
-    int64_t *waits_since_us; /* those, by their places in its ring */
+    int64_t *waits_since_us; /* when each waiting delivery came, by its place in the ring */
     struct delivery_result *done;
     size_t done_count, taken_count, capacity; /* of results: of all that was taken */
 };
@@ -98,7 +98,7 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
     return rc;
 }
 
-/* Then the system forgets how a program ended before we can ask. */
+/* With SIGCHLD ignored the system forgets how a program ended before it can be asked. */
 static bool ends_are_forgotten(void)
 {
     struct sigaction action;
@@ -106,7 +106,7 @@ static bool ends_are_forgotten(void)
            (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0);
 }
 
-/* What is closed leaves by itself. */
+/* Closed descriptors are removed automatically. */
 static int watch(const struct exec *x, int fd, uint32_t events, uint32_t what)
 {
     struct epoll_event event = { .events = events, .data.u32 = what };
@@ -208,7 +208,7 @@ static struct delivery_result *done_add(struct exec *x)
     return &x->done[x->done_count++];
 }
 
-/* Start it, and listen to it.  Returns 0 or an errno. */
+/* Starts a program, and watches its output.  Returns 0 or an errno. */
 static int spawn(struct exec *x, struct worker *w, char *const *environment, int stdin_fd)
 {
     siginfo_t how;
@@ -248,7 +248,7 @@ static void write_line(struct worker *w)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return; /* later; or it is gone, and that is seen otherwise */
+            return; /* later; or it is gone, which shows up otherwise */
         w->written += (size_t)n;
     }
 }
@@ -286,7 +286,7 @@ static void start(struct exec *x, struct worker *w, const struct delivery *d)
     }
 }
 
-/* One that is ready is better than one that has to be started. */
+/* A worker with a running program is preferred. */
 static struct worker *find_worker(struct exec *x)
 {
     struct worker *found = NULL;
@@ -326,7 +326,7 @@ static void kill_worker(struct worker *w)
     w->state = WORKER_DYING;
 }
 
-/* Its line is there.  Whatever else it says was not asked for. */
+/* Its answer line is there.  Any further output was not requested. */
 static void take_answer(struct exec *x, struct worker *w)
 {
     const char *end = w->answer.size > 0 ? memchr(w->answer.data, '\n', w->answer.size) : NULL;
@@ -358,7 +358,7 @@ static void listen_to(struct exec *x, struct worker *w)
     if (w->state == WORKER_WORKING)
         take_answer(x, w);
     else if (w->state == WORKER_READY && w->answer.size > 0)
-        kill_worker(w); /* it talks to nobody: the next answer would be another's */
+        kill_worker(w); /* the pairing of lines is lost: the next answer could be another's */
 }
 
 static void see_end(struct exec *x, struct worker *w, int64_t now_us)
@@ -368,7 +368,7 @@ static void see_end(struct exec *x, struct worker *w, int64_t now_us)
         return;
     if (w->ready[FD_END] && child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
         if (w->state == WORKER_WORKING && x->lines)
-            take_answer(x, w); /* its last word */
+            take_answer(x, w); /* its last line */
         if (w->state == WORKER_WORKING && x->lines)
             exec_judge_lost(&w->child, &how, w->delivery->token, done_add(x));
         else if (w->state == WORKER_WORKING)
@@ -379,7 +379,7 @@ static void see_end(struct exec *x, struct worker *w, int64_t now_us)
         exec_judge_late(&w->child, w->delivery->token, done_add(x));
         kill_worker(w);
     } else if (x->lines && (w->state == WORKER_WORKING || w->state == WORKER_READY) && w->child.out < 0) {
-        kill(-w->child.pid, SIGKILL); /* it cannot answer any more; how it ended is seen next time */
+        kill(-w->child.pid, SIGKILL); /* it cannot answer any more; how it ended shows up next time */
     }
 }
 
@@ -396,16 +396,16 @@ static void work(struct exec *x)
     start_waiting(x, now_us);
 }
 
-/* A line longer than its socket takes at once is seldom. */
+/* A line is rarely longer than its socket accepts at once. */
 static void watch_room(struct exec *x, struct worker *w)
 {
     bool awaits = w->child.in >= 0 && w->written < w->line.size;
     if (awaits == w->awaits_room || w->child.in < 0)
         return;
     if (!awaits)
-        (void)epoll_ctl(x->epoll, EPOLL_CTL_DEL, w->child.in, NULL); /* it is there */
+        (void)epoll_ctl(x->epoll, EPOLL_CTL_DEL, w->child.in, NULL); /* it is registered */
     w->awaits_room =
-        awaits && watch(x, w->child.in, EPOLLOUT, inline_results_of(x, w, FD_IN)) == 0; /* else: next time */
+        awaits && watch(x, w->child.in, EPOLLOUT, inline_results_of(x, w, FD_IN)) == 0; /* otherwise next time */
 }
 
 /* True: the caller wants its thread back. */

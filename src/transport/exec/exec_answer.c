@@ -12,9 +12,9 @@
 #include "transport/exec/exec.h"
 
 #define HEAD_SIZE 160
-#define EXEC_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60) /* nobody puts us off for longer */
+#define EXEC_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60) /* the longest delay that is honoured */
 
-/* The codes of sysexits.h, and what a shell says; every other one says nothing of what comes next. */
+/* The codes of sysexits.h, and of shells; other codes say nothing about retrying. */
 static const struct {
     int code, reason;
     const char *meaning;
@@ -38,7 +38,7 @@ static const struct {
     { 127, PR_REASON_DESTINATION_MISSING, "not found" },
 };
 
-/* "head: the end of what it said" */
+/* "head: the end of its output" */
 static void fail(const struct child *c, uint64_t token, enum send_outcome outcome, int reason, const char *code,
                  const char *head, struct delivery_result *ret)
 {
@@ -51,7 +51,7 @@ static void fail(const struct child *c, uint64_t token, enum send_outcome outcom
     result_failed(ret, token, outcome, reason, code, (pr_slice){ text, used + tail.size });
 }
 
-/* Whoever was killed in the middle may have done its work. */
+/* A program that was killed may have done its work. */
 static void judge_signal(const struct child *c, const siginfo_t *how, uint64_t token, struct delivery_result *ret)
 {
     const char *name = sigabbrev_np(how->si_status);
@@ -166,7 +166,7 @@ bool exec_judge_line(pr_slice line, const struct delivery *d, struct delivery_re
         result_ok(ret, d->token);
         return true;
     }
-    /* A NUL in its text (\u0000) must not cost the reason beside it. */
+    /* A NUL in its text (\u0000) must not cost the reason. */
     json_t *answer = json_loadb(line.data, line.size, JSON_ALLOW_NUL, NULL);
     bool good = json_is_object(answer) && judge_answer(answer, d, ret);
     json_decref(answer);

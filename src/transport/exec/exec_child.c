@@ -12,7 +12,7 @@
 #include "transport/exec/exec.h"
 
 #define CHILD_READ_SIZE 4096
-#define CHILD_READS_MAX 64 /* at a time: one that never stops talking must not keep us */
+#define CHILD_READS_MAX 64 /* at a time: endless output must not block this thread */
 
 void child_init(struct child *c)
 {
@@ -34,7 +34,7 @@ static void close_all(struct child *c)
     close_fd(&c->err);
 }
 
-/* Its own group, all signals as they are by default, and no descriptor of ours but these three. */
+/* Its own group, default actions for all signals, and no inherited descriptor except these three. */
 static int spawn(pid_t *ret_pid, char *const *argv, char *const *environment, const int fds[3])
 {
     posix_spawn_file_actions_t actions;
@@ -73,13 +73,13 @@ static int no_waiting(int fd)
     return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? errno : 0;
 }
 
-/* theirs: the three descriptors that the program gets; of those that are -1 on entry both ends are made. */
+/* theirs: the three descriptors of the program; for those that are -1 on entry both ends are made. */
 static int make_ends(struct child *c, int theirs[3])
 {
     int pair[2];
     bool lines = theirs[0] < 0;
 
-    /* A socket, so that writing to a program that is gone is an error and no signal. */
+    /* A socket, so that writing to a program that is gone is an error and not a signal. */
     if (lines && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return errno;
     if (lines) {
@@ -119,7 +119,7 @@ int child_spawn(struct child *c, char *const *argv, char *const *environment, in
     close_fd(&theirs[1]);
     if (rc == 0 && (c->pidfd = pidfd_open(c->pid, 0)) < 0) {
         rc = errno;
-        kill(-c->pid, SIGKILL); /* nobody else reaps it, so the number is still its own */
+        kill(-c->pid, SIGKILL); /* not reaped yet: the number is still its own */
         (void)waitid(P_PID, (id_t)c->pid, &how, WEXITED);
     }
     if (rc != 0) {
@@ -132,7 +132,7 @@ int child_spawn(struct child *c, char *const *argv, char *const *environment, in
 void child_kill(struct child *c)
 {
     if (c->pid != 0)
-        kill(-c->pid, SIGKILL); /* not reaped yet: the number is its own */
+        kill(-c->pid, SIGKILL); /* not reaped yet: the number is still its own */
     close_fd(&c->in);
     close_fd(&c->out);
     close_fd(&c->err);
@@ -148,7 +148,7 @@ bool child_reap(struct child *c, bool wait, struct buf *line, siginfo_t *ret)
     while (rc < 0 && errno == EINTR);
     if (rc == 0 && ret->si_pid == 0)
         return false;
-    if (rc < 0) { /* somebody ignores SIGCHLD, and the system has reaped it: how it ended nobody knows */
+    if (rc < 0) { /* SIGCHLD is ignored, and the system has reaped it: how it ended is unknown */
         ret->si_code = CLD_KILLED;
         ret->si_status = 0;
     }
@@ -191,6 +191,6 @@ void child_read(struct child *c, int *fd, struct buf *line)
         else
             tail_add(c, chunk, (size_t)n);
         if ((size_t)n < sizeof(chunk))
-            return; /* that was all there is now */
+            return; /* that was all for now */
     }
 }

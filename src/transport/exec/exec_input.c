@@ -15,7 +15,7 @@ static bool begins_with(const char *variable, const char *prefix)
     return strncmp(variable, prefix, strlen(prefix)) == 0;
 }
 
-/* Settings, and what the configuration was made with, are ours: they may be secrets. */
+/* Settings, and variables used in the configuration, are not passed on: they may be secrets. */
 static bool is_ours(const char *variable, const struct endpoint_config *config)
 {
     for (size_t i = 0; i < config->secret_variable_count; i++)
@@ -24,7 +24,7 @@ static bool is_ours(const char *variable, const struct endpoint_config *config)
     return begins_with(variable, "POSTRIDER_") || begins_with(variable, "CE_") || begins_with(variable, "PGPASSWORD=");
 }
 
-/* "CE_" and the name in capitals, "=", the value.  NULL: no memory. */
+/* "CE_" and the name in upper case, "=", the value.  NULL: no memory. */
 static char *variable(struct arena *arena, const char *prefix, const char *name, pr_slice value)
 {
     const char *text = arena_printf(arena, "%s%s=", prefix, name).data;
@@ -91,6 +91,6 @@ int exec_input(struct buf *scratch, enum envelope envelope, const char *source, 
         done += n > 0 ? (size_t)n : 0;
     }
     if (fd >= 0)
-        (void)lseek(fd, 0, SEEK_SET); /* of a file: it works */
+        (void)lseek(fd, 0, SEEK_SET); /* works on a file */
     return fd;
 }

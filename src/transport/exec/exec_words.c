@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "transport/exec/exec.h"
 
-/* Takes one word from the front: blanks end it, quotes hold it together, a backslash (not in '') takes the
- * next character as it is.  NULL: a quote without its partner, or no memory. */
+/* Takes one word from the front: blanks end it, quotes keep it together, a backslash (not in '') makes the next
+ * character literal.  NULL: an unclosed quote, or no memory. */
 static char *take_word(struct arena *arena, const char **text)
 {
     const char *c = *text;
@@ -28,7 +28,7 @@ static char *take_word(struct arena *arena, const char **text)
     return word;
 }
 
-/* False: the mode is none. */
+/* False: unknown mode. */
 static bool cut_mode(char *text, bool *ret_lines)
 {
     char *mode = strrchr(text, '?');

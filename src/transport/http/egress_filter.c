@@ -9,8 +9,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-/* What is not for the public, after the IANA registries of special-purpose addresses.  The
- * first that matches gives the word. */
+/* Non-public networks, from the IANA registries of special-purpose addresses.  The first match gives the word. */
 static const struct special {
     uint8_t address[16];
     unsigned prefix;
@@ -54,7 +53,7 @@ static const struct special {
     { { 0xff }, 8, true, "multicast" },
 };
 
-/* All public IPv6 addresses are in 2000::/3, minus what is above. */
+/* All public IPv6 addresses are in 2000::/3, except the ones above. */
 static const uint8_t global_unicast[16] = { 0x20 };
 
 static bool prefix_equal(const uint8_t *a, const uint8_t *b, unsigned bits)

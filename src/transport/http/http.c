@@ -1,12 +1,12 @@
-/* http and https: each message, or each batch of them, is one POST; 2xx is done.
+/* http and https: each message, or each batch, is one POST; 2xx means delivered.
  *
- * Everything happens in the caller's thread: submit adds requests to a curl multi handle, poll
- * lets it work.  Connections are kept and used again.
+ * Everything happens in the caller's thread: submit adds requests to a curl multi handle, poll lets it work.
+ * Connections are reused.
  *
  *   W1  An exchange is free or out; its easy handle is in the multi handle while it is out.
- *   W2  before_request() runs before any byte of a request goes to the socket: what it stops was
+ *   W2  before_request() runs before any byte of a request goes to the socket: a request that it stops was
  *       never on the wire.
- *   W3  Curl may send a request once more by itself, when a kept connection turns out to be dead.
+ *   W3  Curl may resend a request by itself, when a reused connection turns out to be dead.
  *       From then on the first copy may have arrived, whatever happens to the second. */
 #include "transport/http/http.h"
 
@@ -171,7 +171,7 @@ void http_done(struct http *h, const struct delivery_result *result)
     h->done[(h->done_first + h->done_count++) % h->done_capacity] = *result;
 }
 
-/* How many of these make one request. */
+/* How many of these go into one request. */
 static size_t gather(const struct http *h, const struct delivery *const *list, size_t count)
 {
     size_t bytes_max = h->config->batch_bytes > 0 ? h->config->batch_bytes : TRANSPORT_BATCH_BYTES;
@@ -179,12 +179,12 @@ static size_t gather(const struct http *h, const struct delivery *const *list, s
 
     do {
         bytes += message_bytes(list[taken]->message);
-        taken += taken == 0 || bytes <= bytes_max; /* one that is larger goes alone */
+        taken += taken == 0 || bytes <= bytes_max; /* a single larger one goes alone */
     } while (taken < max && bytes <= bytes_max);
     return taken;
 }
 
-/* What is taken fits into `done`, whatever becomes of it. */
+/* Accepted deliveries fit into `done`, whatever their results are. */
 static size_t http_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct http *h = self;
@@ -217,7 +217,7 @@ static void let_curl_work(struct http *h)
     CURLMsg *message;
     int running, left;
     CURLMcode perform_rc = curl_multi_perform(h->multi, &running);
-    ASSERT(perform_rc == CURLM_OK || perform_rc == CURLM_OUT_OF_MEMORY); /* the latter: next time, then */
+    ASSERT(perform_rc == CURLM_OK || perform_rc == CURLM_OUT_OF_MEMORY); /* the latter: tried again next time */
     while ((message = curl_multi_info_read(h->multi, &left)) != NULL) {
         struct exchange *x;
         CURLcode rc = message->data.result;
@@ -264,7 +264,7 @@ static size_t http_poll(void *self, struct delivery_result *ret, size_t max, int
     }
 }
 
-/* What has begun goes on; what has not is taken back at once. */
+/* Requests that have begun continue; the others are taken back at once. */
 static void http_cancel(void *self)
 {
     struct http *h = self;

@@ -3,8 +3,7 @@
  *   http.c          the transport: many exchanges at once in one curl multi handle
  *   http_exchange.c one of them: a message, or a batch and what it is split into
  *   http_request.c  message -> url, headers, body
- *   http_reply.c    what came back -> result
- */
+ *   http_reply.c    response -> result */
 #ifndef TRANSPORT_HTTP_HTTP_H
 #define TRANSPORT_HTTP_HTTP_H
 
@@ -24,19 +23,19 @@
 #define HTTP_BATCHED_MAX 100000   /* messages in all batches that are out: each has room for its result */
 #define HTTP_URL_MAX 8192         /* bytes, with the placeholders filled in */
 #define HTTP_BODY_MAX (PR_PAYLOAD_MAX * (size_t)6 + 65536) /* structured: each byte can become \u00XX */
-#define HTTP_REPLY_MAX 65536                               /* bytes of headers and body that we read */
+#define HTTP_REPLY_MAX 65536                               /* bytes of headers and body that are read */
 #define HTTP_REPLY_SHOWN 500                               /* bytes of the body that become part of the error */
-#define HTTP_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60)   /* nobody puts us off for longer */
+#define HTTP_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60)   /* the longest Retry-After that is honoured */
 
 /* ---- Request ---- */
 
 struct http_request {
     struct arena arena;         /* of the headers */
-    struct curl_slist *headers; /* ours: not to be freed by curl */
+    struct curl_slist *headers; /* not freed by curl */
     struct curl_slist **headers_end;
     struct buf url, json;
     pr_slice body;               /* the message's payload, or json */
-    const struct signer *signer; /* set it after init; NULL: not signed */
+    const struct signer *signer; /* set after init; NULL: not signed */
     const struct clock *clock;   /* ... and this one, when it is */
 };
 
@@ -51,7 +50,7 @@ PR_MUST_CHECK int http_request_make(struct http_request *request, const struct e
 PR_MUST_CHECK int http_request_make_batch(struct http_request *request, const struct endpoint_config *config,
                                           const struct delivery *const *list, size_t count);
 
-/* Is the url a good one?  PR_OK or PR_ECONFIG; never repeats the url, it may hold a password. */
+/* Is the url valid?  PR_OK or PR_ECONFIG; the text never repeats the url, which may contain a password. */
 PR_MUST_CHECK int http_headers_check(const struct endpoint_config *config, struct pr_error *reterr);
 PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr_error *reterr);
 
@@ -61,22 +60,23 @@ struct http_reply {
     char body[HTTP_REPLY_SHOWN + 4]; /* 4 more, so that it can be cut between characters */
     size_t body_size;
     size_t bytes;     /* of headers and body */
-    bool has_headers; /* all of them, of the answer itself: only then it is one */
+    bool has_headers; /* all headers of the final response have arrived: otherwise there is no response */
     char curl_error[CURL_ERROR_SIZE];
-    const char *refused; /* why the guard refused an address; NULL: it did not */
+    const char *refused; /* why the egress filter refused an address; NULL: it did not */
     char refused_address[NETGUARD_TEXT_SIZE];
-    bool connecting; /* the guard let an address pass */
+    bool connecting; /* the egress filter allowed an address */
 };
 
-/* How it ended.  maybe_arrived: the request may have been sent completely. */
+/* The result of an exchange.  maybe_arrived: the request may have been sent completely. */
 void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived, uint64_t token,
                       struct delivery_result *ret);
 
-/* Where the answer is the result: it becomes the result's output.  A success whose answer is cut or too long is none. */
+/* For endpoints whose response is the result: it becomes the result's output.  A success whose response is truncated or
+ * too long becomes a failure. */
 void http_reply_take_answer(const struct buf *answer, CURLcode rc, struct delivery_result *result);
 
-/* Was a failure about what is in the request, or would any other have failed as well?  When nobody
- * can know, the former: an innocent message must not fail for another. */
+/* Was the failure caused by the content of the request, or would any other request have failed, too?  If unknown, the
+ * former: a message must not fail because of another. */
 bool http_reply_is_about_content(const struct http_reply *reply, CURL *easy);
 
 /* ---- Exchanges ---- */
@@ -89,7 +89,7 @@ struct exchange {
     CURL *easy;                   /* NULL: never used yet */
     const struct delivery **list; /* its messages */
     size_t count;
-    const struct delivery *only; /* the list of those without a batch */
+    const struct delivery *only; /* its message, without a batch */
     struct bundle *bundle;       /* NULL: envelope is not batch */
     int64_t start_before_us;
     struct http_request request;
@@ -97,7 +97,7 @@ struct exchange {
     struct buf answer; /* endpoint_config.answer_max */
     unsigned begun;    /* how often curl began to send it */
     bool again;        /* W3 */
-    bool cancelled;    /* not to begin (again) */
+    bool cancelled;    /* must not begin (again) */
 };
 
 struct http {
@@ -112,16 +112,17 @@ struct http {
     struct list free, out;
     struct delivery_result *done; /* a ring */
     size_t done_first, done_count, done_capacity;
-    size_t taken_count; /* taken, and their results not yet polled */
+    size_t taken_count; /* taken messages whose results were not polled yet */
 };
 
 PR_MUST_CHECK int exchange_init(struct exchange *x, struct http *h, size_t batch_messages);
-void exchange_fini(struct exchange *x); /* also when init failed */
-/* The first count of x->list.  True: it is out.  False: all their results are there already. */
+void exchange_fini(struct exchange *x); /* also after a failed init */
+/* Sends the first count messages of x->list.  True: the request is out.  False: all of them have their results
+ * already. */
 bool exchange_start(struct exchange *x, size_t count, int64_t now_us);
 /* Its request ended.  True: another part of its batch is out now. */
 bool exchange_finish(struct exchange *x, CURLcode rc);
-/* A result that is to be polled; takes its memory. */
+/* Adds a result to be polled; takes over its memory. */
 void http_done(struct http *h, const struct delivery_result *result);
 
 #endif

@@ -1,5 +1,4 @@
-/* One exchange: a request to the other side, its answer, and for a batch the requests that follow
- * when it was refused as a whole. */
+/* One exchange: a request, its response, and for a batch the requests that follow when it was refused as a whole. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +11,13 @@
 #include "transport/http/http.h"
 
 #define HTTP_RESENDS_MAX 1
-/* Curl writes headers and a body up to this size in one piece: as soon as it begins it may be
- * all out.  Of larger ones it counts what went out. */
+/* Curl writes headers and a body up to this size at once: as soon as it begins everything may be out.  For larger ones
+ * it counts the bytes sent. */
 #define HTTP_ONE_PIECE 65536
 
 /* ---- What curl asks us ------------------------------------------------------------------------ */
 
-/* The gate: every address of every connection comes by here, after it was resolved. */
+/* The gate: every address of every connection passes here, after it was resolved. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct exchange *x = arg;
@@ -47,7 +46,7 @@ static int before_request(void *arg, char *remote, char *local, int remote_port,
     (void)local_port;
     struct exchange *x = arg;
     if (x->cancelled || x->begun > HTTP_RESENDS_MAX ||
-        clock_mono_us(x->http->clock) >= x->start_before_us) /* the deadline is curl's affair */
+        clock_mono_us(x->http->clock) >= x->start_before_us) /* curl checks the deadline */
         return CURL_PREREQFUNC_ABORT;
     x->again |= x->begun > 0;
     x->begun++;
@@ -67,7 +66,7 @@ static size_t on_header(char *data, size_t one, size_t size, void *arg)
     (void)one;
     struct exchange *x = arg;
     long status = 0;
-    bool is_end = size > 0 && (data[0] == '\r' || data[0] == '\n'); /* the empty line; of a 1xx, too */
+    bool is_end = size > 0 && (data[0] == '\r' || data[0] == '\n'); /* the empty line; also of a 1xx */
     if (is_end && curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
         x->reply.has_headers = status >= 200;
     return count_reply(x, size);
@@ -87,7 +86,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
 
 /* ---- One exchange ------------------------------------------------------------------------------ */
 
-/* What is the same for every request of this exchange. */
+/* Settings that are the same for every request of this exchange. */
 static bool set_up_easy(CURL *easy, struct exchange *x)
 {
     int bad = 0;
@@ -96,17 +95,17 @@ static bool set_up_easy(CURL *easy, struct exchange *x)
     bad |= (int)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* never wait for a resolver that hangs */
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    /* HTTP/2 where the server offers it, with all requests on one connection: so they wait until it is known. */
+    /* HTTP/2 where the server offers it, with all requests on one connection: so they wait until that is known. */
     bad |= (int)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PIPEWAIT, x->http->plain ? 0L : 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    /* Only the one that the endpoint names, never one of the environment. */
+    /* Only the proxy that the endpoint names, never one of the environment. */
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PROXY, x->http->config->proxy != NULL ? x->http->config->proxy : "");
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     if (x->http->config->ca != NULL && x->http->config->ca[0] != '\0') {
         bad |= (int)curl_easy_setopt(easy, CURLOPT_CAINFO, x->http->config->ca);
-        bad |= (int)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* instead of the system's, not beside them */
+        bad |= (int)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* replaces the system's certificates */
     }
     if (x->http->config->cert != NULL && x->http->config->cert[0] != '\0') {
         const char *key = x->http->config->key;
@@ -128,7 +127,7 @@ static bool set_up_easy(CURL *easy, struct exchange *x)
     return bad == 0;
 }
 
-/* All of it or nothing: a handle without its gate must never be used. */
+/* All settings or none: a handle without its gate must never be used. */
 static bool exchange_init_easy(struct exchange *x)
 {
     CURL *easy = curl_easy_init();
@@ -152,7 +151,7 @@ static bool exchange_set_request(struct exchange *x, int64_t deadline_us, int64_
     return bad == 0;
 }
 
-/* The request is written: let curl have it.  False: no memory. */
+/* The request is composed: give it to curl.  False: no memory. */
 static bool exchange_go(struct exchange *x, int64_t deadline_us, int64_t now_us)
 {
     x->begun = 0;
@@ -163,7 +162,7 @@ static bool exchange_go(struct exchange *x, int64_t deadline_us, int64_t now_us)
            curl_multi_add_handle(x->http->multi, x->easy) == CURLM_OK;
 }
 
-/* May the other side have the whole request? */
+/* May the other side have the complete request? */
 static bool maybe_arrived(const struct exchange *x)
 {
     curl_off_t sent = 0;
@@ -213,7 +212,7 @@ static void result_copy(const struct delivery_result *from, uint64_t token, stru
     ret->error = from->error != NULL ? strdup(from->error) : NULL;
 }
 
-/* Pass on what is known; why: of those that failed. */
+/* Passes on the ends that are known; why: the result of those that failed. */
 static void tell_bundle(struct exchange *x, const struct delivery_result *why)
 {
     struct delivery_result result;
@@ -232,7 +231,7 @@ static void tell_bundle(struct exchange *x, const struct delivery_result *why)
     }
 }
 
-/* Those of the next part that may start now, as deliveries; 0: the batch is over. */
+/* Deliveries of the next part that may start now; 0: the batch has ended. */
 static size_t next_part(struct exchange *x, const struct delivery **ret_list, uint16_t *places, int64_t now_us)
 {
     for (;;) {
@@ -243,11 +242,11 @@ static size_t next_part(struct exchange *x, const struct delivery **ret_list, ui
         }
         if (good == count)
             return count;
-        bundle_give_back(x->bundle, places[good]); /* and those behind it: ask anew */
+        bundle_give_back(x->bundle, places[good]); /* and those behind it: ask again */
     }
 }
 
-/* Send the next part.  False: there is none, and everybody has a result. */
+/* Sends the next part.  False: there is none, and every message has a result. */
 static bool start_part(struct exchange *x, int64_t now_us)
 {
     const struct delivery *list[BUNDLE_MAX];
@@ -281,7 +280,7 @@ static bool start_bundle(struct exchange *x, int64_t now_us)
     return start_part(x, now_us);
 }
 
-/* True: there is more of it to be sent, and it is out again. */
+/* True: another part is out. */
 static bool answer_bundle(struct exchange *x, struct delivery_result *result)
 {
     if (result->outcome == SEND_RETURNED)
@@ -335,7 +334,7 @@ bool exchange_start(struct exchange *x, size_t count, int64_t now_us)
 bool exchange_finish(struct exchange *x, CURLcode rc)
 {
     struct delivery_result result;
-    /* Of a batch the first one may have its result since long: its delivery is not ours any more. */
+    /* The first message of a batch may have its result already: its delivery must not be used any more. */
     uint64_t token = x->bundle == NULL ? x->only->token : 0;
 
     if (x->begun == 0 && rc == CURLE_ABORTED_BY_CALLBACK)
@@ -344,7 +343,7 @@ bool exchange_finish(struct exchange *x, CURLcode rc)
         http_reply_judge(&x->reply, x->easy, rc, maybe_arrived(x), token, &result);
     if (x->http->config->answer_max > 0)
         http_reply_take_answer(&x->answer, rc, &result);
-    result.unsent = result.unsent && x->begun == 0; /* a part of it is not nothing */
+    result.unsent = result.unsent && x->begun == 0; /* a part of it was sent before */
     ASSERT(curl_multi_remove_handle(x->http->multi, x->easy) == CURLM_OK);
     if (x->bundle != NULL)
         return answer_bundle(x, &result);

@@ -1,4 +1,4 @@
-/* What came back from the other side, as a result of ours: two tables. */
+/* Responses and errors as results: two tables. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 #include "transport/delivery.h"
 #include "transport/http/http.h"
 
-/* The first line that has the status decides.  A gateway that lost its own partner (502, 504)
- * cannot know whether the message arrived there. */
+/* The first line that contains the status decides.  A gateway that lost its upstream (502, 504) cannot know whether the
+ * message arrived there. */
 static const struct http_status {
     int first, last;
     enum send_outcome outcome;
     int reason;
-    bool of_all; /* whatever is in the request: see http_reply_is_about_content() */
+    bool of_all; /* independent of the request: see http_reply_is_about_content() */
     const char *advice;
 } statuses[] = {
     { 200, 299, SEND_OK, PR_REASON_NONE, false, NULL },
@@ -39,7 +39,7 @@ static const struct http_status {
 };
 #define STATUS_GONE 410
 
-/* Curl's own names of the errors that people meet. */
+/* Curl's own names of common errors. */
 #define NAMED(X)                                                                                                       \
     X(CURLE_COULDNT_RESOLVE_HOST)                                                                                      \
     X(CURLE_COULDNT_CONNECT)                                                                                           \
@@ -84,7 +84,7 @@ static const struct http_status *status_find(long status)
     return &other;
 }
 
-/* Seconds or a date, either way from now on; 0: not said. */
+/* Seconds or a date, relative to now; 0: none. */
 static int64_t retry_after_us(CURL *easy)
 {
     curl_off_t seconds = 0;
@@ -150,8 +150,8 @@ void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, b
                       struct delivery_result *ret)
 {
     long status = status_of(easy);
-    /* An answer is an answer, also when the end of its body got lost or is more than we care to read.  One whose headers do not
-     * end is none: whoever cuts it off there, or goes on without end, has perhaps not even read the message. */
+    /* A response counts even if the end of its body got lost or exceeds the limit.  Without complete headers there is
+     * no response: a server that cuts them off, or sends them endlessly, may not even have read the message. */
     if (status >= 200 && reply->has_headers)
         judge_status(reply, easy, status, token, ret);
     else if (reply->refused != NULL && !reply->connecting && !maybe_arrived)

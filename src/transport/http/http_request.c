@@ -33,15 +33,15 @@ void http_request_fini(struct http_request *request)
 
 /* ---- The url ------------------------------------------------------------------------------ */
 
-/* Where user, host and port begin; NULL: nowhere.  Curl would take "https:/x" and "https:///x",
- * and find the host where we do not. */
+/* Where user, host and port begin; NULL: nowhere.  Curl would accept "https:/x" and "https:///x", and find the host
+ * elsewhere. */
 static const char *authority_of(const char *url)
 {
     const char *colon = strchr(url, ':');
     return colon != NULL && strncmp(colon, "://", 3) == 0 && colon[3] != '/' ? colon + 3 : NULL;
 }
 
-/* The authority is the operator's; a message must not choose it. */
+/* The authority belongs to the operator; a message must not choose it. */
 static bool has_placeholder_in_authority(const char *url, const char *authority)
 {
     const char *brace = strpbrk(url, "{}");
@@ -94,7 +94,7 @@ int http_url_check(const struct endpoint_config *config, struct pr_error *reterr
 
 /* ---- Headers -------------------------------------------------------------------------------- */
 
-/* A line without its value yet: room for value_max bytes behind "prefix + name: ".  NULL: no memory. */
+/* A line without its value yet: room for value_max bytes after "prefix + name: ".  NULL: no memory. */
 static char *header_new(struct http_request *request, const char *prefix, pr_slice name, size_t value_max,
                         size_t *ret_size)
 {
@@ -139,7 +139,7 @@ static int add_header(struct http_request *request, pr_slice name, pr_slice valu
     }
     line[size] = '\0';
     if (value.size == 0)
-        memcpy(line + size - 2, ";", 2); /* curl's way to say "with an empty value" */
+        memcpy(line + size - 2, ";", 2); /* curl's notation for an empty value */
     return PR_OK;
 }
 
@@ -154,7 +154,8 @@ static bool is_token(pr_slice name)
     return name.size > 0;
 }
 
-/* Names that HTTP, or a signature, needs for itself.  One that ends with '-' stands for all that begin with it. */
+/* Names that HTTP, or a signature, needs for itself.  A name that ends with '-' stands for all names with this
+ * prefix. */
 static bool can_carry(pr_slice name)
 {
     static const char *const taken[] = { "connection",        "content-length", "expect", "host",    "http2-settings",
@@ -175,14 +176,14 @@ static bool is_name(pr_slice name, const char *text)
     return name.size == strlen(text) && strncasecmp(name.data, text, name.size) == 0;
 }
 
-/* Curl sends those of the url unless there is such a header: a message must not speak for the endpoint. */
+/* Curl sends the credentials of the url unless there is such a header: a message must not replace them. */
 static bool has_credentials(const char *url)
 {
     const char *authority = authority_of(url);
     return authority != NULL && memchr(authority, '@', strcspn(authority, "/?#")) != NULL;
 }
 
-/* What the configuration says of a header is stronger than what a message says. */
+/* A header in the configuration is stronger than one in a message. */
 static bool is_set_by_endpoint(const struct endpoint_config *config, pr_slice name)
 {
     for (size_t i = 0; i < config->header_count; i++)
@@ -200,7 +201,7 @@ static int add_endpoint_headers(struct http_request *request, const struct endpo
     return rc;
 }
 
-/* What a request says of its message. */
+/* Headers that this transport writes from the message's columns. */
 static bool is_written_by_us(pr_slice name)
 {
     return is_name(name, "content-type") || is_name(name, "traceparent") || is_name(name, "tracestate") ||
@@ -216,7 +217,7 @@ int http_headers_check(const struct endpoint_config *config, struct pr_error *re
     return PR_OK;
 }
 
-/* What the endpoint, or the message in its columns, says is stronger. */
+/* A header of the endpoint, or from the message's columns, is stronger. */
 static bool is_said(const struct endpoint_config *config, enum envelope envelope, const struct pr_message *m,
                     pr_slice name)
 {
@@ -276,7 +277,7 @@ static void end_headers(struct http_request *request)
     *request->headers_end = &no_expect;
 }
 
-/* The name of a batch in the eyes of those who drop what they have seen: the same messages, the same name. */
+/* The id of a batch for receivers that drop duplicates: the same messages, the same id. */
 static void name_batch(const struct delivery *const *list, size_t count, char ret[SIGNED_ID_SIZE])
 {
     uint64_t hashes[2] = { 0, 1 };
@@ -287,7 +288,7 @@ static void name_batch(const struct delivery *const *list, size_t count, char re
     snprintf(ret, SIGNED_ID_SIZE, "batch_%016" PRIx64 "%016" PRIx64, hashes[0], hashes[1]);
 }
 
-/* Of url, headers and body the latter must be there. */
+/* After url, headers and body are complete. */
 static int add_signature(struct http_request *request, const char *id)
 {
     int64_t now_s = clock_wall_us(request->clock) / PR_SECONDS(1);
@@ -361,7 +362,7 @@ int http_request_make(struct http_request *request, const struct endpoint_config
     return add_headers(request, config, envelope, m, reterr);
 }
 
-/* A message's own headers are a part of its event: the request's are those of all. */
+/* A message's own headers are a part of its event: those of the request apply to all. */
 int http_request_make_batch(struct http_request *request, const struct endpoint_config *config,
                             const struct delivery *const *list, size_t count)
 {

@@ -69,7 +69,7 @@ int signer_init(struct signer *s, const char *whose, const char *const *secrets,
 void signer_fini(struct signer *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        EVP_MAC_CTX_free(s->keys[i]); /* it cleanses them */
+        EVP_MAC_CTX_free(s->keys[i]); /* wipes them */
     *s = (struct signer){ 0 };
 }
 

@@ -18,7 +18,7 @@
 
 #define PAUSE_FIRST_US PR_MILLISECONDS(100)
 #define PAUSE_LAST_US PR_SECONDS(30)
-#define LOOK_MS 50       /* how often it is asked whether the engine stops */
+#define LOOK_MS 50       /* how often to check whether the engine stops */
 #define WRITE_SECONDS 10 /* for a message, to a helper that reads; and for the rest of a result, from one that writes */
 #define PARCEL_MAX ((size_t)1 << 31)
 
@@ -28,7 +28,7 @@ static void run_job(const struct parcel_job *job, pr_handler handler, void *user
                     struct delivery_result *ret)
 {
     struct pr_context context;
-    /* What the context of a handler looks at.  The slices end with a NUL: parcels keep them so. */
+    /* The settings that a handler's context reads.  The slices end with a NUL: parcels keep them so. */
     const struct endpoint_config config = { .name = job->name.data,
                                             .box = job->box.data,
                                             .store_url = job->has_store ? job->store_url.data : NULL,
@@ -79,7 +79,7 @@ int helper_init(struct helper *p, const struct endpoint_config *config, const st
     return PR_OK;
 }
 
-/* How it ended: by itself, or it is killed now. */
+/* How it ended: by itself, or by being killed now. */
 static int end_process(struct helper *p)
 {
     int status = -1;
@@ -166,7 +166,7 @@ static void fail_by_death(struct helper *p, const struct delivery *d, struct del
     lengthen_pause(p);
 }
 
-/* X1: it has no message, so whatever it says now is its end, or nothing that anybody asked for. */
+/* X1: it has no message, so any output now is its end, or was not requested. */
 static void bury_idle(struct helper *p)
 {
     char code[RESULT_CODE_SIZE], text[200];
@@ -206,7 +206,7 @@ static bool send_job(struct helper *p, const struct delivery *d, const struct pr
     return parcel_send(p->fd, &p->parcel);
 }
 
-/* True: something can be read, its end too.  False: it is later than end_us. */
+/* True: there is something to read, or the end.  False: end_us has passed. */
 static bool wait_for_answer(struct helper *p, int64_t end_us, const atomic_bool *cancelled)
 {
     struct pollfd ready = { .fd = p->fd, .events = POLLIN };

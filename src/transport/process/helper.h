@@ -1,10 +1,12 @@
-/* helper.h - the process in which a handler runs, one message at a time; and what travels between it and the program.
+/* helper.h - the process in which a handler runs, one message at a time; and its protocol with the program.
  *
- *   program: message, what the handler may know of its endpoint  -->  helper: runs it  -->  result with its effects
+ *   program: message, endpoint settings for the handler  -->  helper: runs it  -->  result with its effects
  *
- *   X1  A helper that dies (a signal, exit()) is a failure of the message that it had, and of no other: handler_exception.
- *   X2  One that is over its deadline is asked to stop (pr_should_stop()), and killed after the grace time: timeout_exceeded.
- *   X3  It is started again with the next message, after a pause that grows with each death in a row. */
+ *   X1  A helper that dies (a signal, exit()) is a failure of the message that it had, and of no other:
+ *       handler_exception.
+ *   X2  One that exceeds its deadline is asked to stop (pr_should_stop()), and killed after the grace time:
+ *       timeout_exceeded.
+ *   X3  It is restarted with the next message, after a pause that grows with each consecutive death. */
 #ifndef TRANSPORT_PROCESS_HELPER_H
 #define TRANSPORT_PROCESS_HELPER_H
 
@@ -17,9 +19,9 @@
 struct helper {
     const struct endpoint_config *config;
     const struct clock *clock;
-    struct launcher_child process; /* pid 0: none runs */
+    struct launcher_child process; /* pid 0: not running */
     int fd, memory_fd;
-    struct handler_stop *stop; /* in memory that both have */
+    struct handler_stop *stop; /* in shared memory */
     struct buf parcel;
     int64_t pause_us, not_before_us; /* X3 */
 };
@@ -28,7 +30,7 @@ PR_MUST_CHECK int helper_init(struct helper *p, const struct endpoint_config *co
                               struct pr_error *reterr);
 void helper_fini(struct helper *p); /* safe on a zeroed one; ends the process */
 
-/* How long it still has to wait before it may be started. */
+/* How long to wait before it may be started. */
 int64_t helper_pause(const struct helper *p, int64_t now_us);
 /* Runs the handler for a delivery.  cancelled: the engine stops. */
 void helper_run(struct helper *p, const struct delivery *d, const struct pr_message *message, int64_t deadline_us,

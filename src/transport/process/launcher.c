@@ -18,30 +18,30 @@
 #include "base/util.h"
 #include "transport/process/helper.h"
 
-#define DESCRIPTORS_MAX 1048576 /* looked at, at the start */
+#define DESCRIPTORS_MAX 1048576 /* descriptors looked at, at the start */
 
-/* One of the two processes.  Helpers are made by the first; the other one makes a new first when that has died. */
+/* One of the two processes.  The first forks helpers; the other one replaces the first when that has died. */
 struct launcher_process {
     int fd; /* -1: there is none */
     pid_t pid, parent;
 };
 
 struct launcher {
-    pthread_mutex_t lock; /* one question at a time */
+    pthread_mutex_t lock; /* one request at a time */
     struct launcher_process processes[2];
     unsigned generation; /* how often the first has died */
 };
 
-/* What is asked; function and user are the same in every process that was forked. */
+/* A request; function and user are the same in every forked process. */
 struct launch_request {
     enum { LAUNCH_HELPER, LAUNCH_SPARE, LAUNCH_WAIT } kind;
-    pid_t pid; /* WAIT: for whom */
+    pid_t pid; /* WAIT: for this process */
     pr_handler handler;
     void *user;
 };
 
 struct answer {
-    pid_t pid; /* -errno: it could not */
+    pid_t pid; /* -errno: failed */
     int status;
 };
 
@@ -78,7 +78,7 @@ static pid_t make_helper(int fd, const struct launch_request *request, const int
 
 _Noreturn static void launcher_main(int fd);
 
-/* It may outlive us: that is what it is for. */
+/* It may outlive this process: that is its purpose. */
 static pid_t make_spare(int fd, const int fds[2])
 {
     pid_t pid = fork();
@@ -93,11 +93,12 @@ _Noreturn static void launcher_main(int fd)
 {
     struct launch_request request;
     int fds[2];
-    /* They are for the program: it ends us when it has come to its end. */
+    /* They are meant for the program, which ends this process when it ends itself. */
     static const int not_ours[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
     for (size_t i = 0; i < ARRAY_LENGTH(not_ours); i++)
         signal(not_ours[i], SIG_IGN);
-    /* A crash is a death, whatever the program does about its own: some handlers jump back into code that is not here. */
+    /* A crash must be a death, whatever the program does about its own: some handlers jump back into code that does not
+     * run here. */
     static const int deaths[] = { SIGCHLD, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
     for (size_t i = 0; i < ARRAY_LENGTH(deaths); i++)
         signal(deaths[i], SIG_DFL);
@@ -119,7 +120,7 @@ _Noreturn static void launcher_main(int fd)
     _exit(0);
 }
 
-/* As exec() would: another engine's connections, locks and sockets would live on here after it has closed them. */
+/* Like exec(): another engine's connections, locks and sockets would stay open here after it has closed them. */
 static void close_others(int ours)
 {
     struct rlimit limit = { .rlim_cur = 0 };
@@ -139,7 +140,7 @@ static int process_start(struct launcher_process *t, struct pr_error *reterr)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return error_set(reterr, PR_EIO, "isolation: process: socketpair: %s", strerror(errno));
-    fflush(NULL); /* else it would be written twice */
+    fflush(NULL); /* otherwise it would be written twice */
     pid_t pid = fork();
     if (pid == 0) {
         close_others(ends[1]);
@@ -181,7 +182,7 @@ static bool send_request(int fd, const struct msghdr *m, size_t size)
     return sent == (ssize_t)size;
 }
 
-/* Whatever signal comes meanwhile: an answer that is left there would be taken for that of the next question. */
+/* Whatever signal interrupts: an answer that is left there would be taken for that of the next request. */
 static bool take_answer(int fd, struct answer *ret)
 {
     ssize_t got;
@@ -214,14 +215,14 @@ static bool ask(const struct launcher_process *t, struct launch_request *request
 
 /* ---- One that dies is replaced by the other ---------------------------------------------------------------- */
 
-/* It says nothing unasked: what can be read is its end. */
+/* It never writes unless asked: if there is something to read, it is the end. */
 static bool is_gone(const struct launcher_process *t)
 {
     struct pollfd says = { .fd = t->fd, .events = POLLIN };
     return t->fd < 0 || poll(&says, 1, 0) > 0;
 }
 
-/* Ends one, and leaves nothing of it; other: who may be its parent. */
+/* Ends a process, and cleans up; other: its possible parent. */
 static void process_end(struct launcher_process *t, const struct launcher_process *other)
 {
     struct launch_request request = { .kind = LAUNCH_WAIT, .pid = t->pid };
@@ -237,7 +238,7 @@ static void process_end(struct launcher_process *t, const struct launcher_proces
     else if (t->parent == other->pid && other->fd >= 0)
         (void)ask(other, &request, NULL, &answer);
     else
-        (void)waitpid(t->pid, NULL, WNOHANG); /* an orphan is ours where we are the first process of a container */
+        (void)waitpid(t->pid, NULL, WNOHANG); /* an orphan is our child if this is the first process of a container */
 }
 
 static void replace_spare(struct launcher *n)
@@ -277,7 +278,7 @@ void launcher_free(struct launcher *n)
 {
     if (n == NULL)
         return;
-    /* The child before its parent: somebody has to wait for it. */
+    /* The child before its parent, which has to wait for it. */
     size_t first = n->processes[0].parent == n->processes[1].pid ? 0 : 1;
     process_end(&n->processes[first], &n->processes[1 - first]);
     process_end(&n->processes[1 - first], &n->processes[first]);
@@ -310,7 +311,7 @@ int launcher_end(struct launcher *n, struct launcher_child child)
     struct answer answer = { .pid = 0 };
     ASSERT(pthread_mutex_lock(&n->lock) == 0);
     if (look_after(n) && child.generation == n->generation) {
-        (void)kill(child.pid, SIGKILL); /* nobody has waited for it yet: the number is still its own */
+        (void)kill(child.pid, SIGKILL); /* not waited for yet: the number is still its own */
         if (!ask(&n->processes[0], &request, NULL, &answer))
             answer.pid = 0;
     }

@@ -33,10 +33,10 @@ static void put_slice(struct buf *out, pr_slice s)
     uint64_t size = s.size;
     buf_add(out, &size, sizeof(size));
     buf_add(out, s.data, s.size);
-    buf_add_char(out, '\0'); /* so that whoever reads it has a C string */
+    buf_add_char(out, '\0'); /* so that the reader has a C string */
 }
 
-/* The struct, then all its texts behind each other. */
+/* The struct, then all its texts. */
 static void put_message(struct buf *out, const struct pr_message *m)
 {
     struct pr_message copy;
@@ -44,7 +44,7 @@ static void put_message(struct buf *out, const struct pr_message *m)
     buf_add(out, m, sizeof(*m));
     char *block = malloc(size + 1);
     if (block == NULL) {
-        buf_truncate(out, 0); /* no whole parcel */
+        buf_truncate(out, 0); /* not a complete parcel */
         return;
     }
     message_copy(m, block, &copy);
@@ -113,7 +113,7 @@ static pr_slice take_slice(struct parcel_cursor *c)
     return (pr_slice){ data != NULL ? data : "", data != NULL ? (size_t)size : 0 };
 }
 
-/* A bool that is neither is not even to be looked at. */
+/* A bool with another value must not even be read. */
 static void check_bool(struct parcel_cursor *c, const bool *flag)
 {
     unsigned char byte;
@@ -160,7 +160,7 @@ static bool is_name(pr_slice s)
     return s.size > 0 && s.size <= PR_NAME_MAX;
 }
 
-/* Could a handler have asked for it? */
+/* Could a handler have made this effect? */
 static bool is_possible(const struct send_effect *e)
 {
     switch (e->effect.kind) {
@@ -173,7 +173,7 @@ static bool is_possible(const struct send_effect *e)
     }
 }
 
-/* One block, as effect_of() and pr_effect_set() make it. */
+/* One block, as made by effect_of() and pr_effect_set(). */
 static struct send_effect *take_effect(struct parcel_cursor *c)
 {
     struct send_effect raw;
@@ -222,7 +222,7 @@ bool parcel_read_result(const struct buf *in, struct delivery_result *ret)
     bool has_output = ret->output != NULL; /* which may be empty */
     ret->effects = NULL;
     ret->error = ret->output = ret->need = NULL; /* pointers of the other process */
-    ret->blamed = 0;                             /* it had one message only */
+    ret->blamed = 0;                             /* it had only one message */
     ret->settled = NULL;
     ret->settled_arg = NULL;
     check_result(&c, ret);

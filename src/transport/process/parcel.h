@@ -1,6 +1,6 @@
-/* parcel.h - messages and results on their way between the program and a helper.  Both are one program, forked: structs are the
- * same in both, and only what they point to has to be packed.  What a helper says is not trusted all the same: its handler may have
- * written anywhere, in its memory and to its socket. */
+/* parcel.h - messages and results on their way between the program and a helper.  Both are one program, forked: structs
+ * are the same in both, and only the data behind pointers must be packed.  A helper's output is not trusted all the
+ * same: its handler may have written anywhere in its memory and to its socket. */
 #ifndef TRANSPORT_PROCESS_PARCEL_H
 #define TRANSPORT_PROCESS_PARCEL_H
 
@@ -21,12 +21,12 @@ struct parcel_job {
 void parcel_write_job(struct buf *out, const struct parcel_job *job);
 void parcel_write_result(struct buf *out, const struct delivery_result *result);
 
-/* Of a whole parcel without its size.  The job points into it, the result has memory of its own.  False: malformed (of a result:
- * or nothing that a handler can say), or no memory. */
+/* Reads a whole parcel without its size.  The job points into it, the result has memory of its own.  False: malformed
+ * (or a result that a handler cannot give), or no memory. */
 bool parcel_read_job(struct buf *in, struct parcel_job *ret);
 bool parcel_read_result(const struct buf *in, struct delivery_result *ret);
 
-/* The other side of a socket that blocks.  False: it is gone, or took too long. */
+/* Writes to a blocking socket.  False: the other side is gone, or took too long. */
 bool parcel_send(int fd, const struct buf *parcel);
 bool parcel_receive(int fd, struct buf *ret);
 

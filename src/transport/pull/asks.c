@@ -1,4 +1,4 @@
-/* Which types claimers ask a shelf for, and how many of each sort: the box loop hands out no more. */
+/* The types that claimers ask a shelf for, and how many messages of each ask: the box loop hands out no more. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "transport/pull/shelf.h"
 
-#define ASK_FORGET_US PR_SECONDS(600) /* how long it is known that somebody asked for these types */
+#define ASK_FORGET_US PR_SECONDS(600) /* how long an ask for these types is remembered */
 
 static bool ask_is_used(const struct shelf_ask *a)
 {
@@ -20,7 +20,7 @@ static void ask_forget(struct shelf_ask *a)
     *a = (struct shelf_ask){ .present = false };
 }
 
-/* Where these types are known, or can be; NULL: too many others are. */
+/* The entry for these types, or a free one; NULL: there are too many others. */
 static struct shelf_ask *ask_place(struct pull_shelf *s, pr_slice types)
 {
     struct shelf_ask *place = NULL;

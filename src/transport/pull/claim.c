@@ -12,10 +12,10 @@
 #include "transport/delivery.h"
 #include "transport/pull/shelf.h"
 
-#define TAG_AGAIN_US PR_SECONDS(1) /* until a message comes again whose tag nobody offered */
+#define TAG_AGAIN_US PR_SECONDS(1) /* until a message comes again whose tag no claimer offered */
 #define TAG_BLOCK 1024
 
-/* What the activity needs.  False: no memory. */
+/* The tag of the activity.  False: no memory. */
 static bool read_tag(struct open_claim *c)
 {
     struct activity_message a;
@@ -97,7 +97,7 @@ static bool token_read(pr_slice text, uint64_t *ret_tag, uint64_t *ret_secret, u
         return false;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
-    return strspn(copy, "0123456789abcdef-") == text.size && /* sscanf takes blanks and 0x, too */
+    return strspn(copy, "0123456789abcdef-") == text.size && /* sscanf also accepts blanks and 0x */
            sscanf(copy, "%16" SCNx64 "-%16" SCNx64 "-%16" SCNx64 "%n", ret_tag, ret_secret, ret_number, &used) == 3 &&
            (size_t)used == text.size;
 }

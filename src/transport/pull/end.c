@@ -7,13 +7,13 @@
 #include "transport/delivery.h"
 #include "transport/pull/shelf.h"
 
-/* Whoever ended claims, and waits.  It is freed by the last who knows it. */
+/* A claimer that ended claims, and waits.  Freed by its last user. */
 struct waiting {
     struct pull *pull;
     size_t refs, pending;
     struct pull_waiter {
         struct waiting *waiting;
-        struct pull_verdict *verdict; /* NULL: nobody waits any more */
+        struct pull_verdict *verdict; /* NULL: the claimer does not wait any more */
     } waiters[];
 };
 
@@ -34,7 +34,7 @@ static enum pull_answer pull_answer_of(int answer)
     }
 }
 
-/* The engine tells what became of a verdict. */
+/* The engine reports the outcome of a verdict. */
 static void on_settled(void *arg, int answer)
 {
     struct pull_waiter *waiter = arg;

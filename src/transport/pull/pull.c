@@ -1,4 +1,4 @@
-/* What all shelves share, and the side of the box loops: where their endpoints are attached, and what is gone. */
+/* What all shelves share, and the side of the box loops: attaching their endpoints, and deleted rows. */
 #include "transport/pull/pull.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* pull: the destination comes for its messages, see pull.h.  `timeout` is how long a claim lasts. */
+/* pull: receivers claim the messages, see pull.h.  `timeout` is the duration of a claim. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "transport/delivery.h"
@@ -7,7 +7,8 @@
 #include <poll.h>
 #include <string.h>
 
-#define PULL_CONCURRENCY 10000 /* what is not asked for is not handed out: the box's own limits hold before */
+/* Messages that are not asked for are not handed out: the box's own limits apply first. */
+#define PULL_CONCURRENCY 10000
 
 struct puller {
     const struct endpoint_config *config;

@@ -1,4 +1,4 @@
-/* A shelf, and the side of its transport: what is offered, and what has ended. */
+/* A shelf, and the side of its transport: offered messages, and ended claims. */
 #include "transport/pull/shelf.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ void shelf_return_all(struct pull_shelf *s, const void *owner)
     }
 }
 
-/* Does anybody who waits offer what it needs?  When nobody waits, somebody who does may come at once. */
+/* Does a waiting claimer offer the tag that it needs?  Without waiting claimers, one that does may come at once. */
 static bool is_wanted(const struct pull_shelf *s, const struct open_claim *c)
 {
     bool wanted = c->tag == NULL || list_is_empty(&s->claimers);
@@ -156,7 +156,7 @@ static void shelf_expire(struct pull_shelf *s, int64_t now)
     }
 }
 
-/* More than anybody asks for; the last first, so that the others keep their order. */
+/* Returns more than claimers ask for; the last ones first, so that the others keep their order. */
 static void shelf_return_surplus(struct pull_shelf *s, int64_t now)
 {
     if (!shelf_has_surplus(s))

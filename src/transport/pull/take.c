@@ -1,4 +1,4 @@
-/* Claiming: who asks waits until something is offered that it can have. */
+/* Claiming: a claimer waits until a message is offered that it can have. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,14 +7,14 @@
 #include "transport/delivery.h"
 #include "transport/pull/shelf.h"
 
-#define GONE_LOOK_US PR_MILLISECONDS(500) /* how long somebody who has gone may keep messages from others */
+#define GONE_LOOK_US PR_MILLISECONDS(500) /* how long a claimer that is gone may keep messages from others */
 
 static bool is_gone(const struct pull_request *r)
 {
     return r->is_gone != NULL && r->is_gone(r->is_gone_arg);
 }
 
-/* NULL: the fault says why. */
+/* NULL: see the fault. */
 static struct pull_shelf *shelf_for(struct pull *p, const struct pull_request *r, struct pr_error *reterr)
 {
     struct pull_shelf *found = NULL;
@@ -48,7 +48,7 @@ bool request_offers(const struct pull_request *r, const char *tag)
     return offered;
 }
 
-/* Does it offer what the message needs, and take its type? */
+/* Does the claimer offer the tag that the message needs, and accept its type? */
 static bool fits_claimer(const struct claimer *who, const struct open_claim *c)
 {
     return request_offers(who->request, c->tag) && ask_takes(slice_from(who->ask->types), c->delivery->message->type);
@@ -99,7 +99,7 @@ static bool has_for(const struct pull_shelf *s, const struct claimer *who)
     return false;
 }
 
-/* With the lock: until something could be claimed, the time is over, or nobody is there to have it. */
+/* With the lock: waits until something can be claimed, the time is over, or the claimer is gone. */
 static void shelf_wait(struct pull_shelf *s, const struct claimer *who, int64_t until_us)
 {
     while (!has_for(s, who) && s->attached && !s->pull->stopping && pull_now_us() < until_us && !is_gone(who->request))
@@ -135,7 +135,7 @@ static void shelf_take(struct pull_shelf *s, struct claimer *self, int64_t until
 int pull_take(struct pull *p, const struct pull_request *request, pull_visit visit, void *arg, struct pr_error *reterr)
 {
     int64_t until_us =
-        time_add(pull_now_us(), max64(request->wait_us, OFFER_US)); /* a cycle must have the time to come */
+        time_add(pull_now_us(), max64(request->wait_us, OFFER_US)); /* a cycle must have time to hand something out */
     struct claimer self = { .request = request };
     pull_lock(p);
     struct pull_shelf *s = shelf_for(p, request, reterr);
