@@ -179,7 +179,7 @@ MUTANTS = [
     ("postgres: lost commits are not noticed", "postgres-failover what_a",
      ("src/store/postgres/cycle/cycle.c", "    session->reply.history_changed = run->anew || other;\n", "    session->reply.history_changed = false && other;\n")),
     ("postgres: nobody listens", "postgres-faults",
-     ("src/store/postgres/cycle/wait.c", "            sleep_lock_take(session); /* and then look */\n", "            (void)sleep_lock_take;\n")),
+     ("src/store/postgres/cycle/wait.c", "            sleep_lock_take(session); /* then look */\n", "            (void)sleep_lock_take;\n")),
     ("postgres: who is awake is rung up, too", "postgres-faults",
      ("src/store/postgres/cycle/wait.c", "    sleep_lock_leave(session);\n    return rc;\n", "    return rc;\n")),
 

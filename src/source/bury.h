@@ -1,5 +1,5 @@
-/* bury.h - what a source of PostgreSQL's has read and is no message (undecodable.h) becomes a dead letter in the source's
- * own transaction.  One statement, whatever the source is; where its payload comes from is the source's part of the text. */
+/* bury.h - rows of a PostgreSQL source that are not messages (undecodable.h) become dead letters in the source's own
+ * transaction.  One statement for all sources; the part for the payload is the source's own. */
 #ifndef SOURCE_BURY_H
 #define SOURCE_BURY_H
 
@@ -7,7 +7,7 @@
 #include "store/postgres/message.h"
 #include "store/postgres/postgres.h"
 
-/* Of each letter: the arrays of a batch of messages, then these. */
+/* Parameters for each letter: the arrays of a batch of messages, then these. */
 enum { BURY_CREATED, BURY_ERROR, BURY_NOTE, BURY_STORY, BURY_PRINT, BURY_ARRAYS };
 
 struct bury {
@@ -18,15 +18,15 @@ struct bury {
 void bury_init(struct bury *bury);
 void bury_fini(struct bury *bury);
 void bury_begin(struct bury *bury, const PGconn *pg);
-/* m: what could be read of it.  error: for people; why: its part that groups are made by; note: may be empty.
- * Fault PR_ENOMEM. */
+/* m: what could be read.  error: for people; why: the part of it that groups are made by; note: may be empty.  Fault
+ * PR_ENOMEM. */
 PR_MUST_CHECK int bury_add(struct bury *bury, const struct pr_message *m, pr_slice error, pr_slice why, pr_slice note,
                            int64_t now_us);
-/* As arguments: $1 is the time (0: the server's), then the arrays; a source may have more behind them. */
+/* The arguments: $1 is the time (0: the server's), then the arrays; a source may append its own. */
 void bury_args(struct bury *bury, int64_t now_us, struct args *ret);
 
-/* The text: BURY_WITH, then payload and payload_bytes of a row v, then BURY_REST, then what is joined, then BURY_END.
- * arrays: of the source's own, `", {?}"` each; names: theirs.  It returns how many letters are new. */
+/* The text: BURY_WITH, then payload and payload_bytes of a row v, then BURY_REST, then joins, then BURY_END.  arrays:
+ * of the source's own, `", {?}"` each; names: theirs.  It returns how many letters are new. */
 /* clang-format off */
 #define BURY_WITH(arrays, names)                                                                                       \
     "WITH v AS MATERIALIZED (SELECT * FROM " BATCH_UNNEST ", {?}, {?}, {?}, {?}, {?}" arrays ") WITH ORDINALITY AS v("  \

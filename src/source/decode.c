@@ -19,7 +19,7 @@
 #include "transport/cloudevents.h"
 
 #define ATTRIBUTE_NAME_MAX 64
-#define DATA_MAX (SIZE_MAX / 4) /* what is decoded is smaller than the body, which has a limit */
+#define DATA_MAX (SIZE_MAX / 4) /* decoded data is smaller than the body, which has a limit */
 
 bool json_is_shallow(pr_slice text)
 {
@@ -57,9 +57,9 @@ struct event_decoder {
     int64_t now_us;
     struct pr_error *reterr;
     struct pr_message *m;
-    pr_slice event_id; /* when it is no UUID: kept as a header */
+    pr_slice event_id; /* an id that is not a UUID: kept as a header */
     bool versioned;
-    struct buf headers; /* JSON: extensions that are nobody's field */
+    struct buf headers; /* JSON: extensions without a field of their own */
     struct json_writer w;
     bool has_headers;
 };
@@ -97,7 +97,7 @@ static int take_attribute(struct event_decoder *d, pr_slice name, pr_slice value
 #undef X
                        { CLOUDEVENTS_HEADERS, &d->m->headers },
                    { "postriderdestination", &d->m->destination } };
-    size_t known = ARRAY_LENGTH(fields) - d->in->is_foreign; /* where it goes is for us to say */
+    size_t known = ARRAY_LENGTH(fields) - d->in->is_foreign; /* the sender does not choose the destination */
     value = keep(d, value);
     if (value.data == NULL)
         return error_set(d->reterr, PR_ENOMEM, "out of memory for the message");
@@ -119,12 +119,12 @@ static int take_attribute(struct event_decoder *d, pr_slice name, pr_slice value
         return take_time(d, name, value, &d->m->due_us);
     if (slice_eq_cstr(name, "expirytime"))
         return take_time(d, name, value, &d->m->expires_us);
-    if (!slice_eq_cstr(name, "time") && !slice_eq_cstr(name, "sequence")) /* those are ours when it is delivered */
+    if (!slice_eq_cstr(name, "time") && !slice_eq_cstr(name, "sequence")) /* these are set at delivery */
         extension(d, name, value);
     return PR_OK;
 }
 
-/* After all attributes: what must be there, and headers. */
+/* After all attributes: checks required ones, and adds headers. */
 static int finish_event(struct event_decoder *d)
 {
     struct pr_message *m = d->m;
@@ -182,7 +182,7 @@ static int take_base64(struct event_decoder *d, const json_t *value)
     return rc == PR_OK ? rc : error_set(d->reterr, rc == PR_ENOMEM ? rc : PR_EINVAL, "the data is not valid base64");
 }
 
-/* A JSON value is the payload as it is written; its text when the content type is not JSON. */
+/* A JSON value becomes the payload as it is written; a JSON string its text when the content type is not JSON. */
 static int take_data(struct event_decoder *d, const json_t *value)
 {
     if (json_is_string(value) && !cloudevent_type_is_json(cloudevent_content_type(d->m))) {
@@ -213,7 +213,7 @@ static bool is_media_type(pr_slice text)
     return slash != NULL && slash > text.data && slash + 1 < text.data + text.size;
 }
 
-/* As the specification has it: who sends something else has made a mistake that is seen best at once. */
+/* As the specification requires: a violation is a mistake that is best reported at once. */
 static int take_event_attribute(struct event_decoder *d, pr_slice name, pr_slice value)
 {
     int64_t at_us;
@@ -229,7 +229,7 @@ static int take_event_attribute(struct event_decoder *d, pr_slice name, pr_slice
     return take_attribute(d, name, value);
 }
 
-/* Those of the core are texts, by whatever the event is carried. */
+/* The core attributes are texts in every binding. */
 static bool is_core(const char *name)
 {
     static const char *const core[] = { "specversion", "id",   "source",          "type",
@@ -240,7 +240,7 @@ static bool is_core(const char *name)
     return false;
 }
 
-/* An attribute of the structured form is a text, a number or a truth; as text it is the same. */
+/* An attribute in the structured form is a string, a number or a boolean; all are stored as text. */
 static int take_member(struct event_decoder *d, const char *key, const json_t *value)
 {
     pr_slice name = slice_from(key);
@@ -285,7 +285,7 @@ static int structured(struct event_decoder *d, const json_t *event, struct pr_me
     return rc == PR_OK && data != NULL && !json_is_null(data) ? take_data(d, data) : rc;
 }
 
-/* The name of the attribute that a header is, in the room for it; false: it is none. */
+/* The name of the attribute in a header, in lower case; false: it is not an attribute. */
 static bool attribute_of(const struct decode_input *in, pr_slice header, char ret[ATTRIBUTE_NAME_MAX])
 {
     const pr_slice prefix = slice_from(in->prefix);
@@ -322,7 +322,7 @@ static int take_header(struct event_decoder *d, const struct decode_header *h)
     return take_event_attribute(d, slice_from(name), value);
 }
 
-/* The first of several with one name counts. */
+/* The first of several with the same name counts. */
 static bool came_before(const struct decode_input *in, size_t index)
 {
     for (size_t i = 0; i < index; i++)
@@ -359,7 +359,7 @@ static int take_headers(struct event_decoder *d, const json_t *value)
     return d->m->headers.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "out of memory for the headers");
 }
 
-/* The faults name the member as its sender wrote it. */
+/* Faults name the member as its sender wrote it. */
 static int take_plain_text(struct event_decoder *d, const char *key, pr_slice value, pr_slice *text, int64_t *time_us)
 {
     if (time_us != NULL)

@@ -1,10 +1,10 @@
-/* decode.h - messages out of the body of a request or of a broker's message: CloudEvents 1.0 (binary, structured, batch),
+/* decode.h - messages from the body of a request or of a broker's message: CloudEvents 1.0 (binary, structured, batch),
  * or plain JSON.
  *
  * Plain JSON is {"type": ..., "payload": any JSON value} or "payload_text", "payload_base64"; and id, stream,
  * destination, source, subject, content_type, headers, correlation_id, causation_id, traceparent, tracestate, due_at,
- * expires_at.  CloudEvents ids are ids of ours when they are UUIDs; another id becomes one that is always the same
- * for the same source and id, and stays readable in the header ce-id. */
+ * expires_at.  A CloudEvents id that is a UUID becomes the message's id; another id is mapped to one that is always the
+ * same for the same source and id, and stays readable in the header ce-id. */
 #ifndef SOURCE_DECODE_H
 #define SOURCE_DECODE_H
 
@@ -21,24 +21,24 @@ struct decode_header {
 
 struct decode_input {
     pr_slice content_type;
-    const struct decode_header *headers; /* attributes; of a broker's message its other headers, too */
+    const struct decode_header *headers; /* attributes; for a broker's message also its other headers */
     size_t header_count;
-    const char *prefix;      /* of attributes among the headers: "ce-", "ce_", ""; upper and lower case are one */
-    bool is_percent_encoded; /* so are the attributes' values, as HTTP has it */
-    bool is_foreign; /* from a broker: other headers become the message's own, and it has no say in when and where
-                                   it is delivered */
+    const char *prefix;      /* prefix of attributes among the headers: "ce-", "ce_", ""; case-insensitive */
+    bool is_percent_encoded; /* values of attributes are percent-encoded, as in HTTP */
+    /* From a broker: other headers become the message's own, and it cannot choose when and where it is delivered. */
+    bool is_foreign;
     pr_slice body;
     int64_t now_us;
 };
 
 /* Is it a CloudEvent in binary mode? */
 bool decode_is_event(const struct decode_input *in);
-/* It is: the message.  Faults as below. */
+/* If so: the message.  Faults as below. */
 PR_MUST_CHECK int decode_event(const struct decode_input *in, struct arena *arena, struct pr_message *ret,
                                struct pr_error *reterr);
 
-/* *ret lives in the arena; the body is borrowed.  Fault PR_EINVAL: the text names what is wrong; PR_ETOOBIG: too many;
- * PR_EUNSUPPORTED: no media type of these; PR_ENOMEM. */
+/* *ret lives in the arena; the body is borrowed.  Fault PR_EINVAL: the text says what is wrong; PR_ETOOBIG: too many;
+ * PR_EUNSUPPORTED: another media type; PR_ENOMEM. */
 PR_MUST_CHECK int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
                                   size_t *ret_count, struct pr_error *reterr);
 
@@ -47,8 +47,8 @@ struct json_t;
 PR_MUST_CHECK int decode_plain(const struct json_t *object, int64_t now_us, struct arena *arena, struct pr_message *ret,
                                struct pr_error *reterr);
 
-/* Texts of JSON that are nested deeper than DECODE_DEPTH_MAX are refused before they are parsed: parsing and writing
- * them takes stack for each level. */
+/* JSON nested deeper than DECODE_DEPTH_MAX is refused before it is parsed: parsing and writing it takes stack for each
+ * level. */
 #define DECODE_DEPTH_MAX 100
 bool json_is_shallow(pr_slice text);
 

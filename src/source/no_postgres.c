@@ -1,4 +1,4 @@
-/* What people ask about sources, in a build without libpq: no store has them. */
+/* The functions that report on sources, in a build without libpq: no store has such sources. */
 #include "source/source.h"
 
 int adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,

@@ -1,4 +1,4 @@
-/* The table of sources, and how each is doing; see source.h. */
+/* The table of sources, and the state of each; see source.h. */
 #include "source/source.h"
 
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "source/broker/broker.h"
 
-#define REPEAT_US PR_SECONDS(60) /* a trouble that lasts is logged again after this time */
+#define REPEAT_US PR_SECONDS(60) /* persistent trouble is logged again after this time */
 
 const char *const source_kind_names[SOURCE_KIND_COUNT] = {
 #define X(name, key) [SOURCE_##name] = (key),
@@ -134,7 +134,7 @@ bool source_trouble(struct source *s, const struct pr_error *trouble)
     int64_t now_us = clock_mono_us(clock_system());
     ASSERT(pthread_mutex_lock(&s->lock) == 0);
     const struct pr_error *before = &s->status.trouble;
-    /* The text of most has a row or a process in it that changes; what is wrong with the configuration does not. */
+    /* Most texts contain a row or a process that changes; errors of the configuration do not. */
     bool has_changed = before->code != trouble->code ||
                        (trouble->code == PR_ECONFIG && strcmp(before->text, trouble->text) != 0) ||
                        now_us - s->logged_us >= REPEAT_US;

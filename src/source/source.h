@@ -1,17 +1,17 @@
-/* A source brings messages into a box other than by INSERT: from a table of another product, from the
- * server's log, from a broker or a file.
+/* A source brings messages into a box other than by INSERT: from a table of another product, from the server's log,
+ * from a broker or a file.
  *
- * A source has one thread, which runs it until it is woken.  It reads a batch, maps each message to a row,
- * stores the batch in one commit, and acknowledges it to where it came from.
+ * A source has one thread, which runs it until it is woken.  It reads a batch, maps each message to a row, stores the
+ * batch in one commit, and acknowledges it to its origin.
  *
  * What every source promises:
- *   S1  Nothing is acknowledged before it is committed.  A position that is ours to keep (a mark in the table,
+ *   S1  Nothing is acknowledged before it is committed.  A position that Postrider keeps (a mark in the table,
  *       a place in the log, an offset) is committed in the transaction of the rows before it.
- *   S2  What is read again is the same message: its id comes from the message, or from its position.
- *   S3  What is no message becomes a dead letter with its bytes, and is acknowledged.
+ *   S2  A message that is read again has the same id, which comes from the message or from its position.
+ *   S3  Anything that is not a message becomes a dead letter with its bytes, and is acknowledged.
  *   S4  A batch that the store refuses is not acknowledged; it is tried or read again after a pause.
  *   S5  At most a batch is in memory: a source that cannot store does not read on.
- *   S6  Trouble is reported, not returned, and tried again at a bounded rate; it ends the wait of nobody else. */
+ *   S6  Trouble is reported, not returned, and retried at a bounded rate; it does not affect other sources. */
 #ifndef SOURCE_SOURCE_H
 #define SOURCE_SOURCE_H
 
@@ -22,12 +22,12 @@
 #include "source/wal/wal.h"
 #include "store/store.h"
 
-/*    kind    key of the configuration, which is the kind for people, too */
+/* kind    key of the configuration, which is also the kind for people */
 #define SOURCE_KINDS(X)                                                                                                \
     X(TABLE, "table")   /* an outbox table of another product */                                                       \
     X(WAL, "wal")       /* the log of the store's server */                                                            \
     X(EVENTS, "events") /* the event store: a subscription that is pushed */                                           \
-    X(REDIS, "redis")   /* from here on each has a url */                                                              \
+    X(REDIS, "redis")   /* all kinds from here on have a url */                                                        \
     X(NATS, "nats")                                                                                                    \
     X(MQTT, "mqtt")                                                                                                    \
     X(AMQP, "amqp")                                                                                                    \
@@ -45,7 +45,7 @@ enum source_kind {
 #define SOURCE_FIRST_WITH_URL SOURCE_REDIS
 extern const char *const source_kind_names[SOURCE_KIND_COUNT];
 
-/* Who may POST to an http source. */
+/* Authentication for an http source. */
 struct source_http {
     const char *token; /* "": none */
     const char *const *secrets;
@@ -59,38 +59,37 @@ struct events_setting {
     const char *types; /* a glob; "": all */
 };
 
-/* What the configuration says of one.  Borrowed until close. */
+/* The configuration of a source.  Borrowed until close. */
 struct source_config {
     enum source_kind kind;
-    const char
-        *name; /* who it is, in ids, positions and metrics: the table, the prefix, given_name or "redis:orders" */
-    const char *given_name; /* those with a url: ""; the kind and what it reads */
+    const char *name; /* its name in ids, positions and metrics: the table, the prefix, given_name or "redis:orders" */
+    const char *given_name; /* those with a url: ""; default: the kind and what it reads */
     const char *box;
-    const char *urls[SOURCE_KIND_COUNT]; /* that of its kind; the others are empty */
+    const char *urls[SOURCE_KIND_COUNT]; /* the url of its kind; the others are empty */
     const char *preset;
     int64_t poll_us;              /* the longest pause between two looks */
     struct adoption table;        /* TABLE */
     struct wal_setting wal;       /* WAL */
     struct source_http http;      /* HTTP */
     struct events_setting events; /* EVENTS */
-    uint64_t digest;              /* of all that it works by: the same one need not be started anew */
+    uint64_t digest;              /* of all its settings: with the same digest it need not be restarted */
 };
 
 enum source_state {
     SOURCE_OPENED,  /* it has not begun yet */
     SOURCE_RUNNING, /* it reads, or waits for something to read */
-    SOURCE_FAILING, /* trouble says why; it tries again */
+    SOURCE_FAILING, /* see trouble; it tries again */
     SOURCE_STOPPED,
 };
 
-/* How one is doing, of whatever kind; names are borrowed until close. */
+/* The state of a source of any kind; names are borrowed until close. */
 struct source_status {
     const char *name, *kind, *box; /* "public.outboxevent", "table", "outbox" */
     enum source_state state;
-    int64_t progress_us;     /* when it committed last, by the monotonic clock; 0: never */
+    int64_t progress_us;     /* when it last committed, by the monotonic clock; 0: never */
     struct pr_error trouble; /* code PR_OK: none */
     int64_t trouble_us;      /* since when, by the monotonic clock */
-    bool at_broker;          /* ... which must run, and let us in */
+    bool at_broker;          /* ... which must run, and accept the credentials */
     bool is_held;            /* it does not read, since its box is full */
     struct source_counts {
         uint64_t stored, duplicates, dead; /* messages; ids that the box had already; dead letters */
@@ -104,36 +103,36 @@ struct broker_ops;
 struct source_ops {
     const struct broker_ops *broker; /* for those with a url (broker/broker.h), else NULL */
 
-    /* Looks whether it can work, as far as that is possible without reading.  Fault PR_ECONFIG: it cannot; the text
-     * says why and what to do.  `source` stays where it is until close; *ret_self only on success. */
+    /* Checks whether it can work, as far as that is possible without reading.  Fault PR_ECONFIG: it cannot; the text
+     * has the reason and advice.  `source` must not move until close; *ret_self only on success. */
     int (*open)(struct source *source, void **ret_self, struct pr_error *reterr);
-    /* Works until wake_fd is readable (it is not read here): then it ends the transaction under way and returns. */
+    /* Works until wake_fd is readable (it is not read here): then it finishes the current transaction and returns. */
     void (*run)(void *self, int wake_fd);
-    /* After run has returned, or instead of it.  What is not acknowledged comes again. */
+    /* After run has returned, or instead of it.  Unacknowledged messages come again. */
     void (*close)(void *self);
 };
 
-/* The only caller of the methods.  Its owner sets the first part; the methods read it. */
+/* The only caller of the methods.  Its owner sets the first members; the methods read them. */
 struct source {
     const struct source_config *config;
     struct store *store;
     struct log *log;
     int64_t poll_min_us; /* the shortest pause between two looks */
     /* Those with a url: */
-    const char *instance; /* who reads, where a broker wants to know */
+    const char *instance; /* name of the reader, for brokers that need one */
     size_t batch;         /* messages in one transaction at most */
     size_t payload_max;
     _Atomic uint64_t waiting_max; /* a box with more rows than this gets no more of them; a reload changes it */
 
     const struct source_ops *ops; /* NULL: it is not open */
     void *self;
-    pthread_mutex_t lock; /* over what follows: */
+    pthread_mutex_t lock; /* guards the following: */
     struct source_status status;
-    int64_t logged_us; /* when the trouble was */
+    int64_t logged_us; /* when the trouble was logged */
 };
 
-/* Is one right whose kind has a url?  Its name for people is in the arena.  Fault PR_ECONFIG: the text says what is
- * wrong, and never repeats the url; PR_ENOMEM. */
+/* Is the configuration of a source with a url valid?  Its name for people is in the arena.  Fault PR_ECONFIG: the text
+ * says what is wrong, and never repeats the url; PR_ENOMEM. */
 PR_MUST_CHECK int source_check_url(const struct source_config *config, struct arena *arena, const char **ret_name,
                                    struct pr_error *reterr);
 PR_MUST_CHECK int source_open(struct source *source, struct pr_error *reterr);
@@ -145,17 +144,17 @@ void source_status_get(struct source *source, struct source_status *ret_status);
 
 /* A batch was committed. */
 void source_moved(struct source *source, const struct source_counts *more);
-/* true: the log should hear of it, since it is new, another one, or has lasted for a while. */
+/* true: it should be logged, since it is new, has changed, or has lasted for a while. */
 bool source_trouble(struct source *source, const struct pr_error *trouble);
 bool source_fine(struct source *source); /* true: the trouble has just ended */
-/* Its box is full, or no longer; true: that is news. */
+/* Its box is full, or no longer; true: that is a change. */
 bool source_hold(struct source *source, bool is_held);
 /* true: woken. */
 bool source_rest(int wake_fd, int64_t us);
 /* Fault PR_EUNSUPPORTED: this kind needs another store. */
 PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr);
 
-/* Those that are built in. */
+/* The built-in sources. */
 extern const struct source_ops source_table, source_wal, source_events;
 extern const struct source_ops source_redis, source_nats, source_mqtt, source_amqp, source_amqp1, source_kafka,
     source_http, source_file;

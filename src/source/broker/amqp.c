@@ -2,8 +2,8 @@
  *
  *   amqp://user:password@host:5672/VHOST?queue=orders        amqps:// the same with TLS
  *
- * The broker has no more than a batch out to us at once (prefetch).  What was not acknowledged goes back into its queue with
- * the connection.  The queue is there already: who reads does not decide how long it is, or where its dead letters go.
+ * The broker sends at most a batch ahead (prefetch).  Unacknowledged messages go back into the queue when the
+ * connection ends.  The queue must exist: a reader does not decide its length, or where its dead letters go.
  *
  *    connected --> start --> tune --> open-ok --> channel.open-ok --> qos-ok --> consume-ok: up */
 #include <inttypes.h>
@@ -30,10 +30,10 @@ struct amqp_source {
     struct arena scratch; /* one message */
     pr_slice queue, vhost;
     struct amqp_terms terms;
-    uint64_t tag; /* the last that was received; 0: none that is not acknowledged */
+    uint64_t tag; /* the last one received; 0: none is unacknowledged */
     bool is_up;
 
-    /* A message of which not all is here: */
+    /* A message that has not arrived completely: */
     bool is_delivered, has_header;
     uint64_t next_tag;
     pr_slice key;
@@ -83,7 +83,7 @@ static pr_slice rabbit_address(const struct broker_url *url)
 
 /* ---- Frames --------------------------------------------------------------------------------------------- */
 
-/* The next frame but heartbeats; good until the next. */
+/* The next frame other than a heartbeat; valid until the next call. */
 static enum talk_end next(struct amqp_source *r, int wake_fd, int64_t deadline_us, struct amqp_frame *ret)
 {
     struct pr_error why = { 0 };
@@ -96,7 +96,7 @@ static enum talk_end next(struct amqp_source *r, int wake_fd, int64_t deadline_u
             talk_drop(&r->talk);
             return TALK_LOST;
         }
-        r->talk.used += before - data.size; /* a frame may stand in them */
+        r->talk.used += before - data.size; /* they may contain frames */
         if (rc == FRAME_WHOLE && ret->type != AMQP_FRAME_HEARTBEAT)
             return TALK_BYTES;
         if (rc == FRAME_WHOLE)
@@ -140,7 +140,7 @@ static int tune(struct amqp_source *r, const struct amqp_frame *f, struct pr_err
 {
     struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
     struct pr_error why = { 0 };
-    (void)amqp_take_number(&c, 2); /* channels: we need one */
+    (void)amqp_take_number(&c, 2); /* channels: one is needed */
     uint32_t frame_max = (uint32_t)amqp_take_number(&c, 4);
     uint16_t heartbeat_s = (uint16_t)amqp_take_number(&c, 2);
     if (c.bad || amqp_put_tune_ok(&r->talk.out, frame_max, heartbeat_s, r->vhost, &r->terms, &why) != PR_OK)
@@ -199,7 +199,7 @@ static void rabbit_drop(void *self)
 {
     struct amqp_source *r = self;
     amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS, .reply_text = amqp_cstring_bytes("closed") };
-    if (r->is_up && talk_is_open(&r->talk)) { /* brokers complain in their log about clients that say nothing */
+    if (r->is_up && talk_is_open(&r->talk)) { /* brokers log a complaint about clients that just disconnect */
         frame_put_method(&r->talk.out, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
         talk_leave(&r->talk);
     }
@@ -240,7 +240,7 @@ static int take_method(struct amqp_source *r, const struct amqp_frame *f, struct
     case AMQP_CHANNEL_CLOSE_METHOD: return closed(r, f, reterr);
     case AMQP_BASIC_CANCEL_METHOD: return talk_fault(&r->talk, reterr, "the queue was deleted or is not available");
     case AMQP_CONNECTION_BLOCKED_METHOD:
-    case AMQP_CONNECTION_UNBLOCKED_METHOD: return PR_OK; /* for those who publish */
+    case AMQP_CONNECTION_UNBLOCKED_METHOD: return PR_OK; /* only relevant to publishers */
     default: break;
     }
     return talk_fault(&r->talk, reterr, "an unexpected method");
@@ -316,7 +316,7 @@ static int rabbit_receive(void *self, struct intake *in, int wake_fd, struct pr_
     int rc = r->is_up ? keep_alive(r, reterr) : connect_now(r, wake_fd, reterr);
     while (rc == PR_OK && !intake_is_full(in)) {
         bool is_waiting = intake_size(in) == 0 && !r->is_delivered;
-        if (r->is_delivered) /* a long one may take longer, as long as something comes */
+        if (r->is_delivered) /* a long one may take longer, as long as bytes arrive */
             until_us = clock_mono_us(clock_system()) + BROKER_WAIT_US;
         enum talk_end end = next(r, wake_fd, intake_size(in) == 0 ? until_us : 0, &f);
         if (end == TALK_TIMEOUT && (is_waiting || intake_size(in) > 0))
@@ -330,7 +330,7 @@ static int rabbit_acknowledge(void *self, struct pr_error *reterr)
 {
     struct amqp_source *r = self;
     amqp_basic_ack_t ack = { .delivery_tag = r->tag, .multiple = 1 };
-    if (r->tag == 0) /* which would stand for all */
+    if (r->tag == 0) /* which would mean all */
         return PR_OK;
     frame_put_method(&r->talk.out, AMQP_CHANNEL, AMQP_BASIC_ACK_METHOD, &ack);
     r->tag = 0;

@@ -1,11 +1,11 @@
-/* amqp1: a receiver of AMQP 1.0, as Azure Service Bus, Artemis and RabbitMQ speak it; a message is accepted and settled when it
- * is stored.
+/* amqp1: a receiver of AMQP 1.0, as spoken by Azure Service Bus, Artemis and RabbitMQ; a message is accepted and
+ * settled when it is stored.
  *
  *   amqp1://user:password@host:5672/ADDRESS?tls=true
  *
- * Proton knows the protocol and holds no socket (talk.h has it).  It gets whole frames that have passed the gate, one at a time,
- * and its bytes of a message are taken as they come: so it never holds more than a few frames.  The broker has no more
- * than a batch out to us at once (credit); what was not settled goes back with the connection. */
+ * Proton implements the protocol and has no socket (talk.h has it).  It gets complete frames that have passed the gate,
+ * one at a time, and the bytes of a message are taken from it as they arrive: so it never holds more than a few frames.
+ * The broker sends at most a batch ahead (credit); unsettled messages go back when the connection ends. */
 #include <proton/condition.h>
 #include <proton/connection.h>
 #include <proton/connection_driver.h>
@@ -30,7 +30,7 @@
 
 #define AMQP1_PORT 5672
 #define AMQP1_TLS_PORT 5671
-#define IDLE_MS 30000 /* a peer that is silent for this time is gone */
+#define IDLE_MS 30000 /* a peer that is silent for this time counts as gone */
 #define SESSION_BYTES (16 * AMQP1_FRAME_MAX)
 
 struct amqp1_source {
@@ -43,11 +43,11 @@ struct amqp1_source {
     enum amqp1_stage stage;
     pn_link_t *link;
     bool is_attached;
-    struct buf body;          /* of a delivery of which not all is here: its first bytes */
-    uint64_t body_size;       /* ... and how many came */
-    pn_delivery_t **received; /* whole, and not settled */
+    struct buf body;          /* first bytes of a delivery that has not arrived completely */
+    uint64_t body_size;       /* ... and how many have arrived */
+    pn_delivery_t **received; /* complete, and not settled */
     size_t received_count, capacity;
-    char why[400]; /* the broker, or proton, ended it; empty: no */
+    char why[400]; /* why the broker, or proton, ended the connection; empty: it has not */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ static void forget_body(struct amqp1_source *r)
     r->body_size = 0;
 }
 
-/* The message is whole: it is kept apart from the others until it is settled. */
+/* The message is complete: its delivery is kept until it is settled. */
 static int take_whole(struct amqp1_source *r, struct intake *in, pn_delivery_t *delivery, struct pr_error *reterr)
 {
     struct received m;
@@ -124,14 +124,14 @@ static int take_whole(struct amqp1_source *r, struct intake *in, pn_delivery_t *
     return rc;
 }
 
-/* Bytes that are there of a delivery. */
+/* Takes the available bytes of a delivery. */
 static int take_delivery(struct amqp1_source *r, struct intake *in, pn_delivery_t *delivery, struct pr_error *reterr)
 {
     char bytes[AMQP1_FRAME_MAX];
     ssize_t got;
     if (pn_delivery_link(delivery) != r->link || pn_link_current(r->link) != delivery)
-        return PR_OK;                    /* an echo of what was settled */
-    if (pn_delivery_aborted(delivery)) { /* its sender has thought better of it */
+        return PR_OK;                    /* an echo of a settled one */
+    if (pn_delivery_aborted(delivery)) { /* its sender has aborted it */
         forget_body(r);
         pn_delivery_settle(delivery);
         pn_link_flow(r->link, 1);
@@ -152,7 +152,7 @@ static int take_event(struct amqp1_source *r, struct intake *in, pn_event_t *eve
     case PN_DELIVERY: return in != NULL ? take_delivery(r, in, pn_event_delivery(event), reterr) : PR_OK;
     case PN_SESSION_REMOTE_OPEN:
     case PN_LINK_REMOTE_OPEN:
-        if (pn_event_link(event) == r->link) /* one without a source is about to be refused */
+        if (pn_event_link(event) == r->link) /* a link without a source is about to be refused */
             r->is_attached = pn_terminus_get_type(pn_link_remote_source(r->link)) != PN_UNSPECIFIED;
         else if (pn_event_link(event) != NULL || pn_event_session(event) != pn_link_session(r->link))
             snprintf(r->why, sizeof(r->why), "an unexpected session or link");
@@ -186,7 +186,7 @@ static int take_events(struct amqp1_source *r, struct intake *in, struct pr_erro
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------- */
 
-/* What proton has to say; while it does, it notices what went wrong. */
+/* Sends what proton has to send; errors show up then. */
 static int say(struct amqp1_source *r, struct pr_error *reterr)
 {
     for (;;) {
@@ -214,7 +214,7 @@ static int give_proton(struct amqp1_source *r, struct intake *in, pr_slice bytes
     return rc;
 }
 
-/* One frame of those that are here; *ret_found: there was one. */
+/* Handles one complete frame in the buffer; *ret_found: there was one. */
 static int take_frame(struct amqp1_source *r, struct intake *in, bool *ret_found, struct pr_error *reterr)
 {
     struct pr_error why = { 0 };
@@ -231,7 +231,8 @@ static int take_frame(struct amqp1_source *r, struct intake *in, bool *ret_found
     return rc;
 }
 
-/* A frame, of those that are here or that come until then; deadline 0: without waiting.  *ret_found: there was one. */
+/* Handles a frame that is in the buffer or arrives before the deadline; deadline 0: without waiting.  *ret_found: there
+ * was one. */
 static int next(struct amqp1_source *r, struct intake *in, int wake_fd, int64_t deadline_us, bool *ret_found,
                 struct pr_error *reterr)
 {
@@ -275,7 +276,7 @@ static void login(struct amqp1_source *r)
     }
     pn_sasl_t *sasl = pn_sasl(r->driver.transport);
     pn_sasl_allowed_mechs(sasl, url->user.size > 0 ? "PLAIN" : "ANONYMOUS EXTERNAL");
-    pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url has been asked; TLS is below proton */
+    pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url was checked; TLS is below proton */
     pn_transport_set_idle_timeout(r->driver.transport, IDLE_MS);
     pn_transport_set_max_frame(r->driver.transport, AMQP1_FRAME_MAX);
     pn_transport_set_channel_max(r->driver.transport, 0); /* one session */
@@ -303,7 +304,7 @@ static int greet(struct amqp1_source *r, int wake_fd, struct pr_error *reterr)
         return talk_fault(&r->talk, reterr, "out of memory");
     r->has_driver = true;
     login(r);
-    (void)pn_connection_driver_bind(&r->driver); /* with the login, and before proton reads anything */
+    (void)pn_connection_driver_bind(&r->driver); /* includes the login; before proton reads anything */
     pn_connection_open(r->driver.connection);
     attach(r);
     while (rc == PR_OK && found && !r->is_attached)
@@ -321,7 +322,7 @@ static int connect_now(struct amqp1_source *r, int wake_fd, struct pr_error *ret
 static void amqp1_drop(void *self)
 {
     struct amqp1_source *r = self;
-    if (r->is_attached && talk_is_open(&r->talk)) { /* what is not settled goes back at once */
+    if (r->is_attached && talk_is_open(&r->talk)) { /* unsettled messages go back at once */
         struct pr_error nobody_asks;
         pn_connection_close(r->driver.connection);
         (void)say(r, &nobody_asks);
@@ -333,7 +334,7 @@ static void amqp1_drop(void *self)
 
 /* ---- Messages ------------------------------------------------------------------------------------------------ */
 
-/* Never more than a batch, with what is on its way. */
+/* Never more than a batch, including messages on their way. */
 static void give_credit(struct amqp1_source *r)
 {
     int more = (int)r->capacity - (int)r->received_count - pn_link_credit(r->link) - pn_link_queued(r->link);

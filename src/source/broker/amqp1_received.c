@@ -32,7 +32,7 @@ static pr_slice uuid_text(struct arena *arena, pn_uuid_t uuid)
     return slice_dup(arena, slice_from(text));
 }
 
-/* The value where the reader stands, as text; false: it has none. */
+/* The current value of the reader as text; false: it has no text form. */
 static bool value_text(pn_data_t *data, struct arena *arena, pr_slice *ret)
 {
     switch (pn_data_type(data)) {
@@ -51,7 +51,7 @@ static bool value_text(pn_data_t *data, struct arena *arena, pr_slice *ret)
     case PN_DOUBLE: *ret = arena_printf(arena, "%.17g", pn_data_get_double(data)); return true;
     case PN_TIMESTAMP: *ret = time_text(arena, pn_data_get_timestamp(data)); return true;
     case PN_UUID: *ret = uuid_text(arena, pn_data_get_uuid(data)); return true;
-    default: return false; /* nothing, bytes, a decimal; lists and maps are not allowed there */
+    default: return false; /* null, bytes, decimals; lists and maps are not allowed there */
     }
 }
 
@@ -76,7 +76,7 @@ static int read_properties(pn_data_t *data, struct arena *arena, struct received
     return PR_OK;
 }
 
-/* message-id and correlation-id are a number, a UUID, bytes or text; bytes are no name for anything. */
+/* message-id and correlation-id are a number, a UUID, bytes or text; bytes are ignored. */
 static pr_slice id_text(pn_msgid_t id, struct arena *arena)
 {
     switch (id.type) {
@@ -87,7 +87,7 @@ static pr_slice id_text(pn_msgid_t id, struct arena *arena)
     }
 }
 
-/* One section of data, or a value that is bytes or text. */
+/* One data section, or a value that is bytes or text. */
 static bool read_body(pn_data_t *body, struct received *ret)
 {
     pn_data_rewind(body);

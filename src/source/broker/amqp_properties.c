@@ -62,7 +62,7 @@ static pr_slice float_text(struct arena *arena, uint64_t raw, unsigned bytes)
     return bytes == 4 ? arena_printf(arena, "%.9g", (double)small) : arena_printf(arena, "%.17g", value);
 }
 
-/* As text; false: it has none (nothing, a list, a table, a decimal). */
+/* As text; false: it has no text form (null, a list, a table, a decimal). */
 static bool take_value(struct amqp_cursor *c, struct arena *arena, pr_slice *ret)
 {
     static const struct {

@@ -1,19 +1,19 @@
-/* amqp_properties.h - what AMQP 0-9-1 says about a message, read from bytes that nobody has checked.  Tables in tables are
- * left out: nothing here follows them, however deep they go. */
+/* amqp_properties.h - reading the properties of a message of AMQP 0-9-1 from unchecked bytes.  Nested tables are
+ * skipped without recursion, however deep they are. */
 #ifndef SOURCE_BROKER_AMQP_PROPERTIES_H
 #define SOURCE_BROKER_AMQP_PROPERTIES_H
 
 #include "base/arena.h"
 #include "source/decode.h"
 
-/* After the first field that is not whole, `bad` stays. */
+/* After the first incomplete field `bad` is set. */
 struct amqp_cursor {
     pr_slice rest;
     bool bad;
 };
 pr_slice amqp_take(struct amqp_cursor *c, uint64_t size);
 uint64_t amqp_take_number(struct amqp_cursor *c, unsigned bytes);
-pr_slice amqp_take_short(struct amqp_cursor *c); /* a string with a byte for its size */
+pr_slice amqp_take_short(struct amqp_cursor *c); /* a string with a length of one byte */
 
 /* Borrowed from the payload of the frame and from the arena. */
 struct amqp_properties {
@@ -23,7 +23,7 @@ struct amqp_properties {
     size_t header_count;
 };
 
-/* A header frame's payload.  PR_OK, PR_EINVAL or PR_ENOMEM. */
+/* Parses the payload of a header frame.  PR_OK, PR_EINVAL or PR_ENOMEM. */
 PR_MUST_CHECK int amqp_properties_read(pr_slice payload, struct arena *arena, struct amqp_properties *ret);
 
 #endif

@@ -12,8 +12,8 @@
 #define TROUBLE_FIRST_US PR_MILLISECONDS(100)
 #define TROUBLE_LAST_US PR_SECONDS(5)
 #define KEEP_BATCH_US PR_SECONDS(10)  /* shorter than brokers wait for an acknowledgement */
-#define LOOK_AGAIN_US PR_SECONDS(1)   /* while the box is full, and after it may have become so */
-#define LOOK_LATEST_US PR_SECONDS(10) /* others may fill it, too */
+#define LOOK_AGAIN_US PR_SECONDS(1)   /* while the box is full, and after it may have become full */
+#define LOOK_LATEST_US PR_SECONDS(10) /* other programs may fill it, too */
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
 
@@ -102,7 +102,7 @@ void broker_close(void *self)
 
 /* ---- Back-pressure --------------------------------------------------------------------------------------- */
 
-/* Counting costs: it is done when the room that was there may be used up, and at times. */
+/* Counting is expensive: it is done when the known room may be used up, and from time to time. */
 static int look(struct broker *b, int64_t now_us, struct pr_error *reterr)
 {
     struct arena arena;
@@ -114,7 +114,7 @@ static int look(struct broker *b, int64_t now_us, struct pr_error *reterr)
     arena_init(&arena, 1024);
     int rc = store_query(b->source->store, &query, &arena, &reply, reterr);
     arena_fini(&arena);
-    if (rc == PR_EUNSUPPORTED) { /* a store of simulations: nobody waits there */
+    if (rc == PR_EUNSUPPORTED) { /* a store for simulations: sources never wait there */
         reply.total = 0;
         rc = PR_OK;
     }
@@ -125,7 +125,7 @@ static int look(struct broker *b, int64_t now_us, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* PR_OK: `room` is as it is now, or nearly so. */
+/* PR_OK: `room` is current, or nearly so. */
 static int know_room(struct broker *b, struct pr_error *reterr)
 {
     int64_t now_us = clock_mono_us(clock_system()), since_us = now_us - b->looked_us;
@@ -151,18 +151,18 @@ static void tell_trouble(struct broker *b, const struct pr_error *error)
                  LOG_STR("error", error->text));
 }
 
-/* It begins anew, after a pause that grows. */
+/* It starts over, after a growing pause. */
 static int64_t trouble(struct broker *b, int wake_fd, int64_t pause_us, const struct pr_error *error)
 {
     b->ops->drop(b->self);
-    if (source_rest(wake_fd, 0)) /* that is why */
+    if (source_rest(wake_fd, 0)) /* a wake-up was the reason */
         return 0;
     tell_trouble(b, error);
     return min64(max64(2 * pause_us, TROUBLE_FIRST_US), TROUBLE_LAST_US);
 }
 
-/* S4.  For a while the batch is kept and tried again, so that a store that is back soon costs nobody a redelivery, which is
- * late at some brokers and out of order at most. */
+/* S4.  For a while the batch is kept and tried again, so that a short outage of the store causes no redelivery, which
+ * would be late at some brokers and possibly out of order. */
 static int store_batch(struct broker *b, int wake_fd, struct source_counts *counts, struct pr_error *reterr)
 {
     int64_t until_us = clock_mono_us(clock_system()) + KEEP_BATCH_US, pause_us = TROUBLE_FIRST_US;
@@ -193,7 +193,7 @@ static int pass_on(struct broker *b, int wake_fd, struct pr_error *reterr)
     return b->ops->acknowledge(b->self, reterr);
 }
 
-/* One batch; how long to wait before the next. */
+/* Moves one batch; returns how long to wait before the next. */
 static int64_t step(struct broker *b, int wake_fd, int64_t pause_us)
 {
     struct pr_error error = { 0 };
@@ -210,7 +210,7 @@ static int64_t step(struct broker *b, int wake_fd, int64_t pause_us)
     }
     if (rc == PR_OK)
         rc = intake_size(&b->intake) > 0 ? pass_on(b, wake_fd, &error) : b->ops->acknowledge(b->self, &error);
-    if (rc == PR_STALE) { /* another instance has moved its position, or a commit without an answer */
+    if (rc == PR_STALE) { /* another instance has moved its position, or a commit whose answer was lost */
         b->ops->drop(b->self);
         return 0;
     }

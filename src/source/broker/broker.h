@@ -1,10 +1,10 @@
-/* broker.h - what all sources at brokers have in common: when to read, to store, to acknowledge, to wait.
+/* broker.h - what all sources at brokers share: when to read, to store, to acknowledge, to wait.
  *
  *     read a batch --> store it, one commit --> acknowledge it --> ...
  *          ^                  |                     |
- *          '---- pause <------'---- connection <----'          what is not acknowledged comes again
+ *          '---- pause <------'---- connection <----'          unacknowledged messages come again
  *
- * A box that holds more than limits.waiting is left alone: the connection is closed until there is room. */
+ * When the box holds more rows than limits.waiting, the connection is closed until there is room. */
 #ifndef SOURCE_BROKER_BROKER_H
 #define SOURCE_BROKER_BROKER_H
 
@@ -16,13 +16,13 @@
 struct broker {
     const struct broker_ops *ops;
     struct source *source;
-    struct endpoint_config config; /* as the transports' modules want it */
+    struct endpoint_config config; /* in the form that the transports' modules use */
     struct arena arena;            /* of the url */
     struct broker_url url;
     struct intake intake;
     void *self;
-    int64_t looked_us; /* when the box was counted; 0: never */
-    int64_t room;      /* rows that it could take then, without those that were stored since */
+    int64_t looked_us; /* when the rows of the box were counted; 0: never */
+    int64_t room;      /* rows that fitted then, minus those stored since */
 };
 
 struct broker_ops {
@@ -31,36 +31,36 @@ struct broker_ops {
     /* PR_OK or PR_ECONFIG, PR_ENOMEM. */
     int (*parse)(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
                  struct pr_error *reterr);
-    /* What the url cannot say; may be NULL.  PR_OK or PR_ECONFIG, PR_ENOMEM. */
+    /* Checks that the url alone does not allow; may be NULL.  PR_OK or PR_ECONFIG, PR_ENOMEM. */
     int (*check)(const struct source_config *config, const struct broker_url *url, struct arena *arena,
                  struct pr_error *reterr);
-    /* What it reads from, for people and for ids: "orders". */
+    /* The name of what it reads, for people and for ids: "orders". */
     pr_slice (*address)(const struct broker_url *url);
 
     /* Does not connect.  After a fault self must still be safe to pass to close. */
     int (*open)(void *self, struct broker *broker, struct pr_error *reterr);
     void (*close)(void *self);
-    /* Connects where it is not, waits for a message (BROKER_WAIT_US at most, or until wake_fd is readable) and adds those
-     * that are there.  PR_OK, also without any; or a fault. */
+    /* Connects if needed, waits for a message (at most BROKER_WAIT_US, or until wake_fd is readable) and adds available
+     * messages.  PR_OK, even without any; or a fault. */
     int (*receive)(void *self, struct intake *in, int wake_fd, struct pr_error *reterr);
-    /* What was received is committed (S1).  A fault: the broker may not know it. */
+    /* Received messages are committed (S1).  A fault: the broker may not know it. */
     int (*acknowledge)(void *self, struct pr_error *reterr);
-    /* Ends the connection; what was not acknowledged is to come again. */
+    /* Ends the connection; unacknowledged messages must come again. */
     void (*drop)(void *self);
 };
 
 PR_MUST_CHECK int broker_check(const struct broker_ops *ops, const struct source_config *config, struct arena *arena,
                                const char **ret_name, struct pr_error *reterr);
 
-/* start= in a url says where a reader that the broker does not know yet begins: at the first message that is there
- * ("first", the default), or with those that come from then on ("new"). */
+/* start= in a url: where a reader begins that is new to the broker: at the first existing message ("first", the
+ * default), or at the first new one ("new"). */
 PR_MUST_CHECK int broker_check_start(const struct endpoint_config *config, const struct broker_url *url,
                                      struct pr_error *reterr);
 bool broker_starts_at_first(const struct broker_url *url);
 
-/* So many bytes of one message, with all that is around it, a broker can make us hold: twice what the box takes, so that what is
- * somewhat too large becomes a dead letter with all its bytes, and its headers.  Of what is still larger the first bytes are kept
- * (received.missing), and the others are read and forgotten. */
+/* The maximum number of bytes that one message, with everything around it, may occupy: twice what the box accepts, so
+ * that a message that is somewhat too large becomes a dead letter with all its bytes and headers.  Of an even larger
+ * one the first bytes are kept (received.missing), and the others are read and dropped. */
 size_t broker_message_max(const struct broker *b);
 
 /* The methods of every source with a url. */

@@ -1,5 +1,5 @@
-/* event_prefix.h - the binding of AMQP writes cloudEvents:id, and cloudEvents_id where a colon is not possible; who bridges
- * between its versions keeps what came. */
+/* event_prefix.h - the binding of AMQP writes cloudEvents:id, or cloudEvents_id where a colon is not possible; bridges
+ * between versions of AMQP keep either form. */
 #ifndef SOURCE_BROKER_EVENT_PREFIX_H
 #define SOURCE_BROKER_EVENT_PREFIX_H
 
@@ -10,7 +10,7 @@
 
 #define EVENT_PREFIX "cloudEvents_"
 
-/* The name with EVENT_PREFIX where it is an attribute's; no data: out of memory. */
+/* The name with EVENT_PREFIX if it is an attribute's; no data: out of memory. */
 static inline pr_slice event_prefix_same(struct arena *arena, pr_slice name)
 {
     size_t size = strlen(EVENT_PREFIX) - 1;

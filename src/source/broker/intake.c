@@ -15,7 +15,7 @@
 #include "source/undecodable.h"
 #include "transport/cloudevents.h"
 
-#define INTAKE_FIRST 100 /* messages of the first batch, while nobody knows their size */
+#define INTAKE_FIRST 100 /* size of the first batch, while the size of messages is unknown */
 #define ARENA_BLOCK_SIZE 65536
 
 int intake_init(struct intake *in, struct source *source, struct pr_error *reterr)
@@ -78,7 +78,7 @@ static pr_slice name_of(const struct intake *in)
     return slice_from(in->source->config->name);
 }
 
-/* All headers as a JSON object, the first of each name; empty: there are none. */
+/* All headers as a JSON object, the first of each name; empty: none. */
 static int write_headers(struct intake *in, const struct received *r, pr_slice original_id, pr_slice *ret)
 {
     struct buf text;
@@ -111,7 +111,7 @@ static int write_headers(struct intake *in, const struct received *r, pr_slice o
     return rc;
 }
 
-/* What it is when its sender does not say. */
+/* The default content type. */
 static pr_slice guess_content_type(pr_slice body)
 {
     if (body.size == 0 || slice_is_json(body))
@@ -119,7 +119,7 @@ static pr_slice guess_content_type(pr_slice body)
     return utf8_valid(body) ? PR_STR("text/plain; charset=utf-8") : PR_STR("application/octet-stream");
 }
 
-/* Its own id, or one of its position; zero: it has neither. */
+/* Its own id, or one from its position; zero: it has neither. */
 static void settle_id(const struct intake *in, const struct received *r, pr_id *ret)
 {
     if (r->id.size > 0 && pr_id_parse(r->id, ret) != PR_OK)
@@ -128,7 +128,7 @@ static void settle_id(const struct intake *in, const struct received *r, pr_id *
         id_from_position(name_of(in), r->position, ret);
 }
 
-/* No CloudEvent: the body is the payload, and the type is where it came from. */
+/* Not a CloudEvent: the body is the payload, and the type is where it came from. */
 static int take_raw(struct intake *in, const struct received *r, struct pr_message *m, struct pr_error *reterr)
 {
     pr_id parsed;
@@ -161,7 +161,7 @@ static int take_structured(struct intake *in, const struct received *r, struct p
     return rc;
 }
 
-/* What it does not say is as if it were no event. */
+/* Missing values are filled in as for a message that is not an event. */
 static int take_letter(struct intake *in, const struct received *r, struct pr_message *m, struct pr_error *reterr)
 {
     int rc = letter_read(r->body, &in->arena, m, reterr);
@@ -179,7 +179,7 @@ static int take_letter(struct intake *in, const struct received *r, struct pr_me
     return PR_OK;
 }
 
-/* PR_OK, PR_ENOMEM, or why it is no message. */
+/* PR_OK, PR_ENOMEM, or why it is not a message. */
 static int map(struct intake *in, const struct received *r, struct pr_message *m, struct pr_error *reterr)
 {
     struct decode_input input = { .content_type = r->content_type,
@@ -233,13 +233,13 @@ static int copy(struct intake *in, const struct pr_message *m, struct pr_message
     return PR_OK;
 }
 
-/* Can a column of text hold it? */
+/* Can a text column hold it? */
 static bool is_text(pr_slice s)
 {
     return utf8_valid(s) && (s.size == 0 || memchr(s.data, '\0', s.size) == NULL) && s.size <= PR_NAME_MAX;
 }
 
-/* S3.  Where it came from is its source; its headers are kept as far as they are text. */
+/* S3.  Its origin is its source; its headers are kept as far as they are text. */
 static int bury(struct intake *in, const struct received *r, const char *why, struct pr_error *reterr)
 {
     struct undecodable u;

@@ -2,11 +2,12 @@
  *
  *   kafka://user:password@host:9092,host2:9092/orders?group=postrider&start=first&tls=true
  *
- * librdkafka has threads and queues of its own, and tells by an eventfd that something is there.  It fetches ahead, about a
- * batch.  What is not committed is read again by whoever gets the partition next.
+ * librdkafka has threads and queues of its own, and signals events with an eventfd.  It fetches about a batch ahead.
+ * Uncommitted records are read again by the next owner of the partition.
  *
- * A broker answers with whole batches of its producers: one that is larger than an answer may be would never be read, and nothing
- * behind it.  So the limit is raised, for as long as this source runs, and of a record that is too large the first bytes are kept. */
+ * A broker answers with whole batches of its producers: a batch larger than the limit of an answer would never be read,
+ * and block everything after it.  So the limit is raised while this source runs, and of a record that is too large the
+ * first bytes are kept. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -24,13 +25,12 @@
 #include "transport/broker/kafka_settings.h"
 #include "transport/delivery.h"
 
-#define KAFKA_CLUSTER_MS 5000 /* to learn which cluster it is */
+#define KAFKA_CLUSTER_MS 5000 /* timeout for the cluster's id */
 #define KAFKA_COMMIT_MS 5000
 #define KAFKA_ASK_MS 2000
 #define KAFKA_SILENCES_MAX 2
 #define KAFKA_PLACE_MS 5000
-#define KAFKA_ANSWER_LARGEST                                                                                           \
-    ((size_t)256 << 20) /* a broker could make us hold anything: this is held about three times */
+#define KAFKA_ANSWER_LARGEST ((size_t)256 << 20) /* a broker could send any size: this much is held about three times */
 
 struct kafka_source {
     struct broker *broker;
@@ -39,12 +39,12 @@ struct kafka_source {
     struct kafka_gate *gate;
     rd_kafka_queue_t *events;
     int event_fd;                             /* -1: none */
-    rd_kafka_topic_partition_list_t *offsets; /* behind what was received */
-    char *cluster;                            /* the library's; NULL: not asked yet */
-    struct pr_error why;                      /* code PR_OK: nothing is wrong with all of it */
-    unsigned silences;                        /* questions in a row that nobody answered */
-    size_t answer_max;                        /* bytes of an answer; 0: as many as usual */
-    char last[200];                           /* what the library said last about one broker */
+    rd_kafka_topic_partition_list_t *offsets; /* after the received records */
+    char *cluster;                            /* allocated by the library; NULL: not asked yet */
+    struct pr_error why;                      /* code PR_OK: no error that concerns everything */
+    unsigned silences;                        /* consecutive requests without an answer */
+    size_t answer_max;                        /* bytes of an answer; 0: the default */
+    char last[200];                           /* last error about a single broker */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -73,7 +73,7 @@ static int failed(rd_kafka_resp_err_t error, const char *text, struct pr_error *
                      advice != NULL ? ": " : "", advice != NULL ? advice : "");
 }
 
-/* A broker that is away is the library's affair, until all are. */
+/* The library handles an unreachable broker, unless all are unreachable. */
 static void on_error(rd_kafka_t *consumer, int error, const char *text, void *gate)
 {
     struct kafka_source *k = kafka_gate_user(gate);
@@ -89,8 +89,8 @@ static void on_error(rd_kafka_t *consumer, int error, const char *text, void *ga
     (void)failed((rd_kafka_resp_err_t)error, both, &k->why);
 }
 
-/* start=new: partitions without a place of the group get one, which is stored at once: a group that knew none until its first record
- * was stored would begin anew with every connection, and leave out what came in between. */
+/* start=new: partitions without an offset of the group get one, which is stored at once: otherwise a group without an
+ * offset until its first record was stored would start over with every connection, and skip records in between. */
 static rd_kafka_resp_err_t settle_places(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *partitions)
 {
     rd_kafka_topic_partition_list_t *begun = rd_kafka_topic_partition_list_new(partitions->cnt);
@@ -117,7 +117,7 @@ static void on_rebalance(rd_kafka_t *consumer, rd_kafka_resp_err_t what, rd_kafk
     bool is_assigned = what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
     rd_kafka_resp_err_t error = is_assigned ? settle_places(consumer, partitions) : RD_KAFKA_RESP_ERR_NO_ERROR;
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        (void)failed(error, NULL, &k->why); /* it begins anew */
+        (void)failed(error, NULL, &k->why); /* it starts over */
     bool is_settled = is_assigned && error == RD_KAFKA_RESP_ERR_NO_ERROR;
     (void)rd_kafka_assign(consumer, is_settled ? partitions : NULL);
 }
@@ -136,7 +136,7 @@ static size_t answer_usual(const struct kafka_source *k)
     return INTAKE_BYTES_MAX + broker_message_max(k->broker);
 }
 
-/* PR_OK: an answer was not larger than it may be; else the next consumer takes it, or it can never be read. */
+/* PR_OK: the answer was not too large; otherwise the next consumer accepts it, or it can never be read. */
 static int raise_limit(struct kafka_source *k, struct pr_error *reterr)
 {
     size_t before = max_size(k->answer_max, answer_usual(k)), needed = kafka_gate_needs(k->gate);
@@ -185,7 +185,7 @@ static int consumer_make(struct kafka_source *k, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Leaves the group, so that others get our partitions at once. */
+/* Leaves the group, so that other members get the partitions at once. */
 static void kafka_drop(void *self)
 {
     struct kafka_source *k = self;
@@ -206,7 +206,7 @@ static void kafka_drop(void *self)
 
 /* ---- Messages ---------------------------------------------------------------------------------------------- */
 
-/* Only what has no id of its own needs it. */
+/* Only needed for records without an id of their own. */
 static int know_cluster(struct kafka_source *k, struct pr_error *reterr)
 {
     if (k->cluster == NULL)
@@ -234,7 +234,7 @@ static int take_headers(struct kafka_source *k, rd_kafka_message_t *record, stru
     return headers != NULL ? PR_OK : PR_ENOMEM;
 }
 
-/* Of one that is far too large the first bytes are kept, and where it is. */
+/* Of a record that is far too large the first bytes are kept, and its position. */
 static int cut(struct kafka_source *k, const rd_kafka_message_t *record, struct received *m)
 {
     size_t most = broker_message_max(k->broker);
@@ -280,7 +280,7 @@ static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_messa
                                    : error_set(reterr, PR_ENOMEM, "out of memory for a record");
 }
 
-/* The library goes on by itself after most errors; one that it reports is shown to people. */
+/* The library recovers from most errors by itself; one that it reports is shown to people. */
 static bool is_passing(rd_kafka_resp_err_t error)
 {
     return error == RD_KAFKA_RESP_ERR__PARTITION_EOF || error == RD_KAFKA_RESP_ERR__TRANSPORT ||
@@ -307,7 +307,8 @@ static int take_ready(struct kafka_source *k, struct intake *in, struct pr_error
     return rc;
 }
 
-/* Nothing came for a while: is anybody there?  The library does not always say that all are gone.  One answer may be late. */
+/* Nothing came for a while: is any broker reachable?  The library does not always report that all are gone.  One late
+ * answer is tolerated. */
 static int ask_brokers(struct kafka_source *k, struct pr_error *reterr)
 {
     const struct rd_kafka_metadata *brokers = NULL;
@@ -369,7 +370,7 @@ static int kafka_open(void *self, struct broker *broker, struct pr_error *reterr
     arena_init(&k->scratch, 4096);
     if (k->event_fd < 0)
         return error_set(reterr, PR_EIO, "source %s: no descriptor: %s", broker->config.name, strerror(errno));
-    int rc = consumer_make(k, reterr); /* a wrong setting is reported now; it connects in the background */
+    int rc = consumer_make(k, reterr); /* reports wrong settings now; it connects in the background */
     kafka_drop(k);
     return rc;
 }

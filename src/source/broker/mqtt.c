@@ -1,10 +1,9 @@
-/* mqtt: a subscription of MQTT 5, QoS 1, in a session that the broker keeps; a message is acknowledged (PUBACK) when it is
- * stored.
+/* mqtt: a subscription of MQTT 5, QoS 1, in a persistent session; a message is acknowledged (PUBACK) when it is stored.
  *
  *   mqtt://user:password@host:1883/orders/+?client=NAME&expiry=7d        mqtts:// the same with TLS
  *
- * What was not acknowledged comes again with the next connection.  The broker has no more than a batch out to us at once
- * (receive maximum).  Messages of QoS 0 are stored, too; nobody can be asked for them again. */
+ * Unacknowledged messages come again with the next connection.  The broker sends at most a batch ahead (receive
+ * maximum).  Messages of QoS 0 are stored, too, but are never redelivered. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,7 @@
 #define MQTT_PORT 1883
 #define MQTTS_PORT 8883
 #define MQTT_KEEPALIVE_S 60
-#define MQTT_SUBSCRIPTION 1 /* the identifier of our one SUBSCRIBE */
+#define MQTT_SUBSCRIPTION 1 /* the identifier of the only SUBSCRIBE */
 
 struct mqtt_source {
     struct broker *broker;
@@ -31,7 +30,7 @@ struct mqtt_source {
     struct arena scratch; /* one message */
     pr_slice client, filter;
     uint32_t expiry_s;
-    uint16_t *acks; /* packets that are not acknowledged */
+    uint16_t *acks; /* unacknowledged packets */
     size_t ack_count, ack_capacity;
     int64_t keepalive_us;
     bool is_up;
@@ -97,7 +96,7 @@ static int refused(struct mqtt_source *q, int code, struct pr_error *reterr)
     return talk_fault(&q->talk, reterr, "%.350s", text);
 }
 
-/* The next packet; good until the next. */
+/* The next packet; valid until the next call. */
 static enum talk_end next(struct mqtt_source *q, int wake_fd, int64_t deadline_us, struct mqtt_arrival *ret)
 {
     struct pr_error why = { 0 };
@@ -109,7 +108,7 @@ static enum talk_end next(struct mqtt_source *q, int wake_fd, int64_t deadline_u
             return TALK_LOST;
         }
         if (size > 0 && (ret->missing == 0 || talk_cut(&q->talk, (size_t)size, ret->missing))) {
-            q->talk.used += (size_t)size; /* its bytes stay where they are */
+            q->talk.used += (size_t)size; /* its bytes stay in place */
             return TALK_BYTES;
         }
         talk_understood(&q->talk, 0);
@@ -119,7 +118,7 @@ static enum talk_end next(struct mqtt_source *q, int wake_fd, int64_t deadline_u
     }
 }
 
-/* The subscription follows at once: a session that is there begins to send without it. */
+/* Subscribes at once; an existing session begins to send even before. */
 static int connect_now(struct mqtt_source *q, int wake_fd, struct pr_error *reterr)
 {
     struct mqtt_arrival a;
@@ -182,7 +181,7 @@ static int take_message(struct mqtt_source *q, struct intake *in, const struct m
     return intake_add(in, &m, reterr);
 }
 
-/* S1: of QoS 0 nothing comes again that was under way when the connection ended. */
+/* S1: with QoS 0, messages under way when the connection ends would be lost. */
 static int take_grant(struct mqtt_source *q, int code, struct pr_error *reterr)
 {
     if (code >= MQTT_FAILED)
@@ -203,7 +202,7 @@ static int take_packet(struct mqtt_source *q, struct intake *in, const struct mq
     }
 }
 
-/* We say something in half of the time that was agreed on; a broker that is silent for two of them is gone. */
+/* Something is sent at least in half of the agreed time; a broker that is silent for twice the time counts as gone. */
 static int keep_alive(struct mqtt_source *q, struct pr_error *reterr)
 {
     int64_t now_us = clock_mono_us(clock_system());
@@ -240,7 +239,7 @@ static int mqtt_acknowledge(void *self, struct pr_error *reterr)
 
 /* ---- The source ------------------------------------------------------------------------------------------------ */
 
-/* A session belongs to its client: the same name after every start, and another one for another filter. */
+/* A session belongs to its client id: the same one after every start, and another one for another filter. */
 static pr_slice default_client(struct broker *broker)
 {
     return arena_printf(&broker->arena, "postrider-%s-%08" PRIx32, broker->source->instance,

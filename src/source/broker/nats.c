@@ -31,23 +31,23 @@
 #define JET_NO_CONSUMER 10014
 #define JET_LEAVE_US PR_SECONDS(1)
 #define ACK_SUBJECT "$JS.ACK."
-#define JET_GRACE_US PR_SECONDS(5) /* a request that has expired is answered by then */
+#define JET_GRACE_US PR_SECONDS(5) /* an expired request is answered within this time */
 
 struct nats_source {
     struct broker *broker;
     struct talk talk;
     struct arena scratch; /* one message */
-    struct arena acks;    /* where answers to those that are not acknowledged go */
+    struct arena acks;    /* the subjects for acknowledgements of unacknowledged messages */
     pr_slice *acked;
     size_t ack_count, ack_capacity;
     pr_slice stream, consumer;
-    char inbox[JET_INBOX_SIZE]; /* with a dot at its end */
+    char inbox[JET_INBOX_SIZE]; /* ending with a dot */
     struct nats_info info;
     bool is_up;
-    size_t ask_max;    /* what the consumer allows a request to ask for ... */
-    int64_t ask_us;    /* ... and how long to stay */
-    size_t asked;      /* messages that are still to come */
-    uint64_t requests; /* the number of the last request is in its inbox */
+    size_t ask_max;    /* the consumer's limit for the size of a request ... */
+    int64_t ask_us;    /* ... and for its duration */
+    size_t asked;      /* messages requested and not received */
+    uint64_t requests; /* number of the last request, which is part of its inbox */
     /* When the server stored the last message that is acknowledged, or made the consumer; 0: neither is known. */
     int64_t since_us;
     int64_t batch_us; /* ... the last of those that are to be acknowledged */
@@ -63,7 +63,7 @@ static int wrong(const struct endpoint_config *config, const char *what, struct 
     return error_set(reterr, PR_ECONFIG, "%s: the url is not valid: %s", endpoint_title(config).text, what);
 }
 
-/* A part of a subject, and of a file's name at the server. */
+/* Valid in a subject, and in a file name at the server. */
 static bool is_name(pr_slice s)
 {
     for (size_t i = 0; i < s.size; i++)
@@ -120,7 +120,7 @@ static int refused(struct nats_source *j, pr_slice error, struct pr_error *reter
     return talk_fault(&j->talk, reterr, "%s%s", text, nats_error_is_login(text) ? ": " BROKER_LOGIN_ADVICE : "");
 }
 
-/* The next thing that the server says, PINGs apart; good until the next.  TALK_TIMEOUT: it says nothing. */
+/* The next message of the server other than PING; valid until the next call.  TALK_TIMEOUT: none. */
 static enum talk_end next(struct nats_source *j, int wake_fd, int64_t deadline_us, struct nats_answer *ret)
 {
     struct pr_error why = { 0 };
@@ -132,7 +132,7 @@ static enum talk_end next(struct nats_source *j, int wake_fd, int64_t deadline_u
             return TALK_LOST;
         }
         if (size > 0 && (ret->missing == 0 || talk_cut(&j->talk, (size_t)size, ret->missing + NATS_END_SIZE))) {
-            j->talk.used += (size_t)size; /* its bytes stay where they are */
+            j->talk.used += (size_t)size; /* its bytes stay in place */
             if (ret->kind != NATS_PING)
                 return TALK_BYTES;
             buf_add_cstr(&j->talk.out, "PONG\r\n");
@@ -170,7 +170,7 @@ static void put_request(struct nats_source *j, const char *what, pr_slice body, 
     buf_add_cstr(&j->talk.out, "\r\n");
 }
 
-/* The server's answer, to be freed; NULL: it is none, and *reterr says why. */
+/* The server's answer, to be freed; NULL: an error, see *reterr. */
 static json_t *request(struct nats_source *j, const char *what, pr_slice body, int wake_fd, struct pr_error *reterr)
 {
     struct nats_answer a;
@@ -250,7 +250,7 @@ static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
     return rc;
 }
 
-/* What whoever made it allows; 0 or nothing: anything. */
+/* The consumer's limits; 0 or missing: none. */
 static void take_limits(struct nats_source *j, const json_t *config)
 {
     json_int_t batch = json_integer_value(json_object_get(config, "max_batch"));
@@ -323,7 +323,7 @@ static int connect_now(struct nats_source *j, int wake_fd, struct pr_error *rete
     return rc;
 }
 
-/* No more than were asked for are out, and no more than there is room for are asked for. */
+/* At most the requested number of messages is out, and only as many as there is room for are requested. */
 static bool note_ack(struct nats_source *j, pr_slice reply)
 {
     if (j->ack_count == j->ack_capacity || (j->acked[j->ack_count] = slice_dup(&j->acks, reply)).data == NULL)
@@ -332,8 +332,8 @@ static bool note_ack(struct nats_source *j, pr_slice reply)
     return true;
 }
 
-/* The last one first: a server that gets the last one back goes back by one, and so sends them in their order again.  The
- * other way round it may leave the first one lying until ack_wait is over (2.9 does). */
+/* The last one first: a server that gets the last one back steps back by one, and so sends them in order again.  The
+ * other way round it may leave the first one until ack_wait is over (2.9 does). */
 static void put_verdicts(struct nats_source *j, const char *verdict)
 {
     for (size_t i = j->ack_count; i-- > 0;)
@@ -342,7 +342,7 @@ static void put_verdicts(struct nats_source *j, const char *verdict)
     arena_reset(&j->acks);
 }
 
-/* What was sent to us and is not acknowledged, also what is still on its way: when UNSUB is answered, nothing more comes. */
+/* Hands back unacknowledged messages, including those on their way: when UNSUB is answered, nothing more arrives. */
 static void give_back(struct nats_source *j)
 {
     struct nats_answer a;
@@ -370,7 +370,7 @@ static void jet_drop(void *self)
 
 /* ---- Messages ------------------------------------------------------------------------------------------------ */
 
-/* The words between the dots. */
+/* The token of a subject at this index. */
 static pr_slice word(pr_slice subject, size_t index)
 {
     while (index > 0 && subject.size > 0) {
@@ -394,7 +394,7 @@ static int64_t time_of(pr_slice digits)
 }
 
 /* $JS.ACK.STREAM.consumer.delivered.SEQUENCE.consumed.TIME. ..., or with the domain and the account before the stream.
- * The time is when the server stored it: the same however often it is delivered.  Empty: it is none of these. */
+ * The time is when the server stored the message: the same in every delivery.  Empty: another format. */
 static int position_of(struct nats_source *j, pr_slice reply, pr_slice *ret)
 {
     size_t dots = 0;
@@ -409,7 +409,7 @@ static int position_of(struct nats_source *j, pr_slice reply, pr_slice *ret)
     return ret->data != NULL ? PR_OK : PR_ENOMEM;
 }
 
-/* "Name: value\r\n" behind the first line. */
+/* "Name: value\r\n" lines after the first line. */
 static int take_headers(struct nats_source *j, pr_slice head, struct received *m)
 {
     struct decode_header *headers = arena_alloc_array(&j->scratch, head.size / 3 + 1, sizeof(*headers));
@@ -421,7 +421,7 @@ static int take_headers(struct nats_source *j, pr_slice head, struct received *m
         used = inbox_line(head, &line);
         const char *colon = used > 0 && line.size > 0 ? memchr(line.data, ':', line.size) : NULL;
         if (colon == NULL || colon == line.data)
-            continue; /* no name: no header, and the room is for those of three bytes and more */
+            continue; /* no name: not a header, and the room is for those of three bytes and more */
         pr_slice name = { line.data, (size_t)(colon - line.data) };
         pr_slice value = slice_trim((pr_slice){ colon + 1, line.size - name.size - 1 });
         if (name.size == 12 && strncasecmp(name.data, "Content-Type", 12) == 0)
@@ -447,12 +447,12 @@ static int take_message(struct nats_source *j, struct intake *in, const struct n
     return intake_add(in, &m, reterr);
 }
 
-/* A request ends with a status: 404 and 408 say that there are no more. */
+/* A request ends with a status: 404 and 408 mean that there are no more messages. */
 static int take_status(struct nats_source *j, const struct nats_answer *a, struct pr_error *reterr)
 {
     char now[JET_INBOX_SIZE + 24];
     snprintf(now, sizeof(now), "%s%" PRIu64, j->inbox, j->requests);
-    if (a->status == 100 || !slice_eq_cstr(a->subject, now)) /* a heartbeat, or about a request of before */
+    if (a->status == 100 || !slice_eq_cstr(a->subject, now)) /* a heartbeat, or about an earlier request */
         return PR_OK;
     j->asked = 0;
     if (a->status == 404 || a->status == 408)
@@ -472,7 +472,7 @@ static void ask(struct nats_source *j, const struct intake *in)
     put_request(j, "MSG.NEXT", slice_from(body), reply);
 }
 
-/* Those that are there; the first is waited for. */
+/* Takes available messages; waits for the first. */
 static int read_batch(struct nats_source *j, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
     struct nats_answer a;
@@ -515,7 +515,7 @@ static int jet_acknowledge(void *self, struct pr_error *reterr)
 
 /* ---- The source --------------------------------------------------------------------------------------------------- */
 
-/* A name that nobody guesses: who knows it could answer in the server's place. */
+/* An unguessable name: anybody who knows it could answer in the server's place. */
 static int make_inbox(struct nats_source *j, struct pr_error *reterr)
 {
     uint8_t random[16];

@@ -2,10 +2,11 @@
  *
  *   redis://user:password@host:6379/DB?stream=orders&group=postrider&consumer=NAME&start=first&claim=60s
  *
- * What was read and not acknowledged stays pending for its consumer.  Ours are read first after every connection; those of
- * consumers that have not moved for `claim` are taken over (XAUTOCLAIM), since nobody else may come back for them.
+ * Unacknowledged entries stay pending for their consumer.  This consumer's own are read first after every connection;
+ * those of consumers that have been inactive for `claim` are taken over (XAUTOCLAIM), since their consumers may never
+ * come back.
  *
- * The group and the stream are made where they are not there. */
+ * The group and the stream are created if they do not exist. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 #define REDIS_PORT 6379
 #define CLAIM_DEFAULT "60s"
 #define CLAIM_MIN_US PR_SECONDS(1)
-#define ANSWER_BATCHES 4 /* entries are asked for by their number: so much more than a batch an answer may be */
+#define ANSWER_BATCHES 4 /* entries are requested by number, so an answer may be this many batches large */
 #define CLAIM_START "0-0"
 #define REDIS_ID_SIZE 48
 #define CLAIM_MAX_US PR_SECONDS(86400)
@@ -31,18 +32,18 @@ struct redis_source {
     struct broker *broker;
     struct talk talk;
     struct arena answer; /* the last one */
-    struct arena acks;   /* ids that are to be acknowledged */
+    struct arena acks;   /* ids to be acknowledged */
     pr_slice *acked;
     size_t ack_count, ack_capacity;
     pr_slice stream, group, consumer;
-    int64_t claim_us, claimed_us;   /* how often; when last, monotonic */
-    char claim_from[REDIS_ID_SIZE]; /* what others have not acknowledged was looked at up to there */
-    char last[REDIS_ID_SIZE];       /* of the new entries that were stored; empty: none was */
-    bool is_new;                    /* what was received is */
+    int64_t claim_us, claimed_us;   /* interval; time of the last one, monotonic */
+    char claim_from[REDIS_ID_SIZE]; /* pending entries of others were checked up to here */
+    char last[REDIS_ID_SIZE];       /* the last new entry that was stored; empty: none */
+    bool is_new;                    /* the received entries are new ones */
     bool is_up;                     /* the greeting is over */
-    bool has_pending;               /* of ours, perhaps: they are read before new ones */
-    bool is_single;                 /* one entry was asked for: its answer may be cut */
-    uint64_t missing;               /* bytes that were cut from the answer */
+    bool has_pending;               /* this consumer may have pending entries: they are read before new ones */
+    bool is_single;                 /* one entry was requested: its answer may be truncated */
+    uint64_t missing;               /* bytes cut from the answer */
 };
 
 /* ---- The url ------------------------------------------------------------------------------------------ */
@@ -114,7 +115,7 @@ static void add_command(struct redis_source *r, const pr_slice *words, size_t co
 #define COMMAND(r, ...)                                                                                                \
     add_command((r), (const pr_slice[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const pr_slice[]){ __VA_ARGS__ })))
 
-/* An entry that is too large: of the text that comes now the bytes behind the first ones are forgotten. */
+/* For an entry that is too large: drops the bytes after the first ones of the text that is arriving. */
 static void cut(struct redis_source *r)
 {
     struct redis_part p;
@@ -125,13 +126,13 @@ static void cut(struct redis_source *r)
     size_t kept = p.text < max ? max - p.text : 0;
     if (p.size <= kept || heard.size < p.text + kept || !talk_cut(&r->talk, p.text + kept, p.size - kept))
         return;
-    char digits[24]; /* the text is shorter now, and says so with as many digits */
+    char digits[24]; /* writes the shorter length with the same number of digits */
     snprintf(digits, sizeof(digits), "%0*zu", (int)(p.text - 2 - p.digits), kept);
     memcpy(r->talk.in.data + r->talk.used + p.digits, digits, p.text - 2 - p.digits);
     r->missing += p.size - kept;
 }
 
-/* One answer; an error is one, too.  It is good until the next. */
+/* Reads one answer, which may be an error.  Valid until the next call. */
 static int answer(struct redis_source *r, int wake_fd, int64_t deadline_us, struct redis_value *ret,
                   struct pr_error *reterr)
 {
@@ -145,7 +146,7 @@ static int answer(struct redis_source *r, int wake_fd, int64_t deadline_us, stru
         if (size < 0)
             return talk_fault(&r->talk, reterr, "%s", why.text);
         if (size > 0) {
-            r->talk.used += (size_t)size; /* its bytes stay where they are */
+            r->talk.used += (size_t)size; /* its bytes stay in place */
             return PR_OK;
         }
         talk_understood(&r->talk, 0);
@@ -176,7 +177,7 @@ static const char *advice_of(pr_slice error)
     return "";
 }
 
-/* The answer to a command that has no other use. */
+/* Reads an answer that matters only if it is an error. */
 static int expect(struct redis_source *r, int wake_fd, const char *tolerated, struct pr_error *reterr)
 {
     struct redis_value v;
@@ -189,8 +190,8 @@ static int expect(struct redis_source *r, int wake_fd, const char *tolerated, st
 
 /* ---- The connection ---------------------------------------------------------------------------------------- */
 
-/* Where a group begins.  One of new entries that is gone, as with a server that has forgotten all, goes on where it was: what came
- * since is new, too. */
+/* Where a group begins.  A group for new entries that disappeared, as on a server that lost its data, continues where
+ * it was: entries since then are new, too. */
 static pr_slice group_start(const struct redis_source *r)
 {
     if (broker_starts_at_first(&r->broker->url))
@@ -243,7 +244,7 @@ static int note_ack(struct redis_source *r, pr_slice id, struct pr_error *reterr
     return r->acked[r->ack_count++].data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "out of memory for an entry");
 }
 
-/* An entry without `data` is a record of its own: its fields as a JSON object. */
+/* An entry without `data` is a record: its fields become a JSON object. */
 static int write_fields(struct redis_source *r, const struct decode_header *fields, size_t count, pr_slice *ret)
 {
     struct buf text;
@@ -292,7 +293,7 @@ static int take_fields(struct redis_source *r, struct intake *in, pr_slice id, c
     return error_set(reterr, PR_ENOMEM, "out of memory for an entry");
 }
 
-/* A list of [id, [field, value, ...]]; what was deleted while it was pending has no fields. */
+/* A list of [id, [field, value, ...]]; entries that were deleted while pending have no fields. */
 static int take_entries(struct redis_source *r, struct intake *in, const struct redis_value *entries,
                         struct pr_error *reterr)
 {
@@ -321,7 +322,7 @@ static pr_slice number(char text[24], int64_t value)
     return (pr_slice){ text, (size_t)snprintf(text, 24, "%" PRId64, value) };
 }
 
-/* [[stream, entries]], or nothing. */
+/* [[stream, entries]], or null. */
 static int read_group(struct redis_source *r, struct intake *in, bool is_new, int wake_fd, struct pr_error *reterr)
 {
     char count[24], block[24];
@@ -343,7 +344,8 @@ static int read_group(struct redis_source *r, struct intake *in, bool is_new, in
     return take_entries(r, in, &v.list[0].list[1], reterr);
 }
 
-/* [next, entries, deleted]: a part of what is pending.  Redis before 6.2 has no such command: then nothing is taken over. */
+/* [next, entries, deleted]: a part of the pending entries.  Redis before 6.2 has no such command: then nothing is taken
+ * over. */
 static int claim(struct redis_source *r, struct intake *in, int wake_fd, struct pr_error *reterr)
 {
     char count[24], idle[24];
@@ -363,7 +365,7 @@ static int claim(struct redis_source *r, struct intake *in, int wake_fd, struct 
     return take_entries(r, in, &v.list[1], reterr);
 }
 
-/* What others have not acknowledged for long: a batch, or none when all was looked at. */
+/* Old pending entries of other consumers: a batch, or none when all were checked. */
 static int take_over(struct redis_source *r, struct intake *in, int64_t now_us, int wake_fd, struct pr_error *reterr)
 {
     bool is_over = false;

@@ -5,17 +5,17 @@
 #include "transport/broker/inbox.h"
 
 #define TEXT_MAX ((int64_t)512 << 20) /* bytes: no string of Redis is longer */
-#define COUNT_MAX ((int64_t)1 << 20)  /* elements of a list: we never ask for that many */
+#define COUNT_MAX ((int64_t)1 << 20)  /* elements of a list: more are never requested */
 
-/* Its first line, and what that says. */
+/* The first line of a value, and its meaning. */
 struct value_head {
     enum redis_shape shape;
     pr_slice line;
-    int64_t size; /* bytes of a text, elements of a list; -1: nothing */
+    int64_t size; /* bytes of a text, elements of a list; -1: null */
     bool is_sized;
 };
 
-/* Bytes of the line with its end; 0: not whole. */
+/* Size of the line with its end; 0: incomplete. */
 static ssize_t read_head(pr_slice bytes, struct value_head *ret, struct pr_error *reterr)
 {
     pr_slice line = { NULL, 0 };
@@ -27,7 +27,7 @@ static ssize_t read_head(pr_slice bytes, struct value_head *ret, struct pr_error
     if (kind == NULL)
         return error_set(reterr, PR_EINVAL, "it does not answer as Redis does: the first byte is %d",
                          (unsigned char)bytes.data[0]);
-    /* Never further than a line may be: megabytes of entries can follow it. */
+    /* Searches no further than a line may be long: megabytes of entries can follow it. */
     size_t size = inbox_line((pr_slice){ bytes.data, min_size(bytes.size, INBOX_SIZE) }, &line);
     if (size == 0)
         return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of more than %d bytes", INBOX_SIZE);
@@ -43,7 +43,7 @@ static ssize_t read_head(pr_slice bytes, struct value_head *ret, struct pr_error
     return (ssize_t)size;
 }
 
-/* Without memory: is it whole?  So that a long one is not taken apart again with every piece that comes. */
+/* Is it complete?  Needs no memory, so that a long value is not parsed again with every piece that arrives. */
 static ssize_t measure(pr_slice bytes, unsigned depth, struct pr_error *reterr)
 {
     struct value_head head;
@@ -69,7 +69,7 @@ static ssize_t measure(pr_slice bytes, unsigned depth, struct pr_error *reterr)
     return used;
 }
 
-/* Lists in lists are one head behind the other, too. */
+/* Nested lists are consecutive heads, too. */
 bool redis_value_part(pr_slice bytes, struct redis_part *ret)
 {
     struct value_head head;
@@ -86,7 +86,7 @@ bool redis_value_part(pr_slice bytes, struct redis_part *ret)
     }
 }
 
-/* It is whole and well-formed; NULL memory: PR_ENOMEM. */
+/* The value is complete and well-formed; out of memory: PR_ENOMEM. */
 static ssize_t build(pr_slice bytes, struct arena *arena, struct redis_value *ret)
 {
     struct value_head head;

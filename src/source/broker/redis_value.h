@@ -1,4 +1,4 @@
-/* redis_value.h - an answer of RESP, the protocol of Redis, of any shape: what XREADGROUP is answered with is lists in lists. */
+/* redis_value.h - an answer in RESP, the protocol of Redis, of any shape: XREADGROUP is answered with nested lists. */
 #ifndef SOURCE_BROKER_REDIS_VALUE_H
 #define SOURCE_BROKER_REDIS_VALUE_H
 
@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 
-#define REDIS_DEPTH_MAX 8 /* lists in lists */
+#define REDIS_DEPTH_MAX 8 /* nesting of lists */
 
 struct redis_value {
     enum redis_shape { REDIS_TEXT, REDIS_NUMBER, REDIS_ERROR, REDIS_LIST, REDIS_NOTHING } shape;
@@ -15,17 +15,17 @@ struct redis_value {
     size_t count;
 };
 
-/* The first value in these bytes: how many it has; 0: it is not whole yet.
- * PR_EINVAL: that is not RESP, *reterr says why; PR_ENOMEM. */
+/* The first value in these bytes: returns its size; 0: it is incomplete.  PR_EINVAL: not RESP, *reterr has the reason;
+ * PR_ENOMEM. */
 PR_MUST_CHECK ssize_t redis_value_read(pr_slice bytes, struct arena *arena, struct redis_value *ret,
                                        struct pr_error *reterr);
 
-/* Bytes that end in the middle of a text. */
+/* Bytes that end within a text. */
 struct redis_part {
     size_t digits, text; /* where its size is written, and where it begins */
-    size_t size;         /* of all of it */
+    size_t size;         /* size of the whole text */
 };
-/* False: they do not. */
+/* False: they end elsewhere. */
 bool redis_value_part(pr_slice bytes, struct redis_part *ret);
 
 #endif

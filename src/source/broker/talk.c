@@ -86,7 +86,7 @@ enum talk_end talk_secure(struct talk *t, int wake_fd)
 
 /* ---- Bytes ------------------------------------------------------------------------------------------- */
 
-/* As much as the wire takes now. */
+/* Writes as much as the wire takes now. */
 static bool flush(struct talk *t)
 {
     while (t->written < t->out.size || t->wire.held_size > 0) {
@@ -200,7 +200,7 @@ void talk_understood(struct talk *t, size_t size)
     if (t->used == t->in.size) {
         buf_reset(&t->in);
         t->used = 0;
-    } else if (t->used > TALK_READ_SIZE && t->used > t->in.size / 2) { /* rarely, so that it stays linear */
+    } else if (t->used > TALK_READ_SIZE && t->used > t->in.size / 2) { /* rarely, so that the cost stays linear */
         forget_understood(t);
     }
 }

@@ -1,7 +1,8 @@
-/* Push: a subscription (store_subscription()) whose events become messages to one endpoint, in the order of their places.  Position
- * and messages are one transaction; whatever happens to a message from there on is the box's and the endpoint's business.
+/* Push: a subscription (store_subscription()) whose events become messages to one endpoint, in the order of their
+ * places.  Position and messages are stored in one transaction; from there on the box and the endpoint handle the
+ * messages.
  *
- * One instance at a time has the subscription; the others look whether its lease is over. */
+ * One instance at a time holds the subscription; the others check whether its lease is over. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,8 @@
 
 #define ARENA_BLOCK 65536
 #define LEASE_US PR_SECONDS(15)
-#define WAIT_US PR_SECONDS(1)                /* until another instance's lease is looked at again, or a full box */
-#define TROUBLE_FIRST_US PR_MILLISECONDS(50) /* after a fault: ever longer, up to the last */
+#define WAIT_US PR_SECONDS(1)                /* until another instance's lease, or a full box, is checked again */
+#define TROUBLE_FIRST_US PR_MILLISECONDS(50) /* after a fault: growing up to the latter */
 #define TROUBLE_LAST_US PR_SECONDS(5)
 #define HOLDER_SIZE 160
 #define ID_SHOWN 8
@@ -43,7 +44,7 @@ static int events_open(struct source *source, void **ret_self, struct pr_error *
         return error_set(reterr, PR_ENOMEM, "out of memory for the events of %s", source->config->name);
     p->source = source;
     p->setting = &source->config->events;
-    pr_id_new(&unique); /* two of one name are two */
+    pr_id_new(&unique); /* two with one name are different */
     pr_id_format(unique, id);
     snprintf(p->holder, sizeof(p->holder), "%.127s/%s", source->instance, id + PR_ID_TEXT_SIZE - 1 - ID_SHOWN);
     arena_init(&p->arena, ARENA_BLOCK);
@@ -68,7 +69,7 @@ static void events_close(void *self)
     struct pr_error ignored;
     if (p->has_it) {
         int rc = step(p, (struct subscription_call){ .step = SUBSCRIPTION_RELEASE }, &info, &ignored);
-        (void)rc; /* else its lease ends by itself */
+        (void)rc; /* otherwise its lease ends by itself */
     }
     arena_fini(&p->arena);
     free(p);
@@ -76,7 +77,7 @@ static void events_close(void *self)
 
 /* ---- An event as a message ---------------------------------------------------------------------- */
 
-/* Its own headers, and where it stands. */
+/* The event's own headers, and its position. */
 static pr_slice headers_of(struct arena *arena, const struct stored_event *e)
 {
     struct buf text;
@@ -87,7 +88,7 @@ static pr_slice headers_of(struct arena *arena, const struct stored_event *e)
                                    { "postriderplace", slice_from(place) } };
     buf_init(&text, PR_HEADERS_MAX);
     headers_set(e->headers, ours, ARRAY_LENGTH(ours), &text);
-    /* Where they have no room, the event's own are what its sender wanted. */
+    /* Without room for these, the event keeps the headers of its sender. */
     pr_slice made = slice_dup(arena, buf_failed(&text) == 0 ? buf_slice(&text) : e->headers);
     buf_fini(&text);
     return made;
@@ -123,7 +124,7 @@ static bool box_is_full(struct pusher *p, int *ret_rc, struct pr_error *reterr)
     return *ret_rc == PR_OK && reply.total >= s->waiting_max;
 }
 
-/* A batch of events and their position, in one transaction.  *ret_moved: events that were worked off. */
+/* A batch of events and their position, in one transaction.  *ret_moved: number of events. */
 static int push(struct pusher *p, const struct subscription_info *info, size_t *ret_moved, struct pr_error *reterr)
 {
     const struct query query = { .kind = QUERY_EVENTS,

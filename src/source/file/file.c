@@ -1,19 +1,23 @@
-/* file: lines of a file that grows, or of the standard input.
+/* file: lines of a growing file, or of the standard input.
  *
  *   file:/var/log/orders.jsonl        file:-        file:audit.log?format=text
  *
- * How far it has read is stored with the rows (S1): each line is stored once, whoever dies when.
+ * The position is stored with the rows (S1): each line is stored once, even after crashes.
  *
- *   F1  A line counts when its end is there.  That of the last line of a file that was put aside is the end of the file.
- *   F2  The file at the path is another one (rotated): the old one is read to its end first, which is when it has not grown for
+ *   F1  A line counts when its end is there.  The last line of a rotated file ends with the file.
+ *   F2  When the path names another file (rotation), the old one is first read to its end, which is reached when it has
+ *       not grown for
  *       a while.  After a restart it is looked for in its folder.
- *   F3  The file is shorter than what was read of it, or begins otherwise (truncated, and written anew): it is read from its
- *       beginning.  So a position knows the file, how it begins, and how often it began anew:
+ *   F3  When the file is shorter than what was read of it, or begins differently (truncated, and rewritten), it is read
+ *       from its
+ *       beginning.  So a position identifies the file, its beginning, and how often it was restarted:
  *
  *           generation . inode . offset . bytes of the beginning . digest of these
- *   F4  Instances share the position by the source's name.  Where the other one's file is not the one here, as on two machines with
- *       one configuration, neither may take the other's place for a file that was put aside: each would send the other back to the
- *       beginning of its file, for ever.  Who comes to know it stops and says so.
+ *   F4  Instances share the position by the source's name.  If another instance reads another file, as on two machines
+ *       with
+ *       one configuration, neither may take the other's position for a rotated file: each would send the other back to
+ *       the
+ *       beginning of its file, endlessly.  An instance that detects this stops and reports it.
  *
  * The standard input has no position: what was read and not stored is lost with the process. */
 #include <dirent.h>
@@ -35,14 +39,14 @@
 #include "source/file/lines.h"
 
 #define READ_SIZE 65536
-#define HEAD_SIZE 1024                 /* bytes that a file is known by */
+#define HEAD_SIZE 1024                 /* bytes that identify a file */
 #define LOOK_US PR_MILLISECONDS(50)    /* between two looks at an idle file */
-#define ROTATED_QUIET_US PR_SECONDS(2) /* one that was put aside, and does not grow any more */
+#define ROTATED_QUIET_US PR_SECONDS(2) /* a rotated file counts as complete after this time without growth */
 #define POSITION_SIZE 128
 
-/* Where we are in which file. */
+/* A position in a file. */
 struct file_place {
-    uint64_t generation; /* 0: nowhere yet */
+    uint64_t generation; /* 0: none yet */
     uint64_t inode, offset;
     uint64_t head_size, head_hash;
 };
@@ -54,12 +58,12 @@ struct file_source {
     int fd; /* -1: none is open */
     struct file_place stored, now;
     char from[POSITION_SIZE], to[POSITION_SIZE];
-    bool knows;     /* the stored place is here */
-    uint64_t inode; /* of the file that was open last; 0: none was */
-    bool was_moved; /* somebody else has stored a place in another file */
+    bool knows;     /* the stored position was read */
+    uint64_t inode; /* of the file that was last open; 0: none */
+    bool was_moved; /* another instance has stored a position in another file */
     struct lines lines;
-    uint64_t read_offset; /* of the file: behind what is in lines */
-    int64_t grown_us;     /* monotonic: when it was last seen to grow */
+    uint64_t read_offset; /* in the file: after the content of `lines` */
+    int64_t grown_us;     /* monotonic: when it last grew */
     bool is_over;         /* stdin: it has ended */
     bool is_cut;          /* the last line of the batch was too long */
 };
@@ -116,7 +120,7 @@ static bool place_read(const char *text, struct file_place *ret)
            text[size] == '\0' && ret->head_size <= HEAD_SIZE;
 }
 
-/* How a file begins: up to `size` bytes of it.  False: it has fewer, or cannot be read. */
+/* The hash of up to `size` bytes of a file's beginning.  False: it has fewer, or cannot be read. */
 static bool head_hash(int fd, uint64_t size, uint64_t *ret)
 {
     char bytes[HEAD_SIZE];
@@ -125,7 +129,7 @@ static bool head_hash(int fd, uint64_t size, uint64_t *ret)
     return got >= 0 && (uint64_t)got == size;
 }
 
-/* Is it the file of the place, and has it all that was read of it? */
+/* Is it the file of the position, and does it contain everything that was read? */
 static bool is_at(int fd, const struct file_place *p)
 {
     struct stat info;
@@ -134,7 +138,7 @@ static bool is_at(int fd, const struct file_place *p)
            head_hash(fd, p->head_size, &hash) && hash == p->head_hash;
 }
 
-/* The beginning of a file that was not read before. */
+/* Starts at the beginning of a file that was not read before. */
 static void begin_file(struct file_source *f, int fd)
 {
     struct stat info = { .st_ino = 0 };
@@ -164,7 +168,7 @@ static int open_path(const char *path)
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* F2: the one that was read has another name now.  -1: it is gone. */
+/* F2: the file that was read, under its new name.  -1: it is gone. */
 static int find_aside(const struct file_source *f)
 {
     char folder[4096], path[4096 + 300];
@@ -209,7 +213,7 @@ static int read_stored(struct file_source *f, struct pr_error *reterr)
     return rc;
 }
 
-/* The file to go on with. */
+/* The file to continue with. */
 static int open_file(struct file_source *f, struct pr_error *reterr)
 {
     int fd = open_path(f->path), aside;
@@ -219,7 +223,7 @@ static int open_file(struct file_source *f, struct pr_error *reterr)
     }
     if (fd < 0)
         return f->now.generation > 0 && errno == ENOENT
-                   ? PR_OK /* it was put aside, and the next one is not there yet */
+                   ? PR_OK /* it was rotated, and the next one does not exist yet */
                    : error_set(reterr, PR_EIO, "%s: %s", f->path, strerror(errno));
     if (f->now.generation > 0 && is_at(fd, &f->now)) {
         continue_file(f, fd);
@@ -246,7 +250,7 @@ static void close_file(struct file_source *f)
     f->fd = f->is_stdin ? f->fd : -1;
 }
 
-/* Does the path name another file than the one that is open? */
+/* Does the path name another file than the open one? */
 static bool is_rotated(const struct file_source *f)
 {
     struct stat info;
@@ -261,13 +265,13 @@ static bool is_truncated(const struct file_source *f)
 
 /* ---- Lines --------------------------------------------------------------------------------------------------- */
 
-/* More bytes: how many; 0: none are there.  Fault PR_EIO. */
+/* Reads more bytes: how many; 0: none.  Fault PR_EIO. */
 static int read_more(struct file_source *f, size_t *ret, struct pr_error *reterr)
 {
     char bytes[READ_SIZE];
     struct pollfd ready = { .fd = f->fd, .events = POLLIN };
     *ret = 0;
-    if (f->is_stdin && poll(&ready, 1, 0) <= 0) /* it is not ours, and may block */
+    if (f->is_stdin && poll(&ready, 1, 0) <= 0) /* the descriptor is shared, and may block */
         return PR_OK;
     ssize_t got =
         f->is_stdin ? read(f->fd, bytes, sizeof(bytes)) : pread(f->fd, bytes, sizeof(bytes), (off_t)f->read_offset);
@@ -303,13 +307,13 @@ static int add_line(struct file_source *f, struct intake *in, const struct line 
     return rc;
 }
 
-/* One that was cut is the last of its batch (lines_add). */
+/* A line that was cut is the last of its batch (lines_add). */
 static bool is_full(const struct file_source *f, const struct intake *in)
 {
     return f->is_cut || intake_is_full(in);
 }
 
-/* All that are whole and fit. */
+/* All complete lines that fit. */
 static int take_lines(struct file_source *f, struct intake *in, struct pr_error *reterr)
 {
     struct line line;
@@ -319,14 +323,14 @@ static int take_lines(struct file_source *f, struct intake *in, struct pr_error 
     return rc;
 }
 
-/* F1: nobody writes its end any more. */
+/* F1: no program will write its end any more. */
 static int take_rest(struct file_source *f, struct intake *in, struct pr_error *reterr)
 {
     struct line rest = lines_take_rest(&f->lines);
     return rest.size > 0 ? add_line(f, in, &rest, reterr) : PR_OK;
 }
 
-/* There is nothing to read: is this still the file?  Afterwards another one may be open, or none. */
+/* There is nothing to read: is this still the right file?  Afterwards another one may be open, or none. */
 static int look_around(struct file_source *f, struct intake *in, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -337,7 +341,7 @@ static int look_around(struct file_source *f, struct intake *in, struct pr_error
     } else if (is_rotated(f) && clock_mono_us(clock_system()) - f->grown_us >= ROTATED_QUIET_US) {
         rc = take_rest(f, in, reterr);
         int fd = open_path(f->path);
-        if (intake_size(in) == 0 && fd >= 0) { /* else with the next batch: a position is of one file */
+        if (intake_size(in) == 0 && fd >= 0) { /* otherwise with the next batch: a position belongs to one file */
             close_file(f);
             begin_file(f, fd);
         } else if (fd >= 0) {
@@ -347,7 +351,7 @@ static int look_around(struct file_source *f, struct intake *in, struct pr_error
     return rc;
 }
 
-/* What the batch moves the position to. */
+/* The position after the batch. */
 static void note_move(struct file_source *f, struct intake *in)
 {
     if (f->is_stdin || intake_size(in) == 0)
@@ -391,7 +395,7 @@ static int file_receive(void *self, struct intake *in, int wake_fd, struct pr_er
         rc = f->fd >= 0 ? take_lines(f, in, reterr) : open_here(f, reterr);
         if (rc == PR_OK && f->fd >= 0 && !is_full(f, in) && !f->is_over)
             rc = read_more(f, &got, reterr);
-        if (rc == PR_OK && got > 0 && f->lines.cut > 0 && source_rest(wake_fd, 0)) /* a line may be of any length */
+        if (rc == PR_OK && got > 0 && f->lines.cut > 0 && source_rest(wake_fd, 0)) /* a line may have any length */
             break;
         if (rc != PR_OK || got > 0)
             continue;
@@ -418,7 +422,7 @@ static int file_acknowledge(void *self, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* A file goes on from where the store says that it is. */
+/* Reading continues at the position in the store. */
 static void file_drop(void *self)
 {
     struct file_source *f = self;
@@ -426,7 +430,7 @@ static void file_drop(void *self)
     f->knows = false;
     f->to[0] = '\0';
     if (f->is_stdin)
-        lines_go_back(&f->lines); /* nobody else has them */
+        lines_go_back(&f->lines); /* nothing else has these lines */
     else
         lines_reset(&f->lines);
 }

@@ -1,9 +1,10 @@
-/* http: messages that others POST: CloudEvents in binary, structured and batch mode, Standard Webhooks, or any body.
+/* http: messages that other programs POST: CloudEvents in binary, structured and batch mode, Standard Webhooks, or any
+ * body.
  *
  *   http://127.0.0.1:8090/hooks/orders
  *
- * A request is answered 202 when all its messages are committed.  One that is lost before the answer is sent again by its
- * sender: it has the same id (of the CloudEvent, webhook-id, Idempotency-Key), and is stored once.  TLS is for a proxy. */
+ * A request is answered 202 when all its messages are committed.  If the answer is lost, its sender sends it again with
+ * the same id (of the CloudEvent, webhook-id, Idempotency-Key), and it is stored once.  TLS is left to a proxy. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,14 +23,14 @@
 struct http_source {
     struct broker *broker;
     struct door *door;
-    struct arena elements; /* of a batch that is not taken whole */
+    struct arena elements; /* of a batch that is taken in parts */
     struct door_request *current;
-    pr_slice *list; /* its messages; NULL: it is one */
+    pr_slice *list; /* its messages; NULL: a single one */
     size_t count, taken;
     struct taken_request {
         struct door_request *request;
         size_t count;
-    } * done; /* all in the batch */
+    } * done; /* completely in the batch */
     size_t done_count, capacity;
     pr_slice path; /* with its slash */
 };
@@ -65,7 +66,7 @@ static pr_slice http_address(const struct broker_url *url)
     return url->path;
 }
 
-/* What anybody may send must come from this machine. */
+/* Requests without authentication must come from this machine. */
 static int http_check(const struct source_config *config, const struct broker_url *url, struct arena *arena,
                       struct pr_error *reterr)
 {
@@ -96,7 +97,7 @@ static int add_element(void *arg, pr_slice value)
     return PR_OK;
 }
 
-/* What is in it; it is not the current one if it was refused. */
+/* Opens a request's content; if it was refused, it does not become the current one. */
 static int open_request(struct http_source *h, struct door_request *request, struct pr_error *reterr)
 {
     h->current = request;
@@ -115,7 +116,7 @@ static int open_request(struct http_source *h, struct door_request *request, str
         _Static_assert(DECODE_MESSAGES_MAX == 1000, "the text says so");
         door_refused(h->door, request, 413, "a batch has at most 1000 events");
         h->current = NULL;
-    } else if (rc != PR_OK) { /* all of it is a dead letter */
+    } else if (rc != PR_OK) { /* the whole request becomes a dead letter */
         h->list = NULL;
         h->count = 1;
     }
@@ -129,7 +130,7 @@ static int see_type(void *arg, pr_slice key, pr_slice value)
     return PR_OK;
 }
 
-/* A standard webhook says in its body what it is. */
+/* A standard webhook has its type in the body. */
 static pr_slice type_of(struct http_source *h, const struct door_request *r)
 {
     pr_slice written = PR_STR(""), type;
@@ -167,7 +168,7 @@ static int take_message(struct http_source *h, struct intake *in, struct pr_erro
     return intake_add(in, &m, reterr);
 }
 
-/* As many of its messages as fit. */
+/* Takes as many of its messages as fit. */
 static int take_current(struct http_source *h, struct intake *in, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -217,7 +218,7 @@ static int http_acknowledge(void *self, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* Nobody stores it now: whoever sent it sends it again. */
+/* They cannot be stored now: their senders will send them again. */
 static void http_drop(void *self)
 {
     struct http_source *h = self;

@@ -20,13 +20,13 @@
 #define BACKLOG 256
 #define EVENTS_MAX 64
 #define TICK_MS 500
-#define DEAF_MS 20 /* while the process has no descriptor for a connection */
+#define DEAF_MS 20 /* while the process has no free descriptor for a connection */
 #define HEAD_US PR_SECONDS(10)
 #define BODY_US PR_SECONDS(30)
 #define ANSWER_US PR_SECONDS(10)
 #define IDLE_US PR_SECONDS(60) /* between two requests of a connection */
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* over the list, and who uses each */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the number of users of each */
 static struct list all;
 
 static void lock(pthread_mutex_t *mutex)
@@ -52,7 +52,7 @@ static void conn_watch(struct listener *l, struct http_conn *c, int how, uint32_
     ASSERT(epoll_ctl(l->epoll_fd, how, c->fd, &event) == 0);
 }
 
-/* What it does now, and how long it has for that. */
+/* Begins a state, with its time limit. */
 static void conn_begin(struct http_conn *c, int64_t span_us)
 {
     c->since_us = now();
@@ -75,7 +75,7 @@ static void conn_free(struct listener *l, struct http_conn *c)
     free(c);
 }
 
-/* A head or body that is slow, or nothing at all: the one that has taken longest makes room. */
+/* Closes the connection that has taken longest for a head or body, or has been idle longest. */
 static bool make_room(struct listener *l)
 {
     struct http_conn *oldest = NULL;
@@ -94,7 +94,7 @@ static void take_connection(struct listener *l)
 {
     int fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !make_room(l))
-        (void)poll(NULL, 0, DEAF_MS); /* it would be told of the same connection at once */
+        (void)poll(NULL, 0, DEAF_MS); /* otherwise epoll would report the same connection at once */
     if (fd < 0)
         return;
     struct http_conn *c = l->conn_count < CONNS_MAX || make_room(l) ? calloc(1, sizeof(*c)) : NULL;
@@ -131,7 +131,7 @@ static void enqueue(struct listener *l, struct http_conn *c)
         conn_answer(c, 503, 2, "unavailable", "messages cannot be stored now; send it again later");
 }
 
-/* False: it is gone. */
+/* False: the connection is gone. */
 static bool flush(struct http_conn *c)
 {
     while (c->written < c->out.size) {
@@ -143,7 +143,7 @@ static bool flush(struct http_conn *c)
     return buf_failed(&c->out) == 0;
 }
 
-/* What it has sent so far, as far as that goes; false: the connection is over. */
+/* Parses what has arrived; false: the connection is over. */
 static bool advance(struct listener *l, struct http_conn *c)
 {
     while (c->state == CONN_HEAD || c->state == CONN_BODY) {
@@ -153,7 +153,7 @@ static bool advance(struct listener *l, struct http_conn *c)
         l->held_bytes += c->body.size - before;
         if (was_head && c->state == CONN_BODY)
             conn_begin(c, BODY_US);
-        if (result == READ_MORE && l->held_bytes > max_size(HELD_BYTES_MAX, c->body.size)) { /* it is not alone */
+        if (result == READ_MORE && l->held_bytes > max_size(HELD_BYTES_MAX, c->body.size)) { /* unless it is alone */
             c->keeps = false;
             conn_answer(c, 503, 2, "no_memory", "too many requests at once; send it again later");
             result = READ_ANSWER;
@@ -161,7 +161,7 @@ static bool advance(struct listener *l, struct http_conn *c)
         if (result == READ_WHOLE)
             enqueue(l, c);
         if (result == READ_MORE) {
-            if (!flush(c)) /* 100 Continue */
+            if (!flush(c)) /* for 100 Continue */
                 return false;
             buf_reset(&c->out);
             c->written = 0;
@@ -186,7 +186,7 @@ static bool advance(struct listener *l, struct http_conn *c)
     return true;
 }
 
-/* The rest of an answer; false: the connection is over. */
+/* Writes the rest of an answer; false: the connection is over. */
 static bool write_on(struct listener *l, struct http_conn *c)
 {
     if (!flush(c))
@@ -223,7 +223,7 @@ static void serve(struct listener *l, struct http_conn *c)
         conn_free(l, c);
 }
 
-/* Those that their sources have answered: `out` is set. */
+/* Connections whose sources have answered: `out` is set. */
 static void send_answers(struct listener *l)
 {
     for (;;) {
@@ -240,7 +240,7 @@ static void send_answers(struct listener *l)
     }
 }
 
-/* Nobody may point to a door that goes. */
+/* Removes all references to a door that closes. */
 static void part_from(struct listener *l, const struct door *d)
 {
     list_foreach(node, &l->conns) {
@@ -288,7 +288,7 @@ static void *listener_run(void *arg)
                 wake_clear(l->wake_fd);
             else
                 serve(l, events[i].data.ptr);
-        if (comes) /* behind the others: it may end one of them to make room */
+        if (comes) /* after the others: it may close one of them to make room */
             take_connection(l);
         send_answers(l);
         close_doors(l);
@@ -339,7 +339,7 @@ static int listener_start(struct listener *l, const struct door_options *o, stru
     return thread_start(&l->thread, THREAD_STACK_LOOP, "http-source", listener_run, l, reterr);
 }
 
-/* The lock of all is held. */
+/* With the lock of all listeners held. */
 static int listener_join(const struct door_options *o, struct listener **ret, struct pr_error *reterr)
 {
     if (all.head.next == NULL)
@@ -372,7 +372,7 @@ static int listener_join(const struct door_options *o, struct listener **ret, st
     return PR_OK;
 }
 
-/* The lock of all is held. */
+/* With the lock of all listeners held. */
 static void listener_leave(struct listener *l)
 {
     if (--l->users > 0)
@@ -460,7 +460,7 @@ struct door_request *door_take(struct door *d)
     return node != NULL ? &LIST_ENTRY(node, struct http_conn, queued)->request : NULL;
 }
 
-/* Its `out` is set; the lock is held. */
+/* Its `out` is set; with the lock held. */
 static void hand_back(struct listener *l, struct http_conn *c)
 {
     list_push_back(&l->answered, &c->queued);

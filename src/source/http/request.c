@@ -1,4 +1,4 @@
-/* A request: its head, its body, whose it is; and the answer. */
+/* A request: its head, its body, its authentication; and the answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,10 @@
 #include "source/http/listener.h"
 #include "transport/cloudevents.h"
 
-#define CHUNK_LINE_MAX 256 /* bytes of the size of a chunk, and of a trailer */
-#define FRAMING_PER_BYTE 8 /* what stands around the data of chunks: a chunk of one byte has five beside it, ... */
-#define LOOKS_MAX 256      /* at one head: each reads it from its start */
+#define CHUNK_LINE_MAX 256 /* bytes of a chunk's size line, and of a trailer */
+/* overhead per byte of data in chunks: a chunk of one byte has five bytes of overhead, ... */
+#define FRAMING_PER_BYTE 8
+#define LOOKS_MAX 256 /* parsing attempts of one head: each starts at the beginning */
 
 /* ---- Answers --------------------------------------------------------------------------------------- */
 
@@ -95,7 +96,7 @@ void conn_next(struct http_conn *c)
     c->state = CONN_HEAD;
 }
 
-/* The rest of what it sends is not read: the connection ends with the answer. */
+/* The rest of the request is not read: the connection ends with the answer. */
 static enum read_result refuse(struct http_conn *c, unsigned status, int retry_s, const char *code, const char *text)
 {
     c->keeps = false;
@@ -125,7 +126,8 @@ static struct door *find_door(struct listener *l, pr_slice path)
     return found;
 }
 
-/* What says who or what a message is, is said once: two readers would take another one of two.  Upper and lower case are one. */
+/* Headers that identify the sender or the message must not be repeated: two readers could choose different ones.
+ * Case-insensitive. */
 static bool is_said_once(pr_slice name)
 {
     static const char *const once[] = { "Content-Type",      "Authorization",   "webhook-id",
@@ -136,7 +138,7 @@ static bool is_said_once(pr_slice name)
     return name.size > 3 && strncasecmp(name.data, "ce-", 3) == 0;
 }
 
-/* The name of one that is there twice all the same; empty: there is none. */
+/* The name of such a header that is repeated; empty: none. */
 static pr_slice said_twice(const struct http_conn *c)
 {
     const char *at = NULL;
@@ -158,7 +160,7 @@ static enum read_result refuse_twice(struct http_conn *c, pr_slice name)
     return refuse(c, 400, 0, "duplicate_header", text);
 }
 
-/* Whoever may not, or cannot be served now, is told before the body is read. */
+/* Requests that are not authorised, or cannot be served now, are answered before the body is read. */
 static enum read_result judge_head(struct listener *l, struct http_conn *c)
 {
     const pr_slice bearer = PR_STR("Bearer "), given = field(c, "Authorization"), twice = said_twice(c);
@@ -169,7 +171,7 @@ static enum read_result judge_head(struct listener *l, struct http_conn *c)
     ASSERT(pthread_mutex_unlock(&l->lock) == 0);
     if (d == NULL)
         return refuse(c, 404, 0, "not_found", "no source has this path");
-    if (slice_eq_cstr(c->parsed.method, "OPTIONS")) /* may I send you events?  (CloudEvents, webhooks) */
+    if (slice_eq_cstr(c->parsed.method, "OPTIONS")) /* may events be sent here?  (CloudEvents, webhooks) */
         return READ_MORE;
     if (!slice_eq_cstr(c->parsed.method, "POST"))
         return refuse(c, 405, 0, "method", "send messages with POST");
@@ -232,13 +234,14 @@ static void skip(pr_slice *rest, size_t size)
     *rest = (pr_slice){ rest->data + size, rest->size - size };
 }
 
-/* More around the data than anybody needs: extensions of chunks and trailers are read for nothing. */
+/* Excessive overhead: extensions of chunks and trailers cost time and are ignored. */
 static bool is_mostly_framing(const struct http_conn *c)
 {
     return c->framing_bytes / FRAMING_PER_BYTE > c->body.size + HEAD_BYTES_MAX / FRAMING_PER_BYTE;
 }
 
-/* A line without its CR LF; false: it is not there yet, or (*ret_bad) none: with a NUL in it, it would look shorter than it is. */
+/* A line without its CR LF; false: incomplete, or (*ret_bad) invalid: with a NUL in it, it would look shorter than it
+ * is. */
 static bool take_line(struct http_conn *c, pr_slice *rest, char ret[CHUNK_LINE_MAX], bool *ret_bad)
 {
     size_t near = min_size(rest->size, CHUNK_LINE_MAX + 1);
@@ -266,7 +269,7 @@ static bool read_hex(const char *text, uint64_t *ret)
     return true;
 }
 
-/* True: the body is whole, or *ret_bad. */
+/* True: the body is complete, or *ret_bad. */
 static bool read_chunk_part(struct http_conn *c, pr_slice *rest, bool *ret_bad)
 {
     char line[CHUNK_LINE_MAX];
@@ -308,7 +311,8 @@ static bool read_chunk_part(struct http_conn *c, pr_slice *rest, bool *ret_bad)
     }
 }
 
-/* What was read is dropped once, not with each chunk: these may have one byte each, and are read before a signature is checked. */
+/* Parsed bytes are dropped once, not with each chunk: chunks may have one byte each, and are parsed before the
+ * signature is checked. */
 static bool read_chunks(struct http_conn *c, bool *ret_bad)
 {
     pr_slice rest = buf_slice(&c->in);
@@ -369,7 +373,7 @@ static const char *find_wrong_type(const struct door_request *r)
     return NULL;
 }
 
-/* A list that is signed says by whom it should be: without a signature nobody is let in. */
+/* If secrets are configured, a request without a valid signature is refused. */
 static enum read_result judge_whole(struct http_conn *c)
 {
     const struct door *d = c->door;

@@ -1,4 +1,4 @@
-/* The products whose tables are known, and the small language of the mapping; see adoption.h. */
+/* The products whose tables are known, and the mapping language; see adoption.h. */
 #include "source/table/adoption.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ const struct adopt_field_info adopt_fields[ADOPT_FIELD_COUNT] = {
 
 /* ---- Presets ------------------------------------------------------------------------------ */
 
-/* CAP's other states are left alone: Succeeded is done, Failed is for a person to set back to Scheduled.
+/* CAP's other states are left alone: Succeeded is done, Failed waits for a person to set it back to Scheduled.
  * ExpiresAt is when a delayed message is due; on a finished one it is when CAP's own clean-up may delete it. */
 static const struct adopt_value cap_pending[] = { { "StatusName", "Scheduled" },
                                                   { "StatusName", "Delayed" },

@@ -1,21 +1,20 @@
-/* adoption.h - an outbox table of another product, taken over as it is.
+/* adoption.h - an outbox table of another product, used as it is.
  *
- * An adoption says where the parts of a message are in a foreign table, which of its rows are
- * waiting, and what is done to a row when it has become a message.  A preset is the adoption of
- * one product's table.  The foreign table is never altered: rows are read, and deleted or marked.
+ * An adoption says where the parts of a message are in a foreign table, which of its rows are waiting, and what is done
+ * to a row when it has become a message.  A preset is the adoption of one product's table.  The foreign table is never
+ * altered: rows are read, and deleted or marked.
  *
- * Where a part of a message is found is written as alternatives, of which the first that is there
- * and not empty counts:
+ * The location of a part of a message is written as alternatives, of which the first that exists and is not empty
+ * counts:
  *
  *     type                          a column
- *     header:event-type|=unknown    a member of the JSON headers, or else this text
- */
+ *     header:event-type|=unknown    a member of the JSON headers, or else this text */
 #ifndef SOURCE_TABLE_ADOPTION_H
 #define SOURCE_TABLE_ADOPTION_H
 
 #include "base/arena.h"
 
-/* Parts of a message: name in C and in the configuration, what it may be, and what it says. */
+/* Parts of a message: name in C and in the configuration, kind, and description. */
 #define ADOPT_FIELDS(X)                                                                                                \
     X(ID, "id", COLUMN,                                                                                                \
       "Column with the key. A UUID becomes the message's id, other keys are hashed with the table's name.")            \
@@ -54,7 +53,7 @@ struct adopt_field_info {
 };
 extern const struct adopt_field_info adopt_fields[ADOPT_FIELD_COUNT];
 
-#define ADOPT_VALUES_MAX 8 /* columns that are set, values that are waited for */
+#define ADOPT_VALUES_MAX 8 /* columns that are set, and values of waiting rows */
 #define ADOPT_NOW "now()"  /* as a value: the time; "now()+24h" is later */
 
 struct adopt_value {
@@ -66,26 +65,26 @@ struct adoption {
     const char *table; /* "name" or "schema.name" */
     const char *preset;
     const char *box;
-    const char *fields[ADOPT_FIELD_COUNT]; /* "": it has none */
-    const char *time_zone;                 /* of times that do not tell theirs */
-    bool list_type;                        /* type is a list with ';' between: the first counts */
+    const char *fields[ADOPT_FIELD_COUNT]; /* "": none */
+    const char *time_zone;                 /* for times without a zone */
+    bool list_type;                        /* type is a list separated by ';': the first entry counts */
 
-    /* Rows that wait: a column has one of its values here; all such columns.  None: where set is used, all
-     * rows that are not as its first entry makes them; where rows are deleted, all rows. */
+    /* Waiting rows: each of these columns has one of its values.  None: where `set` is used, all rows that do not look
+     * done by its first entry; where rows are deleted, all rows. */
     const struct adopt_value *pending;
     size_t pending_count;
-    /* What is set when a row was taken.  None: it is deleted. */
+    /* Columns set when a row was taken.  None: it is deleted. */
     const struct adopt_value *set;
     size_t set_count;
 
-    size_t batch;                 /* rows in one transaction at most */
-    const char *const *endpoints; /* destinations that are known */
+    size_t batch;                 /* maximum number of rows in one transaction */
+    const char *const *endpoints; /* known destinations */
     size_t endpoint_count;
 };
 
-/* "debezium", ..., with NULL behind the last. */
+/* "debezium", ..., ending with NULL. */
 extern const char *const adopt_presets[];
-/* Fill what a preset knows: fields, pending, set, list_type.  false: there is none of this name. */
+/* Fills in what a preset defines: fields, pending, set, list_type.  false: unknown preset. */
 bool adopt_preset(const char *name, struct adoption *adoption);
 
 /* ---- Where a part is found ---- */
@@ -107,7 +106,7 @@ PR_MUST_CHECK int adopt_parts_parse(enum adopt_field field, const char *text, st
                                     struct pr_error *reterr);
 /* "now()" and "now()+24h"; false: it is a plain value. */
 bool adopt_value_is_time(const char *value, int64_t *ret_later_us);
-/* Is it a column or a table that we would put into a statement? */
+/* Is it a valid name of a column or a table for a statement? */
 bool adopt_table_split(const char *table, pr_slice *ret_schema, pr_slice *ret_name);
 
 /* ---- What was found in the database ---- */
@@ -118,7 +117,7 @@ struct adopt_finding {
     const char *about; /* table, column, right, index, backlog */
     const char *name;  /* which */
     enum adopt_level level;
-    const char *text; /* what is so, and what to do */
+    const char *text; /* the finding, and advice */
 };
 
 #define ADOPT_FINDINGS_MAX 48
@@ -126,10 +125,11 @@ struct adopt_finding {
 struct adopt_report {
     struct adopt_finding findings[ADOPT_FINDINGS_MAX];
     size_t count;
-    int64_t backlog;  /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
-    const char *lock; /* somebody keeps its rows from being moved: who, and what to do; NULL: nobody */
+    int64_t backlog;  /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: unknown */
+    const char *lock; /* another session blocks the moving of its rows: which one, and advice; NULL: none */
 };
-/* Changes nothing.  PR_OK also when the report says that it will not do; PR_EUNSUPPORTED: not in this store. */
+/* Changes nothing.  PR_OK even when the report says that the table cannot be used; PR_EUNSUPPORTED: not in this
+ * store. */
 struct store;
 PR_MUST_CHECK int adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena,
                               struct adopt_report *ret, struct pr_error *reterr);

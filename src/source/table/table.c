@@ -10,12 +10,12 @@
 #include "source/table/table.h"
 
 #define ARENA_BLOCK 65536
-#define TROUBLE_FIRST_US PR_MILLISECONDS(50) /* after a fault: ever longer, up to the last */
+#define TROUBLE_FIRST_US PR_MILLISECONDS(50) /* after a fault: growing up to the latter */
 #define TROUBLE_LAST_US PR_SECONDS(5)
 #define HOLDER_LOOK_US PR_SECONDS(2)
-#define HOLDER_LONG_US PR_SECONDS(6) /* another instance has it for one transaction only */
-#define LEFT_US PR_SECONDS(60)       /* a row that the database refuses is left alone for this time */
-#define LEFT_MAX 100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
+#define HOLDER_LONG_US PR_SECONDS(6) /* other instances hold it only for one transaction */
+#define LEFT_US PR_SECONDS(60)       /* a row that the database refuses is skipped for this time */
+#define LEFT_MAX 100                 /* skipped rows: if there are more, the table is in trouble and not the rows */
 
 enum {
     ARRAY_CREATED,
@@ -42,21 +42,21 @@ struct mover {
     const struct adoption *adoption;
     struct link *link;
     struct arena arena;   /* of one move */
-    struct adopt_sql sql; /* select NULL: the table is to be looked at first */
+    struct adopt_sql sql; /* select NULL: the table must be checked first */
     struct adopt_mapping mapping;
     struct batch batch;
-    struct bury bury; /* what is no message */
+    struct bury bury; /* rows that are not messages */
     struct array arrays[ARRAY_COUNT];
-    bool kept;    /* the latest rows could not be marked: the database refuses them */
+    bool kept;    /* the latest rows could not be marked: the database refuses that */
     size_t limit; /* rows in the next transaction: fewer after the database refused one of them */
 
-    struct holder { /* of the lock, when nothing could be taken */
-        int pid;    /* 0: nobody */
+    struct holder { /* holder of the lock, when nothing could be taken */
+        int pid;    /* 0: none */
         char transaction[32];
         int64_t since_us, look_us;
     } holder;
 
-    char (*left)[24]; /* places of rows that are left alone */
+    char (*left)[24]; /* places of skipped rows */
     size_t left_count;
     int64_t left_until_us;
 };
@@ -114,7 +114,7 @@ static int table_open(struct source *source, void **ret_self, struct pr_error *r
 
 /* ---- Looking at the table --------------------------------------------------------------------- */
 
-/* Is everything there that the statements need?  Fault PR_ECONFIG with what is not. */
+/* Does everything exist that the statements need?  Fault PR_ECONFIG with what is missing. */
 static int look(struct mover *a, struct pr_error *reterr)
 {
     struct foreign_table table;
@@ -156,8 +156,8 @@ static bool left_add(struct mover *a, pr_slice place)
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
-/* The first rows in their order are wanted.  A planner without good statistics would fetch all that
- * wait, and sort them. */
+/* The first rows in order are requested.  A planner without good statistics would fetch all waiting rows, and sort
+ * them. */
 static const char IN_ORDER[] = "SELECT set_config('enable_bitmapscan', 'off', true)";
 
 static int take(struct mover *a, PGresult **ret, struct pr_error *reterr)
@@ -174,8 +174,9 @@ static int take(struct mover *a, PGresult **ret, struct pr_error *reterr)
     return link_run(a->link, reterr);
 }
 
-/* Nothing could be taken: is that because somebody keeps the lock?  One of our own role works while the name of its
- * transaction changes; another role has no business there.  Fault PR_EBUSY: it does, and the table does not move. */
+/* Nothing could be taken: does another session keep the lock?  An instance with the same role works normally while the
+ * name of its transaction changes; another role should never hold it.  Fault PR_EBUSY: the table does not move because
+ * of it. */
 static int check_holder(struct mover *a, struct pr_error *reterr)
 {
     struct holder *h = &a->holder;
@@ -214,7 +215,7 @@ static int read_rows(struct mover *a, const PGresult *result, struct adopt_row *
 
 /* ---- Storing ----------------------------------------------------------------------------------- */
 
-/* From here on rows are reached by their places only, whatever the planner believes about the table. */
+/* From here on rows are found by their places only, whatever the planner believes about the table. */
 static const char PLACES_ONLY[] = "SELECT set_config('enable_seqscan', 'off', true)";
 
 static void add_insert(struct mover *a, const struct adopt_row *rows, size_t count, PGresult **ret)
@@ -251,7 +252,7 @@ static int add_dead_row(struct mover *a, const struct adopt_row *row, int64_t no
     return error.data != NULL ? bury_add(&a->bury, &row->m, error, slice_from(row->bad), row->note, now_us) : PR_ENOMEM;
 }
 
-/* What is no message becomes a dead letter. */
+/* Rows that are not messages become dead letters. */
 static int add_dead(struct mover *a, const struct adopt_row *rows, size_t count, PGresult **ret)
 {
     struct args args;
@@ -285,7 +286,7 @@ static void add_done(struct mover *a, const struct adopt_row *rows, size_t count
     link_add_text(a->link, a->sql.done, &args, ret);
 }
 
-/* Messages, dead letters and marks; not yet committed. */
+/* Messages, dead letters and marks; not committed yet. */
 static int store(struct mover *a, const struct adopt_row *rows, size_t count, struct moved *moved,
                  struct pr_error *reterr)
 {
@@ -300,7 +301,7 @@ static int store(struct mover *a, const struct adopt_row *rows, size_t count, st
     rc = link_run(a->link, reterr);
     if (rc != PR_OK)
         return rc;
-    /* A trigger or a policy may keep rows as they are; they would be moved again and again. */
+    /* A trigger or a policy may prevent the marks; the rows would be moved again and again. */
     a->kept = strtoull(PQcmdTuples(done), NULL, 10) != count;
     if (a->kept)
         return error_set(reterr, PR_ESTORE,
@@ -319,7 +320,7 @@ static bool state_begins(const struct link *link, const char *with)
     return strncmp(link->state, with, strlen(with)) == 0;
 }
 
-/* Some row is refused: fewer at a time, until it stands alone; then it is left. */
+/* Some row is refused: tries fewer at a time, until it is alone; then it is skipped. */
 static int refused(struct mover *a, const struct adopt_row *rows, size_t count, struct moved *moved,
                    const struct pr_error *why, struct pr_error *reterr)
 {
@@ -379,15 +380,15 @@ static int try_move(struct mover *a, struct moved *moved, struct pr_error *reter
     return rc;
 }
 
-/* Takes waiting rows into their box and marks them, in one transaction: each committed row becomes exactly one message,
- * whoever else moves, and however often it is tried. */
+/* Moves waiting rows into their box and marks them, in one transaction: each committed row becomes exactly one message,
+ * whatever other instances do, and however often it is tried. */
 static int move(struct mover *a, struct moved *ret, struct pr_error *reterr)
 {
     *ret = (struct moved){ .more = false };
     left_forget_old(a);
     arena_reset(&a->arena);
     int rc = try_move(a, ret, reterr);
-    /* The table is not as it was: say what is missing in our words, and look again the next time. */
+    /* The table has changed: report what is missing, and check again next time. */
     if (rc != PR_OK && state_begins(a->link, "42")) {
         adopt_sql_fini(&a->sql);
         if (link_ensure(a->link, NULL) == PR_OK) {
@@ -433,8 +434,8 @@ static void tell_moved(struct mover *a, const struct moved *moved)
     }
 }
 
-/* Move once; how long to wait before the next time: not at all while there is more, shortly after something came, then
- * ever longer, up to `poll`. */
+/* Moves once; returns how long to wait: not at all while there is more, shortly after something came, then longer and
+ * longer, up to `poll`. */
 static int64_t step(struct mover *a, int64_t pause_us)
 {
     struct moved moved;

@@ -1,4 +1,4 @@
-/* What the database says about a foreign table; see table.h. */
+/* The catalog's description of a foreign table; see table.h. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "source/table/table.h"
@@ -8,7 +8,7 @@ static const char TABLE_SQL[] =
     " has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'DELETE'),"
     " has_any_column_privilege(c.oid, 'UPDATE'), current_user::text"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2";
-/* A person who forgot that case matters. */
+/* For a person who did not expect case to matter. */
 static const char OTHER_SQL[] =
     "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE lower(c.relname) = lower($2) AND c.relkind IN ('r', 'p')"

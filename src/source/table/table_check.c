@@ -1,4 +1,4 @@
-/* Will a foreign table do?  What is there, what is missing, and what to do about it; see table.h. */
+/* Can a foreign table be used?  What exists, what is missing, and advice; see table.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bool is_one_of(int64_t type, const int64_t *list, size_t count)
     return false;
 }
 
-/* What a column must be to hold this part; NULL: it is. */
+/* The type that a column needs to hold this part; NULL: it has such a type. */
 static const char *type_wanted(enum adopt_field field, int64_t type)
 {
     static const int64_t keys[] = { OID_UUID, OID_TEXT, TYPE_VARCHAR, TYPE_BPCHAR,
@@ -111,7 +111,7 @@ static void judge_columns(struct judge *j)
     }
 }
 
-/* pending, and what is set when a row is done. */
+/* pending, and the columns set when a row is done. */
 static void judge_values(struct judge *j, const struct adopt_value *list, size_t count, bool set)
 {
     for (size_t i = 0; i < count; i++) {
@@ -180,8 +180,8 @@ static void judge_rights(struct judge *j)
 
 /* ---- Indexes ---------------------------------------------------------------------------------- */
 
-/* Where rows stay, an index must find those that wait among those that are done; where they are deleted,
- * one in their order saves sorting a backlog. */
+/* Where rows stay, an index must separate waiting rows from done ones; where they are deleted, an index in their order
+ * saves sorting a backlog. */
 static void judge_index(struct judge *j)
 {
     const struct adoption *a = j->adoption;
@@ -290,7 +290,7 @@ static void judge_backlog(struct judge *j, struct link *link, const struct adopt
         (long long)min64(j->report->backlog, COUNT_EXACT_MAX), j->report->backlog > COUNT_EXACT_MAX ? "+" : "");
 }
 
-/* One of our own role is at work, unless it takes too long; another role has no business there. */
+/* A holder with the same role is at work, unless it takes too long; another role should never hold the lock. */
 static void judge_lock(struct judge *j, struct link *link, const struct adopt_sql *sql)
 {
     const struct args none = { .count = 0 };

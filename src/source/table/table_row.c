@@ -6,9 +6,9 @@
 #include "core/id.h"
 #include "source/table/table.h"
 
-#include <jansson.h> /* behind message.h: both have a json_is_object */
+#include <jansson.h> /* after message.h: both have a json_is_object */
 
-/* Ids that are no UUIDs become UUIDv5 of "schema.table/id" in this namespace. */
+/* Ids that are not UUIDs become UUIDv5 of "schema.table/id" in this namespace. */
 static const pr_id NAMESPACE = { { 0x6f, 0x0c, 0x5a, 0x0e, 0x3c, 0x0b, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73, 0x74,
                                    0x72, 0x64 } };
 
@@ -17,7 +17,7 @@ void adopt_mapping_init(struct adopt_mapping *mapping, const struct adoption *ad
     mapping->adoption = adoption;
     for (size_t i = 0; i < ADOPT_FIELD_COUNT; i++) {
         int rc = adopt_parts_parse((enum adopt_field)i, adoption->fields[i], &mapping->parts[i], NULL);
-        ASSERT(rc == PR_OK); /* adopt_sql_make() has parsed the same */
+        ASSERT(rc == PR_OK); /* adopt_sql_make() has parsed the same text */
     }
 }
 
@@ -31,7 +31,7 @@ struct row_reading {
     bool no_memory;
 };
 
-/* The column of the result where a part of a field is; -1: it is no column. */
+/* The result column for a part of a field; -1: it is not a column. */
 static int column_of(const struct row_reading *r, enum adopt_field field, size_t part)
 {
     for (size_t i = 0; i < r->sql->output_count; i++)
@@ -57,7 +57,7 @@ static pr_slice member_of(struct row_reading *r, pr_slice name)
     return text;
 }
 
-/* The first alternative that is there. */
+/* The first alternative that exists. */
 static pr_slice text_of(struct row_reading *r, enum adopt_field field)
 {
     const struct adopt_parts *parts = &r->mapping->parts[field];
@@ -128,8 +128,8 @@ static void id_of(struct row_reading *r, struct adopt_row *ret)
         id_from_name(NAMESPACE, name, &ret->m.id);
 }
 
-/* What is no JSON object cannot be stored as headers: it is kept as a note.  So are headers over the
- * limit, of which only the beginning was read. */
+/* Headers that are not a JSON object cannot be stored: they are kept as a note.  So are headers over the limit, of
+ * which only the beginning was read. */
 static void headers_of(struct row_reading *r, struct adopt_row *ret)
 {
     pr_slice text = text_of(r, ADOPT_HEADERS);
@@ -148,7 +148,7 @@ static void times_of(const struct row_reading *r, struct adopt_row *ret)
     int64_t now_us = field_time(r->result, r->row, 3), created_us = time_of(r, ADOPT_CREATED),
             due_us = time_of(r, ADOPT_DUE);
     ret->m.created_us = created_us > 0 && created_us < now_us ? created_us : now_us;
-    ret->m.due_us = due_us > now_us ? due_us : 0; /* what was delayed and is due is a fresh message */
+    ret->m.due_us = due_us > now_us ? due_us : 0; /* a delayed message that is due is a fresh one */
     ret->m.expires_us = time_of(r, ADOPT_EXPIRES);
 }
 

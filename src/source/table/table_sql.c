@@ -8,7 +8,7 @@
 #include "source/table/table.h"
 
 #define SQL_MAX 65536
-#define LOCK_CLASS 0x70726164 /* of our advisory locks: the other half is the table */
+#define LOCK_CLASS 0x70726164 /* class of Postrider's advisory locks: the other half of the key is the table */
 
 static void add_name(struct buf *b, const char *alias, pr_slice name)
 {
@@ -19,18 +19,18 @@ static void add_table(struct buf *b, const struct adoption *adoption)
 {
     pr_slice schema, name;
     bool valid = adopt_table_split(adoption->table, &schema, &name);
-    ASSERT(valid); /* foreign_load() has looked */
+    ASSERT(valid); /* foreign_load() has checked */
     buf_addf(b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(name));
 }
 
 /* ---- Which rows wait -------------------------------------------------------------------------- */
 
-/* All entries with the column of list[first], which follow each other. */
+/* All consecutive entries with the column of list[first]. */
 static size_t add_alternatives(struct buf *b, const struct adoption *adoption, size_t first, int *parameter)
 {
     pr_slice column = slice_from(adoption->pending[first].column);
     size_t at = first, values = 0;
-    bool none = false; /* no value is one, too */
+    bool none = false; /* NULL is a value, too */
     buf_add_cstr(b, " AND (");
     for (; at < adoption->pending_count && slice_eq_cstr(column, adoption->pending[at].column); at++) {
         none |= adoption->pending[at].value == NULL;
@@ -50,7 +50,7 @@ static size_t add_alternatives(struct buf *b, const struct adoption *adoption, s
     return at;
 }
 
-/* Nobody said which rows wait: those that are not as they are when they are done. */
+/* By default the waiting rows are those that do not look done. */
 static void add_not_done(struct buf *b, const struct adoption *adoption, int *parameter)
 {
     int64_t later_us;
@@ -88,7 +88,7 @@ static void pending_args(const struct adoption *adoption, struct args *ret)
 static void add_output(struct buf *b, const struct foreign_table *table, enum adopt_field field, pr_slice name)
 {
     const struct foreign_column *column = foreign_find(table, name);
-    ASSERT(column != NULL); /* foreign_judge() has looked */
+    ASSERT(column != NULL); /* foreign_judge() has checked */
     if (adopt_fields[field].kind != ADOPT_KIND_TIME) {
         buf_add_cstr(b, ", left((");
         add_name(b, "f.", name);
@@ -101,7 +101,7 @@ static void add_output(struct buf *b, const struct foreign_table *table, enum ad
         buf_add_cstr(b, ")::int8");
     else if (column->type == OID_TIME)
         buf_add_cstr(b, ")::timestamptz");
-    else /* a timestamp or a date that does not tell its zone */
+    else /* a timestamp or a date without a zone */
         buf_add_cstr(b, "::timestamp AT TIME ZONE $1)");
 }
 
@@ -126,8 +126,8 @@ static int add_outputs(struct buf *b, const struct adoption *adoption, const str
     return PR_OK;
 }
 
-/* Rows without an order of their own come in the order of their transactions' numbers; age() is
- * how long ago that was, whatever wrapped around. */
+/* Rows without an order of their own come in the order of their transactions' numbers; age() is the distance to now,
+ * even after a wrap-around. */
 static void add_order(struct buf *b, const struct adoption *adoption)
 {
     buf_add_cstr(b, " ORDER BY ");
@@ -168,8 +168,8 @@ static void make_count(const struct adoption *adoption, struct buf *b)
     buf_addf(b, " LIMIT %d) x", COUNT_EXACT_MAX + 1);
 }
 
-/* Who else has the lock: process, role, program, whether the role is another one, a name of its transaction, and whether it
- * has had it for longer than anybody needs who moves rows. */
+/* The other holder of the lock: process, role, program, whether the role differs, a name of its transaction, and
+ * whether it has held the lock for longer than moving rows takes. */
 static void make_holder(const struct adoption *adoption, struct buf *b)
 {
     buf_addf(
@@ -201,14 +201,14 @@ void adopt_select_args(const struct adoption *adoption, struct array *skipped, i
     arg_i64(ret, limit);
 }
 
-/* Rows by their places, which hold while they are locked.  A place alone would not do in a table of
- * several partitions. */
+/* Rows by their places, which are valid while they are locked.  A place alone is ambiguous in a table with several
+ * partitions. */
 #define AT_PLACES " f.ctid = v.place::tid AND f.tableoid = v.part::oid"
 
 /* ---- Storing ---------------------------------------------------------------------------------- */
 
 /* The first parameters are those of a batch of messages (message.h), with an empty payload, and $1 is not used; then
- * come when each was created, and where its row is, which has the payload. */
+ * the time of creation, and the place of the row, which has the payload. */
 /* clang-format off */
 static const char INSERT_HEAD[] = MESSAGE_NEW_INTO BATCH_ROW("v.") ", ";
 static const char INSERT_FROM[] =
@@ -216,7 +216,7 @@ static const char INSERT_FROM[] =
     BATCH_COLUMNS("", COLUMN_NAME) ", created_at, part, place, ord)";
 /* clang-format on */
 
-/* A text is stored as one, unless it looks like printed bytes. */
+/* A text is stored as text, unless it looks like printed bytes. */
 static void add_text(struct buf *b, pr_slice column, const char *relation, const char *end)
 {
     buf_add_cstr(b, "CASE WHEN left((");
@@ -254,7 +254,7 @@ static void make_insert(const struct adoption *adoption, const struct foreign_ta
     buf_add_cstr(b, MESSAGE_NEW_END);
 }
 
-/* What is no message; where its row is comes behind the other arrays. */
+/* Rows that are not messages; their places follow the other arrays. */
 static void make_bury(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
 {
     buf_add_cstr(b, BURY_WITH(", {?}, {?}", ", part, place"));

@@ -1,8 +1,8 @@
-/* The loop: connect, read the log, ring, store letters, confirm; and do it anew after trouble.
+/* The loop: connect, read the log, ring, store letters, confirm; and start over after trouble.
  *
- * An instance either holds the slot, and reads letters and hears inserts through it, or it has a
- * temporary one, which only hears.  Such a one looks now and then whether the slot was left, and
- * takes it over.  So there is one connection, whatever the part. */
+ * An instance either holds the slot, and reads letters and inserts through it, or it has a temporary one for inserts
+ * only.  Such an instance checks from time to time whether the slot is free, and takes it over.  So there is one
+ * connection in either role. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +14,18 @@
 #include "source/wal/wal_inside.h"
 
 #define SQL_IN_USE "55006"
-#define WAL_TAKE_OVER 2 /* outcome: the slot was left */
+#define WAL_TAKE_OVER 2 /* outcome: the slot is free */
 
-#define FRAMES_MAX 3000            /* read at once: then letters are committed, and we look around */
+#define FRAMES_MAX 3000            /* frames read at once: then letters are committed, and other work is done */
 #define TELL_US PR_SECONDS(1)      /* how often a quiet log is confirmed */
-#define LAG_LOOK_US PR_SECONDS(5)  /* how often the slot that we hold is looked at */
-#define FREE_LOOK_US PR_SECONDS(1) /* ... and one that another holds: to take it over */
-#define ASK_US PR_SECONDS(10)      /* a silent server is asked for a sign ... */
-#define SILENT_US PR_SECONDS(30)   /* ... and given up */
+#define LAG_LOOK_US PR_SECONDS(5)  /* how often the state of the own slot is checked */
+#define FREE_LOOK_US PR_SECONDS(1) /* ... and of a slot that another instance holds */
+#define ASK_US PR_SECONDS(10)      /* a silent server is asked for a reply ... */
+#define SILENT_US PR_SECONDS(30)   /* ... and the connection closed after this */
 #define RETRY_FIRST_US PR_MILLISECONDS(200)
 #define RETRY_LAST_US PR_SECONDS(10)
 #define GIVE_UP_US PR_SECONDS(60) /* after the doorbell cost the server too much log */
-#define REPEAT_US PR_SECONDS(60)  /* a lag that is too long is logged again after this time */
+#define REPEAT_US PR_SECONDS(60)  /* excessive lag is logged again after this time */
 
 struct wal {
     struct source *source;
@@ -37,14 +37,14 @@ struct wal {
     struct wal_keep keep;
     char own_slot[WAL_NAME_SIZE]; /* the temporary one */
 
-    bool holds;        /* the slot; otherwise we only hear */
+    bool holds;        /* the slot; otherwise inserts only */
     bool inside;       /* between BEGIN and COMMIT */
     bool skips;        /* ... of a transaction that is stored already */
-    bool rings;        /* ... and there were inserts in it */
+    bool rings;        /* ... with inserts in it */
     int64_t at_us;     /* ... and when it was committed */
-    wal_place reached; /* behind the latest transaction */
+    wal_place reached; /* after the latest transaction */
     wal_place confirmed, reported;
-    bool pending;                             /* letters wait for their commit */
+    bool pending;                             /* letters are not committed yet */
     int64_t heard_us, reported_us, looked_us; /* by the monotonic clock */
 
     int64_t retry_us;
@@ -67,7 +67,7 @@ static int hold(struct wal *w, struct pr_error *reterr)
     if (rc == PR_OK)
         rc = wal_link_start(&w->link, w->names.slot, w->names.publication, w->keep.stored, reterr);
     if (rc < 0 && strcmp(w->link.state, SQL_IN_USE) == 0)
-        return PR_OK; /* somebody else has it */
+        return PR_OK; /* another instance holds it */
     w->holds = rc == PR_OK;
     return rc;
 }
@@ -118,7 +118,7 @@ static int tell(struct wal *w, bool asks, struct pr_error *reterr)
     return wal_link_tell(&w->link, w->confirmed, asks, reterr);
 }
 
-/* No transaction is half read: what was read is stored, then confirmed. */
+/* No transaction is partly read: stores what was read, then confirms it. */
 static int settle(struct wal *w, struct pr_error *reterr)
 {
     bool stores = w->pending;
@@ -127,7 +127,7 @@ static int settle(struct wal *w, struct pr_error *reterr)
         return rc;
     w->confirmed = w->reached > w->confirmed ? w->reached : w->confirmed;
     if (!stores)
-        return PR_OK; /* it can be reported later */
+        return PR_OK; /* it can be confirmed later */
     w->pending = w->keep.careful = false;
     source_moved(w->source, &w->keep.kept);
     return tell(w, false, reterr);
@@ -140,7 +140,7 @@ static int take_letter(struct wal *w, const struct wal_event *e, int64_t at_us, 
     return rc;
 }
 
-/* One that belongs to no transaction has its own place in the log. */
+/* A message outside of a transaction has its own place in the log. */
 static int take_message(struct wal *w, const struct wal_event *e, struct pr_error *reterr)
 {
     if (!w->holds)
@@ -186,7 +186,7 @@ static int take_frame(struct wal *w, pr_slice bytes, struct pr_error *reterr)
         rc = wal_event_parse(frame.body, &event, reterr);
         return rc == PR_OK ? take_event(w, &event, reterr) : rc;
     }
-    /* All that was committed before it has been sent, so when we have it, the place is ours. */
+    /* Everything committed before has been sent, so after receiving it, the place is reached. */
     if (!w->inside && frame.end > w->reached)
         w->reached = frame.end;
     return frame.wants_reply ? tell(w, false, reterr) : PR_OK;
@@ -205,7 +205,7 @@ static int keep_in_touch(struct wal *w, struct pr_error *reterr)
     return now - w->reported_us >= TELL_US && (is_due || asks) ? tell(w, asks, reterr) : PR_OK;
 }
 
-/* Letters must not be lost: for them it is said again and again, and the slot stays. */
+/* Letters must not be lost: the warning is repeated, and the slot stays. */
 static void watch_lag(struct wal *w, const struct wal_slot_state *slot)
 {
     enum wal_level level = slot->lag > w->setting.max_lag       ? WAL_ERROR
@@ -252,7 +252,7 @@ static int look(struct wal *w, struct pr_error *reterr)
 
 /* ---- The stream ---------------------------------------------------------------------------------------------------- */
 
-/* Outcome PR_UNKNOWN: there is nothing more right now. */
+/* Outcome PR_UNKNOWN: nothing more right now. */
 static int read_frames(struct wal *w, struct pr_error *reterr)
 {
     pr_slice bytes;
@@ -300,7 +300,7 @@ static void wal_run(void *self, int wake_fd)
             atomic_fetch_add(&w->store->log_readers, 1);
             rc = stream(w, &error);
             atomic_fetch_sub(&w->store->log_readers, 1);
-            pg_store_wake(w->store); /* whoever relied on it looks for himself now */
+            pg_store_wake(w->store); /* sessions that relied on it look for themselves now */
         }
         wal_keep_drop(&w->keep);
         wal_link_close(&w->link);

@@ -1,7 +1,7 @@
-/* wal_inside.h - the log as a source, from the inside.
+/* wal_inside.h - internals of the log as a source.
  *
  *   wal_wire.c   the protocol: bytes and events     wal_link.c   a replication connection
- *   wal_slot.c   publication and slot               wal_look.c   ... how they are doing
+ *   wal_slot.c   publication and slot               wal_look.c   ... and their state
  *   wal_keep.c   letters on their way into boxes    wal.c        the loop */
 #ifndef SOURCE_WAL_WAL_INSIDE_H
 #define SOURCE_WAL_WAL_INSIDE_H
@@ -12,29 +12,29 @@
 #include "store/postgres/postgres.h"
 
 #define WAL_NAME_SIZE (WAL_NAME_MAX + 1)
-#define WAL_WOKEN 1 /* outcome: somebody wants us to stop */
+#define WAL_WOKEN 1 /* outcome: wake_fd is readable, stop */
 
 /* ---- A replication connection (wal_link.c) ------------------------------------------------- */
 
 struct wal_link {
     const struct conninfo *conninfo;
     PGconn *pg;  /* NULL: not connected */
-    int wake_fd; /* whoever waits here stops waiting when it is readable; -1: nobody */
+    int wake_fd; /* ends any waiting when it is readable; -1: none */
     char state[SQL_STATE_SIZE];
     char *copy; /* the latest frame */
 };
 
 PR_MUST_CHECK int wal_link_open(struct wal_link *link, struct pr_error *reterr); /* outcome WAL_WOKEN */
 void wal_link_close(struct wal_link *link);
-/* One statement; PQclear() the result.  timeout_us: then it is cancelled, PR_EBUSY.  Outcome WAL_WOKEN. */
+/* One statement; PQclear() the result.  timeout_us: after that it is cancelled, PR_EBUSY.  Outcome WAL_WOKEN. */
 PR_MUST_CHECK int wal_link_do(struct wal_link *link, const char *sql, int64_t timeout_us, PGresult **ret,
                               struct pr_error *reterr);
 PR_MUST_CHECK int wal_link_start(struct wal_link *link, const char *slot, const char *publication, wal_place from,
                                  struct pr_error *reterr);
-/* The next frame, borrowed until the next call.  Outcome PR_UNKNOWN: nothing has come yet. */
+/* The next frame, borrowed until the next call.  Outcome PR_UNKNOWN: none yet. */
 PR_MUST_CHECK int wal_link_next(struct wal_link *link, pr_slice *ret, struct pr_error *reterr);
 PR_MUST_CHECK int wal_link_tell(struct wal_link *link, wal_place place, bool asks, struct pr_error *reterr);
-/* Until something has come, or timeout_us is over.  Outcome WAL_WOKEN. */
+/* Waits until something has arrived, or timeout_us is over.  Outcome WAL_WOKEN. */
 PR_MUST_CHECK int wal_link_wait(struct wal_link *link, int64_t timeout_us);
 
 /* ---- Publication and slot (wal_slot.c, wal_look.c) ------------------------------------------- */
@@ -43,24 +43,24 @@ struct wal_names {
     char slot[WAL_NAME_SIZE], publication[WAL_NAME_SIZE];
 };
 
-/* What stands in the configuration, or what follows from schema and database. */
+/* The configured names, or those derived from schema and database. */
 PR_MUST_CHECK int wal_names_make(const struct link *sql, const struct wal_setting *setting, struct wal_names *ret,
                                  struct pr_error *reterr);
-/* Is the server set up for it, and may we?  The fault says what to do. */
+/* Is the server set up for it, and is the role allowed to use it?  The fault has advice. */
 PR_MUST_CHECK int wal_server_check(struct link *sql, struct pr_error *reterr);
 PR_MUST_CHECK int wal_publication_make(struct link *sql, const struct wal_setting *setting,
                                        const struct wal_names *names, struct pr_error *reterr);
 /* Over the replication connection.  Outcome WAL_WOKEN.  timeout_us: for transactions that are open. */
 PR_MUST_CHECK int wal_slot_make(struct link *sql, struct wal_link *link, const struct wal_names *names,
                                 int64_t timeout_us, struct log *log, struct pr_error *reterr);
-/* One that is gone with its connection; ret_name has WAL_NAME_SIZE. */
+/* A slot that disappears with its connection; ret_name has WAL_NAME_SIZE. */
 PR_MUST_CHECK int wal_slot_make_temporary(struct wal_link *link, const struct wal_names *names, char *ret_name,
                                           struct pr_error *reterr);
 
 struct wal_slot_state {
     bool there, active, lost;
-    bool ours;           /* of this database, and made for pgoutput */
-    int64_t lag, unread; /* bytes that are kept for it; bytes behind what it has confirmed */
+    bool ours;           /* in this database, and for pgoutput */
+    int64_t lag, unread; /* bytes that are kept for it; bytes after what it has confirmed */
 };
 PR_MUST_CHECK int wal_slot_look(struct link *sql, const char *slot, struct wal_slot_state *ret,
                                 struct pr_error *reterr);
@@ -72,10 +72,10 @@ struct wal_keep {
     const struct wal_setting *setting;
     struct link *sql;
     const char *slot;
-    int64_t system;   /* of the server: part of ids */
-    wal_place stored; /* all before it are stored */
-    bool careful;     /* one at a time: one of them could not be stored */
-    bool open;        /* a transaction is; nothing of it is confirmed */
+    int64_t system;   /* identifies the server in ids */
+    wal_place stored; /* everything before it is stored */
+    bool careful;     /* one at a time, since one of them could not be stored */
+    bool open;        /* a transaction is open; nothing of it is confirmed */
     pr_slice box;     /* of what is in the batch */
     struct batch batch;
     struct bury bury;
@@ -91,13 +91,13 @@ struct wal_keep {
 void wal_keep_init(struct wal_keep *keep, struct postgres_store *store, const struct wal_setting *setting,
                    struct link *sql);
 void wal_keep_fini(struct wal_keep *keep);
-/* Find out how far it came before. */
+/* Reads how far an earlier run came. */
 PR_MUST_CHECK int wal_keep_begin(struct wal_keep *keep, const char *slot, struct pr_error *reterr);
 /* The event's bytes are borrowed for the call.  at_us: when it was committed. */
 PR_MUST_CHECK int wal_keep_letter(struct wal_keep *keep, const struct wal_event *event, int64_t at_us,
                                   struct pr_error *reterr);
-/* Everything so far, and that all before `place` is stored. */
+/* Commits everything so far, and that everything before `place` is stored. */
 PR_MUST_CHECK int wal_keep_commit(struct wal_keep *keep, wal_place place, struct pr_error *reterr);
-void wal_keep_drop(struct wal_keep *keep); /* what is not committed */
+void wal_keep_drop(struct wal_keep *keep); /* drops what is not committed */
 
 #endif

@@ -1,13 +1,12 @@
 /* Letters on their way into their boxes.
  *
- * They are stored in the order of commits, in batches, in one transaction of ours for many small
- * ones of the senders, or for a part of a large one: so memory stays bounded, and nothing is visible
- * before all of a sender's transaction is.  The place in the log up to which all are stored is
- * committed with them.  It decides after a crash: what is before it is not stored again, though the
- * slot, which is told afterwards, may send it again.
+ * They are stored in the order of commits, in batches: one transaction for many small ones of the senders, or for a
+ * part of a large one: so memory stays bounded, and nothing is visible before all of a sender's transaction is.  The
+ * place in the log up to which all are stored is committed with them.  It decides after a crash: letters before it are
+ * not stored again, even if the slot, which is confirmed later, sends them again.
  *
- * What cannot be read becomes a dead letter with its bytes (B9).  What the database refuses (a
- * constraint that somebody added) becomes one, too: then the batch is done again, one at a time. */
+ * A letter that cannot be decoded becomes a dead letter with its bytes (B9).  So does one that the database refuses (a
+ * constraint of the application): then the batch is repeated, one letter at a time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +41,7 @@ void wal_keep_fini(struct wal_keep *keep)
     arena_fini(&keep->box_names);
 }
 
-/* What points to the names of before is forgotten. */
+/* Pointers to the previous names are cleared. */
 static int boxes_read(struct wal_keep *keep, struct pr_error *reterr)
 {
     const struct link *sql = keep->sql;
@@ -173,7 +172,7 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
     return rc;
 }
 
-/* One that the database may refuse: then it alone is undone. */
+/* A letter that the database may refuse: only this one is undone then. */
 static int add_carefully(struct wal_keep *keep, pr_slice box, const struct pr_message *m, const struct wal_event *event,
                          struct pr_error *reterr)
 {
@@ -199,7 +198,7 @@ static int add_carefully(struct wal_keep *keep, pr_slice box, const struct pr_me
 
 /* ---- One letter --------------------------------------------------------------------------------------------- */
 
-/* PREFIX is ours, and PREFIX:BOX names the box.  False: it is somebody else's. */
+/* PREFIX is Postrider's, and PREFIX:BOX names the box.  False: it belongs to another program. */
 static bool is_ours(const struct wal_keep *keep, pr_slice prefix, pr_slice *ret_named)
 {
     pr_slice own = slice_from(keep->setting->prefix);
@@ -217,7 +216,7 @@ static pr_slice box_find(const struct wal_keep *keep, pr_slice name)
     return NO_BOX;
 }
 
-/* It may have been made a moment ago. */
+/* The box may have been created a moment ago. */
 static int box_get(struct wal_keep *keep, pr_slice name, pr_slice *ret, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -231,13 +230,13 @@ static int box_get(struct wal_keep *keep, pr_slice name, pr_slice *ret, struct p
     return rc;
 }
 
-/* The same letter has the same id whenever it is read: from its place in the log. */
+/* The same letter always gets the same id: from its place in the log. */
 static pr_id id_of_place(const struct wal_keep *keep, wal_place place, int64_t at_us)
 {
     uint8_t bits[10];
     uint64_t server = hash_u64((uint64_t)keep->system);
     pr_id id;
-    bits[0] = (uint8_t)server; /* of these three id_make() keeps 4, 8 and 6 bits */
+    bits[0] = (uint8_t)server; /* of these bytes id_make() keeps 4, 8 and 6 bits */
     bits[1] = (uint8_t)(place >> 56);
     bits[2] = (uint8_t)(server >> 8);
     for (int i = 0; i < 7; i++)
@@ -246,7 +245,7 @@ static pr_id id_of_place(const struct wal_keep *keep, wal_place place, int64_t a
     return id;
 }
 
-/* PR_OK, or why it is no message; PR_ENOMEM. */
+/* PR_OK, or why it is not a message; PR_ENOMEM. */
 static int letter_check(struct wal_keep *keep, const struct wal_event *event, pr_slice named, pr_slice box,
                         struct pr_message *ret, struct pr_error *why)
 {

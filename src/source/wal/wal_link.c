@@ -1,5 +1,5 @@
-/* A replication connection: nothing here blocks without looking at wake_fd, so that a stop never
- * waits for a server that does not answer. */
+/* A replication connection: nothing here blocks without watching wake_fd, so that a stop never waits for a server that
+ * does not answer. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static int64_t now_us(void)
     return clock_mono_us(clock_system());
 }
 
-/* What a server says that has no replication for us; %s is the user. */
+/* Errors of servers without replication for this user; %s is the user. */
 static const struct {
     const char *words, *advice;
 } refusals[] = {
@@ -35,7 +35,7 @@ static const struct {
     { "publication \"", "it was created after the slot, or dropped: postrider init --drop-slot, then postrider init" },
 };
 
-/* The fault of a connection or a result, with advice where we have some. */
+/* The fault of a connection or a result, with advice if known. */
 static int advise(const struct wal_link *link, int rc, struct pr_error *reterr)
 {
     char advice[PR_ERROR_TEXT_SIZE];
@@ -83,7 +83,7 @@ static void ignore_notice(void *arg, const char *text)
     (void)arg, (void)text;
 }
 
-/* The store's own parameters, and this is no session like others. */
+/* The store's own parameters, in replication mode. */
 static PGconn *connect_start(const struct conninfo *conninfo)
 {
     const char *keywords[KEYWORDS_MAX], *values[KEYWORDS_MAX];
@@ -133,13 +133,13 @@ void wal_link_close(struct wal_link *link)
 
 /* ---- Statements ------------------------------------------------------------------------------------------ */
 
-/* The server shall not go on with what nobody waits for. */
+/* Cancels a statement that nothing waits for any more. */
 static void cancel(struct wal_link *link)
 {
     char text[CANCEL_TEXT_SIZE];
     PGcancel *request = PQgetCancel(link->pg);
     if (request != NULL)
-        (void)PQcancel(request, text, sizeof(text)); /* closing the connection does it, too, a little later */
+        (void)PQcancel(request, text, sizeof(text)); /* closing the connection has the same effect, a little later */
     PQfreeCancel(request);
     wal_link_close(link);
 }
@@ -209,7 +209,7 @@ int wal_link_start(struct wal_link *link, const char *slot, const char *publicat
 
 /* ---- The log ------------------------------------------------------------------------------------------------- */
 
-/* Copy mode is over: why? */
+/* Copy mode ended: finds out why. */
 static int log_ended(struct wal_link *link, struct pr_error *reterr)
 {
     PGresult *result = PQgetResult(link->pg);

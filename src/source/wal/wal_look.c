@@ -1,4 +1,4 @@
-/* How publication and slot are doing, for people; and people's orders about them. */
+/* The state of publication and slot, for people; and people's orders about them. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -29,7 +29,7 @@ static int report(struct looker *l, pr_slice slot, const struct wal_slot_state *
     return r->slot.data != NULL && text.data != NULL ? PR_OK : PR_ENOMEM;
 }
 
-/* The biggest whole unit: nobody wants to count bytes. */
+/* In the largest whole unit: people do not count bytes. */
 static const char *size_words(struct arena *arena, int64_t bytes)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -128,7 +128,7 @@ static bool is_read(const struct looker *l, const char *slot)
     return false;
 }
 
-/* Would the server let us in? */
+/* Would the server accept a replication connection? */
 static int try_connection(const struct conninfo *conninfo, struct pr_error *reterr)
 {
     struct wal_link link = { .conninfo = conninfo, .wake_fd = -1 };
@@ -195,7 +195,7 @@ static int make(struct postgres_store *store, const struct wal_setting *setting,
         rc = wal_slot_make(sql, &link, &names, MAKE_US, store->log, reterr);
     wal_link_close(&link);
     arg_text(&args, slice_from(names.slot));
-    if (rc == PR_OK) /* whoever asks for it knows what was lost */
+    if (rc == PR_OK) /* a person who creates it knows what was lost */
         rc = link_do(sql, "UPDATE {schema}.wal_slot SET lost_after = NULL WHERE slot = $1 AND lost_after IS NOT NULL",
                      NO_BOX, &args, NULL, reterr);
     return rc;

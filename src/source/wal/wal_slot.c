@@ -1,9 +1,8 @@
-/* Publication and slot: making them where the rights allow, and saying exactly what is missing
- * where they do not.
+/* Publication and slot: creating them where the rights allow, and reporting exactly what is missing where they do not.
  *
- * The publication tells of inserts alone, and of one column where the server can (15 or newer): the
- * doorbell needs to know that there is something, not what.  It is made before the slot, for the
- * server reads the log with the catalog as it was then. */
+ * The publication contains only inserts, and one column where the server can (15 or newer): the doorbell needs to know
+ * that there is something, not what.  It is created before the slot, since the server reads the log with the catalog as
+ * it was then. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 #define SERVER_WITH_COLUMN_LISTS 150000
 #define SQL_MAX 65536
 #define SQL_DUPLICATE "42710"
-#define TEMPORARY_PREFIX_MAX 50 /* of the slot's name: a process id comes behind it */
+#define TEMPORARY_PREFIX_MAX 50 /* of the slot's name: a process id follows */
 #define STATEMENT_US PR_SECONDS(20)
 
 /* ---- Names -------------------------------------------------------------------------------------------- */
@@ -75,7 +74,7 @@ int wal_server_check(struct link *sql, struct pr_error *reterr)
 
 /* ---- The publication ---------------------------------------------------------------------------------------- */
 
-/* Beside the boxes: operators' notices, and instances that join. */
+/* Also published: operators' notices, and joining instances. */
 static const struct {
     const char *table, *column;
 } others[] = { { "control", "number" }, { "instance", "id" } };
@@ -120,7 +119,7 @@ static int publication_read(struct link *sql, const struct wal_setting *setting,
     array_begin(&tables, OID_TEXT);
     for (size_t i = 0; i < setting->box_count; i++) {
         pr_slice box = slice_from(setting->boxes[i]), table = link_table(sql, box);
-        array_text(&tables, table.size > 0 ? table : box); /* the server will miss it */
+        array_text(&tables, table.size > 0 ? table : box); /* the server will report that it is missing */
     }
     for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
         array_text(&tables, slice_from(others[i].table));
@@ -173,7 +172,7 @@ static int remember(struct link *sql, const struct wal_names *names, struct pr_e
                    NO_BOX, &args, NULL, reterr);
 }
 
-/* Two that start at once make it one after the other. */
+/* Concurrent starts create it one after the other. */
 int wal_publication_make(struct link *sql, const struct wal_setting *setting, const struct wal_names *names,
                          struct pr_error *reterr)
 {
@@ -223,7 +222,7 @@ int wal_slot_look(struct link *sql, const char *slot, struct wal_slot_state *ret
     return PR_OK;
 }
 
-/* It was there before, and is not, or has lost its log: from where on was nothing seen? */
+/* The slot existed before and is gone, or has lost its log: records since when messages may have been missed. */
 static int note_loss(struct link *sql, const char *slot, struct log *log, struct pr_error *reterr)
 {
     PGresult *r;

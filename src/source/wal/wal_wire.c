@@ -10,7 +10,7 @@
 
 /* ---- Reading ------------------------------------------------------------------------------------ */
 
-/* After the first piece that is not there everything else is 0, and `bad` says what it was. */
+/* After the first incomplete field everything else is 0, and `bad` says what it was. */
 struct wire_reader {
     const uint8_t *at, *end;
     const char *bad;
@@ -46,7 +46,7 @@ static int64_t take_time(struct wire_reader *r, const char *what)
     return us > INT64_MAX - EPOCH_2000_US ? INT64_MAX : us + EPOCH_2000_US;
 }
 
-/* Up to its NUL. */
+/* A text up to its NUL. */
 static pr_slice take_text(struct wire_reader *r, const char *what)
 {
     const uint8_t *from = r->at;
@@ -187,7 +187,7 @@ static void read_insert(struct wire_reader *r, struct wal_event *e)
     skip_tuple(r);
 }
 
-/* An old row or key may stand before the new row; a delete has no new one. */
+/* An old row or key may precede the new row; a delete has no new one. */
 static void read_change(struct wire_reader *r, struct wal_event *e)
 {
     e->relation = (uint32_t)take_number(r, 4, "relation");
@@ -269,7 +269,7 @@ void wal_status_write(wal_place place, int64_t now_us, bool asks, char ret[WAL_S
 {
     char *at = ret;
     *at++ = 'r';
-    for (int i = 0; i < 3; i++) /* received, on disk, applied: for us it is one thing */
+    for (int i = 0; i < 3; i++) /* received, on disk, applied: the same here */
         at = put_number(at, place);
     at = put_number(at, (uint64_t)(now_us - EPOCH_2000_US));
     *at++ = (char)asks;

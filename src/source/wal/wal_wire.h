@@ -1,11 +1,11 @@
 /* wal_wire.h - the replication protocol and pgoutput (protocol version 1): bytes in, events out.
  *
- * Pure, and suspicious: every length is checked against what is there, and what is not known is a
- * fault that says what it was.  Slices point into the bytes that were passed in.
+ * Pure, and suspicious: every length is checked against the available bytes, and anything unknown is a fault that says
+ * what it was.  Slices point into the bytes that were passed in.
  *
- * A frame is what the server sends in copy mode: a piece of the log, or a sign of life.  The piece
- * holds one event of pgoutput.  Events of a transaction come together, between BEGIN and COMMIT, in
- * the order of commits; what was rolled back never comes. */
+ * A frame is what the server sends in copy mode: a piece of the log, or a keepalive.  The piece holds one event of
+ * pgoutput.  Events of a transaction come together, between BEGIN and COMMIT, in the order of commits; rolled-back
+ * transactions never come. */
 #ifndef SOURCE_WAL_WAL_WIRE_H
 #define SOURCE_WAL_WAL_WIRE_H
 
@@ -21,8 +21,8 @@ enum wal_frame_kind { WAL_FRAME_DATA, WAL_FRAME_ALIVE };
 
 struct wal_frame {
     enum wal_frame_kind kind;
-    wal_place end;    /* how far the server has sent */
-    bool wants_reply; /* ALIVE: at once, or it hangs up */
+    wal_place end;    /* end of the server's log */
+    bool wants_reply; /* ALIVE: an immediate reply is required */
     pr_slice body;    /* DATA: one event */
 };
 
@@ -33,26 +33,26 @@ enum wal_event_kind {
     WAL_RELATION,
     WAL_TYPE,
     WAL_INSERT,
-    WAL_CHANGE, /* an update or a delete: nothing that we asked for */
+    WAL_CHANGE, /* an update or a delete, which were not requested */
     WAL_TRUNCATE,
     WAL_MESSAGE,
 };
 
 struct wal_event {
     enum wal_event_kind kind;
-    wal_place place;          /* BEGIN: of the commit; COMMIT: behind it; MESSAGE: its own */
+    wal_place place;          /* BEGIN: of the commit; COMMIT: after it; MESSAGE: its own */
     int64_t at_us;            /* BEGIN, COMMIT: when it was committed, Unix time */
     uint32_t relation;        /* RELATION, INSERT, CHANGE */
     pr_slice schema, name;    /* RELATION, TYPE; ORIGIN: name */
-    bool with_transaction;    /* MESSAGE: it came in a transaction that was committed */
+    bool with_transaction;    /* MESSAGE: it belongs to a committed transaction */
     pr_slice prefix, content; /* MESSAGE */
 };
 
-/* Fault PR_ECORRUPT: it is cut off, or a length in it is wrong.  PR_EUNSUPPORTED: not known. */
+/* Fault PR_ECORRUPT: truncated, or with an invalid length.  PR_EUNSUPPORTED: unknown. */
 PR_MUST_CHECK int wal_frame_parse(pr_slice bytes, struct wal_frame *ret, struct pr_error *reterr);
 PR_MUST_CHECK int wal_event_parse(pr_slice body, struct wal_event *ret, struct pr_error *reterr);
 
-/* What we tell the server: all before `place` is ours now.  asks: it shall answer. */
+/* The confirmation for the server: everything before `place` is stored.  asks: request a reply. */
 void wal_status_write(wal_place place, int64_t now_us, bool asks, char ret[WAL_STATUS_BYTES]);
 
 /* "16/B374D848". */
