@@ -20,7 +20,7 @@ void cli_say(const char *format, ...)
 {
     va_list args;
 
-    (void)fflush(stdout); /* so that data and words stand in the order they were made in */
+    (void)fflush(stdout); /* so that data and messages appear in order */
     fputs("postrider: ", stderr);
     va_start(args, format);
     (void)vfprintf(stderr, format, args);
@@ -85,7 +85,7 @@ int cli_load_config(struct cli *cli)
         cli->routing = config_routing(cli->config);
         return EXIT_DONE;
     }
-    (void)cli_fault(&err); /* whatever it is, it is the configuration */
+    (void)cli_fault(&err); /* reported as an error of the configuration, whatever its code */
     return EXIT_CONFIG;
 }
 
@@ -120,7 +120,7 @@ void cli_forget_environment(void)
 
         (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
         if (strncmp(name, prefix, sizeof(prefix) - 1) == 0 && unsetenv(name) == 0)
-            entry = environ; /* it has moved */
+            entry = environ; /* environ has moved */
         else
             entry++;
     }
@@ -155,7 +155,7 @@ bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us)
 
 /* ---- Filters ---- */
 
-/* A word that is none of these: the nearest, or all of them. */
+/* An unknown word: suggests a similar one, or lists all of them. */
 static int usage_word(struct cli *cli, const char *flag, const char *word, const char *const *words, size_t count)
 {
     struct suggestion near = { 0 };
@@ -216,7 +216,7 @@ int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
     return EXIT_DONE;
 }
 
-/* A variable of a shell that was not set must not widen what is changed. */
+/* An unset shell variable must not widen what is changed. */
 static int filter_has_values(struct cli *cli)
 {
     static const enum flag flags[] = { FLAG_BOX,   FLAG_ENDPOINT,    FLAG_TYPE,  FLAG_STREAM, FLAG_REASON,
@@ -362,7 +362,7 @@ void cli_print(const struct buf *line)
 
     if (buf_failed(line) != 0)
         cli_say("out of memory for a line of output");
-    (void)fwrite(text.data, 1, text.size, stdout); /* cli_finish() looks */
+    (void)fwrite(text.data, 1, text.size, stdout); /* cli_finish() checks for errors */
     (void)fputc('\n', stdout);
 }
 
@@ -383,7 +383,7 @@ int cli_finish(int code)
 {
     int failure = output_end();
 
-    if (failure == 0 || failure == EPIPE) /* "| head" has seen enough */
+    if (failure == 0 || failure == EPIPE) /* the reader of a pipe, such as "| head", has seen enough */
         return code;
     cli_say("cannot write the output: %s", strerror(failure));
     return code == EXIT_DONE ? EXIT_FAILED : code;

@@ -11,7 +11,7 @@
      FLAG_BIT(FILE) | FLAG_BIT(DUE) | FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) |            \
      FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT) | FLAG_BIT(CORRELATION_ID))
 
-#define ANY_NUMBER 100000 /* of arguments */
+#define ANY_NUMBER 100000 /* an unlimited number of arguments */
 
 const struct command commands[] = {
 #define COMMAND(...) { __VA_ARGS__ },
@@ -20,12 +20,12 @@ const struct command commands[] = {
 };
 const size_t command_count = ARRAY_LENGTH(commands);
 
-/* What some have to tell beside their options. */
+/* Help texts in addition to the options. */
 static const struct {
     const char *command, *text;
 } manuals[] = { { "top", top_help } };
 
-/* The first word of a name of two, else all of it. */
+/* The first word of a name with two words, otherwise the whole name. */
 static pr_slice first_word(const struct command *command)
 {
     return (pr_slice){ command->name, strcspn(command->name, " ") };
@@ -63,7 +63,7 @@ void command_suggest(const char *const *words, int count, int known)
             suggest_try(&near, slice_from(word), commands[i].name);
         else if (slice_eq_cstr(first, words[0]))
             suggest_try(&near, slice_from(word), commands[i].name + first.size + 1);
-        /* "daed list": the first word alone is near */
+        /* "daed list": only the first word is similar */
         if (known == 0 && first.size < strlen(commands[i].name) && suggest_distance(slice_from(word), first) <= 1)
             near = (struct suggestion){ commands[i].name, 0 };
     }
@@ -93,7 +93,7 @@ const char *command_second_word(const struct command *command, const char *word)
     return near.best;
 }
 
-/* Where an option of one command has a narrower meaning than its common text in flag.h. */
+/* Options that have a narrower meaning in one command than their common text in flag.h. */
 static const struct {
     const char *command;
     enum flag flag;
@@ -161,7 +161,7 @@ static void help_commands(const char *first, FILE *out)
     fprintf(out, "\nEach command has its own --help.\n");
 }
 
-/* Is it a command by itself and the first word of others, as events is? */
+/* Is it both a command and the first word of others, like events? */
 static bool has_others(const struct command *command)
 {
     for (size_t i = 0; i < command_count; i++)

@@ -1,6 +1,8 @@
-/* command_list.h - the commands; included where COMMAND is defined: the table and its help (command.c), prototypes (cli.h).
+/* command_list.h - the commands; included where COMMAND is defined: the table and its help (command.c), prototypes
+ * (cli.h).
  *
- * COMMAND(name, arguments, summary, examples, flags beside those that every command takes, fewest and most arguments, function)
+ * COMMAND(name, arguments, summary, examples, flags in addition to those of every command, fewest and most arguments,
+ * function)
  *
  * No guard: it is included more than once. */
 COMMAND("init", "", "create or upgrade the tables",

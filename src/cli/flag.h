@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NAME, long, short (0: none), value (NULL: none), meaning (NULL: not for people) */
+/* NAME, long, short (0: none), value (NULL: none), meaning (NULL: hidden) */
 #define FLAGS(X)                                                                                                       \
     X(CONFIG, "config", 'c', "FILE", "configuration file (default: postrider.yaml if it exists)")                      \
     X(STORE, "store", 0, "URL", "the store, for example sqlite:postrider.db")                                          \
@@ -100,7 +100,7 @@ struct flag_info {
     const char *word;
     char letter;       /* 0: none */
     const char *value; /* NULL: takes none */
-    const char *doc;   /* NULL: not for people */
+    const char *doc;   /* NULL: hidden */
 };
 
 extern const struct flag_info flag_infos[FLAG_TOTAL];
@@ -117,12 +117,12 @@ static inline bool flag_given(const struct flags *flags, enum flag flag)
     return (flags->given >> flag & 1) != 0;
 }
 
-/* Take the flags out of argv[0..count); what is left is in args (room for count), "--" ends
- * them.  allowed are those of the command.  false: said on stderr what is wrong. */
+/* Removes the flags from argv[0..count); the rest goes to args (room for count); "--" ends the flags.  allowed are
+ * those of the command.  false: printed what is wrong. */
 bool flags_parse(const char *const *argv, int count, uint64_t allowed, struct flags *ret_flags, const char **args,
                  int *ret_arg_count);
 
-/* Does argv[i] take the next word with it?  For finding the command's name among flags. */
+/* Does argv[i] take the next word as its value?  For finding the command's name among flags. */
 bool flag_takes_next(const char *arg);
 
 #endif

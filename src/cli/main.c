@@ -23,7 +23,7 @@ static bool wants_color(void)
     return isatty(STDOUT_FILENO) && !is_set("NO_COLOR") && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
-/* Where the command's words are: flags may stand before them. */
+/* The positions of the command's words: flags may come before them. */
 static int words_of(const char *const *argv, int argc, const char **words)
 {
     int count = 0;
@@ -109,8 +109,8 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
     return cli->command->run(cli);
 }
 
-/* When we are started without standard input, output or error: a file or socket of ours would get its number, and
- * what is printed would go there.  /dev/null does instead; open() takes the lowest free number. */
+/* If the process was started without standard input, output or error, a file or socket would get that number, and
+ * receive what is printed.  /dev/null takes the place; open() uses the lowest free number. */
 static bool fill_standard_descriptors(void)
 {
     int fd = open("/dev/null", O_RDWR);

@@ -19,10 +19,10 @@
 
 #define ANSWER_MAX (64u << 20) /* bytes; a page is a few hundred rows */
 #define REQUEST_MAX 65536
-#define USER_MAX 100 /* bytes: what the API takes */
+#define USER_MAX 100 /* bytes: the API's limit */
 #define CONNECT_MS 3000L
-#define ANSWER_MS 15000L      /* counting in a large store takes its time */
-#define SKEW_US PR_SECONDS(2) /* Date has whole seconds: less than this is no difference of clocks */
+#define ANSWER_MS 15000L      /* counting in a large store takes time */
+#define SKEW_US PR_SECONDS(2) /* Date has whole seconds: a smaller difference of clocks cannot be seen */
 
 struct remote {
     CURL *curl;
@@ -47,7 +47,7 @@ static int64_t now_us(const struct remote *r)
     return clock_wall_us(clock_system()) + r->skew_us;
 }
 
-/* Ages are counted by the clock of the daemon that wrote the times. */
+/* Ages are relative to the clock of the daemon that wrote the times. */
 static void see_date(struct remote *r)
 {
     struct curl_header *date;
@@ -60,7 +60,7 @@ static void see_date(struct remote *r)
         r->skew_us = skew_us > SKEW_US || skew_us < -SKEW_US ? skew_us : 0;
 }
 
-/* What the API says when it says no. */
+/* The fault for an error of the API. */
 static int refusal(struct remote *r, long status, const json_t *answer, struct pr_error *reterr)
 {
     const json_t *error = json_object_get(answer, "error");
@@ -76,7 +76,7 @@ static int refusal(struct remote *r, long status, const json_t *answer, struct p
     return error_set(reterr, code, "%s", message);
 }
 
-/* Nobody answered. */
+/* The fault when there was no answer. */
 static int unreached(const struct remote *r, CURLcode code, const char *why, struct pr_error *reterr)
 {
     switch (code) {
@@ -108,7 +108,7 @@ static int perform(struct remote *r, const char *path, long *ret_status, struct 
     return PR_OK;
 }
 
-/* The answer is the caller's.  *ret_status may be 404 or 409 where a caller passes it; otherwise those are faults. */
+/* The caller frees the answer.  *ret_status may be 404 or 409 if it is not NULL; otherwise those are faults. */
 static int ask(struct remote *r, const char *path, json_t **ret, long *ret_status, struct pr_error *reterr)
 {
     long status = 0;
@@ -159,7 +159,7 @@ static void add_number(struct remote *r, struct buf *path, const char *name, uin
     add_param(r, path, name, value > 0 ? slice_from(text) : (pr_slice){ NULL, 0 });
 }
 
-/* What is left out of a question would make its answer wrong. */
+/* A filter that cannot be expressed completely would give a wrong answer. */
 static bool can_be_asked(const struct filter *f)
 {
     return f->type.size == 0 && f->error.size == 0 && f->correlation_id.size == 0 && f->reason == 0 && f->state < 0 &&
@@ -197,7 +197,7 @@ static bool write_path(struct remote *r, const struct query *q, struct buf *path
     return can_be_asked(&q->filter);
 }
 
-/* The API tells them always. */
+/* The API always includes them. */
 static void drop_ended(struct query_reply *reply)
 {
     size_t kept = 0;
@@ -268,7 +268,7 @@ static void write_target(struct json_writer *w, const struct filter *f)
     json_end_object(w);
 }
 
-/* Path and body.  False: the API has nothing for it. */
+/* Path and body.  False: the API does not support it. */
 static bool write_order(struct remote *r, const struct admin *a, struct buf *path, struct json_writer *w)
 {
     bool pause = a->kind == ADMIN_PAUSE;
@@ -332,7 +332,7 @@ static bool add_header(struct curl_slist **list, const char *line)
     return longer != NULL;
 }
 
-/* Who says so, where a header can hold the name. */
+/* Adds the author's name if a header can carry it. */
 static bool add_user(struct curl_slist **list, pr_slice by)
 {
     char line[160];
@@ -425,7 +425,7 @@ static bool host_is_here(const char *host)
     return address_parse("--url", text, &address, &err) == PR_OK && address.local;
 }
 
-/* May a token travel there as it is? */
+/* May a token be sent there? */
 static bool is_here_or_encrypted(const char *url)
 {
     CURLU *parts = curl_url();
@@ -500,7 +500,7 @@ int remote_open(const struct remote_options *options, struct store *ret, struct 
     (void)curl_easy_setopt(r->curl, CURLOPT_WRITEFUNCTION, take);
     (void)curl_easy_setopt(r->curl, CURLOPT_WRITEDATA, &r->answer);
     (void)curl_easy_setopt(r->curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(r->curl, CURLOPT_PROXY, ""); /* operators' planes are near */
+    (void)curl_easy_setopt(r->curl, CURLOPT_PROXY, ""); /* the API is expected to be reachable directly */
     (void)curl_easy_setopt(r->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     (void)curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     (void)curl_easy_setopt(r->curl, CURLOPT_TIMEOUT_MS, ANSWER_MS);

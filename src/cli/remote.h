@@ -1,8 +1,8 @@
-/* remote.h - the store of a running daemon, asked over its HTTP API.
+/* remote.h - the store of a running daemon, through its HTTP API.
  *
- * What is made of it is a struct store like any other, so the commands that show facts or give orders do not know
- * the difference.  It serves what the API does: the questions MESSAGES DEAD ID BOXES ENDPOINTS INSTANCES
- * DEAD_GROUPS STREAMS (by box, endpoint, stream and fingerprint), and the orders PAUSE, RESUME, RETRY (of one id) and DEAD_REPLAY; others are
+ * The result is a struct store like any other, so commands that show facts or give orders do not notice the difference.
+ * It supports what the API does: the questions MESSAGES DEAD ID BOXES ENDPOINTS INSTANCES DEAD_GROUPS STREAMS (by box,
+ * endpoint, stream and fingerprint), and the orders PAUSE, RESUME, RETRY (of one id) and DEAD_REPLAY; others are
  * PR_EUNSUPPORTED.  Messages come without their payloads.
  *
  * Threads: one at a time. */
@@ -16,14 +16,14 @@ struct remote_options {
     const char *token; /* "": none */
 };
 
-/* Asks nobody yet.  Fault PR_EINVAL: the URL is none, or a token would travel unprotected; PR_ENOMEM. */
+/* Does not connect yet.  Fault PR_EINVAL: the URL is invalid, or a token would be sent unencrypted; PR_ENOMEM. */
 PR_MUST_CHECK int remote_open(const struct remote_options *options, struct store *ret, struct pr_error *reterr);
 
 /* ---- What the answers say (remote_decode.c); strings are copied into the arena ---- */
 
 struct json_t;
 
-/* The list that answers the question; an answer without it is PR_ESTORE.  now_us: the daemon's. */
+/* Decodes the list that answers the question; an answer without it is PR_ESTORE.  now_us: the daemon's. */
 PR_MUST_CHECK int remote_decode(const struct json_t *answer, enum query_kind kind, int64_t now_us, struct arena *arena,
                                 struct query_reply *ret, struct pr_error *reterr);
 

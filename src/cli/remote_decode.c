@@ -1,5 +1,5 @@
-/* The objects of the API as the structs that they were made from.  What is missing or of another type is as
- * if it were null: a newer daemon may say more, an older one less. */
+/* The objects of the API as the structs that they were made from.  A member that is missing or has another type is
+ * treated as null: a newer daemon may send more, an older one less. */
 #include <string.h>
 
 #include "base/error.h"
@@ -67,7 +67,7 @@ static void add_breaker(struct reply_decoder *d, const json_t *o, size_t max)
     if (!json_is_object(o) || d->reply->breaker_count == max)
         return;
     struct breaker_info *b = &d->reply->breakers[d->reply->breaker_count++];
-    *b = (struct breaker_info){ .lanes = LANES_ALL }; /* the daemon has looked which messages wait for it */
+    *b = (struct breaker_info){ .lanes = LANES_ALL }; /* the daemon has checked which messages wait for it */
     reply_parse(o, REPLY_BREAKER, d->arena, b);
 }
 
@@ -110,7 +110,7 @@ static void decode_group(struct reply_decoder *d, const json_t *o, void *row)
     *g = group.group;
     g->count = group.count;
     g->partial = !group.exact && g->count < COUNT_EXACT_MAX;
-    g->count += !group.exact && g->count == COUNT_EXACT_MAX; /* then it says that there are more */
+    g->count += !group.exact && g->count == COUNT_EXACT_MAX; /* one more means that the count is a lower bound */
 }
 
 static void decode_stream(struct reply_decoder *d, const json_t *o, void *row)
@@ -119,7 +119,7 @@ static void decode_stream(struct reply_decoder *d, const json_t *o, void *row)
 
     reply_parse(o, REPLY_STREAM, d->arena, s);
     if (s->due_us == 0 && (s->head_state == STATE_DEAD || s->head_state == STATE_PARKED))
-        s->due_us = PR_NEVER; /* nothing goes on by itself */
+        s->due_us = PR_NEVER; /* no attempt is planned */
 }
 
 static void decode_message(struct reply_decoder *d, const json_t *o, void *row)
@@ -138,7 +138,7 @@ static void decode_message(struct reply_decoder *d, const json_t *o, void *row)
     l->bad = text_of(d, o, "bad").data;
 }
 
-/* What the ledger has of it. */
+/* The entry of the ledger. */
 static void decode_end(struct reply_decoder *d, const json_t *o, struct listed *l)
 {
     struct end_reply end = { .outcome = 0 };
@@ -152,7 +152,7 @@ static void decode_end(struct reply_decoder *d, const json_t *o, struct listed *
         l->instance = end.by;
 }
 
-/* The objects of a list as rows of a shape; how many. */
+/* Decodes a list of objects as rows of a shape; returns how many. */
 static size_t decode_rows(struct reply_decoder *d, const json_t *list, enum reply_shape shape, size_t row_size,
                           void **ret)
 {
@@ -168,7 +168,7 @@ static size_t decode_rows(struct reply_decoder *d, const json_t *list, enum repl
     return count;
 }
 
-/* Each delivery has all of them. */
+/* Each delivery repeats all of them. */
 static void decode_dedupe(struct reply_decoder *d, const json_t *delivery)
 {
     void *marks, *again;
@@ -181,7 +181,7 @@ static void decode_dedupe(struct reply_decoder *d, const json_t *delivery)
     d->reply->again = again;
 }
 
-/* One for each endpoint that it goes to, with what it waits for. */
+/* One row for each endpoint, with what it waits for. */
 static void decode_delivery(struct reply_decoder *d, const json_t *o, void *row)
 {
     size_t count = (size_t)((struct listed *)row - d->reply->listed) + 1;
@@ -195,7 +195,7 @@ static void decode_delivery(struct reply_decoder *d, const json_t *o, void *row)
 
 /* ---- The whole ---- */
 
-/* A list of an answer: its name, and where it goes in the reply. */
+/* A list of an answer: its name, and its place in the reply. */
 struct list_shape {
     const char *list;
     void (*decode)(struct reply_decoder *d, const json_t *object, void *row);
@@ -218,7 +218,7 @@ static const struct list_shape shapes[] = {
     [QUERY_STREAMS] = SHAPE("streams", decode_stream, stream_info, streams, stream_count),
 };
 
-/* Zeroed rows for what was asked for; NULL: no memory. */
+/* Zeroed rows for the answer; NULL: no memory. */
 static char *make_rows(struct reply_decoder *d, const struct list_shape *shape, size_t count)
 {
     struct query_reply *r = d->reply;
@@ -234,7 +234,7 @@ static char *make_rows(struct reply_decoder *d, const struct list_shape *shape, 
     return r->listed_count == 0 || r->breakers != NULL ? rows : NULL;
 }
 
-/* Those of all endpoints, behind each other. */
+/* Those of all endpoints, one after the other. */
 static bool decode_breakers(struct reply_decoder *d, const json_t *endpoints)
 {
     const json_t *endpoint, *breaker;

@@ -3,15 +3,15 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-#define BOX_STEP_ROWS 1000   /* a quarter of a second, on PostgreSQL */
-#define DEAD_STEP_ROWS 10000 /* nobody waits for those */
+#define BOX_STEP_ROWS 1000   /* a quarter of a second on PostgreSQL */
+#define DEAD_STEP_ROWS 10000 /* other transactions do not wait for these */
 
 static bool has_rows(const struct box_counts *b)
 {
     return b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused > 0;
 }
 
-/* Everything that the order finds in one box, or among the dead letters. */
+/* Everything that matches the order in one box, or among the dead letters. */
 static int change_steps(struct store *store, struct admin order, struct admin_reply *sum, struct pr_error *reterr)
 {
     struct admin_reply reply = { .more = true };
@@ -25,7 +25,7 @@ static int change_steps(struct store *store, struct admin order, struct admin_re
         sum->refused += reply.refused;
         order.filter.after = reply.last_row;
         if (order.filter.newest_row == 0)
-            order.filter.newest_row = reply.newest_row; /* what dies meanwhile is not meant */
+            order.filter.newest_row = reply.newest_row; /* letters that die meanwhile are excluded */
     }
     return PR_OK;
 }
@@ -51,7 +51,7 @@ static int change_boxes(struct store *store, const struct admin *admin, struct a
         done++;
     }
     arena_fini(&arena);
-    if (rc == PR_OK && done == 0) /* what was tried is recorded also when there is nothing */
+    if (rc == PR_OK && done == 0) /* the attempt is recorded even without a match */
         rc = store_admin(store, admin, sum, reterr);
     return rc;
 }
@@ -63,7 +63,8 @@ int change_run(struct store *store, const struct admin *admin, struct admin_repl
     if (admin->dry_run || admin->filter.id_count > 0 || admin->filter.limit > 0 || filter_is_empty(&admin->filter) ||
         steps == STEPS_NONE)
         return store_admin(store, admin, ret_reply, reterr);
-    if (steps == STEPS_BOX) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
+    /* Messages sent meanwhile may match, too; their time is the sender's, and cannot exclude them. */
+    if (steps == STEPS_BOX)
         return change_boxes(store, admin, ret_reply, reterr);
     struct admin order = *admin;
     order.filter.limit = DEAD_STEP_ROWS;
@@ -74,7 +75,7 @@ int change_check_edit(const struct dead_edit *edit, size_t payload_max, struct p
 {
     static const pr_slice none;
     const struct pr_message m = {
-        .type = edit->type != NULL ? *edit->type : PR_STR("edited"), /* or it stays as it was */
+        .type = edit->type != NULL ? *edit->type : PR_STR("edited"), /* or it keeps its own */
         .payload = edit->payload != NULL ? *edit->payload : none,
         .headers = edit->headers != NULL ? *edit->headers : none,
         .destination = edit->destination != NULL ? *edit->destination : none,

@@ -95,7 +95,7 @@ static bool route_fits(const struct config *config, const struct config_route *r
            fits(r->stream, m->stream) && route_headers_match(r->headers, r->header_count, m);
 }
 
-/* The n-th of the endpoints that the routes send it to, each once. */
+/* The n-th of the endpoints that the routes choose for it, each once. */
 static pr_slice nth_route(const struct config *config, pr_slice box, const struct pr_message *m, size_t n)
 {
     const char *found[ENDPOINTS_MAX];
@@ -149,7 +149,7 @@ void messages_see_routes(const struct config *config, struct query_reply *reply)
     }
 }
 
-/* Where the routes would send it; the first that it has to wait for. */
+/* The breaker, among those of the endpoints that the routes choose, that it waits for first. */
 static const struct breaker_info *breaker_by_route(const struct config *config, const struct query_reply *reply,
                                                    const struct listed *l)
 {
@@ -178,7 +178,7 @@ const struct breaker_info *message_breaker(const struct config *config, const st
 
 /* ---- How it stands ---- */
 
-/* A few failures are ordinary, and what failed long ago says nothing about today. */
+/* A few failures are normal, and old failures say nothing about now. */
 static bool is_failing_lately(const struct endpoint_state *e, int64_t now_us)
 {
     return e->failed_in_row >= ENDPOINT_FAILING_MIN && now_us - e->last_failed_us < FAILING_LATELY_US;
@@ -278,7 +278,7 @@ static void check_breaker(struct checks *checks, const struct endpoint_condition
         condition_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
-/* Where the messages are to blame, a look at the endpoint finds nothing. */
+/* If the messages are at fault, testing the endpoint finds nothing. */
 static void check_failing(struct checks *checks, const struct endpoint_condition *s, const struct endpoint_state *e,
                           int64_t now_us)
 {

@@ -17,7 +17,7 @@
 
 #define FORMAT 1
 #define TIME_LAST_US INT64_C(253402300799999999) /* the year 9999 */
-#define REPLACED "\xef\xbf\xbd"                  /* U+FFFD, for what was no UTF-8 */
+#define REPLACED "\xef\xbf\xbd"                  /* U+FFFD, for invalid UTF-8 */
 #define TEXT_MAX (SIZE_MAX / 4)                  /* of one text in base64: it is in memory already */
 
 /* The members, each once: for writing and for reading. */
@@ -109,7 +109,7 @@ static int wrong(struct pr_error *reterr, const char *key, const char *what)
     return error_set(reterr, PR_EINVAL, "%s: %s", key, what);
 }
 
-/* A text that every store can keep; only a payload may be anything. */
+/* A text must be valid in every store; only a payload may be arbitrary bytes. */
 static int check_text(const char *key, pr_slice text, struct pr_error *reterr)
 {
     bool is_any = strcmp(key, "payload") == 0;
@@ -209,8 +209,8 @@ static bool is_longer(pr_slice text, size_t chars)
     return utf8_cut(text, chars).size < text.size;
 }
 
-/* Does its failure give another?  What cannot be checked is believed: of an error that was cut or cleaned, and of what
- * could not be decoded, other texts than the letter's own went into it. */
+/* Does the letter's data give another fingerprint?  A fingerprint that cannot be checked is accepted: for an error that
+ * was cut or cleaned, or a letter that could not be decoded, other texts were used. */
 static bool is_other_fingerprint(const struct listed *l)
 {
     const pr_slice endpoints[] = { l->endpoint, l->m.destination };
@@ -229,7 +229,7 @@ static bool is_other_fingerprint(const struct listed *l)
     return true;
 }
 
-/* One thing that happened, with the members that core/story.c writes. */
+/* One event of a story, with the members that core/story.c writes. */
 static bool is_story_line(json_t *line)
 {
     static const char *const times[] = { "at", "next" };
@@ -270,7 +270,7 @@ static bool is_story(pr_slice text)
     return right;
 }
 
-/* Those that the program writes itself are cut to these. */
+/* The program itself cuts its texts to these sizes. */
 static int check_sizes(const struct listed *l, struct pr_error *reterr)
 {
     const struct {
@@ -279,7 +279,7 @@ static int check_sizes(const struct listed *l, struct pr_error *reterr)
         size_t chars;
     } texts[] = { { "code", l->m.code, CODE_CHARS_MAX },    { "error", l->m.error, PR_ERROR_MAX },
                   { "held_by", l->m.held_by, PR_NAME_MAX }, { "endpoint", l->endpoint, PR_NAME_MAX },
-                  { "rule", l->rule, NOTE_TEXT_MAX }, /* or who it was */
+                  { "rule", l->rule, NOTE_TEXT_MAX }, /* or the author */
                   { "note", l->note, NOTE_KEPT_MAX } };
 
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
@@ -288,7 +288,7 @@ static int check_sizes(const struct listed *l, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* What the members mean, each by itself in range. */
+/* Checks that each member is in its range. */
 static int check_letter(const struct listed *l, struct pr_error *reterr)
 {
     if (!name_is_valid(l->box))
@@ -306,7 +306,7 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
     if (!is_story(l->m.story))
         return wrong(reterr, "story", "not a JSON array of events as an export writes it");
     int rc = check_sizes(l, reterr);
-    struct pr_message m = l->m; /* a letter may have died of its times */
+    struct pr_message m = l->m; /* a letter may have died because of its times */
     m.due_us = m.expires_us = 0;
     if (rc == PR_OK)
         rc = message_check(&m, PR_PAYLOAD_MAX, reterr);
@@ -314,7 +314,7 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
         return rc;
     if (!fingerprint_is_valid(l->fingerprint))
         return wrong(reterr, "fingerprint", "must be 16 hex digits");
-    if (is_other_fingerprint(l)) /* last: that of a wrong type, reason or error is another, too */
+    if (is_other_fingerprint(l)) /* last: a wrong type, reason or error changes it, too */
         return wrong(reterr, "fingerprint", "does not match its endpoint, type, reason and error");
     return PR_OK;
 }

@@ -1,7 +1,7 @@
-/* export.h - a dead letter that travels, byte for byte: for export and import.
+/* export.h - export and import of dead letters, byte for byte.
  *
- * Texts stand as JSON strings; what is no UTF-8 stands in base64 under the same name with "_base64".  headers and
- * story are texts here, not objects: so they come back as they were. */
+ * Texts are JSON strings; invalid UTF-8 is in base64 under the same name with "_base64".  headers and story are strings
+ * here, not objects: so they are restored unchanged. */
 #ifndef OPS_EXPORT_H
 #define OPS_EXPORT_H
 

@@ -73,7 +73,7 @@ void member_count(struct json_writer *w, const char *key, uint64_t count)
     json_bool(w, count <= COUNT_EXACT_MAX);
 }
 
-/* JSON that is stored; what is broken is shown as the text that it is. */
+/* Stored JSON; invalid JSON is shown as a string. */
 static void write_object(struct json_writer *w, const char *key, pr_slice json)
 {
     json_key(w, key);
@@ -128,7 +128,7 @@ static bool is_empty(const struct member *m, const void *at)
     return true;
 }
 
-/* Those that are a value behind the key. */
+/* Kinds that are a single value. */
 static void write_value(struct json_writer *w, const struct member *m, const void *at)
 {
     json_key(w, m->key);

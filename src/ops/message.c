@@ -85,7 +85,7 @@ void payload_json(struct json_writer *w, pr_slice payload)
     buf_fini(&text);
 }
 
-/* JSON that is stored; what is broken is shown as the text that it is. */
+/* Stored JSON; invalid JSON is shown as a string. */
 static void json_stored(struct json_writer *w, const char *key, pr_slice json, bool is_right, const char *when_empty)
 {
     json_key(w, key);
@@ -115,7 +115,7 @@ static bool is_array(pr_slice text)
     return text.size >= 2 && text.data[0] == '[' && text.data[text.size - 1] == ']' && utf8_valid(text);
 }
 
-/* As the ledger has it: there an instance, or the person who discarded it, is in one place. */
+/* From the ledger, where one member has either an instance, or the person who discarded it. */
 static void json_end(struct json_writer *w, const struct listed *l)
 {
     const bool by_person = l->ended == ENDED_BY_PERSON;
@@ -126,7 +126,7 @@ static void json_end(struct json_writer *w, const struct listed *l)
     reply_write(w, REPLY_END, &end);
 }
 
-/* What only messages of one state have. */
+/* Members that only messages in one state have. */
 static void json_state_facts(struct json_writer *w, const struct listed *l)
 {
     if (l->state == STATE_DEAD)
@@ -143,7 +143,7 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
     }
 }
 
-/* An endpoint whose breaker is open: it waits for that, whatever its own state is. */
+/* The message waits for an open breaker of its endpoint, whatever its own state is. */
 static void json_wait(struct json_writer *w, const struct breaker_info *b, int64_t now_us)
 {
     json_key(w, "endpoint_state");

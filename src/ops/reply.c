@@ -185,7 +185,7 @@ static const struct member audit_members[] = {
     /* clang-format on */
 };
 
-/* With its place, headers and payload beside it (message.c). */
+/* Place, headers and payload are added by message.c. */
 static const struct member event_members[] = {
     /* clang-format off */
     MEMBER(stored_event, "stream", TEXT, stream)
@@ -197,7 +197,7 @@ static const struct member event_members[] = {
     /* clang-format on */
 };
 
-/* With the payload, headers and the story beside it (message.c). */
+/* Payload, headers and story are added by message.c. */
 static const struct member message_members[] = {
     /* clang-format off */
     MEMBER(listed, "id", ID, m.id)
@@ -240,7 +240,7 @@ static const struct member dead_members[] = {
     /* clang-format on */
 };
 
-/* A message of a box with dedupe: who has handled it, and how often it came again. */
+/* A message of a box with dedupe: the handlers that ended it, and how often it arrived again. */
 static const struct member mark_members[] = {
     /* clang-format off */
     MEMBER(mark_info, "box", TEXT, box)
@@ -259,7 +259,7 @@ static const struct member again_members[] = {
     /* clang-format on */
 };
 
-/* What the ledger has of a message that is gone. */
+/* The ledger's entry for a message that is gone. */
 static const struct member end_members[] = {
     /* clang-format off */
     MEMBER_NAME(end_reply, "outcome", words_of_ended, outcome)
@@ -293,7 +293,8 @@ static const struct member missing_members[] = {
 static const struct member further_members[] = {
     /* clang-format off */
     MEMBER_IF(admin_reply, "next", COUNT, last_row)         /* as filter.after */
-    MEMBER_IF(admin_reply, "newest_row", COUNT, newest_row) /* as filter.newest_row: what dies meanwhile is not met */
+    /* as filter.newest_row: excludes letters that die meanwhile */
+    MEMBER_IF(admin_reply, "newest_row", COUNT, newest_row)
     MEMBER_IF(admin_reply, "made", ID, made)
     /* clang-format on */
 };
@@ -354,7 +355,7 @@ static const struct member schedule_members[] = {
     /* clang-format on */
 };
 
-/* With its next times before it, and the payload behind (schedule.c). */
+/* Next times and payload are added by schedule.c. */
 static const struct member schedule_message_members[] = {
     /* clang-format off */
     MEMBER(schedule_reply, "error", TEXT, info.error)
@@ -406,7 +407,8 @@ void reply_parse(const json_t *object, enum reply_shape shape, struct arena *are
 
 /* ---- Whole objects ---- */
 
-/* What was never tried failed for what it died of.  Where not all were looked at, the counts are lower bounds. */
+/* A message that never failed has its cause of death as the reason.  If not all letters were looked at, the counts are
+ * lower bounds. */
 void group_json(struct json_writer *w, const struct dead_group *group)
 {
     struct group_reply g = { .group = *group,
@@ -431,9 +433,9 @@ void instance_json(struct json_writer *w, const struct instance_info *instance)
 
 static const struct reply_list {
     const char *name;
-    const char *none; /* what is said when there is none */
+    const char *none; /* the text for an empty list */
     struct members members;
-    size_t row_size, rows, count; /* rows, count: places in struct query_reply */
+    size_t row_size, rows, count; /* rows, count: offsets in struct query_reply */
 } lists[] = {
 #define LIST(name, none, members, row, rows, count)                                                                    \
     {                                                                                                                  \

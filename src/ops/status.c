@@ -1,4 +1,4 @@
-/* One screen, from the store alone: so it is right whether the daemon runs or not. */
+/* One screen, from the store alone: so it is correct whether or not the daemon runs. */
 #include "ops/status.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, 
 
 /* ---- Endpoints ---- */
 
-/* The store knows those that have sent or were paused; the others of the configuration are there, too. */
+/* The store knows endpoints that have sent or were paused; the others of the configuration are added. */
 static int ask_endpoints(struct status *s, struct pr_error *reterr)
 {
     struct query_reply *r = &s->endpoints;
@@ -92,7 +92,7 @@ static bool box_has_instance(const struct query_reply *instances, pr_slice box)
     return false;
 }
 
-/* One that is in no configuration was made by somebody, and is used. */
+/* A box outside of the configuration was created by a person, and counts as used. */
 static bool box_is_used(const struct config *config, pr_slice box)
 {
     const struct config_box *known = config_find_box(config, box);
@@ -113,7 +113,7 @@ void boxes_hide_unused(const struct config *config, struct query_reply *boxes, c
     boxes->box_count = kept;
 }
 
-/* Messages wait, and no instance has the box: what has to be started or configured for them. */
+/* Messages wait, and no instance serves the box: what must be started or configured for them. */
 static void check_unserved(struct status *s, const struct box_counts *b, const char *wait)
 {
     const struct config_box *box = config_find_box(s->config, b->name);
@@ -150,7 +150,7 @@ static void check_box(struct status *s, const struct box_counts *b)
                    SLICE_ARGS(b->name));
 }
 
-/* Parked because nobody knows where they go: only a person can change that. */
+/* Parked because their destination is unknown: only a person can change that. */
 static int check_destinations(struct status *s, const struct box_counts *b, struct pr_error *reterr)
 {
     struct query query = {
@@ -191,7 +191,7 @@ void checks_add_source(struct checks *checks, pr_slice words)
     checks_add(checks, "source", CHECK_WARN, "%s", text);
 }
 
-/* By what processes that work have written down: a source is read by a process, and not by the store. */
+/* From what live processes have stored: a source belongs to a process, and not to the store. */
 static void check_sources(struct status *s)
 {
     for (size_t i = 0; i < s->instances.instance_count; i++) {
@@ -228,7 +228,7 @@ static int check_all(struct status *s, struct pr_error *reterr)
     return code;
 }
 
-/* How many are in each state; the newest comes along. */
+/* How many are in each state; the newest ones are listed. */
 static int ask_flows(struct status *s, struct pr_error *reterr)
 {
     const struct query query = { .kind = QUERY_FLOWS, .filter = { .state = -1, .limit = 1 } };
@@ -262,7 +262,7 @@ static int collect(struct status *s, struct pr_error *reterr)
     return code != PR_OK ? code : check_all(s, reterr);
 }
 
-/* Who is it that the store waited for in vain? */
+/* Which program did the store wait for in vain? */
 static void say_lock(struct status *s, struct pr_error *reterr)
 {
     struct query_reply reply;
@@ -314,7 +314,8 @@ void status_endpoints_json(struct json_writer *w, const struct status *s)
     json_begin_array(w);
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        if (e->name.size == 0) /* what ended before it was routed is counted there: "(not routed)" for people */
+        /* Messages that ended before they were routed are counted there: "(not routed)" for people. */
+        if (e->name.size == 0)
             continue;
 
         json_begin_object(w);

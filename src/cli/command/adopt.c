@@ -1,4 +1,4 @@
-/* An outbox table of another product: will it do, and what to write into the configuration?  Only looks. */
+/* An outbox table of another product: whether it can be used, and the lines for the configuration.  Changes nothing. */
 #include <string.h>
 
 #include "base/error.h"
@@ -16,7 +16,7 @@ static void add_findings(struct checks *checks, const struct adopt_report *repor
 
     for (size_t i = 0; i < report->count; i++) {
         const struct adopt_finding *f = &report->findings[i];
-        bool named = f->level == ADOPT_FINE && f->name[0] != '\0'; /* the others name it themselves */
+        bool named = f->level == ADOPT_FINE && f->name[0] != '\0'; /* the other findings contain the name */
 
         checks_add(checks, f->about, states[f->level], "%s%s%s", named ? f->name : "", named ? ": " : "", f->text);
     }
@@ -29,7 +29,7 @@ static bool is_worked(struct cli *cli, const char *box)
     struct pr_error err;
 
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return true; /* the store's own check tells of that */
+        return true; /* the store's own check reports that */
     for (size_t i = 0; i < reply.instance_count; i++)
         if (slice_eq(reply.instances[i].box, slice_from(box)) && reply.instances[i].lease_left_us > 0)
             return true;
@@ -86,7 +86,7 @@ static int unknown_preset(const struct cli *cli, const char *preset)
                            preset);
 }
 
-/* What the flags say, or, without --preset, what the configuration says about this table. */
+/* The adoption from the flags, or, without --preset, from the configuration for this table. */
 static int find_adoption(struct cli *cli, struct adoption *ret)
 {
     const char *preset = cli->flags.values[FLAG_PRESET], *table = cli->flags.values[FLAG_TABLE],
@@ -154,7 +154,7 @@ static void print_json(struct cli *cli, const struct adoption *a, const struct a
     buf_fini(&line);
 }
 
-/* With --check the findings are what was asked for; otherwise the lines are, and trouble is words. */
+/* With --check the findings are the output; otherwise the lines are, and problems go to stderr. */
 static void print(struct cli *cli, const struct adoption *a, const struct checks *checks)
 {
     bool check = flag_given(&cli->flags, FLAG_CHECK);

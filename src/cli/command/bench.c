@@ -1,4 +1,4 @@
-/* How fast is it on this machine?  Store a backlog, deliver it to nowhere. */
+/* Measures the speed on this machine: stores a backlog, delivers it to nowhere. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -64,7 +64,7 @@ static int drain(struct cli *cli, uint64_t count)
 
     if (rt == NULL)
         return cli_fault(&err);
-    cli->config = NULL; /* the runtime's now */
+    cli->config = NULL; /* owned by the runtime now */
     int64_t start = clock_mono_us(clock_system());
     int code = EXIT_DONE, r = runtime_start(rt, &err);
 
@@ -100,14 +100,14 @@ static int bench(struct cli *cli, const char *directory, uint64_t count)
     return code != EXIT_DONE ? code : drain(cli, count);
 }
 
-/* The directory is ours: everything in it goes. */
+/* The directory was created here: everything in it is removed. */
 static void remove_files(const char *directory)
 {
     DIR *list = opendir(directory);
 
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
         if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(list), entry->d_name, 0); /* what stays makes rmdir() fail, and is temporary anyway */
+            (void)unlinkat(dirfd(list), entry->d_name, 0); /* if a file stays, rmdir() fails; it is temporary anyway */
     if (list != NULL)
         (void)closedir(list);
     (void)rmdir(directory);

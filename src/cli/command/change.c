@@ -1,7 +1,7 @@
 /* What operators do to messages: retry, release, park, reschedule, discard, dead replay|discard|add.
  *
- * Ids are taken at their word.  A filter can mean more than its writer thinks, so it wants
- * --yes, or a person who has seen the number. */
+ * Ids are explicit.  A filter may match more than its author thinks, so it needs --yes, or a confirmation after showing
+ * the number. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ static int target(struct cli *cli, const struct change_command *change, struct f
     if (change->kind == ADMIN_RESCHEDULE && !flag_given(&cli->flags, FLAG_DUE))
         return cli_usage(cli, "reschedule needs --due TIME");
     struct filter others = filter;
-    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
+    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several endpoints has one id, so both may be needed */
     if (cli->arg_count > 0 && !filter_is_empty(&others))
         return cli_usage(cli, "ids and filters cannot be combined, except with --endpoint");
     if (change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
@@ -86,7 +86,7 @@ static int count(struct cli *cli, const struct admin *admin, uint64_t *ret_count
     return EXIT_DONE;
 }
 
-/* EXIT_DONE: go ahead. */
+/* EXIT_DONE: confirmed. */
 static int confirm(struct cli *cli, const struct change_command *change, const struct admin *admin)
 {
     char answer[16];
@@ -110,7 +110,7 @@ static int confirm(struct cli *cli, const struct change_command *change, const s
     return EXIT_FAILED;
 }
 
-/* Marked as ended by the endpoint that it would go to (core/mark.h). */
+/* Handled, according to the mark of the endpoint that it would go to (core/mark.h). */
 static void say_handled(const struct admin_reply *r)
 {
     char when[TIME_TEXT_SIZE] = "";
@@ -167,7 +167,7 @@ int run_change(struct cli *cli)
     int code = cli_load_config(cli);
 
     if (code == EXIT_DONE)
-        code = target(cli, change, &admin.filter); /* what is wrong with it is said before the store is asked */
+        code = target(cli, change, &admin.filter); /* errors of the filter are reported before the store is asked */
     if (code == EXIT_DONE && replays)
         code = replay_check(cli);
     else if (code == EXIT_DONE && (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY)))
@@ -198,7 +198,7 @@ int run_change(struct cli *cli)
         return code;
     int rc = change_run(&cli->store, &admin, &reply, &err);
     if (rc != PR_OK && reply.changed > 0)
-        (void)report(cli, change, &admin, &reply); /* of those before the fault */
+        (void)report(cli, change, &admin, &reply); /* for the changes before the fault */
     if (rc != PR_OK)
         return cli_fault(&err);
     return report(cli, change, &admin, &reply);

@@ -71,7 +71,7 @@ int run_config_show(struct cli *cli)
     buf_init(&text, OUTPUT_MAX);
     if (!cli->json) {
         config_show(cli->config, &text);
-        (void)fwrite(buf_slice(&text).data, 1, text.size, stdout); /* cli_finish() looks */
+        (void)fwrite(buf_slice(&text).data, 1, text.size, stdout); /* cli_finish() checks for errors */
     } else if (config_show_json(cli->config, &text, &error) == PR_OK) {
         cli_print(&text);
     } else {
@@ -103,7 +103,7 @@ int run_config_init(struct cli *cli)
         (void)fputs(config_example, stdout);
         return EXIT_DONE;
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | overwrite, 0600); /* tokens and passwords get into it */
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | overwrite, 0600); /* it may contain tokens and passwords */
     if (fd < 0 && errno == EEXIST) {
         cli_say("%s already exists; overwrite it with --force", path);
         return EXIT_FAILED;

@@ -35,7 +35,7 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
                            (int)min_size(g->error.size, 500), g->error.data));
 }
 
-/* The flags of the filter as they were written, for a shell. */
+/* The flags of the filter as shell words. */
 static const char *filter_flags(struct cli *cli)
 {
     static const enum flag flags[] = { FLAG_BOX,   FLAG_ENDPOINT,    FLAG_TYPE,  FLAG_STREAM, FLAG_REASON,
@@ -85,7 +85,7 @@ int run_dead_groups(struct cli *cli)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     if (!cli->json && reply.group_count == 0)
         cli_say(reply.cut ? "none found" : "no dead letters");
-    if (reply.cut) /* with --json, too: it looks like all and is not */
+    if (reply.cut) /* also with --json: otherwise it looks complete */
         say_cut(cli, &query.filter, reply.looked);
     if (!cli->json && reply.more)
         cli_say("more groups exist: use --limit N or a filter");
@@ -94,14 +94,14 @@ int run_dead_groups(struct cli *cli)
 
 /* ---- Edit ---- */
 
-/* What it has, with those of the command line laid over it. */
+/* Its headers, overlaid with those of the command line. */
 static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_slice *ret)
 {
     json_t *all = old.size > 0 ? json_loadb(old.data, old.size, 0, NULL) : json_object();
     json_t *some = json_loadb(changed.data, changed.size, 0, NULL);
     char *text = NULL;
 
-    if (!json_is_object(all)) { /* damaged: start from empty */
+    if (!json_is_object(all)) { /* damaged: start with an empty object */
         json_decref(all);
         all = json_object();
     }
@@ -117,7 +117,7 @@ static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_sl
     return EXIT_FAILED;
 }
 
-/* The one that is meant.  EXIT_DONE, or says why it is none, or which there are. */
+/* Finds the dead letter that the command means.  EXIT_DONE, or prints why there is none, or which ones there are. */
 static int find_dead(struct cli *cli, const struct letter_name *name, const struct query_reply *reply,
                      const struct listed **ret)
 {

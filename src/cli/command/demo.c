@@ -16,7 +16,7 @@
 #include "cli/command/message.h"
 
 #define DEMO_FILE "postrider-demo.db"
-#define RELAY_FD 3 /* the pipe in the other process */
+#define RELAY_FD 3 /* the pipe's descriptor in the other process */
 #define DRAW_EVERY_US 200000
 #define SEND_EVERY_US 110000
 #define STOP_WITHIN_US PR_SECONDS(5)
@@ -35,11 +35,11 @@ static void remove_old(const char *path)
 
     for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
         (void)snprintf(name, sizeof(name), "%s%s", path, ends[i]);
-        (void)unlink(name); /* not all of them are there */
+        (void)unlink(name); /* some of them may not exist */
     }
 }
 
-/* The demo's own store, made again each time; or the one that --store names, which must not exist. */
+/* The demo's own store, created again each time; or the one that --store names, which must not exist. */
 static int choose_file(struct demo *d)
 {
     struct cli *cli = d->cli;
@@ -98,7 +98,8 @@ static int start_relay(struct demo *d)
     posix_spawn_file_actions_adddup2(&actions, fds[1], RELAY_FD);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setpgroup(&attributes, 0); /* Ctrl-C is for us; we stop it in order */
+    /* so that Ctrl-C only reaches this process, which then stops the other */
+    posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     int failed = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
@@ -136,7 +137,7 @@ static void hear_failure(struct demo *d, char *const *f, size_t count)
                   wait[0] != '\0' ? wait : "no more retries", f[3]);
 }
 
-/* One line of the relay; what is not understood is left out. */
+/* Handles a line of the relay; unknown lines are ignored. */
 static void hear(struct demo *d, char *text)
 {
     char *fields[8], *rest = text;
@@ -184,7 +185,7 @@ static void listen_to_relay(struct demo *d)
     }
 }
 
-/* Did it end?  It is started again, as a supervisor would. */
+/* If the relay has ended, restarts it as a supervisor would. */
 static int watch_relay(struct demo *d)
 {
     int status, code = EXIT_DONE;
@@ -271,7 +272,7 @@ static int send_sample(struct demo *d)
     return send_one(d, "report.build", "", payload);
 }
 
-/* The moments of a round: did one lie between the last look and now? */
+/* Was this moment of a round between the last look and now? */
 static bool passed(const struct demo *d, int64_t before_us, int moment)
 {
     double before = demo_round_seconds(d->start_us, before_us), now = demo_round_seconds(d->start_us, d->now_us);
@@ -293,7 +294,7 @@ static int send_special(struct demo *d, int64_t before_us)
     return code;
 }
 
-/* What there is to see now. */
+/* Describes what there is to see now. */
 static void narrate(struct demo *d)
 {
     double second = demo_round_seconds(d->start_us, d->now_us);

@@ -4,7 +4,7 @@
  *   demo_relay.c   the other process: delivers to C functions that work, fail or kill it
  *   demo_screen.c  the picture
  *
- * The relay tells what it does in lines on a pipe; what is true in the end is in the store. */
+ * The relay reports events in lines on a pipe; the final numbers come from the store. */
 #ifndef CLI_COMMAND_DEMO_H
 #define CLI_COMMAND_DEMO_H
 
@@ -12,12 +12,12 @@
 #include "cli/cli.h"
 
 #define DEMO_ENDPOINTS 3
-#define DEMO_LINES_MAX 32 /* remembered of each kind */
+#define DEMO_LINES_MAX 32 /* events remembered of each kind */
 #define DEMO_TEXT_SIZE 160
 
-/* The tour starts over every so often; moments are seconds after its beginning. */
+/* The tour repeats itself after this time; moments are seconds after its beginning. */
 #define DEMO_ROUND_SECONDS 30
-#define DEMO_BAD_AT 2   /* an invoice that nobody can book */
+#define DEMO_BAD_AT 2   /* an invoice that can never be booked */
 #define DEMO_CRASH_AT 5 /* a report that kills the process */
 #define DEMO_OUTAGE_FROM 10
 #define DEMO_OUTAGE_TO 14    /* billing is down */
@@ -37,7 +37,7 @@ struct demo_line {
 
 struct demo_ring {
     struct demo_line lines[DEMO_LINES_MAX];
-    size_t count; /* ever added */
+    size_t count; /* number ever added */
 };
 
 struct demo {
@@ -64,7 +64,7 @@ void demo_ring_add(struct demo_ring *ring, int64_t at_us, const char *format, ..
 /* i 0 is the newest; NULL when there are fewer. */
 const struct demo_line *demo_ring_get(const struct demo_ring *ring, size_t i);
 
-/* Seconds into the current round. */
+/* Seconds since the beginning of the round. */
 double demo_round_seconds(int64_t start_us, int64_t now_us);
 
 void demo_screen_open(void);

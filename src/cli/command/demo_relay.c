@@ -1,5 +1,5 @@
-/* The process that delivers.  It runs the same engine as `postrider run`, with C functions as
- * endpoints; one of them kills it on purpose. */
+/* The process that delivers.  It runs the same engine as `postrider run`, with C functions as endpoints; one of them
+ * kills it on purpose. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,12 +21,12 @@
 struct relay_demo {
     int fd;
     int64_t start_us;
-    uint64_t shown_number; /* of the last failure that was shown */
+    uint64_t shown_number; /* of the last failure that was reported */
 };
 
 static void tell(const struct relay_demo *d, const char *format, ...) PR_PRINTF(2, 3);
 
-/* One write of one line: lines of several threads do not mix. */
+/* Each line is one write: lines of several threads do not mix. */
 static void tell(const struct relay_demo *d, const char *format, ...)
 {
     char line[512];
@@ -43,10 +43,10 @@ static void tell(const struct relay_demo *d, const char *format, ...)
             line[i] = ' ';
     line[size] = '\n';
     if (write(d->fd, line, size + 1) < 0)
-        return; /* nobody looks any more: the signal comes soon */
+        return; /* the reader is gone: a signal will follow */
 }
 
-/* As long as real work would take. */
+/* Takes as long as real work would. */
 static void work(int milliseconds)
 {
     (void)nanosleep(&(struct timespec){ .tv_nsec = milliseconds * 1000000L }, NULL);
@@ -75,7 +75,7 @@ static int take_invoice(struct pr_context *context, const struct pr_message *m, 
         return pr_fail(context, PR_REASON_VALIDATION_FAILURE, "the invoice names no customer");
     if (second >= DEMO_OUTAGE_FROM && second < DEMO_OUTAGE_TO)
         return pr_fail(context, PR_REASON_TRANSPORT_UNAVAILABLE, "connection refused");
-    /* By id and attempt, so that a retry can succeed where the first try failed. */
+    /* By id and attempt, so that a retry can succeed after a failure. */
     if ((unsigned)(m->id.bytes[15] + 83 * m->failures) % 4 == 0)
         return pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "the ledger answered 503");
     tell_sent(d, "billing", m);
@@ -88,13 +88,13 @@ static int take_report(struct pr_context *context, const struct pr_message *m, v
     work(20);
     if (slice_contains(m->payload, PR_STR("\"pages\":-1"))) {
         tell(user, "crash\t%.*s\t%d", SLICE_ARGS(m->type), m->attempts);
-        (void)kill(getpid(), SIGKILL); /* as a segfault or the OOM killer would */
+        (void)kill(getpid(), SIGKILL); /* like a segfault or the OOM killer */
     }
     tell_sent(user, "reports", m);
     return PR_OK;
 }
 
-/* Times are short, so that a visitor sees the end of them. */
+/* Times are short, so that a visitor sees their effect. */
 static const char relay_config[] =
     "store: %s\n"
     "instance: demo\n"

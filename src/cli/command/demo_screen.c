@@ -16,12 +16,12 @@
 
 #define SCREEN_BYTES_MAX 65536
 #define BAR_CELLS 12   /* of waiting messages */
-#define FIXED_LINES 13 /* all but the three lists */
+#define FIXED_LINES 13 /* without the three lists */
 
 struct demo_screen {
     struct buf out;
     size_t width, height;
-    size_t column; /* of the line that is begun */
+    size_t column; /* of the current line */
     size_t lines;
     bool color;
 };
@@ -84,7 +84,7 @@ static void line(struct demo_screen *s, enum color color, const char *format, ..
     s->lines++;
 }
 
-/* A word in its own colour inside a line that is begun and ended by the caller. */
+/* A word in its own colour within the current line. */
 static void piece(struct demo_screen *s, enum color color, const char *format, ...) PR_PRINTF(3, 4);
 
 static void piece(struct demo_screen *s, enum color color, const char *format, ...)
@@ -222,7 +222,7 @@ static void summary_dead(struct demo *d)
         pr_id_format(l->m.id, id);
         printf("            %s  %.*s: %.*s\n", id, SLICE_ARGS(l->m.type), SLICE_ARGS(why));
     }
-    const char *program = program_invocation_name; /* ./dev run: it is not in the PATH */
+    const char *program = program_invocation_name; /* for ./dev run: it is not in the PATH */
     printf("\nLook around:\n"
            "  %s status    --store sqlite:%s\n"
            "  %s dead list --store sqlite:%s\n"

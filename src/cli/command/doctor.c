@@ -108,7 +108,7 @@ static void check_instances(struct cli *cli, struct checks *c)
     size_t alive = 0;
 
     if (cli->store.ops == NULL || store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return; /* said already */
+        return; /* reported already */
     for (size_t i = 0; i < reply.instance_count; i++)
         alive += reply.instances[i].lease_left_us > 0;
     if (alive > 0)
@@ -124,7 +124,7 @@ static void check_endpoints(struct cli *cli, struct checks *c)
     struct pr_error err;
 
     if (cli->store.ops == NULL || store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return; /* said already */
+        return; /* reported already */
     if (endpoints_check(c, &reply) == 0 && reply.endpoint_count > 0)
         checks_add(c, "endpoints", CHECK_FINE, "none is paused or failing");
 }

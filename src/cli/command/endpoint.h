@@ -1,4 +1,4 @@
-/* endpoint.h - how an endpoint stands, for people's eyes. */
+/* endpoint.h - the state of an endpoint for people. */
 #ifndef CLI_COMMAND_ENDPOINT_H
 #define CLI_COMMAND_ENDPOINT_H
 

@@ -1,4 +1,4 @@
-/* endpoints test: one marked message through the endpoint's own transport, past the store. */
+/* endpoints test: one marked message through the endpoint's own transport, without the store. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void make_message(const struct config_endpoint *endpoint, struct pr_messa
     pr_id_new(&ret->id);
 }
 
-/* Every delivery gets its result; the transport sees to the deadline. */
+/* Every delivery gets its result; the transport ensures the deadline. */
 static int carry(const struct endpoint_config *config, const struct pr_message *m, struct delivery_result *ret,
                  struct pr_error *reterr)
 {
@@ -104,7 +104,7 @@ static void print_words(const struct config_endpoint *endpoint, const struct pr_
            r->error != NULL ? ": " : "", r->error != NULL ? r->error : "", took_us / 1000);
 }
 
-/* A test is past the store, but not past the record.  An endpoint can be tried before there is a store at all. */
+/* A test bypasses the store, but not the audit.  An endpoint can be tried before a store exists. */
 static void record(struct cli *cli, const struct config_endpoint *endpoint, bool taken)
 {
     const struct admin_reply outcome = { .matched = 1, .changed = taken, .refused = !taken };

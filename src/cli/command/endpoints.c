@@ -40,7 +40,7 @@ struct entry {
     struct pace rate; /* with --for */
 };
 
-/* The totals of the store twice, --for apart: how fast it goes.  Who does not ask for that does not wait. */
+/* Reads the totals of the store twice, --for apart, for the rates.  Without --for it does not wait. */
 static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **ret)
 {
     const char *text = cli->flags.values[FLAG_FOR];
@@ -57,7 +57,7 @@ static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **
     struct pace *list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
     ASSERT(rates != NULL && list != NULL);
     paces_look(rates, reply, list);
-    (void)nanosleep(&span, NULL); /* woken early it is a shorter span, and shown as that */
+    (void)nanosleep(&span, NULL); /* when woken early the shorter span is used, and shown */
     code = ask(cli, reply);
     list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
     ASSERT(list != NULL);
@@ -111,7 +111,7 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
     line_end(&line);
 }
 
-/* It sends; what was wrong last? */
+/* The endpoint is active; what was its last failure? */
 static pr_slice last_words(struct cli *cli, const struct endpoint_state *e, int64_t now_us)
 {
     if (e->last_failed_us == 0)
@@ -179,7 +179,7 @@ int run_endpoints(struct cli *cli)
 
 /* ---- pause, resume ---- */
 
-/* A name that nobody has heard of is a mistake, where there is a configuration to know them. */
+/* With a configuration, an unknown name is reported as a mistake. */
 static int check_name(struct cli *cli, const char *name)
 {
     struct query_reply reply;

@@ -25,7 +25,7 @@ static int ask(struct cli *cli, const struct query *query, struct arena *arena, 
     return store_query(&cli->store, query, arena, ret, &err) == PR_OK ? EXIT_DONE : cli_fault(&err);
 }
 
-/* What --after takes: a version where one stream is asked for. */
+/* The value for --after: a version if one stream is listed. */
 static uint64_t position_of(const struct query *query, const struct stored_event *e)
 {
     return query->filter.stream.size > 0 ? e->version : e->place;
@@ -148,7 +148,7 @@ static void print_line(struct arena *arena, const struct stored_event *e)
            e->version, text_clean_copy(arena, e->type), SLICE_ARGS(payload));
 }
 
-/* Prints a page, and moves behind it. */
+/* Prints a page, and continues after it. */
 static int tail_page(struct cli *cli, struct query *query, struct arena *arena, bool *ret_more)
 {
     struct query_reply reply;
@@ -165,7 +165,7 @@ static int tail_page(struct cli *cli, struct query *query, struct arena *arena, 
     return code;
 }
 
-/* Behind what is stored now. */
+/* Skips the events stored before now. */
 static int skip_to_end(struct cli *cli, struct query *query)
 {
     struct query_reply reply;
@@ -187,7 +187,7 @@ int run_events_tail(struct cli *cli)
     if (code == EXIT_DONE && cli->flags.values[FLAG_AFTER] == NULL)
         code = skip_to_end(cli, &query);
     arena_init(&page, TAIL_BLOCK_BYTES);
-    while (code == EXIT_DONE && fflush(stdout) == 0) { /* as long as somebody reads it */
+    while (code == EXIT_DONE && fflush(stdout) == 0) { /* until the reader is gone */
         code = tail_page(cli, &query, &page, &more);
         if (code == EXIT_DONE && !more)
             (void)poll(NULL, 0, TAIL_EVERY_MS);

@@ -1,4 +1,4 @@
-/* flow list, show, history, delete, prune: looking at flows, and clearing up behind them. */
+/* flow list, show, history, delete, prune: looking at flows, and cleaning up. */
 #include "cli/command/flow.h"
 
 #include <inttypes.h>
@@ -70,7 +70,7 @@ static int list_state(struct cli *cli, int *ret)
     return cli_usage(cli, "--state: unknown value \"%s\"; use one of running, completed, failed, cancelled", word);
 }
 
-/* "CREATED:ID", as the end of a page shows it. */
+/* Parses "CREATED:ID", the end of a page. */
 static int list_after(struct cli *cli, struct flow_filter *filter)
 {
     const char *text = cli->flags.values[FLAG_AFTER];
@@ -298,7 +298,7 @@ static int print_stored(struct cli *cli, const struct flow_view *v)
     (void)cli;
     buf_init(&lines, OUTPUT_MAX);
     flow_history_encode(&lines, v->history.events, v->history.count, 1);
-    (void)fwrite(lines.data, 1, lines.size, stdout); /* cli_finish() looks */
+    (void)fwrite(lines.data, 1, lines.size, stdout); /* cli_finish() checks for errors */
     buf_fini(&lines);
     return EXIT_DONE;
 }

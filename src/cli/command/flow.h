@@ -5,10 +5,10 @@
 #include "cli/cli.h"
 #include "ops/flow/flow_view.h"
 
-/* Nothing is known of the flow: says so. */
+/* Prints that the flow is unknown. */
 int flow_not_found(struct cli *cli, pr_slice id);
 struct flow_teller flow_teller_of(struct cli *cli);
-/* What `why` says of a flow; PR_UNKNOWN (> 0) is EXIT_NOT_FOUND, without a word. */
+/* The output of `why` for a flow; PR_UNKNOWN (> 0) is EXIT_NOT_FOUND, without a message. */
 int flow_why_print(struct cli *cli, pr_slice id);
 
 #endif

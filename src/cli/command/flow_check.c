@@ -73,7 +73,7 @@ static int tell(void *arg, const struct flow_checked *c)
     return PR_OK;
 }
 
-/* EXIT_DONE, or says why the code cannot be used.  It stays loaded. */
+/* EXIT_DONE, or prints why the code cannot be used.  It stays loaded. */
 static int load(struct cli *cli, const char *path, struct pr_flow_set *set)
 {
     int (*enroll)(struct pr_flow_set *);

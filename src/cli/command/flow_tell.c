@@ -1,4 +1,4 @@
-/* flow start, raise, send, cancel, retry, wait: what people tell flows. */
+/* flow start, raise, send, cancel, retry, wait: messages to flows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void print_tell_result(struct cli *cli, const struct flow_tell_result *re
     line_end(&line);
 }
 
-/* The payload, and the store.  content is to be freed by the caller. */
+/* Reads the payload, and opens the store.  The caller frees content. */
 static int prepare(struct cli *cli, struct buf *content, pr_slice *ret_data)
 {
     int code = cli_load_config(cli);
@@ -225,7 +225,7 @@ static int print_end(struct cli *cli, const struct flow_row *row, bool timeout)
     return row->state == FLOW_COMPLETED ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Its start may wait for a program that runs it.  PR_UNKNOWN: there is none. */
+/* Its start may wait for a program that runs it.  PR_UNKNOWN: there is no start. */
 static int find_start(struct cli *cli, pr_slice flow, struct pr_error *reterr)
 {
     struct flow_view v = { .store = &cli->store, .config = cli->config, .arena = &cli->arena, .id = flow };
@@ -234,7 +234,7 @@ static int find_start(struct cli *cli, pr_slice flow, struct pr_error *reterr)
     return rc;
 }
 
-/* A name that is mistyped would be waited for, too. */
+/* Says what is waited for, since the name may be mistyped. */
 static int say_what_is_waited_for(struct cli *cli, struct arena *arena, pr_slice flow, struct pr_error *reterr)
 {
     const struct flow_row *row = NULL;
@@ -249,7 +249,7 @@ static int say_what_is_waited_for(struct cli *cli, struct arena *arena, pr_slice
     return (int)min64(rc, PR_OK);
 }
 
-/* It did not begin in this time. */
+/* The flow did not begin in time. */
 static int print_unbegun(struct cli *cli, pr_slice flow)
 {
     struct pr_error err;

@@ -1,4 +1,4 @@
-/* The rights of four roles in PostgreSQL, as a script to be read and run by the owner. */
+/* The rights of four roles in PostgreSQL, as a script that the owner reads and runs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void print_role(pr_slice s, const char *role)
            SLICE_ARGS(s), role, SLICE_ARGS(s), role);
 }
 
-/* Who can write into the boxes of flows can tell a flow whatever it likes: that is not for everybody who sends. */
+/* A role that can write into the boxes of flows can send a flow any message: ordinary senders do not get that right. */
 static void print_box(const struct config_box *box, pr_slice s)
 {
     bool of_flows = box_is_of_flows(box->kind);
@@ -71,8 +71,8 @@ static void print_application(struct cli *cli, pr_slice s)
         print_box(&cli->config->boxes[i], s);
 }
 
-/* What people did is written once and never changed; who does nothing in their names does not write it.  Only a relay that is
- * configured to (retention.audit) removes what is old. */
+/* The audit is written once and never changed; only roles that act for people write it.  Only a relay with
+ * retention.audit deletes old entries. */
 static void print_worker(pr_slice s, const char *role, const char *about, bool for_people, bool purges_audit)
 {
     printf("\n-- %s\n", about);
@@ -88,7 +88,8 @@ static void print_worker(pr_slice s, const char *role, const char *about, bool f
            for_people ? "" : "INSERT, ", purges_audit ? "" : ", DELETE", SLICE_ARGS(s), SLICE_ARGS(s), role);
 }
 
-/* Who may only read does not give events their places: a transaction that does it keeps all others from it until it commits. */
+/* A role that may only read must not assign places to events: a transaction that does so keeps all others from it until
+ * it commits. */
 static void print_reader(pr_slice s)
 {
     printf("\n-- Programs and people that only read: events, listings, views.\n");
@@ -110,7 +111,7 @@ int cli_print_grants(struct cli *cli)
            "upgrade.\n",
            SLICE_ARGS(s));
     print_application(cli, s);
-    bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders come to it, too */
+    bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders reach it through the API */
     print_worker(s, "relay", has_http ? "postrider run, with its HTTP API." : "postrider run.", has_http,
                  cli->config->retention.audit_us > 0);
     if (config_wal(cli->config) != NULL)

@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/output/table.h"
 
-/* When the log is a source no more; also without one in the configuration. */
+/* For when the log is no longer a source; works without one in the configuration. */
 static int drop_slots(struct cli *cli)
 {
     struct pr_error err;

@@ -57,7 +57,7 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->m.id, id);
-        if (pr_id_is_zero(l->m.id) && l->state == STATE_DEAD) /* damaged: nobody finds it by that */
+        if (pr_id_is_zero(l->m.id) && l->state == STATE_DEAD) /* damaged: it cannot be found by its id */
             table_addf(&table, COLOR_YELLOW, "--row %" PRIu64, l->row);
         else
             table_add(&table, COLOR_NONE, slice_from(id));
@@ -94,7 +94,7 @@ static int print_list(struct cli *cli, const struct query_reply *reply, bool in_
     pr_slice next = in_boxes ? arena_printf(&cli->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next)
                              : arena_printf(&cli->arena, "%" PRIu64, reply->next);
     ASSERT(next.data != NULL);
-    if (reply->cut) { /* with --json, too: it looks like the end and is none */
+    if (reply->cut) { /* also with --json: otherwise it looks like the end */
         cli_say(
             "%s in the first rows, but more may exist: --limit N searches all of them, --after %s continues from here",
             reply->listed_count > 0 ? "only these were found" : nothing, next.data);
@@ -107,7 +107,7 @@ static int print_list(struct cli *cli, const struct query_reply *reply, bool in_
     return EXIT_DONE;
 }
 
-/* How many there are in all; the page shows some of them. */
+/* The total; the page shows a part. */
 static int say_total(struct cli *cli, const struct filter *filter, size_t shown)
 {
     struct query query = { .kind = QUERY_DEAD_COUNT, .filter = *filter };
@@ -134,10 +134,10 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
     if (code != EXIT_DONE)
         return code;
     if (kind == QUERY_MESSAGES && query.filter.state == STATE_DEAD)
-        query.kind = QUERY_DEAD; /* the state is shown like any other, so it can be asked for */
+        query.kind = QUERY_DEAD; /* the state is shown like any other, so it can be a filter */
     if (query.kind == QUERY_DEAD)
         query.filter.state = -1;
-    if (query.filter.limit == 0) /* with --limit that many are looked for, however long it takes */
+    if (query.filter.limit == 0) /* with --limit the search goes on until the limit is reached, however long it takes */
         query.filter.look_max = LOOK_MAX;
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);

@@ -14,7 +14,7 @@
 int message_letter(struct cli *cli, struct letter_name *ret)
 {
     struct filter filter;
-    int texts = cli->command->args_max - 1; /* behind the id */
+    int texts = cli->command->args_max - 1; /* arguments after the id */
     *ret = (struct letter_name){ .text = cli->args[0] };
     int code = cli_load_config(cli);
 
@@ -121,7 +121,7 @@ static void print_time(struct cli *cli, const char *name, int64_t us, int64_t no
     print_field(cli, name, text);
 }
 
-/* Text as it is; bytes that are no text as base64. */
+/* Text as it is; other bytes as base64. */
 static void print_payload(pr_slice payload)
 {
     struct buf text;
@@ -150,7 +150,7 @@ static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t no
     print_time(cli, "next probe", b->until_us, now_us);
 }
 
-/* A hand-out that its instance took with it (B47). */
+/* A hand-out without an outcome, since its instance died (B47). */
 static void print_lost(struct cli *cli, const json_t *line)
 {
     const char *instance = json_string_value(json_object_get(line, "instance"));
@@ -164,7 +164,8 @@ static void print_lost(struct cli *cli, const json_t *line)
                              instance != NULL ? instance : "an unknown instance", time_words(&cli->arena, at_us)));
 }
 
-/* Notes were made in a life before, when they are not the letter's: they go with the story of a message that was replayed. */
+/* Notes that are not the letter's come from an earlier death of a message that was replayed: they are shown in its
+ * story. */
 static void print_story(struct cli *cli, pr_slice text, pr_slice said)
 {
     json_t *story = text.size > 0 ? json_loadb(text.data, text.size, 0, NULL) : NULL, *line;

@@ -1,4 +1,4 @@
-/* streams, instances, and lists whose table is that of their members. */
+/* streams, instances, and lists whose columns are their members. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 
 /* ---- Streams ---- */
 
-/* With its mark for --after, behind the last of a page. */
+/* With its mark for --after, if it is the last on a page. */
 static void print_stream(const struct stream_info *s)
 {
     struct json_line line;
@@ -57,7 +57,7 @@ int run_streams(struct cli *cli)
 
     if (after != NULL && !stream_mark_parse(slice_from(after), &query.after_stream))
         return cli_usage(cli, "--after: \"%s\" is not the end of a page", after);
-    cli->flags.values[FLAG_AFTER] = NULL; /* here it is no row */
+    cli->flags.values[FLAG_AFTER] = NULL; /* here it is not a row */
     int code = cli_ask(cli, &query, &reply);
 
     if (code != EXIT_DONE)
@@ -127,7 +127,7 @@ int run_instances(struct cli *cli)
 
 /* ---- Lists that need no words of their own ---- */
 
-/* The command has the name of the list: its columns are the members that --json shows. */
+/* The command is named like its list: the columns are the members that --json shows. */
 int run_rows(struct cli *cli)
 {
     struct query query = { 0 };
@@ -159,7 +159,7 @@ int run_rows(struct cli *cli)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     else
         cli_say("%s%s", reply_none(query.kind), query.filter.since_us != 0 ? " in this time" : "");
-    if (reply.more && count > 0) /* pages go by the first column */
+    if (reply.more && count > 0) /* pages continue after the first column */
         cli_say("more exist: use --limit N, or --after %s",
                 reply_cell(query.kind, rows + (count - 1) * row_size, 0, &cli->arena).data);
     return EXIT_DONE;

@@ -1,5 +1,4 @@
-/* policy check, policy explain: what rules will do, and what they never will.  Both ask the engine's
- * own code (B71). */
+/* policy check, policy explain: what rules will do, and what they never will.  Both use the engine's own code (B71). */
 #include "cli/command/policy.h"
 
 #include <errno.h>
@@ -93,7 +92,7 @@ static int reason_flag(struct cli *cli, int *ret)
                              : cli_usage(cli, "--reason: unknown reason \"%s\"; for example timeout_exceeded", text);
 }
 
-/* What the flags say of a failure. */
+/* The failure that the flags describe. */
 struct asked {
     struct pr_message message;
     struct failure failure;
@@ -115,7 +114,7 @@ static int read_asked(struct cli *cli, struct asked *a)
         code = span_flag(cli, FLAG_RETRY_AFTER, &retry_after_us);
     a->message.type = slice_from(cli->flags.values[FLAG_TYPE]);
     a->message.stream = slice_from(cli->flags.values[FLAG_STREAM]);
-    a->message.payload.size = (size_t)size; /* only its size is looked at */
+    a->message.payload.size = (size_t)size; /* only its size is used */
     a->failure.message = &a->message;
     a->failure.reason = reason;
     a->failure.code = slice_from(cli->flags.values[FLAG_CODE]);
@@ -225,7 +224,7 @@ static void explain_json(const struct asked *a, const struct explanation *x)
     buf_fini(&line);
 }
 
-/* Whose fault it is, where that matters. */
+/* Who is at fault, if that matters. */
 static void explain_fault(struct cli *cli, const struct config_endpoint *e, const struct failure *f)
 {
     if (e->retry.blame != BLAME_EVIDENCE) {
@@ -376,7 +375,7 @@ static void tell_finding(void *arg, const struct finding *f)
     buf_fini(&text);
 }
 
-/* It is right in a program that has the function, so it does not count as wrong; but this one has none. */
+/* Valid in a program that registers the function, so it does not count as an error; but this program has none. */
 static void tell_calls(struct findings *all, const struct rule *rules, size_t count, pr_slice endpoint)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,9 +1,8 @@
-/* policy replay: what the policy of a configuration would have done to the failures that really
- * happened.  They are in the stories of dead letters, of messages that still wait, and of delivered ones
- * that their box keeps.
+/* policy replay: what the policy of a configuration would have done to past failures.  They are in the stories of dead
+ * letters, of waiting messages, and of delivered ones that their box keeps.
  *
- * A message that the new policy would have ended earlier would not have failed again: its later
- * failures are shown as such and counted apart. */
+ * A message that the new policy would have ended earlier would not have failed again: its later failures are shown as
+ * such and counted separately. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 
 #include <jansson.h>
 
-#define PAGE 100 /* payloads come along, so pages are small */
+#define PAGE 100 /* pages include payloads, so they are small */
 #define PAIRS_MAX 64
 
 struct pair {
@@ -43,7 +42,7 @@ static const char *text_of(const json_t *line, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Only what a policy decided: not what operators, a stop or the poison limit did. */
+/* Only failures that a policy decided about: not actions of operators, stops or the poison limit. */
 static bool was_failure(const json_t *line, struct happened *ret)
 {
     static const char *const steps[] = { "retry", "retry_now", "dead_letter", "discard", "park" };
@@ -167,7 +166,7 @@ static void replay_message(struct policy_replay *r, const struct listed *l)
     bool any = false, over = false;
 
     json_array_foreach(story, i, line) in_story += was_failure(line, &h);
-    /* Old lines are dropped, so they are numbered from the last one back. */
+    /* Old lines are dropped, so they are numbered backwards from the last one. */
     number = (int)max64(l->m.failures - in_story, 0);
     json_array_foreach(story, i, line)
     {
@@ -189,7 +188,7 @@ static void replay_message(struct policy_replay *r, const struct listed *l)
     json_decref(story);
 }
 
-/* state -1: those that wait. */
+/* state -1: waiting messages. */
 static int replay_pages(struct policy_replay *r, enum query_kind kind, int state, pr_slice box)
 {
     struct query query = { .kind = kind, .filter = r->filter };

@@ -20,11 +20,11 @@ static void sleep_until(int64_t us)
     while ((left = us - clock_mono_us(clock_system())) > 0) {
         const struct timespec span = { .tv_sec = left / PR_SECONDS(1), .tv_nsec = left % PR_SECONDS(1) * 1000 };
 
-        (void)nanosleep(&span, NULL); /* woken early: it looks at the clock */
+        (void)nanosleep(&span, NULL); /* when woken early it checks the clock */
     }
 }
 
-/* "[#####.....] 51 of 100 dead letters"; a total that is only the least has no bar. */
+/* "[#####.....] 51 of 100 dead letters"; without a bar if the total is only a lower bound. */
 static void show_progress(struct cli *cli, const struct replay *r, uint64_t total)
 {
     char bar[BAR_WIDTH + 4] = "";

@@ -1,4 +1,4 @@
-/* Deliver until a signal says stop. */
+/* Delivers until a signal stops it. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,13 +24,13 @@ struct daemon {
     int signals;
     const char *file; /* of the configuration */
 
-    /* A reload has a thread of its own, so that signals are heard meanwhile. */
+    /* A reload has a thread of its own, so that signals are handled meanwhile. */
     pthread_t reloader;
     bool reloads, again;
-    int reloaded; /* a wake_fd: it is over */
+    int reloaded; /* a wake_fd: the reload has ended */
 };
 
-/* SIGHUP: a wrong file is reported, and the old configuration goes on (B203). */
+/* SIGHUP: an invalid file is reported, and the previous configuration stays in force (B203). */
 static void reload(struct daemon *d)
 {
     struct config *config = NULL;
@@ -61,7 +61,7 @@ static void *reload_thread(void *arg)
     return NULL;
 }
 
-/* Signals are heard meanwhile; a SIGHUP that comes is one more reload after this one. */
+/* Signals are handled meanwhile; a SIGHUP causes one more reload after this one. */
 static void begin_reload(struct daemon *d)
 {
     struct pr_error err;
@@ -88,7 +88,7 @@ static void end_reload(struct daemon *d)
     d->reloads = false;
 }
 
-/* Until a signal or a fault: EXIT_DONE, or the fault's. */
+/* Runs until a signal or a fault: EXIT_DONE, or the fault's code. */
 static int serve(struct daemon *d)
 {
     struct pollfd fds[] = { { .fd = d->signals, .events = POLLIN },
@@ -125,7 +125,7 @@ static int serve(struct daemon *d)
     }
 }
 
-/* The second one ends now: what was being delivered counts as an attempt, as after a crash. */
+/* The second signal ends the process now: messages being delivered count as an attempt, as after a crash. */
 static void on_second_signal(int number)
 {
     static const char line[] = "stopped at once: deliveries that were under way count as one attempt each\n";
@@ -170,11 +170,11 @@ static int deliver(struct daemon *d)
         return cli_fault(&err);
     if (runtime_http_port(d->rt) != 0)
         printf("http %u\n", runtime_http_port(d->rt));
-    (void)fflush(stdout); /* somebody may wait for the port */
+    (void)fflush(stdout); /* a program may wait for the port */
     int code = serve(d);
     hear_second_signal();
     if (runtime_stop(d->rt, runtime_config(d->rt)->stop_timeout_us) == PR_TIMEOUT) {
-        /* A handler still runs; runtime_free() would wait for it. */
+        /* A handler is still running; runtime_free() would wait for it. */
         char text[160];
 
         (void)snprintf(text, sizeof(text),
@@ -234,7 +234,7 @@ int run_run(struct cli *cli)
     if (d.rt == NULL) {
         code = cli_fault(&err);
     } else {
-        cli->config = NULL; /* the runtime's now */
+        cli->config = NULL; /* owned by the runtime now */
         code = deliver(&d);
         runtime_free(d.rt);
     }

@@ -12,7 +12,7 @@
 #include "ops/explain/words.h"
 #include "ops/schedule.h"
 
-/* Those of this name, in the arena; empty: all. */
+/* Schedules of this name, in the arena; empty: all. */
 static int find(struct cli *cli, pr_slice name, struct schedule_info **ret, size_t *ret_count)
 {
     struct pr_error err;

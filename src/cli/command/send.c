@@ -12,7 +12,7 @@
 #include "cli/command/send.h"
 #include "runtime/config/config_suggest.h"
 
-/* A header's name travels through every transport only when it is a token, as HTTP calls it. */
+/* Only an HTTP token is a name of a header that every transport can carry. */
 static bool header_name_is_valid(pr_slice name)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
@@ -71,7 +71,7 @@ int send_headers(struct cli *cli, pr_slice *ret)
     return code;
 }
 
-/* At most one byte over the limit is read: enough to know. */
+/* Reads at most one byte more than the limit. */
 static int read_all(struct cli *cli, FILE *f, const char *name, struct buf *ret)
 {
     char chunk[65536];
@@ -109,7 +109,7 @@ int send_payload(struct cli *cli, const char *dash, struct buf *content, pr_slic
             return EXIT_FAILED;
         }
         code = read_all(cli, f, path, content);
-        (void)fclose(f); /* only read from */
+        (void)fclose(f); /* it was only read */
         *ret = buf_slice(content);
     } else if (dash != NULL) {
         code = read_all(cli, stdin, "the input", content);
@@ -157,7 +157,7 @@ static int times(struct cli *cli, struct pr_message *message)
     return EXIT_DONE;
 }
 
-/* The version of an event, for --json; 0: it is none. */
+/* The version of an event, for --json; 0: not an event. */
 static uint64_t version_of(struct cli *cli, const struct pr_message *message, const pr_id *id)
 {
     const struct query query = { .kind = QUERY_EVENTS,
@@ -193,7 +193,7 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
     int answer = PR_OK;
 
     if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) != PR_OK) {
-        /* The tables were there a moment ago. */
+        /* The tables existed a moment ago. */
         int code = err.code == PR_ESCHEMA ? cli_box_must_be(cli, box) : EXIT_DONE;
 
         if (code == EXIT_DONE)

@@ -1,4 +1,4 @@
-/* One screen, from the store alone: so it is right whether the daemon runs or not. */
+/* One screen, from the store alone: so it is correct whether or not the daemon runs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -177,7 +177,7 @@ static void print_people(struct cli *cli, const struct status *s)
     print_slots(cli, s);
 }
 
-/* The store cannot be asked: that is an answer, too. */
+/* The store cannot be reached: this is an answer, too. */
 static int print_unreachable(struct cli *cli, int code)
 {
     struct status s = { .checks.arena = &cli->arena };

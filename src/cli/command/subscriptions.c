@@ -1,4 +1,4 @@
-/* events subscriptions: who reads all events, how far each has come; and moving or removing one. */
+/* events subscriptions: readers of all events and their progress; and moving or removing one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -88,7 +88,7 @@ static int batch_store(struct transfer_batch *b)
     if (b->count == 0)
         return EXIT_DONE;
     int rc = store_admin(&b->cli->store, &admin, &reply, &err);
-    if (rc != PR_OK) { /* what is there already is left out, so the same file can be imported again */
+    if (rc != PR_OK) { /* existing ones are skipped, so the same file can be imported again */
         cli_say("from line %" PRIu64 " on %s was imported", b->lines[0],
                 rc == PR_EUNCERTAIN ? "it is unknown whether anything" : "nothing");
         return cli_fault(&err);
@@ -130,7 +130,7 @@ static int import_lines(struct transfer_batch *b, FILE *in, const char *name)
         json_t *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
         int rc = export_read(&b->arena, object, &b->letters[b->count], &err);
         json_decref(object);
-        if (rc != PR_OK) { /* B87: it costs only itself */
+        if (rc != PR_OK) { /* B87: only this one is skipped */
             cli_say("%s:%" PRIu64 " %s", name, number, err.text);
             b->wrong++;
             continue;
@@ -175,6 +175,6 @@ int run_dead_import(struct cli *cli)
     arena_fini(&b->arena);
     free(b);
     if (!is_stdin)
-        (void)fclose(in); /* only read from */
+        (void)fclose(in); /* it was only read */
     return code;
 }

@@ -1,5 +1,5 @@
-/* why ID: where it is, what it waits for, since when, what happened, which rule decided, what
- * comes next, and which command would change it (B200).  All but the story comes from ops/explain/message_why.h. */
+/* why ID: where it is, what it waits for, since when, what happened, which rule decided, what comes next, and which
+ * command would change it (B200).  Everything but the story comes from ops/explain/message_why.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void heading(const struct why *y, const char *text)
     fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text, color_off(COLOR_BOLD, y->cli->color));
 }
 
-/* Texts of others, fit for the terminal. */
+/* Texts from messages, safe for the terminal. */
 static const char *clean(const struct why *y, pr_slice text)
 {
     return text_clean_copy(y->arena, text);
@@ -50,7 +50,7 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
     return json_is_string(value) ? clean(y, (pr_slice){ json_string_value(value), json_string_length(value) }) : "";
 }
 
-/* What was done, in the past tense of people. */
+/* The step in the past tense. */
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
@@ -111,7 +111,7 @@ static json_t *load_story(const struct pr_message *m)
     return m->story.size > 0 ? json_loadb(m->story.data, m->story.size, 0, NULL) : NULL;
 }
 
-/* Since when it is as it is, as far as it is known: of what is parked the story tells. */
+/* Since when it has been in this state, if known: for parked messages the story says so. */
 static int64_t since(const struct listed *l, enum state state)
 {
     int64_t us = l->died_us != 0 ? l->died_us : l->m.failed_us != 0 ? l->m.failed_us : l->m.created_us;
@@ -175,7 +175,7 @@ static void print_commands(const struct why *y, const struct message_why *o)
         fprintf(y->out, "  %-*s  %s\n", (int)width, o->commands[i].command, o->commands[i].what);
 }
 
-/* All that is left of it is in the ledger. */
+/* Only the ledger knows the message. */
 static void print_ended(const struct why *y, const struct message_why *o)
 {
     fprintf(y->out, ", was in %s", clean(y, y->l->box));
@@ -258,7 +258,7 @@ int run_why(struct cli *cli)
 
     if (code == EXIT_DONE)
         code = flow_why_print(cli, slice_from(cli->args[0]));
-    if (code != EXIT_NOT_FOUND) /* it is a flow, or the store cannot be asked */
+    if (code != EXIT_NOT_FOUND) /* it is a flow, or the store cannot be reached */
         return code;
     code = message_find(cli, true, &reply);
 

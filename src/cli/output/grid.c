@@ -7,7 +7,7 @@
 #include "base/util.h"
 
 #define GAP 2    /* between columns */
-#define MARGIN 1 /* before the first; the mark of the chosen row is there */
+#define MARGIN 1 /* before the first column, for the mark of the chosen row */
 
 void grid_init(struct grid *g, struct arena *arena, const struct grid_column *columns, size_t count, size_t row_max)
 {
@@ -38,7 +38,7 @@ static pr_slice head_of(const struct grid *g, size_t column)
     return column == 0 ? g->title : slice_from(g->columns[column].head);
 }
 
-/* What a column would like to have.  One that takes what is left gets nothing when nothing is in it. */
+/* The preferred width of a column.  A column that takes the remaining room gets none if it is empty. */
 static size_t wanted(const struct grid *g, size_t column)
 {
     const struct grid_column *c = &g->columns[column];
@@ -63,7 +63,7 @@ static size_t sum_of(const struct grid *g, const size_t *widths)
     return sum + (shown > 0 ? (shown - 1) * GAP : 0);
 }
 
-/* False: all that can go is gone. */
+/* False: nothing else can be left out. */
 static bool leave_out(const struct grid *g, size_t *widths)
 {
     size_t worst = g->column_count;
@@ -86,7 +86,7 @@ static void fit(const struct grid *g, size_t room, size_t *widths)
     while (sum_of(g, widths) > room && leave_out(g, widths))
         continue;
     size_t sum = sum_of(g, widths);
-    if (sum > room) /* the name pays for the rest */
+    if (sum > room) /* the name's column gives up the difference */
         widths[0] -= min_size(widths[0] - 1, sum - room);
     for (size_t i = 0; i < g->column_count && sum < room; i++)
         if (g->columns[i].max == 0 && widths[i] > 0)
@@ -124,7 +124,7 @@ void grid_draw(const struct grid *g, struct screen *s, size_t row, size_t chosen
     for (size_t i = 0; i < g->column_count; i++)
         heads[i] = (struct grid_cell){ head_of(g, i), i == 0 ? g->title_style : COLOR_DIM };
     for (size_t i = 1; i < g->column_count && g->row_count == 0; i++)
-        widths[i] = 0; /* no rows: the title is enough */
+        widths[i] = 0; /* no rows: the title is sufficient */
     draw_row(g, s, row, widths, heads);
     for (size_t i = 0; i < g->row_count; i++) {
         draw_row(g, s, row + 1 + i, widths, &g->cells[i * g->column_count]);

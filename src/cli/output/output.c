@@ -7,7 +7,7 @@
 
 static int failure; /* errno; 0: none */
 
-/* A reader who goes away ends this, too. */
+/* Also ends when the reader goes away. */
 static void wait_for_room(void)
 {
     struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
@@ -38,7 +38,7 @@ void output_open(void)
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = output_write });
 
     if (out == NULL)
-        return; /* the usual one will do */
+        return; /* the default is used */
     if (isatty(STDOUT_FILENO))
         (void)setvbuf(out, NULL, _IOLBF, BUFSIZ);
     stdout = out;

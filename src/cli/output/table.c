@@ -15,7 +15,7 @@
 #include "store/store.h"
 
 #define CELL_MAX 4096
-#define COLUMN_MAX 64 /* characters, of all columns but the last */
+#define COLUMN_MAX 64 /* characters, for all columns except the last */
 #define GAP 2         /* spaces between columns */
 
 static const char *const colors[] = { "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m" };
@@ -47,7 +47,7 @@ size_t text_width(pr_slice text)
 size_t terminal_width(FILE *out)
 {
     struct winsize size;
-    int fd = out == stdout ? STDOUT_FILENO : fileno(out); /* it has none of its own, see output.h */
+    int fd = out == stdout ? STDOUT_FILENO : fileno(out); /* the replaced stdout has none, see output.h */
 
     if (!isatty(fd))
         return 0;
@@ -113,7 +113,7 @@ static void pad(FILE *out, size_t count)
         fputc(' ', out);
 }
 
-/* room 0: as wide as it is. */
+/* room 0: unlimited. */
 static void print_cell(const struct table_cell *cell, size_t width, bool right, bool last, size_t room, FILE *out,
                        bool color)
 {

@@ -1,4 +1,4 @@
-/* table.h - columns for people, and texts that are safe to put on a terminal. */
+/* table.h - columns for people, and texts that are safe to print on a terminal. */
 #ifndef CLI_OUTPUT_TABLE_H
 #define CLI_OUTPUT_TABLE_H
 
@@ -31,20 +31,20 @@ struct table {
         struct table_row *next;
         struct table_cell cells[TABLE_COLUMNS_MAX];
     } * first, **end, *row;
-    size_t filled; /* cells of the row that is being made */
+    size_t filled; /* cells of the current row */
 };
 
-/* heads are separated by '|'; a '>' before one puts its column to the right: "ID|STATE|>AGE". */
+/* heads are separated by '|'; a '>' in front aligns the column to the right: "ID|STATE|>AGE". */
 void table_init(struct table *t, struct arena *arena, const char *heads);
 void table_add(struct table *t, enum color color, pr_slice text); /* the next cell; cleaned */
 void table_addf(struct table *t, enum color color, const char *format, ...) PR_PRINTF(3, 4);
 /* width 0: not cut; otherwise the last column is cut to fit. */
 void table_print(const struct table *t, FILE *out, size_t width, bool color);
 
-/* Columns that it takes, a character each. */
+/* Width in columns, one for each character. */
 size_t text_width(pr_slice text);
 
-/* The terminal's, or 0 when out is none. */
+/* The terminal's width, or 0 if out is not a terminal. */
 size_t terminal_width(FILE *out);
 
 #endif

@@ -13,7 +13,7 @@ struct range {
     int32_t first, last;
 };
 
-/* Marks on the character before them, joiners, variation selectors: the blocks that are made of them. */
+/* Combining marks, joiners, variation selectors: the blocks that contain them. */
 static const struct range zero_wide[] = {
     { 0x0300, 0x036f },   { 0x0483, 0x0489 }, { 0x0591, 0x05bd }, { 0x0610, 0x061a }, { 0x064b, 0x065f },
     { 0x0900, 0x0902 },   { 0x093c, 0x093c }, { 0x0941, 0x0948 }, { 0x0e31, 0x0e31 }, { 0x0e34, 0x0e3a },
@@ -22,7 +22,7 @@ static const struct range zero_wide[] = {
     { 0xe0100, 0xe01ef },
 };
 
-/* East Asian Wide and Fullwidth, and pictures. */
+/* East Asian Wide and Fullwidth, and pictographs. */
 static const struct range double_wide[] = {
     { 0x1100, 0x115f },   { 0x231a, 0x231b },   { 0x23e9, 0x23ec },   { 0x25fd, 0x25fe },   { 0x2614, 0x2615 },
     { 0x2648, 0x2653 },   { 0x26a1, 0x26a1 },   { 0x2705, 0x2705 },   { 0x2728, 0x2728 },   { 0x274c, 0x274c },
@@ -51,7 +51,7 @@ size_t glyph_width(int32_t code)
     return is_in(double_wide, ARRAY_LENGTH(double_wide), code) ? 2 : 1;
 }
 
-/* Does it steer the terminal, or the eye? */
+/* Could it control the terminal, or mislead the reader? */
 static bool is_harmful(int32_t code)
 {
     return code < 0 || utf8_is_control(code);
@@ -63,7 +63,7 @@ struct glyph {
     size_t taken; /* bytes of the source */
 };
 
-/* The next character of a text that is not empty, as it may be shown. */
+/* The next character of a non-empty text, made safe. */
 static struct glyph glyph_next(pr_slice text)
 {
     int32_t code;

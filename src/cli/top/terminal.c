@@ -13,17 +13,17 @@
 #include "base/util.h"
 #include "cli/top/top.h"
 
-#define SEQUENCE_MS 50 /* the bytes of a key come together; over a slow line nearly so */
+#define SEQUENCE_MS 50 /* the bytes of a key arrive together, even over a slow line nearly so */
 #define INPUT_MAX 256
 #define OUTPUT_BYTES_MAX (16u << 20)
 
-#define ENTER_TEXT "\033[?1049h\033[?25l\033[2J" /* another page, no cursor, empty */
+#define ENTER_TEXT "\033[?1049h\033[?25l\033[2J" /* alternate screen, no cursor, cleared */
 #define LEAVE_TEXT "\033[0m\033[?25h\033[?1049l"
 
 static const int ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGWINCH };
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
-/* One terminal per process: handlers of signals need it. */
+/* One terminal per process: signal handlers need it. */
 static struct {
     volatile sig_atomic_t is_raw;
     struct termios before, raw;
@@ -32,10 +32,10 @@ static struct {
     bool color;
     char input[INPUT_MAX];
     size_t input_size;
-    struct screen shown; /* what is there now */
+    struct screen shown; /* what the terminal shows now */
 } terminal = { .signals = -1 };
 
-/* May be called by the handler of a signal. */
+/* May be called by a signal handler. */
 static void give_back(void)
 {
     if (!terminal.is_raw)
@@ -52,7 +52,7 @@ static void write_all(const char *data, size_t size)
         ssize_t n = write(STDOUT_FILENO, data, size);
 
         if (n < 0 && errno != EINTR)
-            return; /* gone: reading will say so */
+            return; /* gone: reading will report it */
         if (n > 0) {
             data += n;
             size -= (size_t)n;
@@ -74,7 +74,7 @@ static bool take(void)
 static void on_crash(int number)
 {
     give_back();
-    (void)raise(number); /* SA_RESETHAND: as if nobody had looked */
+    (void)raise(number); /* SA_RESETHAND: the default action follows */
 }
 
 static void watch_crashes(bool on)
@@ -250,9 +250,9 @@ void terminal_show(const struct screen *s)
     for (size_t row = 0; row < s->height; row++)
         if (all || !screen_row_same(s, &terminal.shown, row))
             add_row(&out, s, row);
-    write_all(out.data != NULL ? out.data : "", out.size); /* in one piece, so that it does not flicker */
+    write_all(out.data != NULL ? out.data : "", out.size); /* in one write, so that it does not flicker */
     buf_fini(&out);
     if (all && screen_init(&terminal.shown, s->width, s->height) != PR_OK)
-        return; /* the next screen is drawn in full */
+        return; /* the next screen is drawn completely */
     memcpy(terminal.shown.cells, s->cells, s->width * s->height * sizeof(*s->cells));
 }

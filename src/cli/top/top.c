@@ -1,5 +1,5 @@
-/* top: the loop between a person, a terminal and a store.  What is shown and what keys mean is decided in
- * top_ui.c and top_layout.c; here is only who waits for whom. */
+/* top: the loop between a person, a terminal and a store.  What is shown and what keys mean is decided in top_ui.c and
+ * top_layout.c; this file only waits and dispatches. */
 #include "cli/top/top.h"
 
 #include <errno.h>
@@ -21,10 +21,10 @@
 #define EVERY_USUAL_US PR_SECONDS(1)
 #define EVERY_MIN_US PR_MILLISECONDS(100)
 #define EVERY_MAX_US PR_SECONDS(3600)
-#define AGAIN_US PR_SECONDS(1) /* after a fault: not more often than this */
-#define SLOW_US PR_SECONDS(1)  /* who has not answered by then is slow */
-#define TICK_US PR_SECONDS(1)  /* the clock in the header */
-#define PLAIN_WIDTH 100        /* columns, where nobody says */
+#define AGAIN_US PR_SECONDS(1) /* shortest pause after a fault */
+#define SLOW_US PR_SECONDS(1)  /* a store that takes longer is slow */
+#define TICK_US PR_SECONDS(1)  /* update interval of the clock in the header */
+#define PLAIN_WIDTH 100        /* columns, if the width is unknown */
 #define TOKEN_MAX 2048
 
 struct top {
@@ -34,13 +34,13 @@ struct top {
     int64_t every_us;
     struct ui ui;
     struct top_view *view;  /* the latest facts */
-    struct top_view *base;  /* older ones, for rates when the latest are too fresh */
-    struct top_view *spare; /* for the next */
+    struct top_view *base;  /* older facts, for rates when the latest are too fresh */
+    struct top_view *spare; /* memory for the next view */
     struct top_job job;
     struct order order; /* as it was confirmed */
     bool order_waits, open_waits;
-    int64_t next_look_us, began_us; /* monotonic; of the job that runs */
-    char *text;                     /* of what is opened */
+    int64_t next_look_us, began_us; /* monotonic; of the running job */
+    char *text;                     /* of the opened item */
 };
 
 static int64_t mono_us(void)
@@ -120,7 +120,7 @@ static int open_source(struct top *t)
 
 /* ---- Jobs ---- */
 
-/* A look that follows on an order comes early: a difference of milliseconds is no rate. */
+/* A look that follows an order comes early: a difference over milliseconds gives no useful rate. */
 static bool is_fresh(const struct top *t)
 {
     return mono_us() - t->view->mono_us < t->every_us / 2 && t->base->mono_us != 0;
@@ -146,7 +146,7 @@ static void take_look(struct top *t)
 {
     struct top_job *e = &t->job;
 
-    if (e->rc != PR_OK) { /* what was known stays on the screen */
+    if (e->rc != PR_OK) { /* the previous facts stay on the screen */
         (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "no answer, retrying: %s", e->error.text);
         t->next_look_us = mono_us() + max64(t->every_us, AGAIN_US);
         return;
@@ -165,7 +165,7 @@ static void take_text(struct top *t)
     struct top_job *e = &t->job;
 
     if (t->open_waits)
-        return; /* something else was opened meanwhile */
+        return; /* another item was opened meanwhile */
     if (e->rc != PR_OK)
         ui_say(&t->ui, true, "%s", e->error.text);
     free(t->text);
@@ -186,14 +186,14 @@ static void take_result(struct top *t)
         e->text = NULL;
         break;
     default:
-        t->ui.trouble[0] = '\0'; /* it has answered */
+        t->ui.trouble[0] = '\0'; /* the store has answered */
         ui_say(&t->ui, e->rc != PR_OK, "%s", e->rc != PR_OK ? e->error.text : e->said);
-        t->next_look_us = 0; /* see what it did */
+        t->next_look_us = 0; /* show the effect */
         t->open_waits = t->ui.mode == MODE_OPENED;
     }
 }
 
-/* The most urgent job, when nobody is under way. */
+/* Starts the most urgent job, if none is running. */
 static void begin_errand(struct top *t, struct runner *runner)
 {
     enum top_job_kind kind = t->order_waits ? TOP_JOB_ORDER : t->open_waits ? TOP_JOB_OPEN : TOP_JOB_LOOK;
@@ -209,7 +209,7 @@ static void begin_errand(struct top *t, struct runner *runner)
     runner_begin(runner, &t->job);
 }
 
-/* Old facts must not look like fresh ones. */
+/* Old facts must not look fresh. */
 static void see_slowness(struct top *t, const struct runner *runner)
 {
     int64_t waited_us = mono_us() - t->began_us;
@@ -267,7 +267,7 @@ static bool take_keys(struct top *t, size_t page)
     }
 }
 
-/* False: a signal ends us. */
+/* False: a signal ends the program. */
 static bool take_signals(void)
 {
     for (int number = terminal_next_signal(); number != 0; number = terminal_next_signal())
@@ -317,7 +317,7 @@ static int run_live(struct top *t)
     int code = terminal_open(t->cli->color, &err) == PR_OK ? loop(t, runner) : cli_fault(&err);
     terminal_close();
     if (!runner_free(runner))
-        _exit(code); /* the store does not answer, and what it was asked cannot be taken back */
+        _exit(code); /* the store does not answer, and its work cannot be cancelled */
     return code;
 }
 
@@ -360,7 +360,7 @@ static int print_plain(struct top *t)
     return EXIT_DONE;
 }
 
-/* Rates want two looks. */
+/* Rates need two looks. */
 static int run_once(struct top *t)
 {
     struct timespec span = { .tv_sec = t->every_us / PR_SECONDS(1), .tv_nsec = t->every_us % PR_SECONDS(1) * 1000 };
@@ -400,7 +400,7 @@ static int run(struct top *t)
     bool once =
         t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
 
-    /* The first look is made before the terminal changes: a store that cannot be asked is reported as by every command. */
+    /* The first look happens before the terminal changes: an unreachable store is reported as by every command. */
     prepare(t, TOP_JOB_LOOK);
     top_job_run(&t->job);
     if (t->job.rc != PR_OK)
@@ -428,6 +428,6 @@ int run_top(struct cli *cli)
     view_free(t.base);
     view_free(t.spare);
     free(t.text);
-    free(t.job.text); /* it came when nobody wanted it any more */
+    free(t.job.text); /* it arrived when it was no longer needed */
     return code;
 }

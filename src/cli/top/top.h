@@ -1,6 +1,6 @@
-/* top.h - the live view: facts (view.h) and a person's hands (struct ui) become a picture (screen.h).
+/* top.h - the live view: facts (view.h) and a person's input (struct ui) become a picture (screen.h).
  *
- * Everything here but top.c is pure: keys and facts come in, a picture and options go out. */
+ * Everything here except top.c is pure: keys and facts come in, a picture and orders go out. */
 #ifndef CLI_TOP_TOP_H
 #define CLI_TOP_TOP_H
 
@@ -26,13 +26,13 @@ enum key {
     KEY_BACKSPACE,
 };
 
-/* The first key of what a terminal sent, and how many bytes that was; 0: the rest of it has not come yet.  whole:
- * nothing more will come, so a lone escape is the key.  KEY_NONE: a sequence that means nothing here. */
+/* The first key in the terminal's input, and how many bytes it took; 0: incomplete.  whole: nothing more will come, so
+ * a lone escape is the key.  KEY_NONE: an unknown sequence. */
 size_t key_decode(pr_slice bytes, bool whole, int32_t *ret_key);
 
 /* ---- What a person wants ---- */
 
-#define ORDER_NAME_MAX 512 /* bytes of an endpoint's name or a fingerprint; longer ones cannot be ordered about */
+#define ORDER_NAME_MAX 512 /* bytes of an endpoint's name or a fingerprint; orders for longer ones are not possible */
 
 enum order_kind {
     ORDER_NONE,
@@ -43,7 +43,7 @@ enum order_kind {
     ORDER_REPLAY_GROUP, /* name: the fingerprint */
 };
 
-/* What it is about is written down when the key is pressed: rows move under the cursor. */
+/* The subject of an order is recorded when the key is pressed: rows move under the cursor. */
 struct order {
     enum order_kind kind;
     pr_id id;
@@ -58,23 +58,23 @@ enum ui_request { UI_NOTHING, UI_QUIT, UI_ORDER, UI_OPEN, UI_STOP }; /* STOP: Ct
 #define UI_TEXT_MAX 600
 
 struct ui {
-    enum mode mode, before; /* before: where help and questions go back to */
+    enum mode mode, before; /* before: the mode to return to after help and questions */
     enum pane pane;
-    uint64_t chosen[PANE_COUNT]; /* what the cursor is on, by its hash; 0: whatever is the worst */
-    size_t cursor[PANE_COUNT];   /* its place among the rows that are shown */
+    uint64_t chosen[PANE_COUNT]; /* hash of the row under the cursor; 0: the worst row */
+    size_t cursor[PANE_COUNT];   /* its index among the visible rows */
     char filter[FILTER_TEXT_MAX + 1];
 
-    struct order order; /* UI_ORDER, and while it is asked about */
+    struct order order; /* UI_ORDER, and while asking for confirmation */
     char question[UI_TEXT_MAX];
 
     pr_id opened; /* UI_OPEN: this message; zero: the endpoint of that name */
     char opened_name[ORDER_NAME_MAX + 1];
-    const char *text; /* MODE_OPENED: lines; NULL: not known yet.  Borrowed */
+    const char *text; /* MODE_OPENED: lines; NULL: not available yet.  Borrowed */
     size_t scroll;    /* lines; the layout keeps it in range */
 
-    char notice[UI_TEXT_MAX]; /* what became of the latest order; goes with the next key */
+    char notice[UI_TEXT_MAX]; /* result of the latest order; disappears with the next key */
     bool notice_is_bad;
-    char trouble[UI_TEXT_MAX]; /* the store cannot be asked; "": it can */
+    char trouble[UI_TEXT_MAX]; /* why the store cannot be reached; "": it can */
 };
 
 /* Rows of a pane that pass the filter. */
@@ -84,7 +84,7 @@ struct pane_rows {
 };
 void ui_rows(const struct ui *ui, const struct top_view *v, enum pane pane, struct pane_rows *ret);
 
-/* New facts: the cursors stay on what they were on. */
+/* New facts: the cursors stay on their rows. */
 void ui_settle(struct ui *ui, const struct top_view *v);
 /* A key.  page: rows that PgUp and PgDn move by. */
 enum ui_request ui_key(struct ui *ui, const struct top_view *v, int32_t key, size_t page);
@@ -94,14 +94,14 @@ void ui_say(struct ui *ui, bool bad, const char *format, ...) PR_PRINTF(3, 4);
 
 struct top_frame {
     const struct top_view *view; /* NULL: nothing is known yet */
-    const char *source;          /* where the facts come from; no secrets */
+    const char *source;          /* origin of the facts; without secrets */
     int64_t now_us;              /* wall clock of the person's machine */
-    bool plain;                  /* for a file: no keys, everything that there is */
+    bool plain;                  /* for a file: no keys, complete lists */
 };
 
-/* ui->scroll is brought into range; nothing else is changed. */
+/* ui->scroll is clamped; nothing else is changed. */
 void top_draw(struct screen *s, const struct top_frame *frame, struct ui *ui);
-extern const char top_help[]; /* keys, and what is shown */
+extern const char top_help[]; /* keys, and the meaning of the columns */
 /* Rows that a plain frame takes. */
 size_t top_plain_height(const struct top_view *v);
 

@@ -10,23 +10,23 @@ struct drawing {
     const struct top_frame *frame;
     const struct top_view *v; /* never NULL where lists are drawn */
     struct ui *ui;
-    struct arena arena; /* of one picture */
+    struct arena arena; /* memory of one picture */
 };
 
 /* ---- Lists (top_lists.c) ---- */
 
 #define BOX_ROWS_MAX 4
 
-size_t boxes_shown(const struct top_view *v); /* those that something is in */
+size_t boxes_shown(const struct top_view *v); /* boxes that are not empty */
 void draw_boxes(struct drawing *d, size_t row);
-/* Title and rows: the page that the cursor is on. */
+/* Title and rows: the page that contains the cursor. */
 void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows);
 
 /* ---- Words (top_words.c) ---- */
 
-/* How it is, in a sentence, in at most `rows` lines; returns how many it took. */
+/* The overall state in a sentence of at most `rows` lines; returns how many it took. */
 size_t draw_sentence(struct drawing *d, size_t row, size_t rows);
-/* Lines, wrapped; scroll is brought into range. */
+/* Lines, wrapped; scroll is clamped. */
 void draw_text(struct drawing *d, size_t row, size_t rows, pr_slice text);
 
 #endif

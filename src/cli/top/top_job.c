@@ -9,7 +9,7 @@
 #include "base/slice.h"
 #include "cli/command/why.h"
 
-#define STEP_ROWS 1000 /* dead letters in one transaction; also the most that the API takes */
+#define STEP_ROWS 1000 /* dead letters in one transaction; also the API's limit */
 
 /* ---- Orders ---- */
 
@@ -37,7 +37,7 @@ static struct admin admin_for(const struct top_job *e)
     return admin;
 }
 
-/* In steps.  What dies again meanwhile is not meant: it would go round for ever. */
+/* In steps.  Letters that die again meanwhile are excluded: otherwise they would be replayed endlessly. */
 static int replay_group(struct top_job *e, struct admin *admin, struct admin_reply *sum)
 {
     struct admin_reply step;
@@ -189,7 +189,7 @@ static void say_endpoint(struct top_job *e, struct cli *cli, FILE *out)
 
 static void run_open(struct top_job *e)
 {
-    struct cli own = *e->cli; /* with an arena that ends here */
+    struct cli own = *e->cli; /* with an arena that is freed here */
     size_t size = 0;
     FILE *out = open_memstream(&e->text, &size);
 

@@ -15,7 +15,7 @@ struct runner {
     struct monitor monitor;
     pthread_t thread;
     int fd;
-    enum top_job_state place; /* these three under the monitor's lock */
+    enum top_job_state place; /* guarded by the monitor's lock */
     struct top_job *job;
     bool stop;
 };
@@ -95,7 +95,7 @@ int runner_fd(const struct runner *r)
 
 bool runner_is_busy(const struct runner *r)
 {
-    return r->job != NULL; /* written by the caller's thread only */
+    return r->job != NULL; /* only written by the caller's thread */
 }
 
 void runner_begin(struct runner *r, struct top_job *e)

@@ -1,4 +1,4 @@
-/* The picture of `top`: what goes where in a terminal of this size. */
+/* The layout of `top`: what goes where in a terminal of this size. */
 #include <string.h>
 #include <time.h>
 
@@ -10,8 +10,8 @@
 #define LAYOUT_BLOCK 65536
 #define PANE_ROWS_MIN 2
 #define HEAD_LINES 3                  /* header, sentence, numbers */
-#define SENTENCE_LINES 2              /* where there is room */
-#define ROOMY 20                      /* rows of a terminal that has some to spare */
+#define SENTENCE_LINES 2              /* if there is room */
+#define ROOMY 20                      /* rows from which a terminal has room to spare */
 #define GAPS ((size_t)PANE_COUNT + 1) /* empty lines: before each list, and at the end */
 
 /* Lines of the lists. */
@@ -19,7 +19,7 @@ struct layout_plan {
     bool gaps;    /* empty lines between the parts */
     size_t boxes; /* lines for boxes, with head; 0: none */
     bool shown[PANE_COUNT];
-    size_t rows[PANE_COUNT]; /* below each title */
+    size_t rows[PANE_COUNT]; /* lines below each title */
 };
 
 /* ---- Who gets how much ---- */
@@ -29,7 +29,7 @@ static size_t pane_rows_wanted(const struct drawing *d, enum pane pane)
     struct pane_rows rows;
 
     ui_rows(d->ui, d->v, pane, &rows);
-    return max_size(rows.count, 1); /* or the word that there are none */
+    return max_size(rows.count, 1); /* at least the text for an empty list */
 }
 
 static void give(struct drawing *d, struct layout_plan *p, size_t lines)
@@ -41,7 +41,7 @@ static void give(struct drawing *d, struct layout_plan *p, size_t lines)
         p->rows[i] = p->shown[i] ? min_size(wanted[i], PANE_ROWS_MIN) : 0;
         lines -= min_size(p->rows[i], lines);
     }
-    for (int i = -1; i < PANE_COUNT; i++) { /* who has the cursor is first */
+    for (int i = -1; i < PANE_COUNT; i++) { /* the list with the cursor comes first */
         int pane = i < 0 ? (int)d->ui->pane : i;
         size_t more = p->shown[pane] ? min_size(wanted[pane] - p->rows[pane], lines) : 0;
 
@@ -50,7 +50,7 @@ static void give(struct drawing *d, struct layout_plan *p, size_t lines)
     }
 }
 
-/* lines: what is left below the numbers, without the last line. */
+/* lines: available lines below the numbers, without the last line. */
 static struct layout_plan make_plan(struct drawing *d, size_t lines)
 {
     const size_t least = PANE_COUNT * (1 + PANE_ROWS_MIN);
@@ -94,7 +94,7 @@ static void number(struct drawing *d, size_t row, size_t *at, const char *name, 
     size_t size = strlen(name) + 1 + text_columns(text);
 
     if (*at + size > d->s->width)
-        return; /* the most important stand first */
+        return; /* the most important ones come first */
     *at += screen_put(d->s, row, *at, SIZE_MAX, COLOR_DIM, slice_from(name)) + 1;
     *at += screen_put(d->s, row, *at, SIZE_MAX, style, text) + 3;
 }
@@ -126,7 +126,7 @@ static void draw_numbers(struct drawing *d, size_t row)
     number(d, row, &at, "instances", COLOR_NONE, count_human(&d->arena, v->instance_count));
 }
 
-/* The most urgent thing that there is to say. */
+/* The most urgent message. */
 static pr_slice last_words(struct drawing *d, size_t width, unsigned *ret_style)
 {
     static const char *const hints[] = {
@@ -136,7 +136,7 @@ static pr_slice last_words(struct drawing *d, size_t width, unsigned *ret_style)
     };
     const struct ui *ui = d->ui;
 
-    if (ui->mode == MODE_ASK) { /* its end must be seen */
+    if (ui->mode == MODE_ASK) { /* its end must be visible */
         *ret_style = COLOR_YELLOW | STYLE_REVERSE;
         return arena_printf(&d->arena, "%.*s  y / n",
                             SLICE_ARGS(text_fit(slice_from(ui->question), width > 8 ? width - 8 : 1)));

@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "cli/top/top_draw.h"
 
-#define NAME_MIN 20 /* columns: the longest title, so that the lists stand in line */
+#define NAME_MIN 20 /* columns: the longest title, so that the lists align */
 #define NAME_MOST 32
 #define WHY_MIN 16
 #define WHY_BYTES 500
@@ -187,7 +187,7 @@ static void add_stream(struct drawing *d, struct grid *g, const struct stream_in
 static const struct {
     const struct grid_column *columns;
     size_t column_count;
-    const char *nothing; /* in place of the rows */
+    const char *nothing; /* shown instead of rows */
 } panes[PANE_COUNT] = {
     [PANE_ENDPOINTS] = { endpoint_columns, ARRAY_LENGTH(endpoint_columns), "none yet: add some to the configuration" },
     [PANE_GROUPS] = { group_columns, ARRAY_LENGTH(group_columns), "no dead letters" },

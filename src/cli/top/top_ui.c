@@ -1,4 +1,4 @@
-/* What keys do.  Nothing is changed in the store from here: options are handed to the caller. */
+/* The effect of keys.  Nothing is changed in the store from here: orders are returned to the caller. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static size_t pane_size(const struct top_view *v, enum pane pane)
     return pane == PANE_ENDPOINTS ? v->endpoint_count : pane == PANE_GROUPS ? v->group_count : v->stream_count;
 }
 
-/* Letters of any case. */
+/* Ignores case. */
 static bool has(pr_slice text, const char *part)
 {
     size_t size = strlen(part);
@@ -81,7 +81,7 @@ void ui_settle(struct ui *ui, const struct top_view *v)
     }
 }
 
-/* False: there is nothing under the cursor. */
+/* False: there is no row under the cursor. */
 static bool under_cursor(const struct ui *ui, const struct top_view *v, size_t *ret)
 {
     struct pane_rows rows;
@@ -93,7 +93,7 @@ static bool under_cursor(const struct ui *ui, const struct top_view *v, size_t *
     return true;
 }
 
-/* From here on the cursor stays with this row, wherever it goes. */
+/* From now on the cursor stays with this row. */
 static void choose(struct ui *ui, const struct top_view *v)
 {
     size_t i;
@@ -120,7 +120,7 @@ static void move_cursor(struct ui *ui, const struct top_view *v, int32_t key, si
     *cursor = min_size(*cursor, last);
     choose(ui, v);
     if (key == KEY_HOME)
-        ui->chosen[ui->pane] = 0; /* the worst, whichever that is */
+        ui->chosen[ui->pane] = 0; /* the worst row, whichever it is */
 }
 
 /* ---- Words ---- */
@@ -235,7 +235,7 @@ static enum ui_request begin_open(struct ui *ui, const struct top_view *v)
         ui_say(ui, true, "nothing is selected here");
         return UI_NOTHING;
     }
-    choose(ui, v); /* so that keys mean what is shown */
+    choose(ui, v); /* so that keys refer to what is shown */
     ui->opened = ui->pane == PANE_GROUPS    ? v->groups[i].sample
                  : ui->pane == PANE_STREAMS ? v->streams[i].head
                                             : (pr_id){ { 0 } };
@@ -288,7 +288,7 @@ static void key_in_filter(struct ui *ui, const struct top_view *v, int32_t key)
     ui_settle(ui, v);
 }
 
-/* In a text: help, or what was opened. */
+/* While a text is shown: help, or an opened item. */
 static enum ui_request key_in_text(struct ui *ui, const struct top_view *v, int32_t key, size_t page)
 {
     switch (key) {
@@ -368,7 +368,7 @@ enum ui_request ui_key(struct ui *ui, const struct top_view *v, int32_t key, siz
 /* ---- What terminals send ---- */
 
 static const struct {
-    const char *bytes; /* behind the escape */
+    const char *bytes; /* after the escape */
     int32_t key;
 } sequences[] = {
     { "[A", KEY_UP },         { "[B", KEY_DOWN }, { "OA", KEY_UP },       { "OB", KEY_DOWN }, { "[5~", KEY_PAGE_UP },
@@ -376,7 +376,7 @@ static const struct {
     { "[1~", KEY_HOME },      { "[4~", KEY_END }, { "[Z", KEY_BACK_TAB },
 };
 
-/* The length of a sequence behind an escape; 0: it goes on. */
+/* The length of a sequence after an escape; 0: incomplete. */
 static size_t sequence_size(pr_slice rest)
 {
     if (rest.size == 0)

@@ -1,4 +1,4 @@
-/* Sentences and longer texts of the picture. */
+/* Sentences and longer texts in the picture. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "cli/top/top_draw.h"
 
 #define SENTENCE_MAX 4096
-#define OLD_US PR_MINUTES(5) /* a ready message that waits longer tells of trouble, as in status */
-#define INDENT_MOST 16       /* columns that a wrapped line is moved to the right by */
+#define OLD_US PR_MINUTES(5) /* a ready message that waits longer is a problem, as in status */
+#define INDENT_MOST 16       /* maximum indentation of wrapped lines */
 
 const char top_help[] = "Keys\n"
                         "\n"
@@ -35,7 +35,7 @@ const char top_help[] = "Keys\n"
                         "  is blocked when messages wait behind one that failed. Each list shows the worst\n"
                         "  200; 10,000+ means that counting stopped there.\n";
 
-/* What of a line fits, broken between words where there are some. */
+/* The part of a line that fits, broken between words if possible. */
 static pr_slice break_line(pr_slice line, size_t columns)
 {
     pr_slice fits = text_fit(line, columns);
@@ -70,7 +70,7 @@ static void say(struct sentence *s, enum color color, const char *format, ...)
         s->color = color;
 }
 
-/* One by its name, several by their number; first: where they begin in the list. */
+/* A single one by its name, several by their number; first: where they begin in the list. */
 static void say_endpoints(struct drawing *d, struct sentence *s, size_t count, size_t first, enum color color,
                           const char *what)
 {
@@ -108,7 +108,7 @@ static void say_streams(struct drawing *d, struct sentence *s)
             waiting == 1 && exact ? "message waits" : "messages wait");
 }
 
-/* They wait for a person, or for a configuration that knows where they go. */
+/* These wait for a person, or for a configuration that knows their destination. */
 static void say_parked(struct drawing *d, struct sentence *s)
 {
     uint64_t parked = 0;
@@ -203,7 +203,7 @@ static bool is_heading(pr_slice line, bool first)
     return first || (line.size > 0 && line.data[0] != ' ' && line.size < 40 && line.data[line.size - 1] != '.');
 }
 
-/* Draws those in [skip, skip + rows); returns how many there are. */
+/* Draws lines [skip, skip + rows); returns how many lines there are. */
 static size_t draw_lines(struct drawing *d, size_t row, size_t rows, size_t skip, pr_slice text)
 {
     size_t width = max_size(d->s->width, 4) - 2, n = 0;

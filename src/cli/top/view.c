@@ -44,7 +44,7 @@ static int by_name(const void *a, const void *b)
 
 static double rate(uint64_t now, uint64_t before, double seconds)
 {
-    return now > before ? (double)(now - before) / seconds : 0; /* less: the store is a new one */
+    return now > before ? (double)(now - before) / seconds : 0; /* a smaller value means another store */
 }
 
 static struct view_rates rates_of(const struct top_view *v, const struct top_view *before, const struct view_total *t)
@@ -107,7 +107,7 @@ static int compare(double a, double b)
     return a > b ? -1 : a < b ? 1 : 0;
 }
 
-/* Who does not send; then who fails most; then who sends most. */
+/* Inactive ones first; then by failures; then by sent messages. */
 static int worst_first(const void *a, const void *b)
 {
     const struct view_endpoint *x = a, *y = b;
@@ -198,7 +198,7 @@ static void take_boxes(struct top_view *v, const struct query_reply *reply)
     }
 }
 
-/* One that works on several boxes has a lease on each. */
+/* An instance that serves several boxes has a lease on each. */
 static size_t count_instances(const struct query_reply *reply)
 {
     size_t count = 0;

@@ -29,7 +29,7 @@ void api_fini(struct api *x)
     arena_fini(&x->arena);
 }
 
-/* The numbers of a conflict; NULL: it is none. */
+/* Both version numbers of a conflict; NULL: not a conflict. */
 static void write_error(struct api *x, unsigned status, const char *code, const char *hint, const char *text,
                         const struct pr_error *conflict)
 {
@@ -146,7 +146,7 @@ bool api_box_is_there(struct api *x, pr_slice box)
         return true;
     if (!api_query(x, &query, &reply))
         return false;
-    for (size_t i = 0; i < reply.box_count; i++) /* nobody here works on it, but it is there */
+    for (size_t i = 0; i < reply.box_count; i++) /* the box exists, though this process does not serve it */
         if (slice_eq(reply.boxes[i].name, box))
             return true;
     api_error(x, 404, "unknown_box", "see GET /v1/boxes", "unknown box \"%.*s\"", SLICE_ARGS(box));
@@ -170,7 +170,7 @@ bool api_filter(struct api *x, const char *more, struct filter *ret)
         if (word_is_in(p->name, more))
             continue;
         int rc = filter_set(ret, p->name, p->value, now_us, &error);
-        ASSERT(rc != PR_UNKNOWN); /* the table of routes names what a filter takes */
+        ASSERT(rc != PR_UNKNOWN); /* the route table lists the parameters of a filter */
         if (rc < 0) {
             api_fault(x, &error);
             return false;

@@ -1,4 +1,4 @@
-/* /v1/claims: workers of any language come for messages, and say what became of each. */
+/* /v1/claims: workers in any language claim messages, and report how each ended. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static int64_t now_us(void)
 
 /* ---- Claiming --------------------------------------------------------------------------------- */
 
-/* What one request has claimed: copies, in the order in which they came. */
+/* The messages that one request has claimed: copies, in order. */
 struct claimed {
     struct claimed_one {
         pr_slice token;
@@ -92,7 +92,7 @@ static int claim(struct api *x, const struct pull_request *request, struct pr_er
     return pull_take(runtime_pull(x->rt), request, keep_claim, x, reterr);
 }
 
-/* What the claimer offers to activities.  False: answered. */
+/* The tags that the claimer offers.  False: answered. */
 static bool tags_decode(struct api *x, struct pull_request *request)
 {
     const json_t *list = json_object_get(x->json, "tags");
@@ -119,7 +119,7 @@ static int by_text(const void *a, const void *b)
     return slice_cmp(*(const pr_slice *)a, *(const pr_slice *)b);
 }
 
-/* One after the other, in the same order whoever asks: those who ask for the same share what is known of them.  False: answered. */
+/* Joins the types in a canonical order, so that equal asks share their state.  False: answered. */
 static bool types_join(struct api *x, pr_slice *types, size_t count, pr_slice *ret)
 {
     size_t size = 0;
@@ -145,7 +145,7 @@ static bool types_join(struct api *x, pr_slice *types, size_t count, pr_slice *r
     return true;
 }
 
-/* Which messages the claimer takes.  False: answered. */
+/* The types that the claimer accepts.  False: answered. */
 static bool types_decode(struct api *x, struct pull_request *request)
 {
     const json_t *list = json_object_get(x->json, "types");
@@ -199,7 +199,7 @@ void api_claims(struct api *x)
         return;
     int rc = claim(x, &request, &error);
     api_wait_end(x);
-    if (rc == PR_ENOTFOUND && !runtime_is_claimable(x->rt)) { /* a worker that hears 404 gives up */
+    if (rc == PR_ENOTFOUND && !runtime_is_claimable(x->rt)) { /* on 404 a worker gives up */
         api_error(x, 503, "not_running", "try again soon", "it is starting or stopping");
         return;
     }
@@ -268,7 +268,7 @@ static int effect_decode(struct api *x, json_t *object, struct pull_effect *ret,
     return rc == PR_OK ? message_check(&ret->message, PR_PAYLOAD_MAX, reterr) : rc;
 }
 
-/* Before anything is ended: a completion that cannot be stored would be a failure. */
+/* Before anything is ended: a completion that cannot be stored would become a failure. */
 static int check_boxes(struct api *x, const struct pull_effect *effects, size_t count, struct pr_error *reterr)
 {
     struct runtime_inside in;
@@ -324,7 +324,7 @@ static bool fail_decode(struct api *x, const json_t *claim, struct delivery_resu
     return true;
 }
 
-/* What an activity of a flow returns: a text, or bytes as base64.  False: answered. */
+/* The output of an activity of a flow: a text, or bytes as base64.  False: answered. */
 static bool output_decode(struct api *x, const json_t *claim, enum send_outcome outcome, struct delivery_result *ret)
 {
     const json_t *text = json_object_get(claim, "output"), *coded = json_object_get(claim, "output_base64");
@@ -407,12 +407,12 @@ static int word_answer(pr_slice name)
 
 static const struct member_words words_of_answers = { answer_word, word_answer };
 
-/* What became of one claim. */
+/* The result for one claim. */
 struct claim_result {
     pr_slice token;
     enum pull_answer answer;
     const char *error;  /* NULL: none */
-    int64_t expires_us; /* of one that was renewed; 0: it was not */
+    int64_t expires_us; /* of a renewed claim; 0: not renewed */
 };
 
 static const struct member result_members[] = {
@@ -441,7 +441,7 @@ static json_t *claims_of(struct api *x)
     return NULL;
 }
 
-/* Which stream is it, and where does it stand by now? */
+/* The stream of a conflict, and its current version. */
 static const char *conflict_words(struct api *x, const struct pull_verdict *v)
 {
     struct runtime_inside in;
@@ -481,7 +481,7 @@ void api_claims_end(struct api *x)
     memset(verdicts, 0, count * sizeof *verdicts);
     while (decoded < count && verdict_decode(x, json_array_get(claims, decoded), outcome_of(x), &verdicts[decoded]))
         decoded++;
-    if (decoded < count) { /* all or none: what is wrong is answered */
+    if (decoded < count) { /* all or none: the error is the answer */
         for (size_t i = 0; i <= decoded; i++)
             delivery_result_fini(&verdicts[i].result);
         return;

@@ -17,7 +17,7 @@ void api_dead_list(struct api *x)
     struct query_reply reply;
     if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
         return;
-    /* All that the filter finds; with the first page only, since it would be counted again with each. */
+    /* Counts all matches; only with the first page, since each page would count again. */
     struct query count = { .kind = QUERY_DEAD_COUNT, .filter = query.filter };
     struct query_reply counted = { 0 };
     if (query.filter.after == 0 && !api_query(x, &count, &counted))
@@ -42,10 +42,10 @@ void api_dead_groups(struct api *x)
     json_end_array(&x->w);
     json_key(&x->w, "more");
     json_bool(&x->w, reply.more);
-    json_key(&x->w, "cut"); /* only the latest of each group were looked at, and older ones may fit */
+    json_key(&x->w, "cut"); /* only the latest letters of each group were looked at, and older ones may match */
     json_bool(&x->w, reply.cut);
     if (reply.cut) {
-        json_key(&x->w, "looked_at"); /* letters of each group; where a stream was asked for, of it */
+        json_key(&x->w, "looked_at"); /* letters of each group; with a stream, of the stream */
         json_uint(&x->w, reply.looked);
     }
     json_end_object(&x->w);
@@ -120,7 +120,7 @@ static int edit_parts(struct api *x, pr_slice ret[4], struct dead_edit *edit, st
     return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
 }
 
-/* Has it died on its way to one endpoint only?  Where it is not dead, the order itself says so. */
+/* Did it die at one endpoint only?  If it is not dead, the order itself reports that. */
 static bool is_one(struct api *x, const struct filter *filter)
 {
     const struct query query = { .kind = QUERY_ID, .filter = *filter };

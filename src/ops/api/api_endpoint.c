@@ -1,4 +1,4 @@
-/* Endpoints: how they stand, and pause, resume, test. */
+/* Endpoints: their state, and pause, resume, test. */
 #include <string.h>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 
 #define TEST_TYPE "postrider.test"
 
-/* What this process has in its hands. */
+/* What this process currently handles. */
 static void here(struct api *x, pr_slice name)
 {
     struct endpoint_view view = { 0 };
@@ -34,11 +34,11 @@ static void endpoint_json(struct api *x, const struct query_reply *reply, const 
     json_begin_object(&x->w);
     json_key(&x->w, "name");
     json_slice(&x->w, e->name);
-    json_key(&x->w, "transport"); /* not the URL: there may be a password in it */
+    json_key(&x->w, "transport"); /* not the URL: it may contain a password */
     if (c != NULL)
         json_slice(&x->w, transport_scheme(c->url));
     else
-        json_cstr(&x->w, NULL); /* the configuration does not know it any more */
+        json_cstr(&x->w, NULL); /* it is no longer in the configuration */
     condition_json(&x->w, &x->arena, reply, e);
     reply_write(&x->w, REPLY_ENDPOINT, e);
     pace_json(&x->w, rate);
@@ -132,7 +132,7 @@ void api_endpoint_resume(struct api *x)
         order(x, &admin);
 }
 
-/* A message of its own kind, on the way of all others: what becomes of it, its story tells. */
+/* A message of a type of its own, delivered like all others: its story shows the result. */
 void api_endpoint_test(struct api *x)
 {
     struct pr_message m = { .type = PR_STR(TEST_TYPE),
@@ -148,7 +148,7 @@ void api_endpoint_test(struct api *x)
     struct pr_error error;
     pr_id id;
     char text[PR_ID_TEXT_SIZE];
-    if (!is_known(x) || !api_record(x, &admin)) /* first: nothing is sent that nobody knows of */
+    if (!is_known(x) || !api_record(x, &admin)) /* first: nothing is sent without a record */
         return;
     int rc = store_enqueue(x->in.store, PR_STR("outbox"), &m, 1, (size_t)x->in.config->payload_max, &id, NULL, &error);
     if (rc < 0) {

@@ -1,4 +1,4 @@
-/* The event store: reading it, waiting for what comes, subscriptions that workers pull, and snapshots of streams. */
+/* The event store: reading it, waiting for new events, subscriptions that workers pull, and snapshots of streams. */
 #include <string.h>
 #include <unistd.h>
 
@@ -16,12 +16,12 @@
 #define LOOK_MAX_US PR_MILLISECONDS(250)
 #define LEASE_DEFAULT_US PR_SECONDS(30)
 #define LEASE_MAX_US PR_SECONDS(3600)
-#define EVENTS_MAX 10000 /* that one answer has */
+#define EVENTS_MAX 10000 /* in one answer */
 #define WORKER_MAX 127
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */
 
-/* One look of a request that waits: meanwhile a reload may come.  False: answered. */
+/* One look of a waiting request, so that a reload may happen in between.  False: answered. */
 static bool look(struct api *x, bool (*one)(struct api *x, void *arg), void *arg)
 {
     struct pr_error error;
@@ -34,7 +34,7 @@ static bool look(struct api *x, bool (*one)(struct api *x, void *arg), void *arg
     return fine;
 }
 
-/* Looks until *found, the time is over, or nobody listens any more.  False: answered. */
+/* Looks repeatedly until *found, the time is over, or the client is gone.  False: answered. */
 bool api_look_for(struct api *x, int64_t wait_us, bool (*one)(struct api *x, void *arg), void *arg, const bool *found)
 {
     int64_t end_us = time_add(clock_mono_us(clock_system()), wait_us), pause_us = LOOK_MIN_US;
@@ -122,14 +122,14 @@ void api_events(struct api *x)
     const struct stored_event *last = r.reply.event_count > 0 ? &r.reply.events[r.reply.event_count - 1] : NULL;
     json_begin_object(&x->w);
     write_events(x, &r.reply);
-    json_key(&x->w, "next"); /* for after, whether there are more or not: a reader that follows asks again from there */
+    json_key(&x->w, "next"); /* for after, whether or not there are more: a reader that follows continues from there */
     json_uint(&x->w, last == NULL ? r.query.filter.after : last->place > 0 ? last->place : last->version);
     json_end_object(&x->w);
 }
 
 /* ---- Subscriptions ----------------------------------------------------------------------------- */
 
-/* What a worker gets. */
+/* The state of a worker's claim. */
 struct claiming {
     struct subscription_call call;
     struct query query;
@@ -155,7 +155,7 @@ static bool step(struct api *x, const struct subscription_call *call, struct sub
     return false;
 }
 
-/* Claims or renews, then reads: so its lease is new whenever it looks. */
+/* Claims or renews, then reads: so the lease is fresh whenever it looks. */
 static bool claim_once(struct api *x, void *arg)
 {
     struct claiming *c = arg;
@@ -175,7 +175,7 @@ static bool claim_once(struct api *x, void *arg)
     return true;
 }
 
-/* A number of the body that is no sign of anything else.  False: answered. */
+/* A non-negative number of the body.  False: answered. */
 static bool number_of(struct api *x, const char *name, json_int_t max, uint64_t *ret)
 {
     const json_t *value = json_object_get(x->json, name);
@@ -199,14 +199,14 @@ static const struct member position_members[] = {
 
 static const struct member lease_members[] = {
     /* clang-format off */
-    MEMBER(subscription_info, "held_by", TEXT, holder) /* somebody else has it */
+    MEMBER(subscription_info, "held_by", TEXT, holder) /* held by another worker */
     MEMBER(subscription_info, "expires_at", TIME, until_us)
     /* clang-format on */
 };
 
 static const struct members position_table = MEMBERS(position_members), lease_table = MEMBERS(lease_members);
 
-/* Its fence is only for who has it: with it the position can be moved. */
+/* The fence is only shown to the holder: with it the position can be moved. */
 static struct subscription_info standing_for(const struct subscription_info *s, bool has_it)
 {
     struct subscription_info shown = *s;
@@ -342,7 +342,7 @@ void api_snapshot_save(struct api *x)
         return;
     }
     json_begin_object(&x->w);
-    json_key(&x->w, "saved"); /* else there is a later one */
+    json_key(&x->w, "saved"); /* false: there is a later one */
     json_bool(&x->w, rc == PR_OK);
     json_end_object(&x->w);
 }

@@ -1,4 +1,4 @@
-/* Dead letters that travel: out of one store, into another. */
+/* Dead letters that move between stores: export and import. */
 #include <string.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* /v1/flows: start, tell, ask, wait, delete. */
+/* /v1/flows: start, notify, query, wait, delete. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void not_found(struct api *x)
 
 /* ---- Telling ------------------------------------------------------------------------------------------- */
 
-/* NAME: a text as it is, other JSON as it is written; or NAME_base64.  False: answered. */
+/* NAME: a JSON string as text, other JSON as written; or NAME_base64.  False: answered. */
 static bool body_bytes(struct api *x, const char *name, pr_slice *ret)
 {
     char coded[32];
@@ -68,7 +68,7 @@ static bool body_bytes(struct api *x, const char *name, pr_slice *ret)
     return right;
 }
 
-/* The id of the message, for who repeats a request.  False: answered. */
+/* The id of the message, for clients that repeat a request.  False: answered. */
 static bool body_message_id(struct api *x, pr_id *ret)
 {
     const char *text = body_text(x, "message");
@@ -80,7 +80,7 @@ static bool body_message_id(struct api *x, pr_id *ret)
     return false;
 }
 
-/* The execution is made by the first turn: it is known where there is such a flow already. */
+/* The execution is created by the first turn: it is only known if such a flow exists already. */
 void api_flow_start(struct api *x)
 {
     const struct flow_teller t = teller(x);
@@ -200,7 +200,7 @@ void api_flow_retry(struct api *x)
 
 /* ---- Asking -------------------------------------------------------------------------------------------- */
 
-/* "CREATED:ID", as a page ended.  False: it is none. */
+/* Parses "CREATED:ID", the end of a page.  False: invalid. */
 static bool take_after(pr_slice text, struct flow_filter *filter)
 {
     const char *colon = text.size > 0 ? memchr(text.data, ':', text.size) : NULL;
@@ -340,7 +340,7 @@ static int look(void *arg, struct arena *arena, const struct flow_row **ret, str
 {
     struct api *x = arg;
     struct runtime_inside in;
-    int rc = runtime_enter(x->rt, &in, reterr); /* for this look alone: a reload does not wait for it */
+    int rc = runtime_enter(x->rt, &in, reterr); /* only for this look: a reload need not wait for it */
     if (rc != PR_OK)
         return rc;
     rc = flow_read_row(in.store, x->part, arena, ret, reterr);

@@ -1,4 +1,4 @@
-/* Messages: lists, one with what comes next, and what people do to one. */
+/* Messages: lists, one with what comes next, and changes of one. */
 #include "ops/message.h"
 
 #include <inttypes.h>
@@ -29,19 +29,19 @@ void api_page_end(struct api *x, const struct query_reply *reply, bool of_boxes)
 {
     json_key(&x->w, "more");
     json_bool(&x->w, reply->more);
-    json_key(&x->w, "cut"); /* what fits may be behind the rows that were looked at */
+    json_key(&x->w, "cut"); /* matches may follow after the rows that were looked at */
     json_bool(&x->w, reply->cut);
     json_key(&x->w, "next"); /* for ?after= */
     if (!reply->more)
         json_cstr(&x->w, NULL);
-    else if (of_boxes && params_get(&x->params, "box").size == 0) /* rows are counted in each */
+    else if (of_boxes && params_get(&x->params, "box").size == 0) /* rows are counted in each box */
         json_slice(&x->w, arena_printf(&x->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next));
     else
         json_uint(&x->w, reply->next);
     json_end_object(&x->w);
 }
 
-/* As a command would list them: with what only the routes know. */
+/* The query, as a command would make it: with what only the routes know. */
 static bool query_messages(struct api *x, const struct query *query, struct query_reply *ret)
 {
     if (!api_query(x, query, ret))
@@ -63,7 +63,7 @@ void api_messages_list(struct api *x)
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-/* One delivery: the message, and "next" with what is to be said about it. */
+/* One delivery: the message, and "next" with an explanation. */
 static bool delivery_json(struct api *x, const struct query_reply *reply, const struct listed *l)
 {
     struct message_why o = {
@@ -84,7 +84,7 @@ static bool delivery_json(struct api *x, const struct query_reply *reply, const 
     return true;
 }
 
-/* endpoint may be empty: to none. */
+/* endpoint may be empty: none. */
 static void not_found(struct api *x, const char *where, pr_slice endpoint, const char *hint)
 {
     api_error(x, 404, "not_found", hint, "no %s %.*s%s%.*s", where, SLICE_ARGS(x->part),
@@ -105,13 +105,13 @@ void api_message(struct api *x)
         return;
     }
     json_begin_object(&x->w);
-    json_key(&x->w, "deliveries"); /* one for each endpoint that it goes to */
+    json_key(&x->w, "deliveries"); /* one for each endpoint */
     json_begin_array(&x->w);
     for (size_t i = 0; i < reply.listed_count; i++)
         if (!delivery_json(x, &reply, &reply.listed[i]))
             return;
     json_end_array(&x->w);
-    member_time(&x->w, "searched_from", reply.ended_from_us); /* of what has ended; null: all of it */
+    member_time(&x->w, "searched_from", reply.ended_from_us); /* of ended messages; null: all */
     json_end_object(&x->w);
 }
 
@@ -160,7 +160,7 @@ bool api_record(struct api *x, const struct admin *admin)
     return rc >= 0;
 }
 
-/* The last word of the path is the order's name, but for what is dead: /messages/{id}/dead, /dead/{id}/note. */
+/* The last word of the path is the order's name, except for dead letters: /messages/{id}/dead, /dead/{id}/note. */
 static enum admin_kind change_kind(const struct api *x)
 {
     const pr_slice path = slice_from(x->route->path);
@@ -172,7 +172,7 @@ static enum admin_kind change_kind(const struct api *x)
     return kind;
 }
 
-/* Why it is dead: a word of the list, or none. */
+/* The cause: a known reason, or none. */
 static bool take_cause(struct api *x, struct admin *admin)
 {
     const char *word = body_text(x, "reason");
@@ -193,7 +193,7 @@ bool api_take_due(struct api *x, int64_t *ret_us)
     return false;
 }
 
-/* One message, or dead letter, by its id; of one to several all parts, or that of the endpoint. */
+/* One message, or dead letter, by its id; of a message to several endpoints all parts, or that of the endpoint. */
 void api_message_change(struct api *x)
 {
     pr_id id;

@@ -1,4 +1,4 @@
-/* Replays that go on in the daemon. */
+/* Replays that run in the daemon. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/units.h"
@@ -71,7 +71,7 @@ void api_replay(struct api *x)
         replay_json(x, id);
 }
 
-/* Each step of a replay is in the audit; so is who stopped it, or let it go on. */
+/* Each step of a replay is in the audit; so are stopping and resuming it. */
 static bool record(struct api *x, enum admin_kind kind, pr_id replay)
 {
     const struct admin_reply outcome = { .matched = 1, .changed = 1 };

@@ -11,7 +11,7 @@
 struct asking {
     pr_id id;
     struct request_info info;
-    struct arena arena; /* of one look: the request comes with each */
+    struct arena arena; /* of one look, which reads the request again */
     bool over;          /* nothing will change any more */
 };
 
@@ -74,7 +74,7 @@ struct request_sending {
     bool done;
 };
 
-/* The message without what is not its own.  False: answered. */
+/* Takes the members of the message from the body.  False: answered. */
 static bool take_message(struct api *x, struct buf *headers, struct request_sending *s)
 {
     struct pr_error error;

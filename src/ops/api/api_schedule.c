@@ -68,7 +68,7 @@ static bool record(struct api *x, enum admin_kind kind, pr_slice name)
     return api_record(x, &admin);
 }
 
-/* The body without what is not the schedule's, as JSON.  NULL: no memory. */
+/* The members of the schedule in the body, as JSON.  NULL: no memory. */
 static char *schedule_text(const struct api *x)
 {
     json_t *copy = json_copy(x->json);

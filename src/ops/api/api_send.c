@@ -1,4 +1,4 @@
-/* POST /v1/messages, POST /v1/events: store what the body holds, all or none. */
+/* POST /v1/messages, POST /v1/events: store the messages in the body, all or none. */
 #include <string.h>
 
 #include "base/error.h"
@@ -19,11 +19,11 @@ static bool destinations_are_known(struct api *x, const struct pr_message *messa
     return true;
 }
 
-/* What became of one message, as members of an object. */
+/* The result for one message, as members of an object. */
 struct sent {
     pr_id id;
     bool duplicate;
-    uint64_t version; /* of an event; 0: it is none */
+    uint64_t version; /* of an event; 0: not an event */
 };
 
 static const struct member sent_members[] = {
@@ -34,7 +34,7 @@ static const struct member sent_members[] = {
     /* clang-format on */
 };
 
-/* The version that an event has in its stream: it never changes, so it can be asked for when it is committed. */
+/* The version of an event in its stream: it never changes, so it can be read after the commit. */
 static bool find_version(struct api *x, const struct pr_message *m, const pr_id *id, uint64_t *ret)
 {
     const struct query query = { .kind = QUERY_EVENTS,
@@ -49,7 +49,7 @@ static bool find_version(struct api *x, const struct pr_message *m, const pr_id 
     return true;
 }
 
-/* Of one message the members are at the top of the answer, too. */
+/* For a single message the members are also at the top level of the answer. */
 static void answer_ids(struct api *x, const struct pr_message *messages, const pr_id *ids, const int *answers,
                        size_t count)
 {

@@ -1,4 +1,4 @@
-/* How it is doing: status, instances, health. */
+/* The state of the daemon: status, instances, health. */
 #include "base/error.h"
 #include "base/buf.h"
 #include "ops/api/api.h"
@@ -18,7 +18,7 @@ static bool collect(struct api *x, struct status *s)
     return false;
 }
 
-/* The sources of this process: the store hears of them a little later, and not while it does not answer. */
+/* The sources of this process: the store learns of them later, or not while it does not answer. */
 static void check_sources(struct api *x, struct checks *checks)
 {
     struct source_status source;
@@ -56,7 +56,7 @@ void api_status(struct api *x)
     }
 }
 
-/* The checks alone: every warning with its advice. */
+/* Only the checks: every warning with its advice. */
 void api_health(struct api *x)
 {
     struct status *s = arena_zalloc(&x->arena, sizeof *s);
@@ -72,7 +72,7 @@ void api_health(struct api *x)
     }
 }
 
-/* All that are there, also those that nobody uses; nothing is counted. */
+/* All existing boxes, including unused ones, without counting. */
 static void api_box_names(struct api *x)
 {
     struct query_reply boxes;
@@ -91,7 +91,7 @@ static void api_box_names(struct api *x)
     json_end_object(&x->w);
 }
 
-/* Without the checks of the status, which look at messages: for who asks every second. */
+/* Without the checks of the status, which look at messages: for clients that ask every second. */
 void api_boxes(struct api *x)
 {
     struct status s = { .config = x->in.config };

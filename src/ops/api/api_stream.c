@@ -1,4 +1,4 @@
-/* Streams, and what people did. */
+/* Streams, and the audit. */
 #include <string.h>
 
 #include "base/error.h"

@@ -24,7 +24,7 @@ static bool is_address(const char *host)
 bool authz_host_is_known(const struct authz *authz, const char *host)
 {
     char name[HOST_MAX + 1];
-    if (authz->by_file || host == NULL) /* every browser says one; probes with HTTP/1.0 may not */
+    if (authz->by_file || host == NULL) /* every browser sends one; probes with HTTP/1.0 may not */
         return true;
     const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
     size_t length = colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - host) : strlen(host);
@@ -44,7 +44,7 @@ bool authz_host_is_known(const struct authz *authz, const char *host)
 bool authz_is_cross_site(const char *fetch_site, const char *origin, const char *host)
 {
     if (fetch_site != NULL && strcasecmp(fetch_site, "same-origin") != 0 && strcasecmp(fetch_site, "none") != 0)
-        return true; /* same-site is another port of this machine, too */
+        return true; /* same-site includes another port of this machine */
     if (origin == NULL)
         return false;
     const char *authority = strstr(origin, "://");

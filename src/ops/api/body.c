@@ -1,4 +1,4 @@
-/* The JSON object that comes with a change. */
+/* The JSON object in the body of a change. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define IDS_MAX 10000 /* in one request */
 
-/* Is it one of these words?  "name*" is needed. */
+/* Is it one of these words?  "name*" means required. */
 static bool field_is_known(const char *fields, const char *name)
 {
     size_t length = strlen(name);
@@ -22,7 +22,7 @@ static bool field_is_known(const char *fields, const char *name)
     return false;
 }
 
-/* A rate is a number or a text. */
+/* A rate is a number or a string. */
 const char *body_field_type(const struct api_route *route, pr_slice name)
 {
     static const struct {
@@ -73,7 +73,7 @@ static bool needs_are_met(struct api *x)
     return true;
 }
 
-/* "claims* for" is "claims, for" to people. */
+/* "claims* for" becomes "claims, for", for people. */
 static void list_fields(const char *fields, char *ret, size_t size)
 {
     size_t used = 0;
@@ -178,7 +178,7 @@ bool body_filter(struct api *x, struct filter *ret)
     if (rc == PR_OK && ret->newest_row != 0 && !slice_starts_with(slice_from(x->route->path), PR_STR("/v1/dead")))
         rc = error_set(&error, PR_EINVAL, "newest_row: only for dead letters");
     struct filter others = *ret;
-    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
+    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several endpoints has one id, so both may be needed */
     if (rc == PR_OK && ids != NULL && (!filter_is_empty(&others) || ret->limit > 0 || ret->after > 0))
         rc = error_set(&error, PR_EINVAL, "ids and filter cannot be combined, except with endpoint");
     if (rc == PR_OK && ids != NULL)

@@ -12,8 +12,9 @@
 #include "ops/member.h"
 
 #define SLICE_US PR_SECONDS(1)
-#define ALIVE_SLICES 5 /* of silence: then a comment line, so that both sides notice when the other is gone */
-#define READ_MAX 32    /* happenings at once */
+/* silent slices until a comment line is sent, so that both sides notice when the other is gone */
+#define ALIVE_SLICES 5
+#define READ_MAX 32 /* happenings at once */
 #define PENDING_MAX (1u << 20)
 
 struct events {
@@ -67,7 +68,7 @@ int events_new(struct feed *feed, const struct params *params, const atomic_bool
     happening_text(e->box, sizeof e->box, params_get(params, "box"));
     happening_text(e->endpoint, sizeof e->endpoint, params_get(params, "endpoint"));
     buf_init(&e->pending, PENDING_MAX);
-    buf_add_cstr(&e->pending, ": listening\n\n"); /* so that the client knows that it missed nothing from now on */
+    buf_add_cstr(&e->pending, ": listening\n\n"); /* so that the client knows that it misses nothing from now on */
     *ret = e;
     return PR_OK;
 }
@@ -107,7 +108,7 @@ void events_write(struct buf *b, const struct happening *h)
     text(&w, "rule", h->rule);
     member_time(&w, "next_at", h->next_us);
     json_end_object(&w);
-    buf_add_cstr(b, "\n\n"); /* JSON has no line ends of its own */
+    buf_add_cstr(b, "\n\n"); /* JSON contains no line breaks */
 }
 
 static bool is_wanted(const struct events *e, const struct happening *h)
@@ -116,7 +117,7 @@ static bool is_wanted(const struct events *e, const struct happening *h)
            (e->endpoint[0] == '\0' || strcmp(e->endpoint, h->endpoint) == 0);
 }
 
-/* Something into pending, or not; at most a slice of time. */
+/* Fetches something into pending, or nothing; takes at most a slice of time. */
 static void events_fetch(struct events *e)
 {
     struct happening list[READ_MAX];

@@ -1,7 +1,7 @@
 /* events.h - what happens, as server-sent events for one client.
  *
- * A client that falls behind by more than the feed holds gets a comment line that says so and is sent away: it has missed
- * something, and should read the state again. */
+ * A client that falls behind by more than the feed holds gets a comment line that says so and is disconnected: it has
+ * missed something, and should read the state again. */
 #ifndef OPS_API_EVENTS_H
 #define OPS_API_EVENTS_H
 
@@ -15,15 +15,16 @@
 
 struct events;
 
-/* params: kind (names, separated by commas), box, endpoint.  *stop is looked at while it waits.  Fault PR_EINVAL, PR_ENOMEM. */
+/* params: kind (names, separated by commas), box, endpoint.  *stop is checked while it waits.  Fault PR_EINVAL,
+ * PR_ENOMEM. */
 PR_MUST_CHECK int events_new(struct feed *feed, const struct params *params, const atomic_bool *stop,
                              struct events **ret, struct pr_error *reterr);
 void events_free(struct events *e);
 
-/* The next bytes, at least one; waits for them.  EVENTS_END: it is over. */
+/* The next bytes, at least one; waits for them.  EVENTS_END: the end. */
 ssize_t events_read(struct events *e, char *ret, size_t max);
 
-/* One of them as text, for those who match; errors stick in the buf. */
+/* A happening as text, for clients whose filter matches; errors stick in the buf. */
 struct buf;
 void events_write(struct buf *b, const struct happening *h);
 

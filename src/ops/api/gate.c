@@ -18,16 +18,16 @@
 #include "ops/api/gate_places.h"
 #include "runtime/threads/thread.h"
 
-#define GUESTS_MAX 256 /* connections that have no place yet */
-#define LOOKS_MAX 256  /* at one head: each look copies what is there */
+#define GUESTS_MAX 256 /* connections without a place */
+#define LOOKS_MAX 256  /* inspections of one head: each copies what has arrived */
 #define HEAD_SECONDS 10
-#define PLACE_SECONDS 5                  /* to wait for a place */
-#define REQUEST_SECONDS 20               /* from the connection to the end of its body, and ... */
+#define PLACE_SECONDS 5                  /* time to wait for a place */
+#define REQUEST_SECONDS 20               /* time from the connection to the end of its body, and ... */
 #define BODY_BYTES_PER_SECOND (1u << 20) /* ... longer for a large one */
 #define CHUNKED_SECONDS 60
 #define ANSWER_SECONDS 300
-#define REFUSED_SECONDS 5 /* for a body that nobody reads, whatever size its sender announced */
-#define LINGER_SECONDS 2  /* so that who was refused can read why */
+#define REFUSED_SECONDS 5 /* so that a refused client can read why */
+#define LINGER_SECONDS 2  /* its head is incomplete */
 #define TICK_SECONDS 1
 #define EVENTS_MAX 64
 
@@ -37,14 +37,14 @@
 enum guest_state {
     GUEST_FREE,
     GUEST_ASKS,    /* its head is not complete */
-    GUEST_WAITS,   /* for a place */
-    GUEST_REFUSED, /* the refusal was sent; what the client still sends is thrown away */
+    GUEST_WAITS,   /* the refusal was sent; further input is dropped */
+    GUEST_REFUSED, /* so that an event of the previous connection is recognised */
 };
 
 struct guest {
     enum guest_state state;
     int fd;
-    unsigned generation; /* so that an event of the one before is known as such */
+    unsigned generation; /* waiting: the pool that it may use in addition */
     unsigned looks;
     struct client_address peer;
     enum pool pool; /* waits: that it may also use */
@@ -58,7 +58,7 @@ struct gate {
     int epoll_fd, wake_fd;
     pthread_t thread;
     atomic_bool stops;
-    pthread_mutex_t lock; /* guards: */
+    pthread_mutex_t lock; /* out of descriptors: the listening socket is ignored until the next tick */
     struct places places;
     bool deaf; /* out of descriptors: the listening socket is not asked until the next tick */
     struct guest guests[GUESTS_MAX];
@@ -70,7 +70,7 @@ static int64_t now(void)
     return clock_mono_us(clock_system());
 }
 
-/* ---- Guests ---------------------------------------------------------------------------------------- */
+/* With unread input close() would send a reset, and the answer could be lost. */
 
 static void guest_forget(struct gate *g, struct guest *guest)
 {
@@ -85,7 +85,7 @@ static void guest_close(struct gate *g, struct guest *guest)
     close(guest->fd);
 }
 
-/* What is still to be read would make close() a reset, and the answer could be lost. */
+/* more than anybody sends by mistake */
 static bool guest_drain(struct gate *g, struct guest *guest)
 {
     for (unsigned i = 0; i < EVENTS_MAX; i++) {
@@ -93,10 +93,10 @@ static bool guest_drain(struct gate *g, struct guest *guest)
         if (got <= 0)
             return got < 0 && (errno == EAGAIN || errno == EINTR);
     }
-    return false; /* more than anybody sends by mistake */
+    return false; /* The texts are literals without quotes. */
 }
 
-/* The texts are ours, and have no quotes. */
+/* False: there is no place now. */
 static void guest_refuse(struct gate *g, struct guest *guest, unsigned status, const char *code, const char *text)
 {
     char body[400], answer[800];
@@ -176,7 +176,7 @@ static void guest_time_is_over(struct gate *g, struct guest *guest)
         guest_close(g, guest);
 }
 
-/* ---- Coming in ----------------------------------------------------------------------------------------- */
+/* Of the address with most connections, first those whose head is incomplete, oldest first. */
 
 static size_t count_same(const struct gate *g, const struct guest *guest)
 {
@@ -186,7 +186,7 @@ static size_t count_same(const struct gate *g, const struct guest *guest)
     return count;
 }
 
-/* Of the address that has most, those first who are slow to ask, and the oldest of them. */
+/* False: no connection, or no descriptor. */
 static struct guest *guest_to_close(struct gate *g)
 {
     struct guest *worst = &g->guests[0];
@@ -214,7 +214,7 @@ static struct guest *guest_room(struct gate *g)
     return guest;
 }
 
-/* False: there is nobody, or no descriptor. */
+/* one event for each arrival, since the bytes are only inspected */
 static bool guest_accept(struct gate *g)
 {
     struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
@@ -244,7 +244,7 @@ static bool guest_accept(struct gate *g)
     return true;
 }
 
-/* ---- The thread ------------------------------------------------------------------------------------------ */
+/* The longest waiting connection goes first; a later one may still fit if only the first one's address is full. */
 
 static void listen_for(struct gate *g, bool listens)
 {
@@ -252,7 +252,7 @@ static void listen_for(struct gate *g, bool listens)
     (void)epoll_ctl(g->epoll_fd, EPOLL_CTL_MOD, g->options.listen_fd, &event);
 }
 
-/* The connection that waits longest goes first; a later one may still fit where only its own address is full. */
+/* The HTTP library sees the end of the connection, and closes it: the descriptor remains the library's. */
 static void let_in(struct gate *g)
 {
     bool tried[GUESTS_MAX] = { false };
@@ -334,7 +334,7 @@ static void *gate_run(void *arg)
     return NULL;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------------------- */
+/* before the first connection is accepted */
 
 static int watch(struct gate *g, int fd, uint64_t mark)
 {

@@ -7,7 +7,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-#define V6_NETWORK_BYTES 8 /* who has one address of IPv6 has the others of its /64, too */
+#define V6_NETWORK_BYTES 8 /* a client with one IPv6 address has the other addresses of its /64, too */
 
 static const struct {
     const char *path;
@@ -15,7 +15,7 @@ static const struct {
 } pools[POOL_COUNT] = {
     [POOL_ALL] = { NULL, GATE_PLACES_MAX - 10 },
     [POOL_LIVE] = { "/health/live", 4 },
-    [POOL_READY] = { "/health/ready", 4 }, /* asks the store: it may hang when that does, and then live must not */
+    [POOL_READY] = { "/health/ready", 4 }, /* asks the store: it may hang, and /health/live must not hang then */
     [POOL_METRICS] = { "/metrics", 2 },
 };
 

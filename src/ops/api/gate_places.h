@@ -1,4 +1,4 @@
-/* gate_places.h - the places of the gate: who has one, until when.  Pure; the gate locks. */
+/* gate_places.h - the places of the gate: their connections, and time limits.  Pure; the gate locks. */
 #ifndef OPS_API_GATE_PLACES_H
 #define OPS_API_GATE_PLACES_H
 
@@ -7,12 +7,12 @@
 
 #include "ops/api/gate.h"
 
-#define PLACES_PER_ADDRESS 32 /* on a loopback address, or behind a proxy, everybody has the same one */
-/* Requests that wait for something to come: others need a place, too, those who end claims first of all. */
+#define PLACES_PER_ADDRESS 32 /* from a loopback address, or behind a proxy, all clients have the same address */
+/* Long polls: other requests need places, too, above all those that end claims. */
 #define WAITING_MAX 32
 #define WAITING_PER_ADDRESS 24
 
-/* Whom it comes from: an address, of IPv6 the network; all zero for a socket file, where clients cannot be distinguished. */
+/* The client's address, for IPv6 its network; all zero for a socket file, where clients cannot be distinguished. */
 struct client_address {
     unsigned char bytes[16];
     bool known;
@@ -35,12 +35,12 @@ struct places {
 };
 
 void places_init(struct places *p);
-/* The pool of its own that a request has beside POOL_ALL; POOL_ALL: none. */
+/* The pool that a request may use in addition to POOL_ALL; POOL_ALL: none. */
 enum pool pool_of(pr_slice method, pr_slice path, bool has_body);
 /* False: there is none now. */
 bool places_take(struct places *p, int fd, enum pool own, const struct client_address *peer, int64_t deadline_us);
-struct gate_place *places_find(struct places *p, int fd); /* NULL: has none */
-void places_leave(struct places *p, int fd);              /* fine when it has none */
+struct gate_place *places_find(struct places *p, int fd); /* NULL: it has none */
+void places_leave(struct places *p, int fd);              /* no-op if it has none */
 
 /* May the request on this connection wait?  One without a place may. */
 enum wait_room places_wait(struct places *p, int fd);

@@ -7,8 +7,8 @@
 #include "ops/api/server.h"
 
 struct http_front {
-    struct server *server;     /* NULL: nobody listens */
-    struct watchdog *watchdog; /* NULL: nothing is raised */
+    struct server *server;     /* NULL: no API */
+    struct watchdog *watchdog; /* NULL: no messages are raised */
 };
 
 static void http_front_stop(void *self)
@@ -38,7 +38,7 @@ static int http_front_start(struct runtime *rt, const struct config *config, str
     return rc;
 }
 
-/* The watchdog asks for the configuration each time. */
+/* The watchdog reads the configuration each time. */
 static int http_front_retune(void *self, const struct config *config, struct pr_error *reterr)
 {
     struct http_front *f = self;

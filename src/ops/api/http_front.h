@@ -1,4 +1,4 @@
-/* front.h - what stands around a runtime: HTTP where it listens, and the watchdogs where they raise messages. */
+/* http_front.h - the layer around a runtime: HTTP if it listens, and the watchdog if it raises messages. */
 #ifndef OPS_API_HTTP_FRONT_H
 #define OPS_API_HTTP_FRONT_H
 

@@ -1,4 +1,4 @@
-/* /openapi.json, written from the table of routes: so it cannot say anything else than the server does. */
+/* /openapi.json, generated from the route table: so it always matches the server. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,9 +7,9 @@
 #include "ops/api/api.h"
 #include "ops/watch/metrics.h"
 
-#define NEEDED_MAX 8 /* members of a body that must be there */
+#define NEEDED_MAX 8 /* required members of a body */
 
-/* Every word of a list; false ends it. */
+/* The next word of a list; false: the end. */
 static bool next_word(const char **list, pr_slice *ret)
 {
     while (**list == ' ')
@@ -62,7 +62,7 @@ static void parameters(struct json_writer *w, const struct api_route *r)
     json_end_array(w);
 }
 
-/* What a filter in a body may say; see body_filter(). */
+/* The members of a filter in a body; see body_filter(). */
 static void filter_body(struct json_writer *w, bool dead)
 {
     const char *texts = "box endpoint type stream reason error fingerprint since until after";
@@ -139,7 +139,7 @@ static void body(struct json_writer *w, const struct api_route *r)
     json_end_object(w);
 }
 
-/* What answers look like where their members say more than their names. */
+/* Schemas of answers whose members are not obvious. */
 #define TEXT "{\"type\":\"string\"}"
 #define TIME "{\"type\":\"string\",\"format\":\"date-time\"}"
 #define NUMBER "{\"type\":\"integer\"}"

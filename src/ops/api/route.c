@@ -9,7 +9,7 @@
 #define DEAD_FILTER "box endpoint type stream correlation_id reason error fingerprint since until row limit after"
 #define GROUP_FILTER "box endpoint type stream reason error fingerprint since until row limit after"
 
-#define ONE "endpoint why dry_run" /* a message to several has one id: endpoint says which part */
+#define ONE "endpoint why dry_run" /* a message to several endpoints has one id: endpoint selects a part */
 #define MANY "ids filter dry_run why"
 
 #define SCHEDULE_FIELDS                                                                                                \
@@ -232,7 +232,7 @@ const struct api_route routes[] = {
 };
 const size_t route_count = sizeof routes / sizeof routes[0];
 
-/* A part in braces takes one part of the path, which is not empty. */
+/* A name in braces matches one non-empty segment of the path. */
 static bool path_matches(const char *pattern, pr_slice path, pr_slice *ret_part)
 {
     size_t at = 0;

@@ -22,17 +22,16 @@
 #include "runtime/threads/thread.h"
 
 #define BACKLOG 256
-#define EVENT_CLIENTS_MAX 16         /* of events: so that they cannot take all connections */
-#define SILENCE_SECONDS 10           /* between two pieces of a body or of an answer; the gate limits the whole */
-#define CONNECTION_BYTES (64u << 10) /* of memory: HEAD_BYTES_MAX, and what the library makes of it */
-#define BODY_EXTRA (1u << 20)        /* beside the payload: what escapes make of it, headers, a batch of small ones */
+#define EVENT_CLIENTS_MAX 16         /* clients of /v1/events: they must not occupy all connections */
+#define SILENCE_SECONDS 10           /* between two pieces of a body or of an answer; the gate limits the total */
+#define CONNECTION_BYTES (64u << 10) /* memory: HEAD_BYTES_MAX, and the library's copies of it */
+#define BODY_EXTRA (1u << 20)        /* in addition to the payload: escapes, headers, a batch of small messages */
 #define WHO_MAX 100
 #define EVENTS_BLOCK 4096
-#define EVENTS_SEND_BUFFER                                                                                             \
-    (64 << 10) /* the system's own are megabytes, and a client that is too slow is noticed late */
+#define EVENTS_SEND_BUFFER (64 << 10) /* the system's default is megabytes, and a slow client would be noticed late */
 #define CSP "default-src 'self'"
 
-/* A copy of what the configuration says: requests come during a reload, too. */
+/* A copy of configured values, since requests also arrive during a reload. */
 struct secrets {
     char *token, *viewer_token;
     char **hosts;
@@ -59,8 +58,8 @@ struct server {
 struct request {
     struct api x;
     struct buf body;
-    char *url;    /* as it was sent */
-    bool refused; /* x has the answer; the body is only read to be gone */
+    char *url;    /* as received */
+    bool refused; /* x has the answer; the body is only drained */
     bool has_token;
     const char *allow;
 };
@@ -129,7 +128,7 @@ static void refuse(struct request *r, unsigned status, const char *code, const c
     r->refused = true;
 }
 
-/* A page of another origin can send none of these by itself. */
+/* Headers that a page of another origin cannot send by itself. */
 static bool cannot_be_forged(struct request *r, struct MHD_Connection *connection)
 {
     const char *ours = header(connection, GUARD_HEADER);
@@ -165,13 +164,13 @@ static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-/* Whose request is it, and was it meant for us? */
+/* Authenticates the request, and checks its host and origin. */
 static void admit(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
     ASSERT(pthread_rwlock_rdlock(&s->lock) == 0);
     const struct authz authz = { s->secrets.token, s->secrets.viewer_token, (const char *const *)s->secrets.hosts,
                                  s->secrets.host_count, s->address.any.sa_family == AF_UNIX };
-    size_t hosts = 0; /* of two, a proxy may have looked at the other */
+    size_t hosts = 0; /* with two Host headers, a proxy may have checked the other one */
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
     bool known = hosts <= 1 && authz_host_is_known(&authz, header(connection, MHD_HTTP_HEADER_HOST));
     r->x.role = authz_role(&authz, header(connection, MHD_HTTP_HEADER_AUTHORIZATION));
@@ -306,7 +305,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct req
                          x->content_type);
 }
 
-/* The body of a change; none at all is an empty object. */
+/* The body of a change; an empty one counts as an empty object. */
 static bool take_json(struct request *r)
 {
     struct api *x = &r->x;
@@ -421,7 +420,7 @@ static void *on_url(void *arg, const char *uri, struct MHD_Connection *connectio
     return r;
 }
 
-/* The path stays as it was sent: it is taken apart before it is decoded. */
+/* The path stays encoded: it is split before it is decoded. */
 static size_t do_not_unescape(void *arg, struct MHD_Connection *connection, char *text)
 {
     (void)arg, (void)connection;

@@ -1,8 +1,8 @@
-/* server.h - HTTP: the operators' plane on http.listen.
+/* server.h - HTTP: the API on http.listen.
  *
- * A thread per connection (a question to the store may take a while, and must not hold up the others), few
- * connections, short timeouts, a limit on every size.  Whether a connection gets a thread decides gate.h, what may come
- * in guard.h, what it is route.h. */
+ * A thread per connection (a question to the store may take a while, and must not delay others), few connections, short
+ * timeouts, a limit on every size.  gate.h decides whether a connection gets a thread, authz.h whether a request is
+ * allowed, and route.h finds its function. */
 #ifndef OPS_API_SERVER_H
 #define OPS_API_SERVER_H
 
@@ -12,7 +12,7 @@ struct server;
 
 PR_MUST_CHECK int http_server_start(struct runtime *rt, const struct config *config, struct log *log,
                                     struct server **ret, struct pr_error *reterr);
-/* Another configuration with the same http.listen holds from now on. */
+/* Another configuration with the same http.listen applies from now on. */
 PR_MUST_CHECK int server_retune(struct server *s, const struct config *config, struct pr_error *reterr);
 void http_server_stop(struct server *s);
 unsigned server_port(const struct server *s);

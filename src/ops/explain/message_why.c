@@ -7,7 +7,7 @@
 #include "ops/explain/schedule_why.h"
 #include "ops/explain/why_context.h"
 
-#define WHY_TEXT_MAX (1u << 20) /* errors and notes are in it */
+#define WHY_TEXT_MAX (1u << 20) /* errors and notes are part of it */
 
 static const char *take_text(struct why_context *v)
 {

@@ -1,5 +1,6 @@
-/* message_why.h - where a message is, what it waits for, what happens to it next and when, and which commands would change
- * that (B200): the same for the command and the API.  From the store; the configuration adds what its endpoint will do. */
+/* message_why.h - where a message is, what it waits for, what happens to it next and when, and which commands would
+ * change that (B200): the same for the command and the API.  From the store; the configuration adds what its endpoint
+ * will do. */
 #ifndef OPS_EXPLAIN_MESSAGE_WHY_H
 #define OPS_EXPLAIN_MESSAGE_WHY_H
 
@@ -15,20 +16,20 @@ struct message_why_command {
 };
 
 struct message_why {
-    /* Set these; all are borrowed: */
+    /* Input, borrowed: */
     struct store *store;
     const struct config *config;
-    struct arena *arena;             /* everything below lives there */
+    struct arena *arena;             /* memory of everything below */
     const struct query_reply *reply; /* of a QUERY_ID, ... */
     const struct listed *listed;     /* ... and one of those in it */
 
-    /* And get these: */
-    enum state state;                   /* with the pauses that only the routes know of */
-    pr_slice endpoint;                  /* where it goes; empty: not known */
-    const struct listed *head;          /* the one that it is held behind, or goes after; NULL: none */
-    const struct breaker_info *breaker; /* its endpoint does not send; NULL: it does */
-    const char *now, *next;             /* sentences, each on a line of its own, fit for a terminal */
-    int64_t next_us;                    /* when something happens by itself; 0: not known, or nothing does */
+    /* Output: */
+    enum state state;                   /* with pauses that only the routes know of */
+    pr_slice endpoint;                  /* where it goes; empty: unknown */
+    const struct listed *head;          /* the message that it is held behind, or follows; NULL: none */
+    const struct breaker_info *breaker; /* the breaker that it waits for; NULL: none */
+    const char *now, *next;             /* sentences, each on a line of its own, safe for a terminal */
+    int64_t next_us;                    /* when something happens by itself; 0: unknown, or nothing does */
     struct message_why_command commands[WHY_COMMANDS_MAX];
     size_t command_count;
 };

@@ -4,9 +4,9 @@
 #include "base/util.h"
 #include "ops/endpoint.h"
 
-#define BEFORE_MAX 100 /* rows of the stream, on their way to the endpoint; the first ones */
+#define BEFORE_MAX 100 /* rows of the stream, on their way to the endpoint, that are looked at */
 
-/* One at a time, in order: of those before it the one that is on its way, else the first that is ready. */
+/* One at a time, in order: of the earlier ones the one that is out, else the first that is ready. */
 static const struct listed *choose_before(const struct query_reply *stream, const struct listed *listed)
 {
     const struct listed *ready = NULL;
@@ -22,8 +22,8 @@ static const struct listed *choose_before(const struct query_reply *stream, cons
     return ready;
 }
 
-/* What is on its way stands on receipts, so it is found wherever it is; what is ready, among the first rows of the box: no
- * index knows streams. */
+/* Messages that are out are on receipts, so they are found anywhere; ready ones are searched among the first rows of
+ * the box, since no index knows streams. */
 int turn_look_before(struct store *store, const struct config *config, struct arena *arena, const struct listed *listed,
                      pr_slice endpoint, struct queue_position *t, struct pr_error *reterr)
 {
@@ -43,7 +43,7 @@ int turn_look_before(struct store *store, const struct config *config, struct ar
         rc = store_query(store, &query, arena, &t->stream, reterr);
         if (rc == PR_OK)
             t->before = choose_before(&t->stream, listed);
-        else if (rc == PR_EUNSUPPORTED) /* over HTTP states are not asked for */
+        else if (rc == PR_EUNSUPPORTED) /* the HTTP API does not filter by states here */
             rc = PR_OK;
     }
     return rc;
@@ -62,7 +62,7 @@ static int look_out(struct store *store, const struct config *config, struct are
                                              .routing = &routing.routing } };
     struct query_reply reply;
     int rc = store_query(store, &query, arena, &reply, reterr);
-    if (rc == PR_EUNSUPPORTED) { /* over HTTP nobody counts them */
+    if (rc == PR_EUNSUPPORTED) { /* the HTTP API does not count them */
         t->room = 0;
         return PR_OK;
     }

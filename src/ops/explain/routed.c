@@ -26,8 +26,8 @@ static bool routes_are_paused(const struct config *config, const struct query_re
 }
 
 struct routed {
-    uint64_t ready, retrying; /* counted as such by the store, although their endpoint is paused */
-    int64_t oldest_us;        /* of those that are ready */
+    uint64_t ready, retrying; /* counted in these states by the store, although their endpoint is paused */
+    int64_t oldest_us;        /* since when the oldest ready one waits */
 };
 
 static void tally(const struct query_reply *page, struct routed *r)
@@ -45,7 +45,7 @@ static void tally(const struct query_reply *page, struct routed *r)
     }
 }
 
-/* Looks at all rows of a box; true: at every one. */
+/* Looks at the rows of a box; true: at all of them. */
 static int look(struct store *store, const struct config *config, pr_slice box, struct routed *r, bool *ret_all,
                 struct pr_error *reterr)
 {
@@ -71,7 +71,7 @@ static int look(struct store *store, const struct config *config, pr_slice box, 
     return code;
 }
 
-/* Too many to look at: the first rows tell whether anything is ready at all, and since when. */
+/* Too many to look at: the first rows show whether anything is ready at all, and since when. */
 static int look_first(struct store *store, const struct config *config, struct box_counts *b, struct pr_error *reterr)
 {
     const struct config_routing routing = config_routing(config);
@@ -101,7 +101,7 @@ static int look_first(struct store *store, const struct config *config, struct b
     return code;
 }
 
-/* Not more rows are looked at than are counted. */
+/* Looks at no more rows than are counted. */
 static int see_routed(struct store *store, const struct config *config, struct box_counts *b, struct pr_error *reterr)
 {
     struct routed r = { 0 };

@@ -1,4 +1,4 @@
-/* Which commands would change where it is. */
+/* The commands that would change the message. */
 #include "base/error.h"
 #include "base/shell.h"
 #include "base/slice.h"
@@ -11,7 +11,7 @@ static void add(struct why_context *v, const char *command, const char *what, co
         (struct message_why_command){ arena_printf(v->arena, "postrider %s %s", command, target).data, what };
 }
 
-/* What cannot be decoded dies again when it is replayed. */
+/* A message that cannot be decoded dies again when it is replayed. */
 static void add_dead_commands(struct why_context *v, const char *which)
 {
     if (!pr_id_is_zero(v->l->edited_as)) {

@@ -13,8 +13,8 @@ static pr_slice held_at(const struct listed *l)
     return endpoint.size > 0 ? endpoint : message_endpoint(l);
 }
 
-/* Of the head's parts, which may be on their way to several, the one that others wait for; or, before the routes have
- * decided, all of it. */
+/* Of the head's parts for several endpoints, the one that blocks the others; or, before it is routed, the whole
+ * message. */
 static const struct listed *choose_part(const struct query_reply *parts, const struct stream_info *stream)
 {
     const struct listed *undecided = NULL;
@@ -31,7 +31,7 @@ static const struct listed *choose_part(const struct query_reply *parts, const s
     return undecided;
 }
 
-/* What the store says of its stream; NULL: nothing. */
+/* The store's entry for its stream; NULL: none. */
 static int ask_head(struct why_context *v, pr_slice endpoint, const struct listed **ret, struct pr_error *reterr)
 {
     const struct config_routing routing = config_routing(v->o->config);
@@ -54,8 +54,8 @@ static int ask_head(struct why_context *v, pr_slice endpoint, const struct liste
     return rc;
 }
 
-/* What holds it up: in the box, or (strict) parked or among the dead.  Where the ordering is not known it may be strict.  A
- * head whose counters a person set back is none to the store, but goes first all the same. */
+/* What blocks it: in the box, or (strict) parked or among the dead letters.  If the ordering is unknown it may be
+ * strict.  A head whose counters a person reset is not a head for the store, but goes first all the same. */
 static int find_head(struct why_context *v, struct pr_error *reterr)
 {
     const pr_slice endpoint = held_at(v->l);
@@ -87,7 +87,7 @@ static const struct endpoint_state *find_pause(const struct why_context *v, pr_s
     return NULL;
 }
 
-/* The store does not know the routes: for a message that names no endpoint they say who it waits for. */
+/* The store does not know the routes: for a message without a destination they decide what it waits for. */
 static void ask_routes(struct why_context *v)
 {
     struct message_why *o = v->o;

@@ -1,4 +1,5 @@
-/* why_context.h - what is known of a message while the sentences of message_why.h are made, and the files that make them. */
+/* why_context.h - the facts about a message while the sentences of message_why.h are made, and the files that make
+ * them. */
 #ifndef OPS_EXPLAIN_WHY_CONTEXT_H
 #define OPS_EXPLAIN_WHY_CONTEXT_H
 
@@ -14,11 +15,11 @@ struct why_context {
     struct arena *arena;
     const struct listed *l;
     int64_t now_us;
-    const struct config_endpoint *setting; /* NULL: not known */
-    const struct endpoint_state *pause;    /* its endpoint is paused; NULL: it is not */
+    const struct config_endpoint *setting; /* NULL: unknown */
+    const struct endpoint_state *pause;    /* the pause of its endpoint; NULL: not paused */
     uint64_t workers;                      /* live instances of its box */
-    struct queue_position turn;            /* of what is ready */
-    const struct listed *aside;            /* parked before it, but nobody waits for that; NULL: none */
+    struct queue_position turn;            /* for a ready message */
+    const struct listed *aside;            /* parked before it, without blocking it; NULL: none */
     struct buf text;
     struct query_reply endpoints, instances, head_parts;
 };
@@ -48,18 +49,18 @@ static inline bool is_in_box(const struct listed *l)
     return l->state != STATE_DEAD && l->state != STATE_DONE && l->state != STATE_GONE;
 }
 
-/* Its endpoint hands out only what workers claim. */
+/* Does its endpoint hand out only what workers claim? */
 bool why_is_claimed(const struct why_context *v);
 
-/* What the store and the configuration know beside it (why_context.c). */
+/* Reads further facts from the store and the configuration (why_context.c). */
 PR_MUST_CHECK int why_look_around(struct why_context *v, struct pr_error *reterr);
-/* How a command names it: its id, and its endpoint where the same id is on its way (or dead) for others, too: those are not
- * meant.  The reply is one of its id. */
+/* How a command names it: its id, and its endpoint if other parts of it are on their way (or dead), too, which the
+ * command must not change.  The reply is one of its id. */
 const char *why_name(const struct why_context *v, const struct query_reply *reply, const struct listed *l,
                      pr_slice endpoint);
 
 void why_say_where(struct why_context *v);    /* where it is, and what it waits for (why_where.c) */
 void why_say_next(struct why_context *v);     /* what happens next, and when (why_next.c) */
-void why_add_commands(struct why_context *v); /* what would change it (why_commands.c) */
+void why_add_commands(struct why_context *v); /* what would change that (why_commands.c) */
 
 #endif

@@ -5,7 +5,7 @@
 #include "ops/explain/why_context.h"
 #include "policy/explain.h"
 
-/* What comes next of what is ready, and who could change that. */
+/* The next step of a ready message, and what could speed it up. */
 static void say_turn(struct why_context *v)
 {
     const struct config_endpoint *e = v->setting;
@@ -34,7 +34,7 @@ static void say_blame(struct why_context *v, const struct explanation *x)
     SAY(v, ".\n");
 }
 
-/* What the engine will do when it goes on failing as it did last (B71). */
+/* What the engine will do if it fails again as it did last (B71). */
 static void say_limit(struct why_context *v)
 {
     const struct pr_message *m = &v->l->m;
@@ -86,7 +86,7 @@ static void say_after_head(struct why_context *v)
         return;
     }
     const char *which = why_name(v, &v->head_parts, head, message_endpoint(head));
-    SAY(v, /* strict: it holds it until a person says so */
+    SAY(v, /* strict: it blocks until a person decides */
         "Nothing happens by itself. It continues, in order, after you handle the message before it:\n"
         "postrider %s %s, or postrider %s %s.\n",
         head->state == STATE_DEAD ? "dead replay" : "retry", which,

@@ -11,7 +11,7 @@ static const char *ago(const struct why_context *v, int64_t us)
     return arena_printf(v->arena, "%s ago (%s)", span_words(v->arena, v->now_us - us), time_words(v->arena, us)).data;
 }
 
-/* It was held, and nobody has looked at it since that is over. */
+/* It was held, and no instance has read it since that ended. */
 static void say_free(struct why_context *v)
 {
     char id[PR_ID_TEXT_SIZE];
@@ -102,7 +102,7 @@ static void say_dead(struct why_context *v)
     SAY(v, "It was corrected: %s was sent instead.\n", id);
 }
 
-/* Its own state is fine: the endpoint is not. */
+/* Its own state is fine: the endpoint fails. */
 static void say_open(struct why_context *v)
 {
     const struct breaker_info *b = v->o->breaker;
@@ -118,7 +118,7 @@ static void say_open(struct why_context *v)
         SAY(v, "It failed with %s.\n", why);
 }
 
-/* Its stream goes one at a time. */
+/* Its stream is sent one message at a time. */
 static void say_before(struct why_context *v)
 {
     const struct listed *before = v->turn.before;
@@ -132,7 +132,7 @@ static void say_before(struct why_context *v)
         SAY(v, "ready, too.\n");
 }
 
-/* Limits of the endpoint; of a rate the store knows only that there is one. */
+/* Limits of the endpoint; the store only knows that there is a rate, not its use. */
 static void say_limits(struct why_context *v)
 {
     const struct config_endpoint *e = v->setting;
@@ -161,7 +161,7 @@ static void say_ready(struct why_context *v)
         say_limits(v);
 }
 
-/* A message of a flow means nothing without it. */
+/* A message of a flow is explained together with it. */
 static void say_flow(struct why_context *v)
 {
     const char *words = flow_of_message(v->arena, v->o->config, v->l->box, &v->l->m);
@@ -175,7 +175,7 @@ static void say_flow(struct why_context *v)
         SAY(v, "Its %s.\n", session);
 }
 
-/* Who has ended it in this box, whatever rows of it there are; and how often it came again. */
+/* Who ended it in this box, whatever rows of it exist; and how often it arrived again. */
 static void say_marks(struct why_context *v)
 {
     const struct query_reply *r = v->o->reply;

@@ -44,7 +44,7 @@ static int replay(const struct flow_registry *code, const struct flow_history *h
     return PR_OK;
 }
 
-/* Each of the texts is the lines of a turn. */
+/* Each text has the lines of a turn. */
 static int check_history(const struct flow_registry *code, struct flow_checked *checked,
                          const struct flow_turn_row *turns, size_t turn_count, flow_check_each each, void *arg,
                          struct pr_error *reterr)

@@ -22,15 +22,15 @@ static int word_event(pr_slice name)
 
 static const struct member_words words_of_events = { flow_event_kind_name, word_event };
 
-/* An event, with what its kind decides. */
+/* An event, with the values that depend on its kind. */
 struct event_reply {
     int64_t number, task, at_us, value_us;
     int kind; /* enum flow_event_kind */
     bool failed;
     pr_slice name;
-    pr_slice id, execution; /* one of both, or none */
+    pr_slice id, execution; /* one of them, or none */
     struct flow_more more;
-    pr_slice error, data; /* one of both, or none */
+    pr_slice error, data; /* one of them, or none */
 };
 
 static const struct member event_members[] = {
@@ -141,7 +141,7 @@ static const struct member wait_message_members[] = { MEMBER(flow_wait, "message
 static const struct member wait_what_members[] = { MEMBER(flow_waited, "what", CSTR, words) };
 /* clang-format on */
 
-/* Of the message of an activity. */
+/* From the message of an activity. */
 static const struct member wait_row_members[] = {
     /* clang-format off */
     MEMBER_NAME(listed, "state", words_of_states, state)
@@ -183,7 +183,7 @@ static void values_json(struct json_writer *w, const struct flow_view *v)
     json_end_object(w);
 }
 
-/* What is said of a flow beside its row and its lists. */
+/* What a view has besides its row and its lists. */
 struct flow_view_reply {
     int64_t waits, pending;
     pr_slice now, next, damaged;

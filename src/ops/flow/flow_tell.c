@@ -8,9 +8,9 @@
 #include "flow/flow_id.h"
 #include "runtime/flow/watch.h"
 
-#define TASKS_AT_ONCE 1000 /* ids in one question */
+#define TASKS_AT_ONCE 1000 /* ids in one query */
 #define WAIT_MIN_US                                                                                                    \
-    PR_MILLISECONDS(5) /* between looks at a flow that may run elsewhere; half as long again each time ... */
+    PR_MILLISECONDS(5) /* pause between looks at a flow that may run elsewhere; half as long again each time ... */
 #define WAIT_MAX_US PR_MILLISECONDS(500) /* ... up to this */
 
 pr_slice flow_box(const struct config *config, enum box_kind kind)
@@ -78,7 +78,7 @@ static int store_message(const struct flow_teller *t, const struct turn_message 
     return rc < 0 ? rc : PR_OK;
 }
 
-/* Would this start do nothing, since there is such a flow? */
+/* Would this start do nothing, since the flow exists? */
 static int start_is_needless(const struct flow_teller *t, const struct turn_message *start, bool *ret,
                              struct pr_error *reterr)
 {
@@ -107,14 +107,15 @@ int flow_tell(const struct flow_teller *t, const struct turn_message *message, p
     } else if (starts) {
         rc = start_is_needless(t, &m, &needless, reterr);
     }
-    if (starts && !m.restart && !m.resume) /* two starts meet; a restart must not meet the start of what it replaces */
+    /* two starts collide; but a restart must not collide with the start that it replaces */
+    if (starts && !m.restart && !m.resume)
         id = flow_start_id(m.flow);
     ret->flow = m.flow;
     ret->duplicate = needless;
     return rc != PR_OK || needless ? rc : store_message(t, &m, id, ret, reterr);
 }
 
-/* What was done to one flow, past the store's own orders. */
+/* Records in the audit what was done to one flow without the store's own orders. */
 static int record(const struct flow_teller *t, enum admin_kind kind, pr_slice flow, struct pr_error *reterr)
 {
     const struct admin_reply outcome = { .matched = 1, .changed = 1 };
@@ -126,7 +127,7 @@ static int record(const struct flow_teller *t, enum admin_kind kind, pr_slice fl
     return store_admin(t->store, &admin, &reply, reterr);
 }
 
-/* The start of a flow, or something else for it, waits in the box. */
+/* Does a start of the flow, or another message for it, wait in the box? */
 static int is_expected(const struct flow_teller *t, pr_slice flow, bool *ret, struct pr_error *reterr)
 {
     const struct query query = { .kind = QUERY_MESSAGES,
@@ -154,11 +155,11 @@ int flow_cancel(const struct flow_teller *t, pr_slice flow, struct pr_error *ret
         return PR_UNKNOWN;
     if (row != NULL && flow_has_ended(row))
         return PR_STALE;
-    rc = record(t, ADMIN_FLOW_CANCEL, flow, reterr); /* first: nothing is done that nobody knows of */
+    rc = record(t, ADMIN_FLOW_CANCEL, flow, reterr); /* first: nothing is done without a record */
     return rc == PR_OK ? flow_tell(t, &cancel, (pr_id){ { 0 } }, &result, reterr) : rc;
 }
 
-/* One that has ended goes on, from the beginning or from before its failure. */
+/* Continues a flow that has ended, from the beginning or from before its failure. */
 static int begin_again(const struct flow_teller *t, const struct flow_row *row, pr_slice version, enum admin_kind kind,
                        struct pr_error *reterr)
 {
@@ -190,7 +191,7 @@ int flow_restart(const struct flow_teller *t, pr_slice flow, pr_slice version, s
 
 /* ---- Retrying ------------------------------------------------------------------------------------------ */
 
-/* Of what the question finds, all by its ids. */
+/* An order for everything that the query finds, by ids. */
 static int order_found(const struct flow_teller *t, const struct query *query, enum admin_kind kind, bool dry_run,
                        uint64_t *sum, struct pr_error *reterr)
 {
@@ -215,7 +216,7 @@ static int order_found(const struct flow_teller *t, const struct query *query, e
     return rc;
 }
 
-/* What is dead, and what waits for its next try, among the messages that the filter finds. */
+/* Dead messages, and those that wait for their next try, among the messages that the filter finds. */
 static int retry_found(const struct flow_teller *t, const struct filter *filter, bool dry_run, struct flow_retried *sum,
                        struct pr_error *reterr)
 {
@@ -251,7 +252,7 @@ int flow_retry(const struct flow_teller *t, pr_slice flow, bool dry_run, struct 
         return PR_UNKNOWN;
     if (rc != PR_OK || row == NULL || !flow_has_ended(row))
         return rc;
-    ret->resumed = row->state == FLOW_FAILED; /* by its dead letters, or where it has none by itself */
+    ret->resumed = row->state == FLOW_FAILED; /* through its dead letters, or without any by itself */
     if (ret->resumed && ret->replayed == 0 && !dry_run)
         rc = begin_again(t, row, (pr_slice){ NULL, 0 }, ADMIN_FLOW_RESUME, reterr);
     return rc == PR_OK && !ret->resumed && ret->replayed + ret->hastened == 0 ? PR_STALE : rc;
@@ -283,7 +284,7 @@ int flow_wait_for(const struct flow_waiter *w, const struct flow_row **ret, stru
             break;
         }
         if (flow_watch_wait(&watch, min64(pause_us, left_us)))
-            pause_us = WAIT_MAX_US; /* its turns are run in this process, which tells */
+            pause_us = WAIT_MAX_US; /* its turns run in this process, which will wake the waiter */
         else
             pause_us = min64(pause_us + pause_us / 2, WAIT_MAX_US);
     }

@@ -1,7 +1,8 @@
-/* flow_tell.h - what people tell flows, the same for the command and the API: start, raise, send, cancel, retry.
+/* flow_tell.h - messages from people to flows, the same for the command and the API: start, raise, send, cancel, retry.
  *
- * Each is a message in the box of turns; what becomes of it is decided by the flow's next turn.  Starts, events and mail are traffic
- * like any other message; what changes the fate of a flow that is there (cancel, restart, replay) is written down (B202). */
+ * Each is a message in the box of turns; the flow's next turn decides its effect.  Starts, events and mail are traffic
+ * like any other message; changes to the fate of an existing flow (cancel, restart, replay) are recorded in the audit
+ * (B202). */
 #ifndef OPS_FLOW_FLOW_TELL_H
 #define OPS_FLOW_FLOW_TELL_H
 
@@ -10,7 +11,7 @@
 #include "runtime/config/config.h"
 #include "store/store.h"
 
-/* Who does it, and where.  Everything is borrowed. */
+/* The author, and the store.  Everything is borrowed. */
 struct flow_teller {
     struct store *store;
     const struct config *config;
@@ -18,43 +19,45 @@ struct flow_teller {
     pr_slice by, why;
 };
 
-/* The first box of this kind; there is one always. */
+/* The first box of this kind; there always is one. */
 pr_slice flow_box(const struct config *config, enum box_kind kind);
 
-/* "running", ...; 0: there is no such state. */
+/* "running", ...; 0: unknown state. */
 int flow_state_parse(pr_slice name);
 
 struct flow_tell_result {
     pr_slice flow;  /* in the arena, or the caller's */
     pr_id message;  /* zero: nothing was stored */
-    bool duplicate; /* of a start: there is such a flow; else the message is there already */
+    bool duplicate; /* of a start: the flow exists; else the message is stored already */
 };
 
-/* kind START: flow may be empty, then it gets an id.  EVENT, MAIL: id may be zero.  Fault PR_EINVAL: a name is missing or too long. */
+/* kind START: flow may be empty, then it gets an id.  EVENT, MAIL: id may be zero.  Fault PR_EINVAL: a name is missing
+ * or too long. */
 PR_MUST_CHECK int flow_tell(const struct flow_teller *t, const struct turn_message *message, pr_id id,
                             struct flow_tell_result *ret, struct pr_error *reterr);
-/* PR_OK; PR_UNKNOWN: no such flow, and none that is about to begin; PR_STALE: it has ended. */
+/* PR_OK; PR_UNKNOWN: no such flow, and none about to begin; PR_STALE: it has ended. */
 PR_MUST_CHECK int flow_cancel(const struct flow_teller *t, pr_slice flow, struct pr_error *reterr);
-/* Restarts one that has ended with its name and input; version empty: its own.  PR_OK; PR_UNKNOWN; PR_STALE: it is running. */
+/* Restarts a flow that has ended, with its name and input; version empty: its own.  PR_OK; PR_UNKNOWN; PR_STALE: it is
+ * running. */
 PR_MUST_CHECK int flow_restart(const struct flow_teller *t, pr_slice flow, pr_slice version, struct pr_error *reterr);
 
 struct flow_retried {
-    bool resumed;      /* it had failed, and goes on from before its failure */
+    bool resumed;      /* it had failed, and continues from before its failure */
     uint64_t replayed; /* dead letters of the flow and of its activities */
-    uint64_t hastened; /* activities and turns that waited for their next try */
+    uint64_t hastened; /* activities and turns whose next try was moved to now */
 };
-/* A flow that failed is resumed: it goes on in a new execution that has lived through all that came before its failure, and what was
- * open then is asked for once more.  PR_OK; PR_UNKNOWN: no such flow; PR_STALE: it has ended, and did not fail. */
+/* A flow that failed is resumed: it continues in a new execution that keeps everything from before its failure, and
+ * starts what was open then once more.  PR_OK; PR_UNKNOWN: no such flow; PR_STALE: it has ended, and did not fail. */
 PR_MUST_CHECK int flow_retry(const struct flow_teller *t, pr_slice flow, bool dry_run, struct flow_retried *ret,
                              struct pr_error *reterr);
 
-/* The row alone; NULL: there is none. */
+/* Only the row; NULL: no such flow. */
 PR_MUST_CHECK int flow_read_row(struct store *store, pr_slice flow, struct arena *arena, const struct flow_row **ret,
                                 struct pr_error *reterr);
 
-/* Until it has ended, or (after_number >= 0) its status_number is greater: PR_OK, PR_TIMEOUT, PR_UNKNOWN: it did not begin in this
- * time.  look() reads the row into the arena, which is reset before each look; is_gone() may be NULL: nobody waits any more
- * (PR_TIMEOUT). */
+/* Waits until it has ended, or (after_number >= 0) its status_number is greater: PR_OK, PR_TIMEOUT, PR_UNKNOWN: it did
+ * not begin in this time.  look() reads the row into the arena, which is reset before each look; is_gone() may be NULL:
+ * the client is gone (PR_TIMEOUT). */
 struct flow_waiter {
     pr_slice flow;
     int64_t after_number, timeout_us;

@@ -76,7 +76,7 @@ const char *session_words(struct store *store, struct arena *arena, pr_slice ses
     struct session_info info;
     struct pr_error ignored;
     if (session.size == 0 || store_session_look(store, session, arena, &info, &ignored) != PR_OK)
-        return NULL; /* or none of its activities was begun */
+        return NULL; /* or none of its activities has begun */
     const char *name = text_clean_copy(arena, session), *instance = text_clean_copy(arena, info.instance),
                *since = span_words(arena, max64(now_us - info.since_us, 0));
     if (info.moved_from.size == 0)
@@ -130,7 +130,8 @@ static int read_pending(struct flow_view *v, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     v->pending = reply.listed;
-    for (size_t i = 0; i < reply.listed_count; i++) /* a timer that has not fired is none: the flow waits for it */
+    /* A timer that has not fired is not pending: the flow waits for it. */
+    for (size_t i = 0; i < reply.listed_count; i++)
         if (reply.listed[i].m.due_us <= v->now_us ||
             !slice_eq_cstr(reply.listed[i].m.type, turn_message_type(TURN_TIMER)))
             reply.listed[v->pending_count++] = reply.listed[i];
@@ -343,7 +344,8 @@ int flow_view_make(struct flow_view *v, struct pr_error *reterr)
     struct buf now, next;
     flow_history_init(&v->history, v->execution);
     v->now_us = store_time(v->store);
-    int rc = read_pending(v, reterr); /* first: what is not pending has been seen by the row that is read then */
+    /* first: messages that are not pending have been seen by the row that is read next */
+    int rc = read_pending(v, reterr);
     if (rc == PR_OK)
         rc = flow_view_read(v, reterr);
     if (rc == PR_OK && v->row == NULL && v->pending_count == 0)

@@ -26,7 +26,7 @@ static struct pace pace_between(const struct endpoint_state *before, const struc
 {
     double seconds = (double)over_us / 1e6;
     if (over_us <= 0 || after->sent < before->sent || after->failed < before->failed)
-        return (struct pace){ .over_us = 0 }; /* the clock went back, or the store is another one */
+        return (struct pace){ .over_us = 0 }; /* the clock went back, or it is another store */
     return (struct pace){ (double)(after->sent - before->sent) / seconds,
                           (double)(after->failed - before->failed) / seconds, over_us };
 }
@@ -88,7 +88,7 @@ static void look_take(struct look *look, const struct query_reply *reply)
         look->at_us = reply->now_us;
 }
 
-/* One that it did not know had sent nothing. */
+/* An endpoint that is missing in the earlier look had sent nothing. */
 static struct pace pace_since(const struct look *look, const struct endpoint_state *e, int64_t now_us)
 {
     static const struct endpoint_state nothing;

@@ -62,7 +62,7 @@ static int replay_some(struct replay *r, struct store *store, const struct filte
     int rc = store_admin(store, &order, ret, reterr);
     if (rc < 0)
         return rc;
-    if (r->order.filter.newest_row == 0) /* the first step says what was there */
+    if (r->order.filter.newest_row == 0) /* the first step records which letters existed */
         r->order.filter.newest_row = ret->newest_row;
     r->sum.matched += ret->matched;
     r->sum.changed += ret->changed;
@@ -75,7 +75,8 @@ static int replay_some(struct replay *r, struct store *store, const struct filte
 
 /* ---- The canary ------------------------------------------------------------------------------- */
 
-/* The first ones that would go.  What was corrected stays where it is: it is passed over, however many they are. */
+/* Chooses the first letters that would be replayed.  Corrected letters stay where they are: they are skipped, however
+ * many there are. */
 static int canary_choose(struct replay *r, struct store *store, struct pr_error *reterr)
 {
     struct query query = { .kind = QUERY_DEAD, .filter = r->order.filter, .brief = true };
@@ -114,7 +115,7 @@ static int canary_lose(struct replay *r, pr_id canary, struct pr_error *reterr)
 
 enum canary_fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
 
-/* What died since `row` died again. */
+/* A canary that has died since `row` died again. */
 static int canary_look(struct store *store, pr_id id, uint64_t row, enum canary_fate *ret, struct pr_error *reterr)
 {
     struct arena arena;
@@ -135,8 +136,8 @@ static int canary_look(struct store *store, pr_id id, uint64_t row, enum canary_
     return rc;
 }
 
-/* All have gone.  Who resumed it after a canary had failed went on without that one: it is done only when that has arrived,
- * too, and it may be resumed until it has. */
+/* All have been replayed.  A replay that was resumed after a canary had failed is complete only when that one was
+ * delivered, too, and can be resumed until then. */
 static int finish(struct replay *r, struct store *store, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE];
@@ -159,7 +160,7 @@ static int finish(struct replay *r, struct store *store, struct pr_error *reterr
     return PR_OK;
 }
 
-/* There was none that could go first, so none goes: what comes later has had no canary. */
+/* No letter could go first, so none is replayed: later ones would have had no canary. */
 static int canary_found_none(struct replay *r, struct store *store, struct pr_error *reterr)
 {
     const struct admin_reply nothing = { 0 };
@@ -182,7 +183,7 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
         return finish(r, store, reterr);
     if (r->canary_count == 0)
         return canary_found_none(r, store, reterr);
-    /* With the rest of the filter: the same id may have died on its way to others, too. */
+    /* With the rest of the filter: the same id may have died at other endpoints, too. */
     struct filter these = r->order.filter;
     these.ids = r->canaries;
     these.id_count = r->canary_count;
@@ -200,7 +201,7 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     return PR_OK;
 }
 
-/* Until all have arrived, one has failed, or the time is over. */
+/* Until all are delivered, one has failed, or the time is over. */
 static int canary_watch(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE], span[DURATION_TEXT_SIZE];
@@ -229,7 +230,7 @@ static int canary_watch(struct replay *r, struct store *store, int64_t now_us, s
 
 /* ---- The others ------------------------------------------------------------------------------- */
 
-/* A second's worth at a time where there is a rate; what was missed in an outage is not made up for. */
+/* With a rate, as many as fit into a second; time lost in an outage is not made up for. */
 static int rest_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
                      struct pr_error *reterr)
 {

@@ -13,36 +13,36 @@
 #include "runtime/threads/thread.h"
 #include "store/audit.h"
 
-#define AGAIN_AFTER_US PR_SECONDS(1) /* the store could not be asked */
+#define AGAIN_AFTER_US PR_SECONDS(1) /* pause after a fault of the store */
 #define IDLE_US PR_SECONDS(60)
 
-/* What is known of one, as of its last step. */
+/* The state of a replay after its last step. */
 struct seen {
     enum replay_state state;
     struct admin_reply sum;
-    char why[PR_ERROR_TEXT_SIZE]; /* why it failed; while it runs: what is in its way */
+    char why[PR_ERROR_TEXT_SIZE]; /* why it failed; while it runs: the current fault */
 };
 
 struct replay_job {
     pr_id id;
-    struct arena arena;   /* of what its order points to */
+    struct arena arena;   /* memory of its order */
     struct replay replay; /* the thread's, once it was started */
     uint64_t total;
     pr_slice target; /* for people: JSON */
     /* Guarded by the monitor: */
     struct seen seen;
-    bool busy; /* the thread is in a step of it */
+    bool busy; /* the thread runs a step of it */
     bool stopped;
-    bool failed;                /* by a fault that will not go away */
+    bool failed;                /* a permanent fault */
     bool again;                 /* it was resumed */
     int64_t begun_us, ended_us; /* store time */
-    int64_t next_us;            /* of a steady clock */
+    int64_t next_us;            /* monotonic */
 };
 
 struct replays {
     struct runtime *rt;
-    struct monitor monitor;               /* guards all below, and is rung when something is to be done */
-    struct replay_job *jobs[REPLAYS_MAX]; /* the oldest first */
+    struct monitor monitor;               /* guards everything below; notified when there is work */
+    struct replay_job *jobs[REPLAYS_MAX]; /* oldest first */
     size_t count;
     bool has_thread, leaving;
     pthread_t thread;
@@ -105,7 +105,7 @@ static void tell(struct replays *all, const struct replay_job *job, uint64_t cha
     feed_put(runtime_feed(all->rt), &what);
 }
 
-/* Without the lock.  *ret_now_us: store time, 0 when it is not known. */
+/* Without the lock.  *ret_now_us: store time, 0 if unknown. */
 static int job_step(struct replays *all, struct replay_job *job, int64_t *ret_next_us, int64_t *ret_now_us,
                     struct pr_error *reterr)
 {
@@ -116,7 +116,7 @@ static int job_step(struct replays *all, struct replay_job *job, int64_t *ret_ne
     *ret_now_us = 0;
     int rc = runtime_enter(all->rt, &in, reterr);
     if (rc != PR_OK)
-        return PR_EBUSY; /* a reload is under way, or the end */
+        return PR_EBUSY; /* a reload, or the end */
     rc = replay_step(&job->replay, in.store, mono_us, ret_next_us, reterr);
     *ret_now_us = store_time(in.store);
     if (rc < 0)
@@ -132,7 +132,7 @@ static bool goes_away(int rc)
     return rc == PR_EBUSY || rc == PR_ESTORE || rc == PR_EFULL || rc == PR_ENOMEM;
 }
 
-/* Locked when called and when it returns. */
+/* Locked when called and on return. */
 static void job_run(struct replays *all, struct replay_job *job)
 {
     struct pr_error error = { 0 };
@@ -181,7 +181,7 @@ static void *replays_run(void *arg)
 
 /* ---- Start, stop, resume ---------------------------------------------------------------------- */
 
-/* Everything that the order points to, into the job's own memory. */
+/* Copies everything that the order points to into the job's memory. */
 static int order_copy(struct replay_job *job, struct pr_error *reterr)
 {
     struct admin *o = &job->replay.order;
@@ -227,7 +227,7 @@ static int job_new(const struct replay *replay, struct store *store, struct repl
     return rc;
 }
 
-/* Room for one more; locked. */
+/* Makes room for one more; locked. */
 static bool make_room(struct replays *all)
 {
     for (size_t i = 0; i < all->count && all->count == REPLAYS_MAX; i++) {
@@ -287,7 +287,7 @@ int replays_stop(struct replays *all, pr_id id, int64_t now_us)
     return rc;
 }
 
-/* Also while the thread is still in the last step of one that was stopped just now. */
+/* Also while the thread is still in the last step of a replay that was just stopped. */
 int replays_resume(struct replays *all, pr_id id)
 {
     monitor_lock(&all->monitor);

@@ -63,7 +63,7 @@ void checks_add_wal(struct checks *checks, const struct config *config, struct s
     if (store->ops == NULL)
         return;
     int rc = wal_look(store, setting, checks->arena, &reports, &count, &err);
-    /* Who does not use the log need not have the right to ask for forgotten slots. */
+    /* Without a log source, the role need not have the right to look for forgotten slots. */
     if (rc != PR_OK && rc != PR_EUNSUPPORTED && setting != NULL)
         checks_add(checks, "wal", CHECK_ERROR, "%s", err.text);
     for (size_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* check.h - findings about the store and the installation: what is so, and what to do about it. */
+/* check.h - findings about the store and the installation, with advice. */
 #ifndef OPS_WATCH_CHECK_H
 #define OPS_WATCH_CHECK_H
 
@@ -8,7 +8,7 @@
 
 #define DISK_LOW_BYTES (INT64_C(1) << 30)    /* less is a warning */
 #define DISK_EMPTY_BYTES (INT64_C(64) << 20) /* less is an error: the next checkpoint may fail */
-#define CHECKS_MAX 64                        /* more findings are not read by anybody */
+#define CHECKS_MAX 64                        /* findings; nobody reads more */
 
 enum check_state { CHECK_FINE, CHECK_WARN, CHECK_ERROR };
 
@@ -18,8 +18,8 @@ struct checks {
     struct check {
         const char *name;
         enum check_state state;
-        const char *text;  /* "" when there is nothing to say */
-        const char *about; /* of a watchdog: the box, or "store"; NULL: of none */
+        const char *text;  /* "" if there is nothing to report */
+        const char *about; /* for a watchdog: the box, or "store"; NULL: none */
     } items[CHECKS_MAX];
 };
 
@@ -27,10 +27,9 @@ const char *check_state_name(enum check_state state); /* ok, warn, error */
 
 void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
     PR_PRINTF(4, 5);
-/* A warning of a watchdog; name and about stay the same while it holds. */
+/* A warning of a watchdog; name and about stay the same while the condition holds. */
 void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...) PR_PRINTF(4, 5);
-/* Slots of the server's log, as the configuration wants them and as they are; nothing where there are
- * none.  ret may be NULL. */
+/* Compares the configured slots of the server's log with the existing ones; nothing without any.  ret may be NULL. */
 void checks_add_wal(struct checks *checks, const struct config *config, struct store *store, struct wal_report **ret,
                     size_t *ret_count);
 /* The worst of them. */

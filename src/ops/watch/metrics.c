@@ -18,7 +18,7 @@
 #define COUNTS_BLOCK 16384
 
 struct metrics {
-    pthread_mutex_t lock; /* the one that asks the store lets the others wait: they want the same */
+    pthread_mutex_t lock; /* the thread that asks the store makes others wait, since they need the same counts */
     struct arena arena;   /* of the replies */
     struct query_reply boxes, failing, endpoints, streams, subscriptions, schedules, flows;
     int64_t asked_us; /* monotonic; 0: never */
@@ -83,7 +83,7 @@ static void family(struct buf *b, const char *name, const char *type, const char
     buf_addf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A label's value; names of ours need no escapes, but what is in the store may be anybody's. */
+/* A label's value; Postrider's own names need no escapes, but names in the store may contain anything. */
 static void label(struct buf *b, const char *separator, const char *name, pr_slice value)
 {
     buf_addf(b, "%s%s=\"", separator, name);
@@ -410,7 +410,7 @@ static void write_streams(struct buf *b, const struct metrics *m)
     }
 }
 
-/* One line for each state, 1 for the one that it is in. */
+/* One line for each state, 1 for the current one. */
 static void write_endpoints(struct buf *b, const struct metrics *m, const struct own *own)
 {
     static const char *const states[] = { "ok", "open", "half-open", "paused" };

@@ -1,8 +1,8 @@
 /* metrics.h - /metrics: the Prometheus text format.
  *
- * Counters and histograms are this process's own, from its start or its last reload on.  Gauges of boxes are the
- * store's, so all instances tell the same: counts are exact up to 10,000, and asked for once in METRICS_FRESH_US
- * however often somebody scrapes; postrider_counts_age_seconds says how old they are. */
+ * Counters and histograms belong to this process, since its start or its last reload.  Gauges of boxes are the store's,
+ * so all instances report the same: counts are exact up to 10,000, and read once in METRICS_FRESH_US however often they
+ * are scraped; postrider_counts_age_seconds is their age. */
 #ifndef OPS_WATCH_METRICS_H
 #define OPS_WATCH_METRICS_H
 

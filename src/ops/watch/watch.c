@@ -12,10 +12,10 @@
 #include "ops/explain/words.h"
 
 #define BLOCKED_AFTER_US PR_MINUTES(10)
-#define BLOCKED_LOOKED_MAX 50 /* streams, those with most behind their head first */
+#define BLOCKED_LOOKED_MAX 50 /* blocked streams that are checked, those with most rows behind their head first */
 #define BLOCKED_NAMED_MAX 3
 #define UNREAD_LOOKED_MAX 100
-#define NEAR_DEFAULT 4 /* where no endpoint is configured: one before the usual limit */
+#define NEAR_DEFAULT 4 /* without a configured endpoint: one less than the default limit */
 
 int watch_near(const struct config *config)
 {
@@ -25,7 +25,7 @@ int watch_near(const struct config *config)
     return near > 1 ? near : 1;
 }
 
-/* A paused endpoint or an open breaker has a warning of its own, and what waits for it is not stuck. */
+/* A paused endpoint or an open breaker has a warning of its own, and its messages are not stuck. */
 static bool all_endpoints_send(const struct status *s)
 {
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++)
@@ -48,8 +48,8 @@ void watch_see(struct watch_past *past, const struct status *s)
     past->since_us = s->endpoints.now_us;
 }
 
-/* What waits for its turn at an endpoint with a rate is not stuck, and such an endpoint may have nothing in flight whenever one
- * looks: but in each of its spans one goes out. */
+/* Messages that wait for their turn at an endpoint with a rate are not stuck, and such an endpoint may have nothing in
+ * flight at any time: but in each of its periods one goes out. */
 static bool rate_may_explain(const struct status *s)
 {
     int64_t span_us = 0;
@@ -95,7 +95,8 @@ void watch_progress(struct status *s)
     }
 }
 
-/* Does this endpoint take messages at any time?  Those with a rate, paused or failing ones may have a reason to wait. */
+/* Does this endpoint take messages at any time?  Endpoints with a rate, paused or failing ones have reasons to let them
+ * wait. */
 static bool endpoint_is_free(const struct status *s, pr_slice name)
 {
     const struct config_endpoint *c = config_find_endpoint(s->config, name);
@@ -165,7 +166,7 @@ bool subscription_is_held(const struct subscription_info *n, int64_t now_us)
     return n->holder.size > 0 && n->until_us > now_us;
 }
 
-/* Since when it has stood where it stands, as far as this process has seen; this look is remembered. */
+/* Since when the position has not moved, as far as this process has seen; remembers this look. */
 static int64_t still_since(struct watch_past *past, const struct subscription_info *n, int64_t now_us)
 {
     uint64_t name = hash_slice(0, n->name);
@@ -244,7 +245,7 @@ static void watch_age(struct status *s)
     }
 }
 
-/* How long the head of a stream has failed at least: its delays, and the time since its latest failure. */
+/* The minimum time that the head of a stream has been failing: its delays, and the time since its latest failure. */
 static int64_t failing_us(const struct status *s, const struct stream_info *i)
 {
     const struct config_endpoint *e = config_find_endpoint(s->config, i->endpoint);
@@ -253,7 +254,7 @@ static int64_t failing_us(const struct status *s, const struct stream_info *i)
                            : since_us;
 }
 
-/* Where it is stuck, in words. */
+/* Where the stream is blocked, in words. */
 static const char *stream_words(struct status *s, const struct stream_info *stream)
 {
     pr_slice text = arena_printf(s->checks.arena, "stream \"%.*s\"%s%.*s in %.*s", SLICE_ARGS(stream->stream),
@@ -387,7 +388,7 @@ void watch_check(struct status *s)
         watch_see(s->past, s);
     size_t before = s->checks.count;
     watch_progress(s);
-    if (s->checks.count == before) /* it says the same of a whole box */
+    if (s->checks.count == before) /* it reports the same of a whole box */
         ask_unread(s);
     watch_age(s);
     watch_blocked(s);

@@ -1,20 +1,20 @@
-/* watch.h - watchdogs: what looks fine from outside, and is not.  Each is a warning with advice. */
+/* watch.h - watchdogs: problems that are not visible from outside.  Each is a warning with advice. */
 #ifndef OPS_WATCH_WATCH_H
 #define OPS_WATCH_WATCH_H
 
 #include "ops/status.h"
 
-/* How many hand-outs without an outcome are near the limit of an endpoint: one before the lowest. */
+/* How many hand-outs without an outcome are close to the limit of an endpoint: one less than the lowest limit. */
 int watch_near(const struct config *config);
 
-/* When something was sent last, by the totals in the store: an earlier look is needed to know. */
-#define WATCH_SUBSCRIPTIONS_MAX 32 /* whose positions are remembered */
+/* Earlier looks at the totals in the store: they show when something was last sent. */
+#define WATCH_SUBSCRIPTIONS_MAX 32 /* with remembered positions */
 struct watch_past {
     bool known;
-    uint64_t total;   /* what endpoints did, ever */
-    int64_t since_us; /* it has stood still since then, at least */
+    uint64_t total;   /* totals of endpoints */
+    int64_t since_us; /* no change since then, at least */
     struct subscription_past {
-        uint64_t name; /* a hash */
+        uint64_t name; /* hash of the name */
         uint64_t position;
         int64_t since_us;
     } subscriptions[WATCH_SUBSCRIPTIONS_MAX];
@@ -22,13 +22,14 @@ struct watch_past {
 };
 void watch_see(struct watch_past *past, const struct status *s);
 
-/* Is somebody responsible for a box, and does nothing though there is something to do?  Where an endpoint has a rate that
- * may be as it should, and whether it is only the past tells: without one nothing is said. */
+/* Does an instance have the lease of a box, and do nothing though there is work?  If an endpoint has a rate that may be
+ * normal, and only earlier looks can tell: without any nothing is reported. */
 void watch_progress(struct status *s);
 
 bool subscription_is_held(const struct subscription_info *n, int64_t now_us);
-/* A subscription that does not move while an event, stored at first_us, waits behind its position for longer than watch.stuck.  If
- * somebody holds it, it may be busy with a long batch or a rebuild: then only the past tells, and without one nothing is said. */
+/* A subscription that does not move while an event, stored at first_us, has waited after its position for longer than
+ * watch.stuck.  If it has a holder, that may be busy with a long batch or a rebuild: then only earlier looks can tell,
+ * and without any nothing is reported. */
 void watch_subscription(struct status *s, const struct subscription_info *n, int64_t first_us);
 
 /* Streams with something behind a head that is dead, parked, or has been failing for ten minutes, with the command that frees
