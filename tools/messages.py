@@ -2,8 +2,8 @@
 """List every text that the program can show: help, errors, log lines, reference, API documentation.
 
     messages.py SRC              FILE:LINE: TEXT, one line each, in the order of the files
-    messages.py SRC --check      fail on words that the house style does not use: in these texts, and in what people
-                                 read beside SRC (documents, headers, clients, examples)
+    messages.py SRC --check      fail on words that the house style does not use: in these texts, in the comments of
+                                 SRC, and in what people read beside SRC (documents, headers, clients, examples)
     messages.py --self-test      try both on a small source
 
 A text is a string literal (neighbours joined) with at least two words that is neither SQL, nor the
@@ -44,6 +44,19 @@ STYLE = [
     (re.compile(r"\bfor ever\b", re.I), '"forever"'),
 ]
 
+# Riddles that the comments do not use any more.
+COMMENT_STYLE = [
+    (re.compile(r"\b(is|are|was|were|be|been) told\b", re.I), 'name the report: "gets the reason", "is notified"'),
+    (re.compile(r"\bwhoever\b", re.I), "name the caller, program or person"),
+    (re.compile(r"\banew\b", re.I), '"again", "starts over"'),
+    (re.compile(r"\blately\b", re.I), '"recently"'),
+    (re.compile(r"\bfor ever\b", re.I), '"forever"'),
+    (re.compile(r"\bnobody's\b", re.I), '"free", "has no owner"'),
+    (re.compile(r"\bso many\b", re.I), '"this number of"'),
+    (re.compile(r"\bmended\b", re.I), '"fixed"'),
+    (re.compile(r"\bnot said\b", re.I), '"default", "unknown"'),
+]
+
 
 def literals(text):
     """(line, text) of each run of string literals, but for the reasons of assertions."""
@@ -81,8 +94,20 @@ def messages(path):
                 yield line, text.replace("\\n", "\n").replace('\\"', '"').strip("\n")
 
 
-def wrong_words(text):
-    return ["%s: write %s" % (found.group(0), better) for rule, better in STYLE for found in [rule.search(text)] if found]
+def comments(text):
+    """(line, text) of each comment, on one line."""
+    for match in TOKEN.finditer(text):
+        if match.group(0).startswith("/"):
+            yield text.count("\n", 0, match.start()) + 1, " ".join(re.sub(r"\n\s*\*", "\n", match.group(0).strip("/* ")).split())
+
+
+def read_comments(path):
+    with open(path, encoding="utf-8") as file:
+        return list(comments(file.read()))
+
+
+def wrong_words(text, style=STYLE):
+    return ["%s: write %s" % (found.group(0), better) for rule, better in style for found in [rule.search(text)] if found]
 
 
 def sources(root, endings):
@@ -113,7 +138,11 @@ def self_test():
                         ("run lately", 1), ("an instance works the box", 1), ("they wait for ever", 1), ("for so long", 1)):
         if len(wrong_words(text)) != wrong:
             sys.exit("self test: %r gave %r" % (text, wrong_words(text)))
-    print("self test: 2 messages, 8 sentences")
+    remarks = [(line, bool(wrong_words(text, COMMENT_STYLE)))
+               for line, text in comments('a = "/* told anew */"; /* it was\n * told */\nb; // what is free\nc; /* begin anew */\n')]
+    if remarks != [(1, True), (3, False), (4, True)]:
+        sys.exit("self test: comments gave %r" % remarks)
+    print("self test: 2 messages, 8 sentences, 3 comments")
     return 0
 
 
@@ -134,6 +163,10 @@ def main():
             bad += bool(wrong)
             if not check:
                 print("%s:%d: %s" % (path, line, text.replace("\n", "\n    ")))
+            show(path, line, text, wrong)
+        for line, text in read_comments(path) if check else []:
+            wrong = wrong_words(text, COMMENT_STYLE)
+            bad += bool(wrong)
             show(path, line, text, wrong)
     for root in BESIDE if check else []:
         for path in sources(os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), root), (".md", ".h", ".c", ".py", ".mjs", ".ts", ".sql", ".sh", ".yaml")):

@@ -44,7 +44,7 @@ void arena_wipe(struct arena *a)
 }
 
 /* Keep blocks, since the next turn needs about as much as this one; but at most ARENA_SPARE_MAX bytes, so that one huge
- * request does not hold its memory for ever. */
+ * request does not hold its memory forever. */
 void arena_reset(struct arena *a)
 {
     size_t kept = 0;

@@ -180,7 +180,7 @@ struct evidence {
 
 /* How long the store keeps data that is only history, by the store's clock. */
 struct retention {
-    int64_t dead_us, audit_us; /* dead letters; the audit of people's orders; 0: for ever */
+    int64_t dead_us, audit_us; /* dead letters; the audit of people's orders; 0: forever */
     /* the ledger of ended messages (core/ended.h); 0: it is not written, and existing entries are deleted */
     int64_t ended_us;
 };

@@ -63,7 +63,7 @@ struct effect {
     const struct flow_row *flow; /* FLOW, EXECUTION */
     int outcome;                 /* SEEN: enum ended_as */
     bool alone;                  /* SEEN: the message named no destination, and this was its only handler */
-    int64_t keep_us;             /* SEEN, MAIL: kept for this time; 0: for ever */
+    int64_t keep_us;             /* SEEN, MAIL: kept for this time; 0: forever */
 };
 
 /* Is its guard the number of events in its message's stream? */

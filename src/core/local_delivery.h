@@ -3,7 +3,7 @@
  *
  * It keeps its id, type, stream, headers, payload and everything else that its sender set, except its destination,
  * because the routes of the other box decide there, and its due time, which has passed.  A header lists the boxes that
- * it came through, the latest last; a message that would return to one of them would circulate for ever, so it is
+ * it came through, the latest last; a message that would return to one of them would circulate forever, so it is
  * refused. */
 #ifndef CORE_LOCAL_DELIVERY_H
 #define CORE_LOCAL_DELIVERY_H

@@ -1,7 +1,7 @@
 /* Rows that are out, or that block others, and that somebody has deleted: an activity whose flow cancelled it, a timer.
  *
  * No notice reports this, since it would cost all engines of the store a lock for each such row.  So the cycle that
- * renews the lease asks for the rows that have been out for a while; whoever handles a deleted one can stop.  A cycle
+ * renews the lease asks for the rows that have been out for a while; the receiver of a deleted one can stop.  A cycle
  * that fails says nothing about any row.  A failed head that has not come back when it was due is looked for by reading
  * its lane again. */
 #include "engine/internal.h"

@@ -456,7 +456,7 @@ struct reading {
     int64_t notice_after;
 };
 
-/* What the store must be told next, the cycle that is made of it, and when.  While `asked`, `cycle` and all members
+/* What the next cycle must report to the store, the cycle that is made of it, and when.  While `asked`, `cycle` and all members
  * that begin with planned_ stay as they are until the cycle is absorbed or has failed, since it may be asked again. */
 struct plan {
     struct cycle cycle;

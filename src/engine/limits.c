@@ -362,7 +362,7 @@ static bool has_slots(const struct endpoint_limits *l, const struct endpoint_set
     return s->concurrency_shared && s->concurrency > 0 && limits_are_shared(l->limits);
 }
 
-/* Does it use as much of the concurrency as is its share while all engines want some? */
+/* Does it use as much of the concurrency as is its share while all engines need some? */
 static bool has_share(const struct endpoint_limits *l, const struct limits_use *use, const struct endpoint_setting *s)
 {
     size_t users = max_size(l->users + !is_user(use), 1);

@@ -91,7 +91,7 @@ int64_t flow_activity_retry(const struct pr_retry *retry, int failures, const st
     return retry_again_us(&s, failures - 1, draw);
 }
 
-/* ---- What the flow is told --------------------------------------------------------------------------------- */
+/* ---- The message for the flow --------------------------------------------------------------------------------- */
 
 int flow_activity_result(const struct activity_message *a, pr_slice output, const struct flow_error *error,
                          struct arena *arena, struct pr_message *ret)

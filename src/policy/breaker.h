@@ -45,7 +45,7 @@ void breaker_started(struct breaker *b, uint64_t message);
 enum breaker_weight {
     WEIGHS_NOTHING, /* the other side is there: the failure is the message's own */
     WEIGHS_ONCE,    /* repeated failures of one message count once, since the count of its retries ends them */
-    WEIGHS_ALWAYS,  /* every failure counts, whoever is at fault */
+    WEIGHS_ALWAYS,  /* every failure counts, no matter who is at fault */
 };
 
 /* A send failed.  true: the failure is the breaker's and not the message's (hand back, uncounted).  retry_after_us > 0

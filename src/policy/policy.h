@@ -49,7 +49,7 @@ struct decision {
     bool gave_up;               /* STEP_DEAD_LETTER: it failed for too long, and no limit was reached */
 };
 
-/* Does the failure count whoever is at fault: by a rule, or since the setting always blames? */
+/* Does the failure count no matter who is at fault: by a rule, or since the setting always blames? */
 bool policy_counts_plainly(const struct policy *policy, const struct failure *failure);
 /* Is it dead now because it failed for as long as the setting allows, whether or not failures were counted? */
 bool policy_gives_up(const struct policy *policy, const struct failure *failure);

@@ -13,7 +13,7 @@
 
 /* When is a message blamed for its failures? */
 enum blame {
-    BLAME_ALWAYS, /* dead when its tries are used up, whoever was at fault */
+    BLAME_ALWAYS, /* dead when its tries are used up, no matter who was at fault */
     /* Failures of the endpoint are not counted, and content gets a few tries; any other message is dead when its tries
      * are used up and its endpoint worked for another message of its type since its previous failure.  Without that it
      * is retried, until give_up_us. */

@@ -648,7 +648,7 @@ PR_MUST_CHECK int store_snapshot_load(struct store *store, pr_slice stream, stru
 /* A session of activities. */
 struct session_info {
     pr_slice holder,
-        instance; /* runs its activities: the holder, named anew for each start of a program, and its instance */
+        instance; /* runs its activities: the holder, which gets a new name with each start of a program, and its instance */
     int64_t since_us;
     pr_slice moved_from; /* the previous instance; empty: none */
 };

@@ -30,7 +30,7 @@ enum key {
  * a lone escape is the key.  KEY_NONE: an unknown sequence. */
 size_t key_decode(pr_slice bytes, bool whole, int32_t *ret_key);
 
-/* ---- What a person wants ---- */
+/* ---- What a person asks for ---- */
 
 #define ORDER_NAME_MAX 512 /* bytes of an endpoint's name or a fingerprint; orders for longer ones are not possible */
 

@@ -164,7 +164,7 @@ int flow_run_activity(struct pr_context *context, const struct pr_message *messa
     return rc;
 }
 
-/* ---- What follows from its end, whoever did it ------------------------------------------------------------- */
+/* ---- The consequences of its end ------------------------------------------------------------- */
 
 static double draw(struct flows *f)
 {

@@ -90,7 +90,7 @@ static struct log *box_loop_log(const struct box_loop *d)
 
 /* ---- Results in ------------------------------------------------------------------------- */
 
-/* The end of an activity means the same, whoever ran it. */
+/* The end of an activity means the same, whether a function, an endpoint or a claimer ran it. */
 static void box_loop_hear_activity(const struct box_loop *d, struct delivery_result *result)
 {
     const struct pr_message *m = d->options.box->kind == BOX_ACTIVITIES && d->options.flows != NULL

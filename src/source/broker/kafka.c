@@ -287,7 +287,7 @@ static bool is_passing(rd_kafka_resp_err_t error)
            error == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED;
 }
 
-/* All that are there.  What is wrong with one partition is told when the records of the others, which came with it, are stored:
+/* All available records.  An error of one partition is reported when the records of the others, which came with it, are stored:
  * else they would be read again and again. */
 static int take_ready(struct kafka_source *k, struct intake *in, struct pr_error *reterr)
 {

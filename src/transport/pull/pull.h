@@ -112,12 +112,12 @@ struct pull_verdict {
  * answers. */
 PR_MUST_CHECK int pull_end(struct pull *p, struct pull_verdict *verdicts, size_t count, int64_t wait_us,
                            struct pr_error *reterr);
-/* The claim has this long from now on; 0: as long as at first. */
+/* From now on the claim lasts this long; 0: as long as initially. */
 enum pull_answer pull_renew(struct pull *p, pr_slice token, int64_t span_us, int64_t *ret_left_us);
 
 /* ---- The transport's side (pull_transport.c) ---------------------------------------------------- */
 
-struct pull_shelf; /* what one box has for one endpoint */
+struct pull_shelf; /* a box's part of an endpoint */
 
 struct pull_shelf *pull_shelf_find(struct pull *p, pr_slice endpoint, pr_slice box); /* NULL: never attached */
 int pull_shelf_fd(const struct pull_shelf *shelf);                                   /* readable: something ended */

@@ -251,7 +251,7 @@ static bool link_can_add(struct link *link)
     return link->add_failed == PR_OK;
 }
 
-/* The box's name must not be used as a table's name: that may be somebody else's table. */
+/* The box's name must not be used as a table's name: that may be another program's table. */
 bool link_lacks_box(struct link *link, const char *sql, pr_slice box)
 {
     if (box.size == 0 || strstr(sql, "{box") == NULL || link_table(link, box).size > 0)

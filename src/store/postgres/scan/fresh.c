@@ -595,7 +595,7 @@ static bool prefetch_plan(const struct fresh *f)
     return true;
 }
 
-/* Are there rows after those of f, and will the next cycle want them? */
+/* Are there rows after those of f, and will the next cycle need them? */
 static bool prefetch_pays(const struct fresh *f)
 {
     const struct pg_session *session = f->run->session;
@@ -616,7 +616,7 @@ int pg_prefetch_start(struct cycle_run *run)
     return link_leave(link, NULL);
 }
 
-/* A cycle that wants many more rows asks itself. */
+/* A cycle that needs many more rows asks itself. */
 bool pg_prefetch_fits(const struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
