@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../store/sqlite_template.h"
+
 #define WAIT_US PR_SECONDS(90)
 
 int64_t test_now_us(void)
@@ -33,7 +35,10 @@ void place_init(struct place *p)
 {
     struct pr_error error;
     place_init_empty(p);
+    if (sqlite_template_copy(p->path))
+        return;
     CHECK_OK(pr_store_init(p->url, &error), &error);
+    sqlite_template_keep(p->path);
 }
 
 void place_fini(struct place *p)
@@ -81,17 +86,23 @@ int64_t place_int(const struct place *p, const char *sql)
     return number;
 }
 
-void place_send(const struct place *p, const char *box, const char *type, const char *stream, int count)
+void sender_send(struct pr_sender *sender, const char *box, const char *type, const char *stream, int count)
 {
     struct pr_error error;
-    struct pr_sender *sender;
-    CHECK_OK(pr_sender_open(p->url, &sender, &error), &error);
     for (int i = 1; i <= count; i++) {
         char payload[16];
         snprintf(payload, sizeof payload, "%d", i);
         struct pr_message m = { .type = pr_str(type), .stream = pr_str(stream), .payload = pr_str(payload) };
         CHECK_OK(pr_sender_send(sender, box, &m, NULL, &error), &error);
     }
+}
+
+void place_send(const struct place *p, const char *box, const char *type, const char *stream, int count)
+{
+    struct pr_error error;
+    struct pr_sender *sender;
+    CHECK_OK(pr_sender_open(p->url, &sender, &error), &error);
+    sender_send(sender, box, type, stream, count);
     pr_sender_close(sender);
 }
 

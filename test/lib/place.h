@@ -23,6 +23,8 @@ int64_t place_int(const struct place *p, const char *sql); /* the first column o
 
 /* Store messages of one type and stream, payloads "1" .. "count". */
 void place_send(const struct place *p, const char *box, const char *type, const char *stream, int count);
+/* The same by a sender that is open: opening one costs more than a hundred messages. */
+void sender_send(struct pr_sender *sender, const char *box, const char *type, const char *stream, int count);
 
 /* Wait until the query gives the number; the test fails after 20 s. */
 void place_wait(const struct place *p, const char *sql, int64_t wanted);

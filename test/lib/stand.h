@@ -10,8 +10,9 @@
 #include "place.h"
 
 struct stand {
-    struct place place; /* SQLite */
-    PGconn *pg;         /* NULL: SQLite */
+    struct place place;       /* SQLite */
+    PGconn *pg;               /* NULL: SQLite */
+    struct pr_sender *sender; /* of stand_send(); NULL: not open */
     char schema[64];
     char url[512];
 };

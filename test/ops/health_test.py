@@ -176,8 +176,6 @@ class Place:
 
     def close(self):
         self.stop()
-        if KIND != "sqlite":
-            self.psql("DROP SCHEMA %s CASCADE" % self.schema)
         shutil.rmtree(self.path)
 
 

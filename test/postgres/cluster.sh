@@ -11,7 +11,11 @@
 set -euo pipefail
 
 [ $# -gt 0 ] || { echo "usage: cluster.sh COMMAND..." >&2; exit 2; }
-[ -z "${POSTRIDER_TEST_PG:-}" ] || exec "$@"
+schemas=$(dirname "${BASH_SOURCE[0]}")/schemas.sql
+if [ -n "${POSTRIDER_TEST_PG:-}" ]; then
+    psql -qX -f "$schemas" "$POSTRIDER_TEST_PG" 2>/dev/null || true # they are there already
+    exec "$@"
+fi
 
 bin=${PG_BIN:-}
 for found in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
@@ -40,10 +44,11 @@ trap stop EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-# make_data: what initdb makes, in $folder/data.  It takes longer than many a test, so a build folder keeps a copy; but
-# not of what a benchmark measures.
+# make_data: what initdb makes, in $folder/data, with schemas.sql.  It takes longer than many a test, so a build folder keeps
+# a copy; but not of what a benchmark measures.
 init_data() {
-    (cd "$folder" && "${as[@]}" "$bin/initdb" -D "$folder/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$folder/log" 2>&1) ||
+    { (cd "$folder" && "${as[@]}" "$bin/initdb" -D "$folder/data" -U postgres -A trust -E UTF8 --locale=C --no-sync) &&
+        "${as[@]}" "$bin/postgres" --single -j -c exit_on_error=on -D "$folder/data" postgres <"$schemas"; } >"$folder/log" 2>&1 ||
         { cat "$folder/log" >&2; exit 1; }
 }
 make_data() {
@@ -52,7 +57,7 @@ make_data() {
         return
     fi
     local kept
-    kept=$PWD/postgres-data-$("$bin/postgres" --version | awk '{ print $3 }')
+    kept=$PWD/postgres-data-$("$bin/postgres" --version | awk '{ print $3 }')-$(cksum <"$schemas" | cut -d ' ' -f 1)
     exec 9>"$kept.lock"
     flock 9
     if [ ! -d "$kept" ]; then
@@ -115,6 +120,7 @@ SETTINGS
     done
     export POSTRIDER_TEST_PG="postgres:///postgres?host=$folder/pool&user=postgres"
 fi
+export PATH="$bin:$PATH" # psql itself: Debian puts a script before it that takes three times as long
 status=0
 "$@" || status=$?
 exit $status

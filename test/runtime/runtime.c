@@ -541,12 +541,14 @@ TEST(reload_takes_endpoints_away_and_brings_them_back_under_load) /* B18 */
     struct pr_error error;
     place_init(&p);
     struct runtime *rt = make(&p, "", with);
+    struct pr_sender *sender;
+    CHECK_OK(pr_sender_open(p.url, &sender, &error), &error);
     start(rt);
     for (int i = 0; i < 20; i++) {
         for (int k = 0; k < 10; k++) {
-            place_send(&p, NULL, "a", "s", 3);
+            sender_send(sender, NULL, "a", "s", 3);
             place_do(&p, "INSERT INTO outbox (type, stream, destination) VALUES ('x', 's', 'b')");
-            place_send(&p, NULL, "c", NULL, 3);
+            sender_send(sender, NULL, "c", NULL, 3);
         }
         CHECK_OK(runtime_reload(rt, load(&p, "", i % 2 == 0 ? without : with), &error), &error);
         CHECK_EQ(shown_endpoints(rt), i % 2 == 0 ? 2 : 3);
@@ -560,6 +562,7 @@ TEST(reload_takes_endpoints_away_and_brings_them_back_under_load) /* B18 */
     runtime_counts(rt, &counts);
     CHECK_EQ(counts.sent, 20 * 10 * 7);
     CHECK_EQ(counts.failed, 0);
+    pr_sender_close(sender);
     runtime_free(rt);
     place_fini(&p);
 }

@@ -2,7 +2,7 @@
  * POSTRIDER_TEST_PG names (test/postgres/cluster.sh starts one).
  *
  * Making the tables takes longer than most tests.  So a schema is emptied and used again, unless
- * the test has changed its tables. */
+ * the test has changed its tables (test/postgres/schemas.sql). */
 #include "suite_postgres.h"
 
 #include "suite.h"
@@ -15,8 +15,7 @@
 #define TX_MAX 64
 
 static char schema[64];
-static bool schema_is_ours; /* its tables are as init made them, and what was in them then is in SCHEMA_clean */
-static bool schema_was_altered;
+static bool schema_is_ours;     /* it is as init made it: the next test has it, too */
 static PGconn *open_tx[TX_MAX]; /* so that a failed test leaves none behind */
 
 static const char *server_url(void)
@@ -53,8 +52,6 @@ static PGresult *run(PGconn *pg, const char *sql)
 
 void suite_pg_do(PGconn *pg, const char *sql)
 {
-    schema_was_altered = schema_was_altered || strstr(sql, "CREATE ") != NULL || strstr(sql, "ALTER ") != NULL ||
-                         strstr(sql, "DROP ") != NULL;
     PQclear(run(pg, sql));
 }
 
@@ -67,38 +64,21 @@ long long suite_pg_number(PGconn *pg, const char *sql)
     return number;
 }
 
-/* What init put into the tables. */
-#define SAVE                                                                                                           \
-    "DO $$ DECLARE t text; BEGIN CREATE SCHEMA %s_clean;"                                                              \
-    " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '%s' LOOP"                                           \
-    "  EXECUTE format('CREATE TABLE %%I.%%I AS TABLE %%I.%%I', '%s_clean', t, '%s', t); END LOOP; END $$"
-
-/* Fails when there are other tables than then, or when somebody still holds one of them. */
-#define RESTORE                                                                                                        \
-    "SET lock_timeout = '2s';"                                                                                         \
-    "DO $$ DECLARE t text; filled bool; saved bool; BEGIN"                                                             \
-    " IF (SELECT array_agg(tablename ORDER BY tablename) FROM pg_tables WHERE schemaname = '%s') IS DISTINCT FROM"     \
-    "  (SELECT array_agg(tablename ORDER BY tablename) FROM pg_tables WHERE schemaname = '%s_clean') THEN"             \
-    "  RAISE 'other tables'; END IF;"                                                                                  \
-    " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '%s' LOOP"                                           \
-    "  EXECUTE format('SELECT EXISTS (SELECT FROM %%I.%%I), EXISTS (SELECT FROM %%I.%%I)', '%s', t, '%s_clean', t)"    \
-    "   INTO filled, saved;"                                                                                           \
-    "  IF filled THEN EXECUTE format('TRUNCATE %%I.%%I CASCADE', '%s', t); END IF;"                                    \
-    "  IF saved THEN EXECUTE format('INSERT INTO %%I.%%I OVERRIDING SYSTEM VALUE TABLE %%I.%%I', '%s', t,"             \
-    "   '%s_clean', t); END IF; END LOOP;"                                                                             \
-    " FOR t IN SELECT sequencename FROM pg_sequences WHERE schemaname = '%s' AND last_value IS NOT NULL LOOP"          \
-    "  EXECUTE format('ALTER SEQUENCE %%I.%%I RESTART', '%s', t); END LOOP; END $$"
-
-/* One of the two above, whose every %s is the schema. */
-static bool run_script(const char *script)
+/* A function of test/postgres/schemas.sql; false: it failed, or said so.  Its connection stays, until the server hangs up. */
+static bool schema_call(const char *function)
 {
-    char sql[4096];
-    snprintf(sql, sizeof(sql), script, schema, schema, schema, schema, schema, schema, schema, schema, schema, schema);
-    PGconn *pg = PQconnectdb(server_url());
-    PGresult *result = PQexec(pg, sql);
-    bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
+    static PGconn *keeper;
+    char sql[256];
+    snprintf(sql, sizeof(sql), "SELECT test_schemas.%s('%s')", function, schema);
+    PGresult *result = keeper != NULL ? PQexec(keeper, sql) : NULL;
+    if (PQstatus(keeper) != CONNECTION_OK) {
+        PQclear(result);
+        PQfinish(keeper);
+        keeper = PQconnectdb(server_url());
+        result = PQexec(keeper, sql);
+    }
+    bool done = PQresultStatus(result) == PGRES_TUPLES_OK && strcmp(PQgetvalue(result, 0, 0), "f") != 0;
     PQclear(result);
-    PQfinish(pg);
     return done;
 }
 
@@ -110,12 +90,12 @@ static void postgres_prepare(struct suite *s)
     if (!again)
         snprintf(schema, sizeof(schema), "suite_%ld_%u", (long)getpid(), ++count);
     snprintf(s->url, sizeof(s->url), "%s%cschema=%s", url, strchr(url, '?') != NULL ? '&' : '?', schema);
-    schema_is_ours = schema_was_altered = false; /* until this test has ended well */
+    schema_is_ours = false; /* until this test has ended well */
     if (!again) {
         suite_open_store(s);
         store_close(&s->store);
         memset(&s->store, 0, sizeof(s->store));
-        if (!run_script(SAVE))
+        if (!schema_call("keep"))
             check_fail(__FILE__, __LINE__, "the tables of %s cannot be copied", schema);
     }
 }
@@ -133,10 +113,15 @@ static void postgres_finish(struct suite *s)
 static void postgres_destroy(struct suite *s)
 {
     (void)s;
-    schema_is_ours = !schema_was_altered && run_script(RESTORE);
-    if (!schema_is_ours)
-        (void)run_script("SET client_min_messages = warning; DROP SCHEMA IF EXISTS %s CASCADE;"
-                         "DROP SCHEMA IF EXISTS %s_clean CASCADE");
+    char sql[256];
+    schema_is_ours = schema_call("emptied");
+    if (schema_is_ours || getenv("POSTRIDER_TEST_PG_FOLDER") != NULL)
+        return; /* what is left goes with the whole server */
+    snprintf(sql, sizeof(sql), "SET client_min_messages = warning; DROP SCHEMA IF EXISTS %s, %s_clean CASCADE", schema,
+             schema);
+    PGconn *pg = suite_pg_connect();
+    PQclear(PQexec(pg, sql));
+    PQfinish(pg);
 }
 
 static char *text_of(pr_slice text)
