@@ -434,7 +434,7 @@ MUTANTS = [
     ("an open transaction holds up whoever is tried together with its own", "postgres-scan in_an_open_transaction",
      ("src/store/postgres/cycle/blocked.c", "tried = !blocked || t->keys == 1;", "tried = true;")),
     ("a conflict in a handler's own transaction looks like a message that is gone", "handling conflict",
-     ("src/store/sqlite/complete.c", "        return conflict_tell(&run);\n", "        (void)conflict_tell;\n")),
+     ("src/store/sqlite/complete.c", "        return conflict_describe(&run);\n", "        (void)conflict_describe;\n")),
 
     # ---- what arrives ----
     ("a head that its handler completed blocks its stream", "engine settled",

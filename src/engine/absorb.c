@@ -202,7 +202,7 @@ static void judge_conflict(struct engine *e, struct item *item, int64_t now_us)
     if (item->answer != NULL)
         *item->answer = PR_ECONFLICT;
     item->answer = NULL;
-    item_tell(item, PR_ECONFLICT);
+    item_report_answer(item, PR_ECONFLICT);
     item->refusable = false;
     item_drop_verdict(item);
     judge_simple(e, item, VERDICT_POSTPONE, PR_REASON_UNKNOWN, PR_STR("effects"), pr_str(text.text), now_us);
@@ -231,7 +231,7 @@ static void end_as_duplicate(struct engine *e, struct item *item, int64_t now_us
     if (item->answer != NULL)
         *item->answer = PR_DUPLICATE;
     item->answer = NULL;
-    item_tell(item, PR_DUPLICATE);
+    item_report_answer(item, PR_DUPLICATE);
     item->refusable = false;
     judge_duplicate(e, item, now_us);
 }

@@ -21,7 +21,7 @@ struct proof {
     int64_t delivered_us; /* store time; 0: no delivery is known */
     int64_t stored_us;    /* local time when it was stored; 0: never */
     bool asked;           /* requested in the cycle being made */
-    bool heard;           /* delivered by another engine of this process, and not stored */
+    bool from_outside;    /* delivered by another engine of this process, and not stored */
 };
 
 static struct proof *proof_find(const struct endpoint *ep, pr_slice type)
@@ -104,7 +104,7 @@ static bool was_stored_lately(const struct proof *p, int64_t now_us)
 }
 
 /* true: the evidence should be stored at once, while its time is exact. */
-bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us)
+bool evidence_from_outside(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us)
 {
     struct proof *p = blames_by_evidence(ep) ? proof_get(ep, type) : NULL;
 
@@ -113,7 +113,7 @@ bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t n
     p->delivered_us = max64(p->delivered_us, at_us);
     if (was_stored_lately(p, now_us))
         return false;
-    p->heard = ep->heard_evidence = true;
+    p->from_outside = ep->has_outside_evidence = true;
     return true;
 }
 
@@ -125,52 +125,53 @@ static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, 
 }
 
 /* Evidence that one cycle stores. */
-struct telling {
+struct evidence_batch {
     struct evidence *list; /* EVIDENCE_STORED_MAX entries; NULL: none yet */
     size_t count;
 };
 
 /* false: the list is full. */
-static bool tell_proof(struct engine *e, const struct endpoint *ep, struct proof *p, struct telling *t, int64_t now_us)
+static bool add_proof(struct engine *e, const struct endpoint *ep, struct proof *p, struct evidence_batch *t,
+                      int64_t now_us)
 {
     if (t->list == NULL)
         t->list = arena_alloc(&e->plan.arena, EVIDENCE_STORED_MAX * sizeof(t->list[0]));
     if (t->list == NULL || t->count == EVIDENCE_STORED_MAX)
         return false;
     p->stored_us = now_us;
-    p->heard = false;
+    p->from_outside = false;
     t->list[t->count++] = evidence_of(e, ep, p);
     return true;
 }
 
-static void tell_heard(struct engine *e, struct endpoint *ep, struct telling *t, int64_t now_us)
+static void add_outside_proofs(struct engine *e, struct endpoint *ep, struct evidence_batch *t, int64_t now_us)
 {
-    if (!ep->heard_evidence)
+    if (!ep->has_outside_evidence)
         return;
-    ep->heard_evidence = false;
+    ep->has_outside_evidence = false;
     map_foreach(node, &ep->proofs) {
         struct proof *p = MAP_ENTRY(node, struct proof, node);
-        if (p->heard && !tell_proof(e, ep, p, t, now_us)) {
-            ep->heard_evidence = true;
+        if (p->from_outside && !add_proof(e, ep, p, t, now_us)) {
+            ep->has_outside_evidence = true;
             return;
         }
     }
 }
 
-static void plan_telling(struct engine *e, int64_t now_us)
+static void plan_evidence_to_store(struct engine *e, int64_t now_us)
 {
-    struct telling t = { 0 };
+    struct evidence_batch t = { 0 };
 
     list_foreach(node, &e->window.planned) {
         struct item *item = LIST_ENTRY(node, struct item, node);
         bool done = item->verdict.kind == VERDICT_COMPLETE && blames_by_evidence(item->endpoint);
         struct proof *p = done ? proof_get(item->endpoint, item->m.type) : NULL;
 
-        if (p != NULL && !was_stored_lately(p, now_us) && !tell_proof(e, item->endpoint, p, &t, now_us))
+        if (p != NULL && !was_stored_lately(p, now_us) && !add_proof(e, item->endpoint, p, &t, now_us))
             break;
     }
     for (size_t i = 0; i < e->endpoint_count; i++)
-        tell_heard(e, &e->endpoints[i], &t, now_us);
+        add_outside_proofs(e, &e->endpoints[i], &t, now_us);
     e->plan.cycle.delivered = t.list;
     e->plan.cycle.delivered_count = t.count;
 }
@@ -180,7 +181,7 @@ static bool needs_evidence(const struct engine *e, const struct item *item, int6
     return item->m.failures > 0 && blames_by_evidence(item->endpoint) && !evidence_against(e, item, now_us);
 }
 
-static void plan_questions(struct engine *e, int64_t now_us)
+static void plan_evidence_to_read(struct engine *e, int64_t now_us)
 {
     struct evidence *asked = NULL;
     size_t count = 0;
@@ -207,8 +208,8 @@ static void plan_questions(struct engine *e, int64_t now_us)
 
 void evidence_plan(struct engine *e, int64_t now_us)
 {
-    plan_telling(e, now_us);
-    plan_questions(e, now_us);
+    plan_evidence_to_store(e, now_us);
+    plan_evidence_to_read(e, now_us);
 }
 
 void evidence_absorb(struct engine *e, const struct cycle_reply *r)

@@ -45,8 +45,8 @@ void gone_absorb(struct engine *e, const struct cycle_reply *r)
 /* The item is no longer out. */
 void gone_forget(struct engine *e, struct item *item)
 {
-    e->window.gone_count -= item->gone && !item->gone_told;
-    item->gone = item->gone_asked = item->gone_told = false;
+    e->window.gone_count -= item->gone && !item->gone_reported;
+    item->gone = item->gone_asked = item->gone_reported = false;
 }
 
 size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max)
@@ -56,9 +56,9 @@ size_t engine_gone(struct engine *e, uint64_t *ret_tokens, size_t max)
         return 0;
     list_foreach(node, &e->window.out) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (!item->gone || item->gone_told || count == max)
+        if (!item->gone || item->gone_reported || count == max)
             continue;
-        item->gone_told = true;
+        item->gone_reported = true;
         e->window.gone_count--;
         ret_tokens[count++] = item_token(item);
     }

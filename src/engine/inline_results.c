@@ -22,6 +22,6 @@ void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct 
     count(ep, n);
     if (n->asked)
         breakers_heard(e, ep, n, now_us);
-    bool at_once = n->asked && n->sent > 0 && evidence_heard(ep, n->type, n->at_us, now_us);
+    bool at_once = n->asked && n->sent > 0 && evidence_from_outside(ep, n->type, n->at_us, now_us);
     e->plan.inline_results_at_us = min64(e->plan.inline_results_at_us, at_once ? now_us : now_us + INLINE_RESULTS_US);
 }

@@ -133,13 +133,13 @@ struct item {
     bool has_twins; /* it is in window.ids, where other rows of its message may be */
     /* Its effects have guards, or the order of their rows matters: only the store's answer frees its stream. */
     bool refusable;
-    bool deferred;                     /* planned, but then left out of the cycle: see refused.c */
-    bool refused;                      /* deferred because the database refuses its effects ... */
-    char *refusal;                     /* ... for this reason; owned, may be NULL */
-    bool given;                        /* the transport reads it: it is out, or in the run of an item that is */
-    bool gone, gone_asked, gone_told;  /* its row was deleted by others while it was out, see gone.c */
-    struct item *run_first, *run_next; /* see run.c; run_first of the leader itself is NULL */
-    struct item_dead *dead;            /* owned; NULL: not dead */
+    bool deferred;                        /* planned, but then left out of the cycle: see refused.c */
+    bool refused;                         /* deferred because the database refuses its effects ... */
+    char *refusal;                        /* ... for this reason; owned, may be NULL */
+    bool given;                           /* the transport reads it: it is out, or in the run of an item that is */
+    bool gone, gone_asked, gone_reported; /* its row was deleted by others while it was out, see gone.c */
+    struct item *run_first, *run_next;    /* see run.c; run_first of the leader itself is NULL */
+    struct item_dead *dead;               /* owned; NULL: not dead */
     struct delivery delivery;
     struct verdict verdict;
     char *texts;                 /* owned: the bytes of the verdict's slices */
@@ -315,8 +315,8 @@ struct endpoint {
     struct endpoint_breaker gate;   /* the breaker of the whole endpoint ... */
     struct map breakers;            /* ... and those of its types, where types have their own */
     struct map proofs;              /* evidence of its types: struct proof, see evidence.c */
-    /* evidence came from outside this engine that the store must get, see evidence_heard() */
-    bool heard_evidence;
+    /* evidence came from outside this engine that the store must get, see evidence_from_outside() */
+    bool has_outside_evidence;
     struct last_failure last_failure; /* the latest failure since the last cycle */
     struct local_pause pause;
     int64_t paused_until_us;       /* store time; 0: not paused */
@@ -544,7 +544,7 @@ struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: s
 uint64_t item_token(const struct item *item);
 void item_wait(struct engine *e, struct item *item, bool at_back);   /* into its stream or the loose items */
 void item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
-void item_tell(struct item *item, int answer);                       /* calls item->settled, unless it is NULL */
+void item_report_answer(struct item *item, int answer);              /* calls item->settled, unless it is NULL */
 void item_return_unsent(struct engine *e, struct item *item);        /* it was out, and nothing of it was sent */
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep,
                         int64_t now_us);     /* the endpoint is paused, or its breaker is open */
@@ -818,7 +818,7 @@ void reports_anew(struct engine *e); /* the store has forgotten all of them */
 bool evidence_against(const struct engine *e, const struct item *item,
                       int64_t now_us); /* was another message of its type delivered since its previous failure? */
 void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us);
-bool evidence_heard(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us);
+bool evidence_from_outside(struct endpoint *ep, pr_slice type, int64_t at_us, int64_t now_us);
 void evidence_plan(struct engine *e, int64_t now_us);
 void evidence_absorb(struct engine *e, const struct cycle_reply *r);
 void evidence_store_again(struct engine *e);

@@ -98,7 +98,7 @@ static void judge_refused(struct engine *e, struct item *item, char *text, int64
     if (item->answer != NULL)
         *item->answer = PR_FAILED;
     item->answer = NULL;
-    item_tell(item, PR_FAILED);
+    item_report_answer(item, PR_FAILED);
     item_drop_verdict(item);
     judge_failure(e, item, &failed, now_us);
 }

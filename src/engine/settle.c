@@ -279,7 +279,7 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
 
     if (item->answer != NULL)
         *item->answer = answer;
-    item_tell(item, answer);
+    item_report_answer(item, answer);
     if (item->verdict.kind == VERDICT_COMPLETE && item->endpoint != NULL)
         evidence_delivered(e, item, now_us);
     if (applied) {

@@ -268,7 +268,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
     receipt_return(e, item);
     item_drop_verdict(item);
     item->given = false;
-    item_tell(item, PR_STALE);
+    item_report_answer(item, PR_STALE);
     breakers_returned(e, item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
@@ -286,7 +286,7 @@ void item_return_unsent(struct engine *e, struct item *item)
     item_return(e, item, false);
 }
 
-void item_tell(struct item *item, int answer)
+void item_report_answer(struct item *item, int answer)
 {
     if (item->settled != NULL)
         item->settled(item->settled_arg, answer == PR_OK ? item->settled_as : answer);
@@ -295,7 +295,7 @@ void item_tell(struct item *item, int answer)
 
 void item_free(struct engine *e, struct item *item)
 {
-    item_tell(item, PR_STALE);
+    item_report_answer(item, PR_STALE);
     free(item->dead);
     item_move(e, item, PLACE_NONE);
     receipt_leave(item, false);

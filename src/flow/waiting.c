@@ -9,7 +9,7 @@
 /* Does this wait report that the flow is cancelled?  Only once: the first wait that nothing has satisfied before the
  * cancel came.  Tasks that ended before that count as before, so that a wait gives the same answer whatever came
  * later. */
-static bool told_to_end(pr_flow *f, uint32_t satisfied_at)
+static bool reports_cancel(pr_flow *f, uint32_t satisfied_at)
 {
     if (!f->cancel_pending || f->cancel_seen || satisfied_at < f->cancel_at)
         return false;
@@ -37,7 +37,7 @@ static int wait_one(pr_flow *f, pr_task task, struct live_task **ret)
         const struct live_task *t = *ret;
         if (t->state == FLOW_TASK_CANCELLED)
             break;
-        if (told_to_end(f, t->state == FLOW_TASK_ENDED ? t->ended : UINT32_MAX))
+        if (reports_cancel(f, t->state == FLOW_TASK_ENDED ? t->ended : UINT32_MAX))
             return PR_ECANCELLED;
         if (t->state == FLOW_TASK_ENDED) {
             (*ret)->known = true;
@@ -89,7 +89,7 @@ PR_API int pr_any(pr_flow *f, size_t count, const pr_task *tasks)
     if (winner == SIZE_MAX && !open)
         return machine_fault(f, PR_EINVAL, "pr_any() has nothing to wait for: no task, or all of them are cancelled");
     while (winner == SIZE_MAX) {
-        if (told_to_end(f, UINT32_MAX))
+        if (reports_cancel(f, UINT32_MAX))
             return PR_ECANCELLED;
         rc = machine_next_fact(f);
         if (rc != PR_OK)
@@ -98,7 +98,7 @@ PR_API int pr_any(pr_flow *f, size_t count, const pr_task *tasks)
             winner = find_winner(f, count, tasks, &open);
     }
     t = machine_task(f, tasks[winner].number);
-    if (told_to_end(f, t->ended))
+    if (reports_cancel(f, t->ended))
         return PR_ECANCELLED;
     t->known = true;
     return winner <= INT32_MAX ? (int)winner : PR_ETOOBIG;

@@ -301,8 +301,8 @@ static void check_poison(const struct report *r, const struct rule *rule, pr_sli
     }
 }
 
-static void tell_about(const struct report *r, const struct rule *rule, pr_slice owner, pr_slice endpoint,
-                       const struct verdict_on_rule *v)
+static void report_finding(const struct report *r, const struct rule *rule, pr_slice owner, pr_slice endpoint,
+                           const struct verdict_on_rule *v)
 {
     if (!v->can_match) {
         tell(r, (struct finding){ .kind = FINDING_NEVER, .rule = rule, .endpoint = owner });
@@ -391,7 +391,7 @@ static void check_own(const struct report *r, const struct checked_endpoint *all
         struct verdict_on_rule v = { 0 };
         rules[i] = &policy->own[i];
         try_rule(&chain, i, &v);
-        tell_about(r, rules[i], e->name, e->name, &v);
+        report_finding(r, rules[i], e->name, e->name, &v);
         if (v.reachable)
             check_circle(r, all, count, rules[i], e->name, e->name);
     }
@@ -425,7 +425,7 @@ static void check_global(const struct report *r, const struct checked_endpoint *
             whole.several || v.several || (whole.taker != NULL && v.taker != NULL && v.taker != whole.taker);
         whole.taker = v.taker != NULL ? v.taker : whole.taker;
     }
-    tell_about(r, &global[index], (pr_slice){ NULL, 0 }, user, &whole);
+    report_finding(r, &global[index], (pr_slice){ NULL, 0 }, user, &whole);
     for (size_t k = 0; k < count && whole.reachable; k++)
         check_circle(r, all, count, &global[index], (pr_slice){ NULL, 0 }, all[k].name);
 }

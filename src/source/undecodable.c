@@ -26,8 +26,8 @@ void undecodable_note(struct undecodable_log *l, const char *why)
     snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
-void undecodable_tell(struct undecodable_log *l, const struct log *log, const char *source, pr_slice box,
-                      int64_t now_us)
+void undecodable_log_line(struct undecodable_log *l, const struct log *log, const char *source, pr_slice box,
+                          int64_t now_us)
 {
     if (l->count == 0 || (l->told_us != 0 && now_us - l->told_us < PR_SECONDS(1)))
         return;

@@ -28,7 +28,7 @@ struct undecodable_log {
 };
 void undecodable_note(struct undecodable_log *l, const char *why);
 /* Writes a line if it is time for one. */
-void undecodable_tell(struct undecodable_log *l, const struct log *log, const char *source, pr_slice box,
-                      int64_t now_us);
+void undecodable_log_line(struct undecodable_log *l, const struct log *log, const char *source, pr_slice box,
+                          int64_t now_us);
 
 #endif

@@ -56,7 +56,7 @@ int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t no
 }
 
 /* By id, or a single row: each gets a notice of its own. */
-bool order_tells_each(const struct admin *admin, size_t changed)
+bool order_notices_each(const struct admin *admin, size_t changed)
 {
     return changed <= 1 || (order_is_by_id(admin) && changed <= NOTICES_EACH_MAX);
 }

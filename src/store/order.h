@@ -29,7 +29,7 @@ int64_t order_pause_us(const struct admin *admin, int64_t current_us, int64_t no
 
 #define NOTICES_EACH_MAX 1000 /* for more rows than this there is one notice: read everything again */
 /* Do instances get a notice for each of the changed rows, or one notice to read everything again? */
-bool order_tells_each(const struct admin *admin, size_t changed);
+bool order_notices_each(const struct admin *admin, size_t changed);
 /* Can the order do without notices? */
 static inline bool order_is_silent(const struct admin *admin)
 {

@@ -433,7 +433,7 @@ struct admin {
     const struct verdict *verdict;
     bool dry_run; /* only count; nothing is changed or recorded */
     bool
-        is_nobodys; /* DEAD_IMPORT: letters that a source could not decode; no person acted, so the audit has no entry */
+        from_source; /* DEAD_IMPORT: letters that a source could not decode; no person acted, so the audit has no entry */
     bool again; /* DEAD_REPLAY, DEAD_IMPORT: also messages that were handled (core/mark.h); their marks are removed */
     const struct dead_edit *edit;  /* DEAD_EDIT */
     pr_id made;                    /* DEAD_EDIT: the id of the new message; zero: store_admin() generates one */

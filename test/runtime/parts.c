@@ -437,7 +437,7 @@ TEST(inline_results_count_everything_also_when_there_are_too_many)
         inline_results_put(&results, &(struct engine_inline_result){
                                          .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
     CHECK_EQ(results.count, INLINE_RESULTS_MAX);
-    inline_results_tell(&results, engine, 0);
+    inline_results_pass_on(&results, engine, 0);
     CHECK_EQ(results.count, 0);
     engine_endpoint(engine, 1, &view);
     CHECK_EQ(view.sent, 3 * INLINE_RESULTS_MAX);

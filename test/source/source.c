@@ -81,10 +81,10 @@ TEST(what_cannot_be_decoded_is_one_line_a_second_with_how_many_there_were)
     lines[0] = '\0';
     for (int64_t i = 0; i < 1000; i++) {
         undecodable_note(&l, "no JSON");
-        undecodable_tell(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(5) + i);
+        undecodable_log_line(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(5) + i);
     }
-    undecodable_tell(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(6)); /* also when no more come */
-    undecodable_tell(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(8));
+    undecodable_log_line(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(6)); /* also when no more come */
+    undecodable_log_line(&l, &log, "orders", PR_STR("inbox"), PR_SECONDS(8));
     CHECK_STR(lines, "level=warn event=undecodable source=orders box=inbox messages=1 error=\"no JSON\" "
                      "next=\"see postrider dead list\"\n"
                      "level=warn event=undecodable source=orders box=inbox messages=999 error=\"no JSON\" "
@@ -116,7 +116,9 @@ TEST(what_a_broker_brings_has_no_say_in_where_and_when_it_is_delivered) /* B206 
                                              { PR_STR("ce-type"), PR_STR("order.created") },
                                              { PR_STR("ce-postriderdestination"), PR_STR("billing") },
                                              { PR_STR("ce-postriderdue"), PR_STR("2027-01-01T00:00:00Z") } };
-    struct decode_input in = { .headers = headers, .header_count = ARRAY_LENGTH(headers), .prefix = "ce-", .body = PR_STR("x") };
+    struct decode_input in = {
+        .headers = headers, .header_count = ARRAY_LENGTH(headers), .prefix = "ce-", .body = PR_STR("x")
+    };
     for (int foreign = 0; foreign < 2; foreign++) {
         struct arena arena = { 0 };
         struct pr_message m;

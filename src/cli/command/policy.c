@@ -363,7 +363,7 @@ static void tell(struct findings *all, const char *kind, const struct rule *rule
     json_end_object(all->w);
 }
 
-static void tell_finding(void *arg, const struct finding *f)
+static void print_finding(void *arg, const struct finding *f)
 {
     struct findings *all = arg;
     struct buf text;
@@ -402,7 +402,7 @@ static void find_all(struct findings *all)
         config_endpoint_policy(config, &config->endpoints[i], &policies[i]);
         list[i] = (struct checked_endpoint){ slice_from(config->endpoints[i].name), &policies[i] };
     }
-    policy_check(list, config->endpoint_count, config->rules, config->rule_count, tell_finding, all);
+    policy_check(list, config->endpoint_count, config->rules, config->rule_count, print_finding, all);
     for (size_t i = 0; i < config->endpoint_count; i++)
         tell_calls(all, config->endpoints[i].rules, config->endpoints[i].rule_count,
                    slice_from(config->endpoints[i].name));

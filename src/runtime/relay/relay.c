@@ -138,12 +138,12 @@ static bool endpoint_is_closed(void *arg, size_t endpoint)
     return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
 }
 
-static void tell_box_loop(void *arg, pr_slice box, const struct engine_inline_result *result)
+static void add_inline_result(void *arg, pr_slice box, const struct engine_inline_result *result)
 {
     struct relay *r = arg;
     for (size_t i = 0; i < r->box_loop_count; i++)
         if (slice_eq(slice_from(box_loop_name(r->box_loops[i])), box))
-            box_loop_tell(r->box_loops[i], result);
+            box_loop_add_inline_result(r->box_loops[i], result);
 }
 
 static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
@@ -156,7 +156,7 @@ static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
                                              .payload_max = (size_t)r->options.config->payload_max,
                                              .is_closed = endpoint_is_closed,
                                              .is_closed_arg = r,
-                                             .tell = tell_box_loop,
+                                             .tell = add_inline_result,
                                              .tell_arg = r };
     r->inliner = inliner_new(&options);
     return r->inliner != NULL

@@ -42,12 +42,12 @@ struct box_loop {
     struct transport_thread **retired;           /* of endpoints that have changed, until their deliveries have ended */
     size_t retired_count, retired_room;
     struct results results;
-    struct result_list heard; /* results; swaps memory with `results` */
+    struct result_list taken; /* results; swaps memory with `results` */
     struct inline_results inline_results;
     pthread_t thread;
     bool started;
     int wake_fd;
-    atomic_bool told_changed; /* set by other threads of this process: see box_loop_changed() */
+    atomic_bool changed_by_others; /* set by other threads of this process: see box_loop_changed() */
 
     /* Guarded by the monitor: */
     struct box_loop_view view;
@@ -91,7 +91,7 @@ static struct log *box_loop_log(const struct box_loop *d)
 /* ---- Results in ------------------------------------------------------------------------- */
 
 /* The end of an activity means the same, whether a function, an endpoint or a claimer ran it. */
-static void box_loop_hear_activity(const struct box_loop *d, struct delivery_result *result)
+static void box_loop_end_activity(const struct box_loop *d, struct delivery_result *result)
 {
     const struct pr_message *m = d->options.box->kind == BOX_ACTIVITIES && d->options.flows != NULL
                                      ? engine_message(d->engine, result->token)
@@ -102,17 +102,17 @@ static void box_loop_hear_activity(const struct box_loop *d, struct delivery_res
 
 static void box_loop_settle(struct box_loop *d)
 {
-    results_take(&d->results, &d->heard);
+    results_take(&d->results, &d->taken);
     int64_t now = now_us();
-    for (size_t i = 0; i < d->heard.count; i++) {
-        box_loop_hear_activity(d, &d->heard.entries[i]);
-        effects_check(d->options.config, d->options.store, false, &d->heard.entries[i]);
-        engine_result(d->engine, now, &d->heard.entries[i]);
-        d->heard.entries[i].settled = NULL; /* the engine has taken it over */
-        delivery_result_fini(&d->heard.entries[i]);
+    for (size_t i = 0; i < d->taken.count; i++) {
+        box_loop_end_activity(d, &d->taken.entries[i]);
+        effects_check(d->options.config, d->options.store, false, &d->taken.entries[i]);
+        engine_result(d->engine, now, &d->taken.entries[i]);
+        d->taken.entries[i].settled = NULL; /* the engine has taken it over */
+        delivery_result_fini(&d->taken.entries[i]);
     }
-    d->heard.count = 0;
-    inline_results_tell(&d->inline_results, d->engine, now);
+    d->taken.count = 0;
+    inline_results_pass_on(&d->inline_results, d->engine, now);
 }
 
 /* ---- The cycle -------------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
 }
 
 /* For listeners of the feed.  Hand-backs, holds and splits are not shown. */
-static void box_loop_tell_feed(const struct box_loop *d, const struct verdict *v, int64_t store_now_us)
+static void box_loop_feed_verdict(const struct box_loop *d, const struct verdict *v, int64_t store_now_us)
 {
     static const enum happening_kind kinds[] = {
         [VERDICT_COMPLETE] = HAPPENING_SENT,       [VERDICT_FAIL] = HAPPENING_FAILED,
@@ -220,7 +220,7 @@ static void box_loop_note(struct box_loop *d, const struct cycle *cycle, const s
         const struct verdict *v = &cycle->verdicts[i];
         if (!reply->replayed && reply->answers[i] != PR_OK)
             continue;
-        box_loop_tell_feed(d, v, reply->now_us);
+        box_loop_feed_verdict(d, v, reply->now_us);
         if (v->kind == VERDICT_COMPLETE) {
             box_loop_log_delivery(d, v);
             continue;
@@ -251,7 +251,7 @@ static void box_loop_recall(struct box_loop *d, enum recall recall)
             transport_thread_recall(d->transport_threads[i], recall);
 }
 
-static void box_loop_well(struct box_loop *d)
+static void box_loop_end_trouble(struct box_loop *d)
 {
     if (d->trouble.code != PR_OK)
         log_emit(box_loop_log(d), LOG_INFO, "store_recovered", LOG_STR("box", box_loop_name(d)));
@@ -261,7 +261,7 @@ static void box_loop_well(struct box_loop *d)
 }
 
 /* Logged once when a fault begins or changes; the store is then tried less and less often. */
-static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64_t now)
+static void box_loop_begin_trouble(struct box_loop *d, const struct pr_error *fault, int64_t now)
 {
     if (d->trouble.code != fault->code)
         log_emit(box_loop_log(d), LOG_ERROR, "store_trouble", LOG_STR("box", box_loop_name(d)),
@@ -272,7 +272,7 @@ static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64
 }
 
 /* Effects went into other boxes of this process: these look at once. */
-static void box_loop_tell_stored(const struct box_loop *d, const struct cycle *cycle)
+static void box_loop_wake_boxes(const struct box_loop *d, const struct cycle *cycle)
 {
     pr_slice told = { "", 0 };
     for (size_t i = 0; d->options.stored != NULL && i < cycle->effect_count; i++) {
@@ -296,7 +296,7 @@ static void box_loop_tell_peers(struct box_loop *d)
 }
 
 /* The cache of flows is valid only while their lanes are owned; and activities may have been cancelled. */
-static void box_loop_tell_flows(struct box_loop *d)
+static void box_loop_update_flows(struct box_loop *d)
 {
     uint64_t tokens[GONE_MAX], lanes = engine_lanes(d->engine), lost = d->lanes & ~lanes;
     size_t count;
@@ -339,10 +339,10 @@ static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fau
         return;
     }
     if (fault->code != PR_ELEASE)
-        box_loop_ill(d, fault, now);
+        box_loop_begin_trouble(d, fault, now);
     if (fault->code != PR_EINVAL)
         engine_cycle_failed(d->engine, now, fault->code);
-    box_loop_tell_flows(d);
+    box_loop_update_flows(d);
 }
 
 /* ---- Endpoints whose receivers ask for messages --------------------------------------------- */
@@ -431,12 +431,12 @@ static void box_loop_cycle(struct box_loop *d)
     histogram_add(&d->cycles, now_us() - asked);
     box_loop_note(d, cycle, reply);
     box_loop_log_pauses(d, cycle);
-    box_loop_tell_stored(d, cycle);
+    box_loop_wake_boxes(d, cycle);
     if (d->options.flows != NULL)
         flows_clock(d->options.flows, reply->now_us);
     engine_absorb(d->engine, asked, now_us(), reply);
-    box_loop_tell_flows(d);
-    box_loop_well(d);
+    box_loop_update_flows(d);
+    box_loop_end_trouble(d);
     d->joined = true;
     if (!d->again) {
         d->changed = false;
@@ -584,7 +584,7 @@ static void box_loop_follow(struct box_loop *d, const struct setting *s)
 
 /* ---- Orders, and what others see ----------------------------------------------------------- */
 
-static void box_loop_hear(struct box_loop *d)
+static void box_loop_take_results(struct box_loop *d)
 {
     wake_clear(d->wake_fd);
     monitor_lock(d->options.monitor);
@@ -598,7 +598,7 @@ static void box_loop_hear(struct box_loop *d)
         box_loop_follow(d, setting);
     box_loop_free_retired(d, false);
 
-    if (atomic_exchange(&d->told_changed, false))
+    if (atomic_exchange(&d->changed_by_others, false))
         d->changed = true;
     if (look != d->looked) {
         d->looking = look;
@@ -782,7 +782,7 @@ static void *box_loop_run(void *arg)
     box_loop_attach(d);
     box_loop_set_claimable(d, true);
     for (;;) {
-        box_loop_hear(d);
+        box_loop_take_results(d);
         box_loop_settle(d);
         box_loop_cycle(d);
         if (box_loop_has_stopped(d, &left_behind))
@@ -911,7 +911,7 @@ void box_loop_free(struct box_loop *d)
     engine_free(d->engine); /* after the transport threads: they borrow its deliveries */
     results_fini(&d->results);
     inline_results_fini(&d->inline_results);
-    free(d->heard.entries); /* it is empty between two rounds */
+    free(d->taken.entries); /* it is empty between two rounds */
     wake_close(d->wake_fd);
     free(d->transport_threads);
     free(d->view.endpoints);
@@ -930,14 +930,14 @@ bool box_loop_is_over(struct box_loop *d)
     return over;
 }
 
-void box_loop_tell(struct box_loop *d, const struct engine_inline_result *result)
+void box_loop_add_inline_result(struct box_loop *d, const struct engine_inline_result *result)
 {
     inline_results_put(&d->inline_results, result);
 }
 
 void box_loop_changed(struct box_loop *d)
 {
-    if (!atomic_exchange(&d->told_changed, true))
+    if (!atomic_exchange(&d->changed_by_others, true))
         wake_send(d->wake_fd);
 }
 

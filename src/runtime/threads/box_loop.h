@@ -75,7 +75,7 @@ void box_loop_retune(struct box_loop *d, const struct setting *setting);
 void box_loop_changed(struct box_loop *d);
 
 /* Reports the result of an inline send, from any thread. */
-void box_loop_tell(struct box_loop *d, const struct engine_inline_result *result);
+void box_loop_add_inline_result(struct box_loop *d, const struct engine_inline_result *result);
 
 /* The monitor must be held. */
 const struct box_loop_view *box_loop_view(const struct box_loop *d);

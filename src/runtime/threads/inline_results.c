@@ -72,7 +72,7 @@ void inline_results_put(struct inline_results *results, const struct engine_inli
         wake_send(results->wake_fd);
 }
 
-void inline_results_tell(struct inline_results *results, struct engine *engine, int64_t now_us)
+void inline_results_pass_on(struct inline_results *results, struct engine *engine, int64_t now_us)
 {
     ASSERT(pthread_mutex_lock(&results->lock) == 0);
     for (size_t i = 0; i < results->count; i++) {

@@ -25,6 +25,6 @@ PR_MUST_CHECK int inline_results_init(struct inline_results *results, size_t end
 void inline_results_fini(struct inline_results *results); /* safe on a zeroed one */
 void inline_results_put(struct inline_results *results, const struct engine_inline_result *one); /* copies the type */
 /* Passes everything on to the engine. */
-void inline_results_tell(struct inline_results *results, struct engine *engine, int64_t now_us);
+void inline_results_pass_on(struct inline_results *results, struct engine *engine, int64_t now_us);
 
 #endif

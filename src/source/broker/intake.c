@@ -43,10 +43,10 @@ void intake_fini(struct intake *in)
     *in = (struct intake){ 0 };
 }
 
-static void tell_undecodable(struct intake *in)
+static void log_undecodable(struct intake *in)
 {
-    undecodable_tell(&in->undecodable, in->source->log, in->source->config->name, slice_from(in->source->config->box),
-                     clock_mono_us(clock_system()));
+    undecodable_log_line(&in->undecodable, in->source->log, in->source->config->name,
+                         slice_from(in->source->config->box), clock_mono_us(clock_system()));
 }
 
 void intake_begin(struct intake *in)
@@ -56,7 +56,7 @@ void intake_begin(struct intake *in)
     in->count = in->dead_count = in->bytes = 0;
     in->move = (struct position_move){ .source = { NULL, 0 } };
     arena_reset(&in->arena);
-    tell_undecodable(in);
+    log_undecodable(in);
 }
 
 void intake_expect(struct intake *in, size_t average)
@@ -316,7 +316,7 @@ static int store_dead(struct intake *in, struct source_counts *counts, struct pr
     struct admin_reply reply = { 0 };
     struct admin admin = { .kind = ADMIN_DEAD_IMPORT,
                            .by = arena_printf(&in->arena, "source %s", in->source->config->name),
-                           .is_nobodys = true,
+                           .from_source = true,
                            .letters = in->dead,
                            .letter_count = in->dead_count,
                            .answers = in->answers };
@@ -353,6 +353,6 @@ int intake_store(struct intake *in, struct source_counts *ret, struct pr_error *
     *ret = (struct source_counts){ 0 };
     int rc = store_dead(in, ret, reterr);
     if (rc == PR_OK)
-        tell_undecodable(in);
+        log_undecodable(in);
     return rc == PR_OK ? store_rows(in, ret, reterr) : rc;
 }

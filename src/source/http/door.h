@@ -46,9 +46,9 @@ struct door;
 PR_MUST_CHECK int door_open(const struct door_options *options, struct door **ret, struct pr_error *reterr);
 void door_close(struct door *door); /* NULL is allowed; requests in its queue are answered 503 */
 
-void door_tell(struct door *door, enum door_state state); /* also applies to the queue, unless it is DOOR_OPEN */
-int door_fd(const struct door *door);                     /* readable: there may be requests */
-struct door_request *door_take(struct door *door);        /* NULL: none */
+void door_set_state(struct door *door, enum door_state state); /* also applies to the queue, unless it is DOOR_OPEN */
+int door_fd(const struct door *door);                          /* readable: there may be requests */
+struct door_request *door_take(struct door *door);             /* NULL: none */
 void door_accepted(struct door *door, struct door_request *request, size_t count);
 void door_refused(struct door *door, struct door_request *request, unsigned status, const char *why);
 

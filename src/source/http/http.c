@@ -193,7 +193,7 @@ static int http_receive(void *self, struct intake *in, int wake_fd, struct pr_er
 {
     struct http_source *h = self;
     int rc = PR_OK;
-    door_tell(h->door, DOOR_OPEN);
+    door_set_state(h->door, DOOR_OPEN);
     if (h->current == NULL)
         wait_for_requests(h, wake_fd);
     while (rc == PR_OK && !intake_is_full(in) && h->done_count < h->capacity) {
@@ -231,7 +231,7 @@ static void http_drop(void *self)
         door_refused(h->door, h->current, code, "it could not be stored; send it again later");
     h->done_count = 0;
     h->current = NULL;
-    door_tell(h->door, status.is_held ? DOOR_FULL : DOOR_CLOSED);
+    door_set_state(h->door, status.is_held ? DOOR_FULL : DOOR_CLOSED);
 }
 
 /* ---- The source ------------------------------------------------------------------------------------------- */

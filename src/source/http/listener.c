@@ -429,7 +429,7 @@ void door_close(struct door *d)
     if (d == NULL)
         return;
     struct listener *l = d->listener;
-    door_tell(d, DOOR_CLOSED);
+    door_set_state(d, DOOR_CLOSED);
     lock(&l->lock);
     list_remove(&d->node);
     list_push_back(&l->closing, &d->node);
@@ -488,7 +488,7 @@ void door_refused(struct door *d, struct door_request *request, unsigned status,
     answered(d, c);
 }
 
-void door_tell(struct door *d, enum door_state state)
+void door_set_state(struct door *d, enum door_state state)
 {
     struct listener *l = d->listener;
     lock(&l->lock);

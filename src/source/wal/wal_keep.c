@@ -167,7 +167,7 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
         wal_place_format(event->place, place);
         snprintf(text, sizeof(text), "at %s: %.200s", place, why);
         undecodable_note(&keep->undecodable, text);
-        undecodable_tell(&keep->undecodable, keep->store->log, "wal", box, clock_mono_us(clock_system()));
+        undecodable_log_line(&keep->undecodable, keep->store->log, "wal", box, clock_mono_us(clock_system()));
     }
     return rc;
 }

@@ -331,7 +331,7 @@ static int admin_rows(struct memory *memory, const struct admin *admin, struct a
     if (rc == PR_OK)
         targets_judge(&targets, admin, reply);
     if (rc == PR_OK && !admin->dry_run) {
-        bool each = order_tells_each(admin, targets.count);
+        bool each = order_notices_each(admin, targets.count);
         audit = audit_new(admin, now_us);
         bool tells = !each && !order_is_silent(admin);
         if (tells)

@@ -233,7 +233,7 @@ static int pending_note_ends(struct order_run *o, const int *answers)
 
 /* Flows continue when their activities have ended: without a result they would wait forever.  A result that is stored
  * already says the same. */
-static int pending_tell_flows(struct order_run *o, const int *answers)
+static int pending_notify_flows(struct order_run *o, const int *answers)
 {
     struct order_page *p = &o->pending;
     pr_slice turns = box_known(o, flow_order_turns(o->admin));
@@ -287,7 +287,7 @@ static int pending_apply(void *arg)
     if (rc == PR_OK)
         rc = pending_note_ends(o, changes.answers);
     if (rc == PR_OK)
-        rc = pending_tell_flows(o, changes.answers);
+        rc = pending_notify_flows(o, changes.answers);
     pending_clear(p);
     return rc;
 }
@@ -496,7 +496,7 @@ static int notices_reload(struct order_run *o)
 /* Numbers must be committed in their order: one order at a time from here to the end. */
 static int notices_write(struct order_run *o)
 {
-    if (!order_tells_each(o->admin, o->target_count) || o->untellable)
+    if (!order_notices_each(o->admin, o->target_count) || o->untellable)
         return notices_reload(o);
     int rc = do_if_any(o, SQL_order_notices_lock);
     /* Edited and sent elsewhere, so its old stream goes on without it. */
@@ -597,7 +597,7 @@ static int order_inside(struct order_run *o)
              : a->kind == ADMIN_DEAD_IMPORT                ? order_import(o)
              : a->flow != NULL                             ? flow_order_run(o->sql, a, &o->arena, &o->reply)
                                                            : order_rows(o);
-    if (rc == PR_OK && !a->dry_run && !a->is_nobodys)
+    if (rc == PR_OK && !a->dry_run && !a->from_source)
         rc = audit_write(o);
     return rc == PR_OK && !a->dry_run ? sql_commit(o->sql) : rc;
 }

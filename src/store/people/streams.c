@@ -59,7 +59,7 @@ static int heads_read(struct question *q, struct stream_list *streams, pr_slice 
 }
 
 /* Reads the rest of a head on the page, which may occur several times, once for each endpoint. */
-static int head_tell(struct question *q, struct rows *rows, pr_slice box)
+static int head_read_rest(struct question *q, struct rows *rows, pr_slice box)
 {
     struct pr_message m;
     unsigned lane;
@@ -97,13 +97,13 @@ static int heads_tell(struct question *q, pr_slice box, int64_t *places)
         return PR_OK;
     int rc = sql_run(q->sql, SQL_heads_whole, box, VALUES(V_INTS(places, count)), &rows);
     while (rc == PR_OK && (rc = rows_step(&rows)) > 0)
-        rc = head_tell(q, &rows, box);
+        rc = head_read_rest(q, &rows, box);
     rows_end(&rows);
     return rc;
 }
 
 /* Heads that are no longer found have gone meanwhile: their head_row stays set. */
-static int page_tell(struct question *q)
+static int page_read_rest(struct question *q)
 {
     struct query_reply *reply = q->reply;
     size_t kept = 0;
@@ -360,5 +360,5 @@ int question_streams(struct question *q)
             rc = keys_read(q, &streams, q->s.boxes[i]);
     if (rc == PR_OK && streams_rank(&streams, q->query, q->reply) != PR_OK)
         rc = question_no_memory(q);
-    return rc == PR_OK ? page_tell(q) : rc;
+    return rc == PR_OK ? page_read_rest(q) : rc;
 }

@@ -30,7 +30,7 @@ static int cycle_make(const struct completion *c, struct verdict *verdict, struc
 }
 
 /* Names the first stream that had another number of events than expected. */
-static int conflict_tell(struct sqlite_cycle *run)
+static int conflict_describe(struct sqlite_cycle *run)
 {
     for (size_t i = 0; i < run->cycle->effect_count; i++) {
         const struct effect *e = &run->cycle->effects[i];
@@ -66,7 +66,7 @@ static int complete_inside(struct conn *conn, const struct completion *c, struct
     if (rc != PR_OK)
         return rc;
     if (session->reply.answers[0] == ANSWER_REFUSED)
-        return conflict_tell(&run);
+        return conflict_describe(&run);
     return session->reply.answers[0] == PR_OK ? PR_OK : PR_STALE;
 }
 
