@@ -10,6 +10,7 @@ CREATE FUNCTION test_schemas.shape(schema text) RETURNS text LANGUAGE sql AS $$
             FROM pg_class c, n WHERE c.relnamespace = n.oid)
     SELECT concat_ws('; ', n.oid, n.nspowner, n.nspacl,
         (SELECT md5(string_agg(c::text, ' ' ORDER BY oid)) FROM c),
+        (SELECT md5(string_agg(s::text, ' ' ORDER BY s.seqrelid)) FROM pg_sequence s, c WHERE s.seqrelid = c.oid),
         (SELECT count(*) || ' ' || sum(a.xmin::text::bigint) FROM pg_attribute a, c WHERE a.attrelid = c.oid),
         (SELECT count(*) || ' ' || sum(d.xmin::text::bigint) FROM pg_attrdef d, c WHERE d.adrelid = c.oid),
         (SELECT count(*) || ' ' || sum(t.xmin::text::bigint) FROM pg_trigger t, c WHERE t.tgrelid = c.oid),
