@@ -33,7 +33,7 @@ static void asks_set(struct world *w, struct instance *in, unsigned endpoint)
     instance_wake(in, w->mono_us);
 }
 
-/* Before each cycle, as box loops do: while one is under way the engine takes no other lists. */
+/* Before each cycle, like box loops: during a cycle the engine accepts no other lists. */
 void asks_tell(struct instance *in)
 {
     for (unsigned i = 0; i < SIM_ASKED_MAX; i++)

@@ -1,6 +1,6 @@
-/* Two boxes of one store: an outbox as in the world of one box, one of whose endpoints is the inbox, and an inbox with dedupe,
- * into which sources bring messages too, more than once, and whose handlers complete some of them in transactions of their
- * own.  Each box is judged as a world of one box is; check_inbox.c knows what is between them. */
+/* Two boxes of one store: an outbox as in the world of one box, one of whose endpoints is the inbox, and an inbox with
+ * dedupe, into which sources also bring messages, more than once, and whose handlers complete some of them in their own
+ * transactions.  Each box is judged like a world of one box; check_inbox.c judges what goes between them. */
 #include "life.h"
 
 #include "base/hash.h"
@@ -9,7 +9,7 @@
 
 #define DEDUPE_FOR_EVER_US (PR_SECONDS(86400) * 36500)
 
-/* One of its endpoints, which is not the one that is down all the time, is the other box. */
+/* One of its endpoints, but not the one that is always down, is the other box. */
 static void draw_outbox(struct scenario *s, const struct life *life)
 {
     struct random r;

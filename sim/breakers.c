@@ -1,7 +1,7 @@
-/* The breakers of an engine against what the store tells people of them (I29).
+/* The breakers of an engine compared with what people see in the store (I29).
  *
- * A cycle that landed has told all that changed before it was planned.  When nothing changed since
- * (a cycle can be asked again much later), both must be the same, one by one. */
+ * A cycle that landed has reported all changes before it was planned.  If nothing changed since (a cycle can be asked
+ * again much later), both must be the same, one by one. */
 #include "base/slice.h"
 #include "base/util.h"
 #include "world.h"

@@ -1,12 +1,13 @@
 /* I25, I26: endpoints that blame by evidence.
  *
- *   I25  Nobody is dead without having been proven guilty, and the endpoint's own faults are counted for nobody: an
- *        outage, a wrong login, a type that is broken as a whole kill no message.
- *   I26  Who is proven guilty is not tried on: a bad message among good ones is dead when its tries are used up.
+ *   I25  No message is dead without proof of its guilt, and failures of the endpoint as a whole are never counted: an
+ *        outage, a wrong login, or a broken type kills no message.
+ *   I26  A message that is proven guilty is not retried: a bad message among good ones is dead when its tries are used
+ *        up.
  *
- * Proof is a delivery to the same endpoint, of the same type, since the message's previous failure that counts.  For I26 it
- * is one of the same session, whose cycle was answered before the send began: what its engine must know.  Times are the store's, so a world whose
- * wall clock has jumped is not judged. */
+ * Proof is a delivery to the same endpoint, of the same type, since the message's previous failure that counts.  For
+ * I26 it must be of the same session, whose cycle was answered before the send began: the engine must know it.  Times
+ * are the store's, so a world whose wall clock has jumped is not judged. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/slice.h"

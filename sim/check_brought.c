@@ -1,6 +1,6 @@
-/* I21: nothing that a verdict brings along is missing: every leg of a split, the message that a handler sent with its
- * end, the one that a rule raised, and the letter that went to another endpoint.  A cycle is one transaction: they stand
- * in the history right behind their verdict. */
+/* I21: all effects of a verdict are stored: every part of a split, the message that a handler sent with its result, the
+ * one that a rule raised, and the letter that went to another endpoint.  A cycle is one transaction: they follow their
+ * verdict directly in the history. */
 #include "base/slice.h"
 #include "checkers.h"
 

@@ -1,8 +1,8 @@
-/* I31: effects of every kind are stored once and with their verdict, or not at all; a guard refuses what it must, and
- * nothing else. */
+/* I31: effects of every kind are stored once and with their verdict, or not at all; a guard refuses exactly what it
+ * must. */
 #include "checkers.h"
 
-/* The guard of an event or of history that holds. */
+/* Does the guard of an event or of history hold? */
 static bool guard_holds(const struct shadow_effects *s, const struct event *e)
 {
     return e->number == s->numbers[e->what][e->destination];
@@ -54,7 +54,7 @@ void check_effect(struct checker *c, const struct event *e)
         check_refused(c, e);
 }
 
-/* What is in the store at the end. */
+/* The effects in the store at the end. */
 void check_kept(struct checker *c, const struct event *e)
 {
     if (e->value != c->effects.numbers[e->what][e->destination])

@@ -1,5 +1,5 @@
-/* I28: the ledger of what has ended says of every message what became of it, once for each end and at the attempt that
- * ended it; and nothing else.  The ledger is read when the run is over. */
+/* I28: the ledger has the correct end of every message, once for each end and with the attempt that ended it; and
+ * nothing else.  It is read when the run is over. */
 #include "base/error.h"
 #include "checkers.h"
 
@@ -57,7 +57,7 @@ static struct shadow_end *find_reported(struct checker *c, const struct event *e
     return NULL;
 }
 
-/* Without a hand-out (0) the attempts before it are told, which operators may have set back. */
+/* Without a hand-out (0) the ledger has the attempts before it, which operators may have reset. */
 static void check_reported(struct checker *c, const struct event *e)
 {
     struct shadow_end *end = find_reported(c, e, e->number);

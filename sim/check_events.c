@@ -11,7 +11,7 @@ void event_checker_init(struct event_checker *c, struct breach *ret)
     *ret = (struct breach){ 0 };
 }
 
-/* The first one counts. */
+/* The first breach is kept. */
 void event_breach(struct event_checker *c, const char *invariant, const char *format, ...)
 {
     va_list args;

@@ -1,7 +1,7 @@
-/* What must be true of an event store, judged by what its writers and readers were told, and by nothing of the store itself.
+/* The guarantees of an event store, checked from what its writers and readers got, without looking into the store.
  *
- *   I41  versions of a stream are 1, 2, 3 ... in the order of places; none is given twice
- *   I42  who has been told a place is never told anything else of it
+ *   I41  versions of a stream are 1, 2, 3 ... in the order of places; none is assigned twice
+ *   I42  a place that was reported to a reader never has another event
  *   I43  an event that expected a version got the next one
  *   I44  a projection has each event in its writes once (once more for each time that a person took it back) */
 #ifndef SIM_CHECK_EVENTS_H
@@ -18,7 +18,7 @@ struct event_checker {
         unsigned stream;
         uint64_t version;
     } told[EVENT_PLACES_MAX]; /* by place */
-    uint64_t last;            /* place that anybody was told */
+    uint64_t last;            /* the highest place that was reported */
     unsigned written[EVENT_PLACES_MAX];
     uint64_t position; /* of the projection */
     struct breach *breach;
@@ -26,15 +26,15 @@ struct event_checker {
 };
 
 void event_checker_init(struct event_checker *c, struct breach *ret);
-/* Somebody was told this event. */
+/* An event was reported to a reader. */
 void event_told(struct event_checker *c, uint64_t place, unsigned stream, uint64_t version, pr_id id);
-/* Somebody who expected so many events was told that his event has this version. */
+/* A writer that expected this number of events got this version for its event. */
 void event_got(struct event_checker *c, pr_id id, int64_t expected, uint64_t version);
-/* The projection has committed its writes of the places in (from, to]. */
+/* The projection has committed its writes for the places in (from, to]. */
 void event_projected(struct event_checker *c, uint64_t from, uint64_t to);
-/* A person has set its position. */
+/* A person has set the projection's position. */
 void event_reset(struct event_checker *c, uint64_t position);
-/* When all is over: so many writes of this place are in the store. */
+/* At the end: the store has this number of writes for a place. */
 void event_written(struct event_checker *c, uint64_t place, unsigned count);
 void event_breach(struct event_checker *c, const char *invariant, const char *format, ...) PR_PRINTF(3, 4);
 

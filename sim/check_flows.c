@@ -90,7 +90,7 @@ static bool read_history(struct flow_world *w, const struct flow_row *row, pr_id
     return true;
 }
 
-/* A history in which something was found, after all that led there. */
+/* Prints a history with a breach, after everything that led to it. */
 static void show(const struct flow_world *w, pr_slice flow, const struct flow_history *h)
 {
     struct buf lines;
@@ -111,7 +111,7 @@ static const struct flow_code *code_of(const struct seen_history *s, size_t prog
     return flow_registry_find(&s->w->programs[program]->flows, start->name, version);
 }
 
-/* Its end was made without its code: what it had been told before is all that the code has seen. */
+/* Its end was made without its code: the code has only seen what it got before. */
 static bool fits(struct seen_history *s, const struct flow_code *code, struct pr_error *reterr)
 {
     size_t count = s->h.count;
@@ -238,7 +238,7 @@ static void check_cancelled(struct flow_world *w, const struct flow_row *child, 
     flow_history_fini(&of_parent);
 }
 
-/* Nobody waits for them any more, and they have been told. */
+/* Nothing waits for these children any more, and they have been notified. */
 void check_cancelled_children(struct flow_world *w)
 {
     size_t count;
@@ -336,8 +336,8 @@ static void compare_values(struct seen_history *s, const pr_flow *f)
                     f->state_count);
 }
 
-/* What its code has stored, if it was run.  Where the code was changed in place, a short history fits to both, and they store different
- * things. */
+/* The values that its code has stored, if it ran.  Where the code was changed in place, a short history fits both, and
+ * they store different values. */
 static void check_stored(struct seen_history *s)
 {
     pr_flow f;

@@ -1,12 +1,13 @@
-/* What arrives is stored once and handled once.
+/* An incoming message is stored once and handled once.
  *
- *   I10  what a handler writes in the transaction that ends a message is written once for each message and handler within the
- *        box's dedupe time, whatever brings it again; and a handler is refused only when it came too late
- *   I33  a message that goes into another box is stored there, unchanged, by the transaction that ends it here, once, and in
+ *   I10  a handler's writes in the transaction that ends a message happen once for each message and handler within the
+ *        box's dedupe time, however often it arrives; and a handler is refused only when it came too late
+ *   I33  a message for another box is stored there, unchanged, by the transaction that ends it here, once, and in
  *        the order of its stream
- *   I34  a source is told that a message is a duplicate only when the box has it, or had it; what it brings again is stored again
- *        only where the first one was split, whose parts decide then
- *   I35  a worker is told that its verdict is committed when it is, and that it came too late when it is not */
+ *   I34  a source gets the answer "duplicate" only if the box has the message, or had it; a repeated message is stored
+ *        again
+ *        only where the first one was split, and its parts decide then
+ *   I35  a worker's verdict is answered as committed exactly when it is, and as stale when it came too late */
 #include "base/error.h"
 #include "base/util.h"
 #include "checkers.h"
@@ -28,7 +29,7 @@ void inbox_effect(struct checker *c, const struct event *e, unsigned endpoint)
     m->effect_wall_us[endpoint] = e->wall_us;
 }
 
-/* Is there a reason to refuse it: somebody else may have the row, or have ended its message? */
+/* Is there a reason to refuse it: may another instance have the row, or have ended its message? */
 static bool may_be_refused(struct checker *c, const struct event *e, const struct shadow_row *row)
 {
     const struct shadow_message *m = by_id(c, e->message);
@@ -59,7 +60,7 @@ void check_settled(struct checker *c, const struct event *e)
         shadow_move(c, row, STATE_DONE);
 }
 
-/* The engine asks whether its handler's word is true: PR_OK means that the row is still there. */
+/* The engine asks whether its handler's report is true: PR_OK means that the row still exists. */
 void check_asked(struct checker *c, const struct event *e, unsigned endpoint, struct shadow_row *row)
 {
     if (e->answer == PR_OK && row->settled)
@@ -91,7 +92,7 @@ void note_judged(struct checker *c, const struct event *e, struct shadow_row *ro
     row->judged = j;
 }
 
-/* Of a cycle that was asked again nobody tells which verdicts came too late. */
+/* For a cycle that was asked again it is unknown which verdicts were stale. */
 void check_answered(struct checker *c, const struct event *e)
 {
     const struct shadow_row *row = shadow_find(c, e->message, e->destination);

@@ -1,4 +1,4 @@
-/* I6: no lane has two owners, and whoever lost its lease changes nothing any more. */
+/* I6: no lane has two owners, and an instance that lost its lease changes nothing any more. */
 #include "checkers.h"
 
 static struct shadow_session *session_of(struct checker *c, const struct event *e)

@@ -1,13 +1,13 @@
-/* I32: in a box with dedupe a message is ended once by each handler within the box's time, whatever rows of it there are;
- * nothing ends as a duplicate, or is refused as one, that nobody has ended; and a split leaves out only what another row of its
- * id stands for.
+/* I32: in a box with dedupe each handler ends a message once within the box's time, whatever rows of it exist; no row
+ * ends as a duplicate, or is refused as one, without such an end; and a split leaves out only parts that another row of
+ * the id represents.
  *
  * A twin is another message with the same id (workload.c, sources.c); it counts where it has the same handler. */
 #include "base/slice.h"
 #include "base/util.h"
 #include "checkers.h"
 
-/* A row that names no destination goes where the routes say; where they name several it has no handler yet. */
+/* The routes decide about a row without a destination; with several endpoints it has no handler yet. */
 static size_t handler_of(const struct checker *c, uint32_t message, uint16_t destination)
 {
     const struct pr_message *m = &c->messages[message].parcel->m;
@@ -50,7 +50,7 @@ void check_ends_once(struct checker *c, const struct event *e)
     }
 }
 
-/* A dead letter stands for its message, as long as it is there. */
+/* A dead letter represents its message, as long as it exists. */
 static bool is_dead(struct checker *c, const struct parcel *p, size_t handler)
 {
     for (const struct shadow_row *row = c->messages[p->index].rows; row != NULL; row = row->next)

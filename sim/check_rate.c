@@ -1,13 +1,13 @@
-/* I30: no more than its rate goes to an endpoint, from the engines that share it, and the tenth of a second that comes as a burst.
+/* I30: an endpoint's rate over all engines that share it is not exceeded, except for the burst of a tenth of a second.
  *
- * Counted is when the transport took it: neither a cycle that stood still nor what waited for a receipt lets more of
- * them go at once. */
+ * The time of a send is when the transport took it: neither a cycle that stood still nor waiting for a receipt allows
+ * more of them at once. */
 #include "base/util.h"
 #include "checkers.h"
 
 #define BURST_US PR_MILLISECONDS(100)
 
-/* A new engine knows nothing of the sends before, unless the others do. */
+/* A new engine knows nothing of earlier sends, unless the others do. */
 void check_rate_up(struct checker *c, const struct event *e)
 {
     if (c->s->limits_shared)

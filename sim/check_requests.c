@@ -11,7 +11,7 @@ void request_checker_init(struct request_checker *c, struct breach *ret)
     *ret = (struct breach){ 0 };
 }
 
-/* The first one counts. */
+/* The first breach is kept. */
 static void broken(struct request_checker *c, const char *invariant, const char *format, ...) PR_PRINTF(3, 4);
 static void broken(struct request_checker *c, const char *invariant, const char *format, ...)
 {

@@ -18,14 +18,14 @@ static struct shadow_row *row_of(struct checker *c, const struct event *e)
     return c->breach->invariant == NULL ? row : NULL;
 }
 
-/* Whoever sees the row now owns its lane: a hand-out by somebody else is history. */
+/* The instance that sees the row now owns its lane: a hand-out by another one is history. */
 static void bury_former(const struct event *e, struct shadow_row *row)
 {
     if (row->open && row->session != e->session)
         shadow_bury(row);
 }
 
-/* B47: each hand-out that nobody knows the outcome of is told, unless so much happened since that the oldest lines went. */
+/* B47: each hand-out without an outcome is in the story, unless the oldest lines were dropped. */
 static void check_story(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     int lines = e->answer >> 8, lost = e->answer & 0xff;
@@ -63,8 +63,8 @@ void check_read(struct checker *c, const struct event *e)
 
 /* ---- Handing out ----------------------------------------------------------------------------- */
 
-/* Between its cycles an engine can only guess what the store's clock is.  So late it can be by the
- * best of guesses: the clock drifts by one in a hundred at most, and may have jumped. */
+/* Between its cycles an engine can only estimate the store's clock.  This is the maximum error of the best estimate:
+ * the clock drifts by one in a hundred at most, and may have jumped. */
 static int64_t latest_guess_us(const struct checker *c, const struct event *e)
 {
     const struct shadow_session *s = &c->sessions[e->session];
@@ -162,7 +162,7 @@ void check_handout(struct checker *c, const struct event *e)
         shadow_move(c, row, STATE_IN_FLIGHT);
 }
 
-/* Of what was answered busy: does its verdict come again?  A breaker that opens meanwhile takes back what has failed. */
+/* For a verdict answered busy: does it come again?  A breaker that opens meanwhile takes failures back. */
 static bool is_judged_again(const struct checker *c, const struct shadow_row *row)
 {
     if (row->result == RESULT_NONE || row->result == SEND_OK)
@@ -209,7 +209,7 @@ void check_close(struct checker *c, const struct event *e)
 
 /* ---- Verdicts ------------------------------------------------------------------------------------ */
 
-/* The endpoint of a row; its settings say what must become of failures. */
+/* The endpoint of a row; its settings determine what follows failures. */
 static const struct endpoint_setting *setting_of(struct checker *c, const struct event *e)
 {
     const struct shadow_row *row = shadow_find(c, e->message, e->destination);
@@ -264,7 +264,7 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
     shadow_move(c, row, STATE_DONE);
 }
 
-/* It waits, and everybody can see why. */
+/* It waits, and people can see why. */
 static void note_failure(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     row->failed = true;
@@ -337,7 +337,7 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
     shadow_move(c, row, STATE_DEAD);
 }
 
-/* A failure whose rule says so, or that moves the message to another endpoint. */
+/* A failure whose rule discards the message, or moves it to another endpoint. */
 static void on_discard(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     const struct endpoint_setting *s = setting_of(c, e);
@@ -414,8 +414,8 @@ static void on_release(struct checker *c, const struct event *e, struct shadow_r
     shadow_move(c, row, stays ? STATE_PARKED : STATE_READY);
 }
 
-/* Does the cycle of this verdict close the receipt that the row is on, and not carry it over?  A cycle is one
- * transaction; its receipts are told behind its verdicts. */
+/* Does the cycle of this verdict close the receipt of the row, without carrying it over?  A cycle is one transaction;
+ * its receipts follow its verdicts in the history. */
 static bool is_handed_back(const struct checker *c, const struct event *e, const struct shadow_row *row)
 {
     bool closed = false;

@@ -1,9 +1,9 @@
-/* I22: the stored totals of an endpoint are what happened, and nothing that should be purged is left.
+/* I22: the stored totals of an endpoint match what happened, and expired data is purged.
  *
- * An engine counts a verdict in the cycle that stores it, before it knows the answer, and takes a count back in the next
- * one when the verdict was not applied.  So a total may be too high by what an engine could not take back: it died or
- * lost its lease before, or the answers of its cycle were lost (those of a cycle that is asked again tell of stale
- * verdicts no more).  It is never too low. */
+ * An engine counts a verdict in the cycle that stores it, before it knows the answer, and takes a count back in the
+ * next one when the verdict was not applied.  So a total may be too high by what an engine could not take back: it died
+ * or lost its lease before, or the answers of its cycle were lost (those of a cycle that is asked again no longer show
+ * stale verdicts).  It is never too low. */
 #include "base/util.h"
 #include "checkers.h"
 
@@ -99,7 +99,7 @@ void check_purge(struct checker *c, const struct event *e)
         breach_set(c, "I22", "%lld messages are kept that should be forgotten", (long long)e->value);
 }
 
-/* Seen at the end of the world, when there was time to purge. */
+/* Found at the end of the world, when there was time to purge. */
 void check_purged(struct checker *c, const struct event *e, const struct shadow_row *row)
 {
     if (row->state == STATE_DONE && e->what == STATE_DONE && row->forget_us < c->purged_us)

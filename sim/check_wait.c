@@ -1,13 +1,13 @@
-/* I23: nobody waits longer than its schedule says.
+/* I23: no message waits longer than its schedule allows.
  *
- * A message may wait for its own time, for those before it in its stream, for its endpoint (a pause, a breaker, its rate,
- * what is out there), for somebody who asks for its type, and for its engine: that it has the lane, hears of new messages, gets on with the store.  All of
- * these are events.  When the last one that can have kept it back is longer ago than an engine needs to look (poll), to
- * renew its lease, and a little, then it should have gone.
+ * A message may wait for its due time, for those before it in its stream, for its endpoint (a pause, a breaker, its
+ * rate, its concurrency), for a receiver that asks for its type, and for its engine: to get the lane, to learn of new
+ * messages, to make progress with the store.  All of these are events.  When the last event that can have delayed it is
+ * longer ago than an engine needs to look (poll), to renew its lease, and a little more, then it should have gone.
  *
- * It is asked when a message goes, and of all that wait when an instance dies or the faults stop: what was forgotten is
- * found again then.  Of these only those are judged that nobody stands before, at
- * endpoints where nothing is out. */
+ * This is checked when a message goes, and for all that wait when an instance dies or the faults stop: what was
+ * forgotten is found again then.  Of these only messages without others before them are judged, at endpoints with
+ * nothing out. */
 #include <string.h>
 
 #include "base/slice.h"
@@ -39,15 +39,15 @@ static int64_t own_time(const struct checker *c, const struct shadow_row *row)
     return when(from_us, from_us == row->touched_us ? row->touched_wall_us : c->jumped_wall_us, row->wait_until_us);
 }
 
-/* Has this endpoint something that one engine has and another waits for: a slot, a token, a probe? */
+/* Do engines compete at this endpoint for a slot, a token, a probe? */
 static bool takes_turns(const struct checker *c, size_t endpoint)
 {
     const struct endpoint_setting *s = &c->s->endpoints[endpoint];
     return s->concurrency_shared || s->rate.count > 0 || s->breaker.enabled;
 }
 
-/* What keeps the messages of an instance back: where limits are shared, what the others do as well.  What they chose has its
- * room while their store does not answer, or while they stand still. */
+/* What delays the messages of an instance: where limits are shared, also the activity of the others.  Messages that
+ * they chose keep their room while their store does not answer, or while they stand still. */
 static struct shadow_instance what_keeps_back(const struct checker *c, uint8_t instance)
 {
     struct shadow_instance all = c->instances[instance];
@@ -80,7 +80,7 @@ static int64_t endpoint_time(const struct checker *c, const struct shadow_instan
     return s->rate.count > 0 ? time_add(at_us, 2 * s->rate.period_us / s->rate.count) : at_us;
 }
 
-/* The last that happened to those of its stream at this endpoint; *ret_alone: none of them is left. */
+/* The last event of its stream at this endpoint; *ret_alone: no other message of it is left. */
 static int64_t stream_time(struct checker *c, uint8_t instance, const struct shadow_message *m, unsigned endpoint,
                            bool *ret_alone)
 {
@@ -100,7 +100,7 @@ static int64_t stream_time(struct checker *c, uint8_t instance, const struct sha
     return at_us;
 }
 
-/* Those that were out when an instance died go alone: everybody waits for them, and they for all that is out. */
+/* Messages that were out when an instance died go alone: all others wait for them, and they for all that is out. */
 static bool somebody_is_suspect(const struct checker *c)
 {
     for (uint32_t i = 0; i < c->message_count; i++)
@@ -126,7 +126,8 @@ static bool is_asked_for(const struct shadow_instance *in, unsigned endpoint, co
     return false;
 }
 
-/* Since when somebody asks for it.  What goes is asked for; of what does not it is known only while nothing is out. */
+/* Since when a receiver asks for it.  A message that goes was asked for; for others it is only known while nothing is
+ * out. */
 static int64_t asks_time(const struct shadow_instance *in, const struct shadow_message *m, unsigned endpoint,
                          bool leaves)
 {
@@ -135,7 +136,7 @@ static int64_t asks_time(const struct shadow_instance *in, const struct shadow_m
     return leaves || is_asked_for(in, endpoint, m) ? in->asks[endpoint].changed_us : PR_NEVER;
 }
 
-/* Has it waited too long when it goes at this time?  leaves: it does go; else nobody knows whether it could. */
+/* Has it waited too long when it goes at this time?  leaves: it does go; otherwise it is unknown whether it could. */
 static void check_wait(struct checker *c, struct shadow_row *row, unsigned endpoint, uint8_t instance, int64_t at_us,
                        bool leaves)
 {
@@ -170,7 +171,7 @@ void wait_start(struct checker *c, const struct event *e, struct shadow_row *row
     in->out[e->what]++;
 }
 
-/* It goes nowhere: its turn had come, and it is over. */
+/* It goes to another box: its turn had come. */
 void wait_local(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     check_wait(c, row, e->what, e->instance, e->at_us, true);
@@ -187,7 +188,7 @@ void wait_result(struct checker *c, const struct event *e)
         in->failed_us[endpoint] = e->at_us;
 }
 
-/* Whose it is, if it can go; NULL: it cannot. */
+/* The session that has it, if it can go; NULL: it cannot. */
 static const struct shadow_session *can_go(const struct checker *c, const struct shadow_message *m,
                                            const struct shadow_row *row)
 {
@@ -198,7 +199,7 @@ static const struct shadow_session *can_go(const struct checker *c, const struct
     return shadow_is_whole(c, row, c->configs[s->instance].now) ? s : NULL;
 }
 
-/* All that wait for engines that are alive. */
+/* All that wait for live engines. */
 void wait_all(struct checker *c, const struct event *e)
 {
     for (uint32_t i = 0; i < c->message_count; i++) {
@@ -215,7 +216,7 @@ void wait_all(struct checker *c, const struct event *e)
     }
 }
 
-/* A new engine; what limits have seen stays when they are shared, and what it had out is out no more. */
+/* A new engine; shared limits keep what they have seen, and what it had out is no longer out. */
 void wait_up(struct checker *c, const struct event *e)
 {
     struct shadow_instance *in = &c->instances[e->instance];

@@ -78,7 +78,8 @@ static bool is_target(const struct shadow_targets *t, unsigned endpoint)
     return false;
 }
 
-/* What is not split has one row, for '' or as its sender said; while it is out it goes where it was handed out to. */
+/* A message that is not split has one row, for '' or its destination; while it is out it goes where it was handed out
+ * to. */
 struct shadow_row *shadow_leg(const struct checker *c, uint8_t instance, const struct shadow_message *m,
                               unsigned endpoint)
 {
@@ -148,7 +149,7 @@ static struct shadow_stream *stream_of(struct checker *c, pr_slice name)
     return stream;
 }
 
-/* Its sender had tried it: it comes with that failure, which one engine, perhaps, has counted. */
+/* Its sender had tried it: the row is stored with that failure, which one engine may have counted. */
 static void on_inline_failure(struct checker *c, const struct event *e, struct shadow_row *row, unsigned endpoint)
 {
     row->attempts = row->failures = 1;
@@ -188,7 +189,7 @@ static void on_commit(struct checker *c, const struct event *e)
     }
 }
 
-/* Nobody has written anything about it, so there is one row at most. */
+/* Nothing was written about it, so there is one row at most. */
 static void on_unstored(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
@@ -217,8 +218,8 @@ static void on_admin(struct checker *c, const struct event *e)
         row->seen = false;
 }
 
-/* It was out and is not: its instance is dead and was buried, for not every store waits to be asked; or an operator began
- * to count anew, and nobody sees any more which of the two came first. */
+/* It was out and no longer is: its instance died and was buried, which some stores do without being asked; or an
+ * operator reset the counters, and the order of both is unknown. */
 static void take_from_air(const struct checker *c, const struct event *e, struct shadow_row *row)
 {
     const struct shadow_session *s = &c->sessions[row->session];
@@ -230,7 +231,7 @@ static void take_from_air(const struct checker *c, const struct event *e, struct
     }
 }
 
-/* Of several messages with one id `done` does not say whose row it was. */
+/* Of several messages with one id `done` does not show whose row it was. */
 static bool any_is_done(struct checker *c, const struct event *e)
 {
     const struct parcel *p = c->messages[e->message].parcel;
@@ -242,7 +243,7 @@ static bool any_is_done(struct checker *c, const struct event *e)
     return false;
 }
 
-/* What an operator's act may turn a row into; the rest of its effects is taken as shown. */
+/* The states that an operator's action may lead to; the rest of its effects is taken as shown. */
 static void on_seen(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
@@ -330,9 +331,9 @@ static void on_clock(struct checker *c, const struct event *e)
             row->due_reached = shadow_due_is_reached(row, e->value);
 }
 
-/* Those whose failure the engine may have to remember, and what keeps their followers in the store.  People can fail
- * what was never handed out: a strict stream waits behind what they let die or parked, too, and any in order behind
- * what they bring back from there. */
+/* Rows whose failure the engine may have to remember, and that keep their followers in the store.  People can fail rows
+ * that were never handed out: a strict stream also waits behind dead or parked ones, and any ordered stream behind
+ * those that were brought back. */
 static size_t rows_that_may_be_heads(const struct checker *c)
 {
     size_t count = 0;
@@ -343,7 +344,7 @@ static size_t rows_that_may_be_heads(const struct checker *c)
     return count;
 }
 
-/* Those that come back when their endpoint does are judged at once, as many as there are. */
+/* Rows that come back with their endpoint are judged at once, however many there are. */
 static size_t rows_unrouted(const struct checker *c)
 {
     size_t count = 0;
@@ -355,9 +356,9 @@ static size_t rows_unrouted(const struct checker *c)
 
 #define STORY_BYTES 4096 /* of a row that was parked and came back as often as its story tells */
 
-/* A cycle can bring a batch of splits, each with a child for every endpoint, and a row's bytes
- * are known when it is there: so much more may be in the window.  A window that is too small
- * for anything to flow is made larger (see engine_new()). */
+/* A cycle can bring a batch of splits, each with a child for every endpoint, and a row's size is known only when it is
+ * there: so the window may be exceeded by this much.  A window that is too small for anything to flow is enlarged (see
+ * engine_new()). */
 static void on_window(struct checker *c, const struct event *e)
 {
     const struct engine_setting *s = &c->s->engine;

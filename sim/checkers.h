@@ -1,5 +1,5 @@
-/* The checkers: they read the history of a world and its senders' side, and nothing of the
- * engine or the store.  Each breach names its invariant (shared with the documentation):
+/* The checkers: they read the history of a world and its senders' side, and nothing of the engine or the store.  Each
+ * breach names its invariant (shared with the documentation):
  *
  *   I1   no committed message lost                I7   dead letter byte for byte
  *   I2   nothing from a rollback is sent          I8   payload unchanged end to end
@@ -9,26 +9,27 @@
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
  *   I10  a handler's own writes once per message within the dedupe time
  *   I13  a broken endpoint slows a healthy one by a fifth at most (storm.h)
- *   I22  stored totals are what happened, and nothing is kept longer than it should be
- *   I23  nobody waits longer than its schedule says
- *   I21  nothing that a verdict brings along is missing: parts, raised messages, moved letters, what handlers sent
+ *   I22  stored totals match what happened, and nothing is kept too long
+ *   I23  no message waits longer than its schedule allows
+ *   I21  all effects of a verdict are stored: parts, raised messages, moved letters, what handlers sent
  *
  * From I24 on they are the simulator's own:
  *
  *   I24  nothing is sent whose commit was lost, once the engine knows
- *   I25  nobody is dead without proof             I26  who is proven guilty is not tried on
- *   I28  the ledger says of every message that was delivered, discarded or expired just that
+ *   I25  no message is dead without proof         I26  a message that is proven guilty is not retried
+ *   I28  the ledger has the correct end of every message that was delivered, discarded or expired
  *   I29  breakers as people see them are the engines' own
- *   I30  no more than its rate goes to an endpoint
+ *   I30  the rate of an endpoint is not exceeded
  *   I31  effects are stored with their verdict or not at all
- *   I33  what goes into another box is stored there once, and in order
- *   I35  a worker is told that its verdict is committed when it is
- *   I34  a source is told of duplicates where there are any
- *   I32  where a box has dedupe, an id is ended once per handler within its time, and splits leave out what is there only
+ *   I33  a message for another box is stored there once, and in order
+ *   I35  a worker's verdict is answered when it is committed
+ *   I34  a source gets the answer "duplicate" only for duplicates
+ *   I32  in a box with dedupe, an id is ended once per handler within its time, and splits leave out only existing
+ *        parts
  *   I37, I38  turns of flows (turns.h)
  *   I48 to I51  flows themselves (flows.h)
  *
- *   checkers.c      reads the history and keeps the shadow: what each row must be like
+ *   checkers.c      reads the history and keeps the shadow: the expected state of each row
  *   check_events.h  I41 to I44, of the event store
  *   requests.h      I45 to I47, of requests and replies
  *   check_order.c   I3
@@ -58,14 +59,14 @@ struct breach {
     char text[240];
 };
 
-/* false: *ret says what is broken first. */
+/* false: *ret is the first breach. */
 bool check_world(struct world *w, struct breach *ret);
 
 /* ---- The shadow: for the checkers only --------------------------------------------------- */
 
 #define RESULT_NONE (-1)
 
-/* A verdict that was applied: who gave it, on which hand-out. */
+/* A verdict that was applied: which worker gave it, about which hand-out. */
 struct shadow_judged {
     struct shadow_judged *next;
     uint16_t session;
@@ -78,22 +79,22 @@ struct shadow_row {
     uint16_t destination;
     enum state state;
     int attempts, failures;
-    int lost;         /* hand-outs that an instance took with it */
-    int lost_perhaps; /* ... before an operator began to count anew: the next story tells */
+    int lost;         /* hand-outs without an outcome, since their instance died */
+    int lost_perhaps; /* ... before an operator reset the counters: the next story shows it */
     int64_t due_us;   /* 0: none */
     bool due_reached; /* since it was set, by the store's clock */
     bool failed;      /* its Failed bit */
     bool delayed;     /* by its sender, and it did not fail since */
     bool released;
-    bool corrected;  /* a dead letter: another message took its place, and nobody waits for this one */
-    bool parked;     /* by hand, while it was out: that is what it comes back to */
+    bool corrected;  /* a dead letter: a corrected message replaced it, and nothing waits for this one */
+    bool parked;     /* by hand, while it was out: it comes back to this state */
     bool set_aside;  /* dead or parked by hand, at least once */
-    bool unrouted;   /* parked, since it had nowhere to go: it comes back when it has */
-    bool handled;    /* a mark says so: it will end as a duplicate, and is sent no more */
-    bool refused;    /* by its effects: its handler will be asked again */
-    bool settled;    /* its handler completed it in a transaction of its own ... */
-    bool unsettled;  /* ... has not, whatever it says: the store was asked */
-    bool excused;    /* brought back by an operator: followers may be ahead already */
+    bool unrouted;   /* parked, since it had no destination: it comes back when it has one */
+    bool handled;    /* a mark exists: it will end as a duplicate, and is not sent any more */
+    bool refused;    /* because of its effects: its handler gets the message again */
+    bool settled;    /* its handler completed it in its own transaction ... */
+    bool unsettled;  /* ... did not, although it said so: the store was asked */
+    bool excused;    /* brought back by an operator: followers may have overtaken it already */
     size_t reset_at; /* event: an operator changed its counters */
     bool seen;       /* in the list that is being shown */
 
@@ -103,36 +104,35 @@ struct shadow_row {
     bool in_open_rows;
     uint16_t session;
     int number;
-    unsigned config; /* by which it was handed out, and so where it goes */
-    unsigned held;   /* ... was held: it waits for that endpoint, and is new to another one */
+    unsigned config; /* the configuration when it was handed out, which decides where it goes */
+    unsigned held;   /* ... when it was held: it waits for that endpoint, and is new to another one */
     int unexplained; /* hand-outs without a verdict, this one included */
     int64_t receipt; /* the cycle */
     bool started;
-    bool again;    /* may be started once more */
-    bool by_store; /* its hand-out was announced by the store: whether it may go is seen when it goes */
-    bool busy;     /* somebody held it when its verdict came, which comes again */
-    bool
-        forgotten; /* an operator began to count anew, or its verdict was answered busy: it is on no receipt any more */
-    int result;    /* enum send_outcome, RESULT_NONE */
+    bool again;     /* may be started once more */
+    bool by_store;  /* announced by the store: whether it may go is checked when it goes */
+    bool busy;      /* its row was locked when its verdict came, which comes again */
+    bool forgotten; /* an operator reset the counters, or its verdict was answered busy: it is on no receipt any more */
+    int result;     /* enum send_outcome, RESULT_NONE */
 
-    bool away;          /* the latest result: the endpoint was not reached, or did not know us */
-    size_t start_knows; /* of the latest send: the last cycle whose answer its session had got before it, for certain */
+    bool away;              /* the latest result: the endpoint was not reached, or authentication failed */
+    size_t start_knows;     /* of the latest send: the last cycle whose answer its session certainly had before it */
     size_t failed_event;    /* the latest failure that was stored; 0: none */
     int64_t failed_wall_us; /* ... */
 
-    int64_t wait_until_us;               /* its due time, as people are shown it: an order may leave it as it is */
-    int64_t touched_us, touched_wall_us; /* the last event that was about it, and may have kept it back */
+    int64_t wait_until_us;               /* its due time, as people see it: an order may leave it unchanged */
+    int64_t touched_us, touched_wall_us; /* the last event that concerned it, and may have delayed it */
     int64_t forget_us;                   /* done: not kept longer than until then, by the store's clock */
 
     struct shadow_judged *judged; /* verdicts of workers that were applied */
-    bool ok;                      /* its receiver's yes reached an engine */
+    bool ok;                      /* its receiver's success reached an engine */
     uint16_t ok_session;
     bool handed_out, sent; /* at least once */
     bool ahead;            /* handed out while it was excused: it has overtaken, and does so again */
     unsigned arrivals;
 };
 
-/* An end that the ledger must tell. */
+/* An end that the ledger must have. */
 struct shadow_end {
     struct shadow_end *next;
     enum ended_as as;
@@ -147,7 +147,7 @@ struct shadow_targets {
     size_t count;
 };
 
-/* What became of a message at one of its handlers. */
+/* The history of a message at one of its handlers. */
 struct shadow_handler {
     bool ended, was_dead;  /* a row of it was completed, expired or discarded ... */
     int64_t ended_wall_us; /* ... the latest then; was dead */
@@ -188,12 +188,12 @@ struct shadow_session {
 };
 
 struct shadow_endpoint {
-    size_t paused_at; /* event; 0: never */
+    size_t paused_at; /* of the latest pause or resume */
     int64_t until_us;
     int64_t changed_us, changed_wall_us; /* when it was paused or resumed last */
 };
 
-/* What can have kept back the messages of an instance: the last time of each. */
+/* What can have delayed the messages of an instance: the latest time of each. */
 struct shadow_instance {
     int64_t changed_us;                   /* it joined, went on, had trouble with its store */
     int64_t busy_us[SIM_ENDPOINTS_MAX];   /* a send to this endpoint began or ended */
@@ -202,17 +202,18 @@ struct shadow_instance {
     unsigned out[SIM_ENDPOINTS_MAX];
     struct {
         int64_t changed_us;
-        uint64_t types; /* a bit for each that one may have */
-        bool known;     /* else anybody may have all */
+        uint64_t types; /* one bit for each requested type */
+        bool known;     /* otherwise all types may be requested */
     } asks[SIM_ASKED_MAX];
 };
 
-/* By which configuration an instance works.  A verdict on what was not handed out may be older than its latest change. */
+/* The configuration of an instance.  A verdict about a message that was not handed out may be older than its latest
+ * change. */
 struct shadow_config {
     unsigned now, before;
 };
 
-/* The latest sends of an engine to an endpoint; older ones are older than its rate can tell. */
+/* The latest sends of an engine to an endpoint; older ones do not matter for its rate. */
 #define SHADOW_SENDS 64
 struct shadow_pace {
     int64_t taken_us[SHADOW_SENDS]; /* a ring */
@@ -228,8 +229,8 @@ struct shadow_total {
     int64_t counts[TOTAL_KINDS];
 };
 
-/* Verdicts of an engine that were counted and not applied: of the cycle that is being told, and of the one before, which it
- * takes back with its next one.  Those that are judged again are told even when the cycle is asked again. */
+/* Verdicts of an engine that were counted and not applied: of the cycle being read, and of the one before, which it
+ * takes back with its next one.  Verdicts that come again are read even when the cycle is asked again. */
 struct shadow_takeback {
     struct shadow_total stale[SIM_ENDPOINTS_MAX + 1], again[SIM_ENDPOINTS_MAX + 1];
     struct shadow_total known[SIM_ENDPOINTS_MAX + 1], known_again[SIM_ENDPOINTS_MAX + 1];
@@ -250,7 +251,7 @@ struct checker {
     struct shadow_pace paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
     struct shadow_total happened[SIM_ENDPOINTS_MAX + 1], too_many[SIM_ENDPOINTS_MAX + 1]; /* [0]: of no endpoint */
     struct shadow_takeback takebacks[SIM_INSTANCES_MAX];
-    int64_t purged_us; /* what was to be forgotten at this time is; 0: nobody knows */
+    int64_t purged_us; /* up to this time expired data was purged; 0: unknown */
     struct map streams;
     struct map proofs; /* see check_blame.c */
     bool jumped;       /* the wall clock */
@@ -269,7 +270,7 @@ void breach_set(struct checker *c, const char *invariant, const char *format, ..
 struct shadow_row *shadow_find(struct checker *c, uint32_t message, uint16_t destination); /* NULL: none */
 struct shadow_row *shadow_make(struct checker *c, uint32_t message, uint16_t destination);
 unsigned shadow_lane(const struct shadow_message *m);
-/* The row on which the delivery of a message to an endpoint depends now, as this instance sees it; NULL: none. */
+/* The row that the delivery of a message to an endpoint depends on now, as this instance sees it; NULL: none. */
 struct shadow_row *shadow_leg(const struct checker *c, uint8_t instance, const struct shadow_message *m,
                               unsigned endpoint);
 /* The configuration by which the session of this event acts on a row. */
@@ -280,7 +281,7 @@ int shadow_endpoint(const struct checker *c, const struct shadow_row *row, unsig
 bool shadow_is_whole(const struct checker *c, const struct shadow_row *row, unsigned config);
 /* Its instance was buried: the hand-out counts. */
 void shadow_bury(struct shadow_row *row);
-/* It was handed back: what it is now. */
+/* It was handed back: updates its state. */
 void shadow_come_back(struct shadow_row *row);
 void shadow_move(struct checker *c, struct shadow_row *row, enum state next);
 bool shadow_is_over(const struct shadow_row *row);
@@ -310,10 +311,10 @@ void check_join(struct checker *c, const struct event *e);
 void check_cycle(struct checker *c, const struct event *e);
 void check_session_end(struct checker *c, const struct event *e);
 bool session_may_be_buried(const struct shadow_session *s, const struct event *e);
-void check_acts(struct checker *c, const struct event *e); /* a session did something in the store */
+void check_acts(struct checker *c, const struct event *e); /* a session was active in the store */
 
 void check_read(struct checker *c, const struct event *e);
-/* Its time has come and is not over, and its endpoint is not paused. */
+/* Checks that it is due and has not expired, and that its endpoint is not paused. */
 void check_may_go(struct checker *c, const struct event *e, const struct shadow_message *m,
                   const struct shadow_row *row);
 void check_handout(struct checker *c, const struct event *e);

@@ -1,6 +1,6 @@
-/* A second configuration: endpoints that go away and come back, and routes that change, as by a deploy that reaches one
- * instance before the other and is taken back once.  Not in worlds with dedupe: a mark names its handler (core/mark.h), and
- * by other routes the same message has another one. */
+/* A second configuration: endpoints that disappear and come back, and routes that change, as in a deploy that reaches
+ * one instance before the other and is reverted once.  Not in worlds with dedupe: a mark names its handler
+ * (core/mark.h), and by other routes the same message has another one. */
 #include "base/util.h"
 #include "dice.h"
 #include "scenario.h"
@@ -16,7 +16,7 @@ void config_routes(const struct scenario *s, unsigned config, struct engine_sett
     setting->route_count = config == 0 ? s->engine.route_count : s->other.route_count;
 }
 
-/* Overrides stay: whatever was split by the routes would be sent to one endpoint by a new one. */
+/* Overrides stay: a new one would send messages that the routes have split to one endpoint. */
 static void draw_lacking(struct scenario *s, struct random *r)
 {
     unsigned count = (unsigned)s->engine.endpoint_count;
@@ -34,7 +34,7 @@ static bool goes_to(const struct route *route, unsigned endpoint)
     return false;
 }
 
-/* Each endpoint is there as before, or as often not; never one that is lacking.  false: it would go nowhere. */
+/* Each endpoint of the old route with probability one half; never a removed one.  false: the route would have none. */
 static bool draw_other_route(const struct scenario *s, struct random *r, const struct route *from, struct route *route,
                              unsigned *to)
 {

@@ -1,6 +1,6 @@
-/* Where a world's chance comes from: one die for each purpose, made of the seed and the purpose's
- * name.  So a fault that is new, or thrown once more, does not shift what all others draw, and a seed
- * goes on meaning what it was kept for. */
+/* The sources of randomness of a world: one die for each purpose, made of the seed and the purpose's name.  So a new
+ * fault, or one more throw, does not shift what all other dice draw, and a seed keeps the meaning that it was recorded
+ * for. */
 #ifndef SIM_DICE_H
 #define SIM_DICE_H
 

@@ -1,4 +1,4 @@
-/* Effects of every kind that handlers of the simulated world bring along, and what the store kept of them. */
+/* Effects of every kind that handlers of the simulated world make, and what the store kept of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct send_effect *effect_new(const struct parcel *p, struct effect effe
     return e;
 }
 
-/* One of each kind; its guards are as the world knows them now, and may not hold any more when they are stored. */
+/* One of each kind; its guards are as the world knows them now, and may fail when they are stored. */
 struct send_effect *effects_make(struct world *w, const struct parcel *p)
 {
     unsigned key = p->typed - 1;
@@ -69,7 +69,7 @@ void effects_witness(struct world *w, struct event event, const struct effect *e
     world_note(w, event);
 }
 
-/* How many events or entries of history the store has under this key. */
+/* Number of events or entries of history in the store under this key. */
 static int64_t kept_count(const char *text, const char *kind, const char *key)
 {
     char prefix[32];

@@ -1,6 +1,6 @@
-/* The life of an event store: writers that append, by what they have seen or not; transactions that commit late or never; readers; and
- * a projection with two instances, which crash and oversleep between any two steps.  Its writes are rows of a box, in the
- * transaction that moves its position. */
+/* The life of an event store: writers that append, with or without an expected version; transactions that commit late
+ * or never; readers; and a projection with two instances, which crash and lose their lease between any two steps.  Its
+ * writes are rows of a box, in the transaction that moves its position. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static void writer_decides(struct event_life *l, struct event_writer *w)
                 .total;
 }
 
-/* The version that an event was given; 0: there is none of this id. */
+/* The version of an event; 0: no event with this id. */
 static uint64_t version_of(struct event_life *l, const struct pr_message *m)
 {
     struct query_reply r =
@@ -167,7 +167,7 @@ static void tx_step(struct event_life *l)
     *tx = NULL;
 }
 
-/* Commits that nobody was told of a place are gone, as after a crash of a server that did not wait for its disk. */
+/* Loses commits whose places were not reported, as in a crash of a server that did not wait for its disk. */
 static void lose(struct event_life *l)
 {
     if (l->sqlite)
@@ -265,7 +265,7 @@ static void projector_step(struct event_life *l, size_t number)
     }
 }
 
-/* It forgets everything, also whether its last transaction was committed. */
+/* It forgets everything, including whether its last transaction was committed. */
 static void projector_dies(struct event_life *l)
 {
     l->projectors[random_below(&l->die, INSTANCES)] = (struct projector){ .state = PROJECTOR_IDLE };
@@ -314,7 +314,7 @@ static void one_step(struct event_life *l)
     l->steps++;
 }
 
-/* Nobody is disturbed any more: one instance works off what is left. */
+/* Without further faults one instance processes the rest. */
 static void drain(struct event_life *l)
 {
     uint64_t last;

@@ -1,6 +1,6 @@
-/* Between an engine and its store.  A cycle can end as ok, as an error, as unknown although it
- * landed, as unknown and it did not, and its instance can die in it.  What landed is written
- * into the history here, whatever the engine is told about it. */
+/* Between an engine and its store.  A cycle can end as ok, as an error, as unknown although it landed, as unknown when
+ * it did not, and its instance can die in it.  What landed is written into the history here, whatever answer the engine
+ * gets. */
 #include "world.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static struct event about_row(struct world *w, const struct instance *in, enum e
     return event;
 }
 
-/* A place can be drawn twice when commits were lost: the verdict says by its id which of the two it is about. */
+/* A seq can be drawn twice when commits were lost: the id of the verdict shows which row it is about. */
 static void unmistake(struct world *w, const struct verdict *v, struct event *event)
 {
     const struct parcel *p = world_find(w, v->id);
@@ -79,7 +79,7 @@ static void unmistake(struct world *w, const struct verdict *v, struct event *ev
     event->destination = world_destination(w, p->m.destination);
 }
 
-/* Local delivery: it is told in this world, and begins in the other one. */
+/* Local delivery: the end of the message is recorded in this world, and its beginning in the other one. */
 static void witness_into(struct world *w, struct event event, const struct effect *e, int answer)
 {
     struct world *other = world_of_box(w, e->box);
@@ -120,7 +120,7 @@ static void witness_effects(struct world *w, const struct cycle *cycle, size_t v
     }
 }
 
-/* The engine's own, which I32 sees by what it does; handlers' marks refuse nothing but themselves. */
+/* The engine's own, which I32 sees by its effect; handlers' marks refuse nothing but themselves. */
 static bool is_mark(const struct effect *e)
 {
     return e->kind == EFFECT_SEEN && e->takes_verdict;
@@ -205,7 +205,7 @@ static void witness_receipts(struct world *w, struct instance *in, const struct 
     }
 }
 
-/* Parts of one id are told apart by who was split into them. */
+/* Parts with the same id are distinguished by the row that was split. */
 static const struct parcel *parcel_of_row(struct world *w, const struct row *row)
 {
     const struct known_row *known = find_row(w, row->row);
@@ -241,7 +241,7 @@ static void witness_rows(struct world *w, struct instance *in, const struct cycl
     }
 }
 
-/* What the store has put on the receipt itself. */
+/* Rows that the store put on the receipt itself. */
 static void witness_started(struct world *w, struct instance *in, const struct cycle *cycle,
                             const struct cycle_reply *reply)
 {
@@ -256,7 +256,7 @@ static void witness_started(struct world *w, struct instance *in, const struct c
     }
 }
 
-/* A replayed cycle was seen when it landed: only what it read and owns is new. */
+/* A replayed cycle was recorded when it landed: only its reads and lanes are new. */
 static void witness_cycle(struct world *w, struct instance *in, const struct cycle *cycle,
                           const struct cycle_reply *reply)
 {
@@ -297,7 +297,7 @@ static void note_fault(struct world *w, struct instance *in, int rc, bool landed
     world_note(w, event);
 }
 
-/* What the store says before it does anything; 0: it goes on. */
+/* The store's fault before it does anything; 0: none. */
 static int fault_before(struct world *w, struct instance *in, const struct cycle *cycle)
 {
     static const int errors[] = { PR_ESTORE, PR_EBUSY, PR_EFULL };
@@ -320,8 +320,8 @@ static int fault_before(struct world *w, struct instance *in, const struct cycle
     return 0;
 }
 
-/* A cycle that was given up arrives after all, over the connection that it was sent on: just before it is asked again, or
- * just behind that.  It changes something once. */
+/* A cycle that was given up arrives after all, over the connection that it was sent on: just before it is asked again,
+ * or just after that.  It changes something once. */
 static void land_late(struct world *w, struct instance *in, const struct cycle *cycle, bool again)
 {
     struct store_session session;
@@ -356,7 +356,7 @@ static int end_with(struct world *w, struct instance *in, int rc, bool landed)
     return rc;
 }
 
-/* Connections do not break all the time: whoever reads in small pieces must come to an end once. */
+/* Connections do not break all the time: reading in small pieces must end sometime. */
 static bool scan_begins_anew(struct world *w, struct instance *in)
 {
     if (!random_chance(&w->dice[DIE_SCANS], w->faults.scan_anew) || w->mono_us < in->scan_again_us)

@@ -1,5 +1,5 @@
-/* Between an engine and its receivers: sends that fail, that arrive without an answer, that
- * are answered after the lease, twice, never, or that kill whoever makes them. */
+/* Between an engine and its receivers: sends that fail, that arrive without an answer, that are answered after the
+ * lease, twice, never, or that kill their instance. */
 #include "world.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct faulty_send {
     bool settles; /* its receiver is a handler that completes it in a transaction of its own */
 };
 
-/* The payload and all that describes it, but not where it goes. */
+/* The payload and all attributes, except the destination. */
 uint64_t message_digest(const struct pr_message *m)
 {
     const pr_slice parts[] = { m->type,         m->stream,      m->source,    m->subject,
@@ -190,7 +190,7 @@ static void faulty_send_answer(struct world *w, void *arg)
     instance_wake(f->in, w->mono_us);
 }
 
-/* It has run, and its process may die before it says so. */
+/* It has run, and its process may die before it reports that. */
 static void faulty_send_settle(struct world *w, struct faulty_send *f)
 {
     struct event event = { .kind = EVENT_SETTLED,

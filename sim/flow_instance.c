@@ -1,4 +1,4 @@
-/* Instances of flow_world.h: what a process with flows does, step by step, and what may go wrong with each. */
+/* Instances of flow_world.h: what a process with flows does, step by step, and the faults of each step. */
 #include "flow_world.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static void tell_flows(struct flow_instance *i, struct flow_side *s)
     }
 }
 
-/* It landed; what does the instance hear of it? */
+/* It landed; which answer does the instance get? */
 static void cycle_landed(struct flow_world *w, struct flow_instance *i, struct flow_side *s,
                          const struct cycle_reply *reply)
 {
@@ -199,7 +199,7 @@ static void change_payload(struct delivery_result *r, enum turn_message_kind typ
         e->message.payload.size--;
 }
 
-/* The line of the last event, once more. */
+/* Repeats the line of the last event. */
 static void repeat_event(struct flow_world *w, struct delivery_result *r)
 {
     struct send_effect *e = *find_effect(r, EFFECT_HISTORY, TURN_NONE);
@@ -212,7 +212,7 @@ static void repeat_event(struct flow_world *w, struct delivery_result *r)
             arena_printf(&w->kept, "%.*s%.*s", SLICE_ARGS(lines), (int)(lines.size - at + 1), &lines.data[at - 1]);
 }
 
-/* A turn stores the row of a flow that is gone, too. */
+/* Stores the row of a flow although it is gone. */
 static void revive(struct flow_world *w, struct delivery_result *r)
 {
     struct send_effect *e = *find_effect(r, EFFECT_FLOW, TURN_NONE), *copy;
@@ -267,7 +267,7 @@ static void run(struct flow_world *w, struct flow_instance *i, struct flow_side 
                   (int)o->result.outcome);
 }
 
-/* Nobody says how it ended, or it was not even begun. */
+/* Its outcome is unknown, or it was not even begun. */
 static void leave(struct flow_world *w, struct flow_out *o)
 {
     bool returned = random_chance(&w->random, 0.5);

@@ -1,5 +1,5 @@
-/* People in flow_world.h: they cancel, resume and restart flows, delete them with their children, and prune old executions.  What
- * an order must leave is looked at right behind it (I52). */
+/* People in flow_world.h: they cancel, resume and restart flows, delete them with their children, and prune old
+ * executions.  The result of an order is checked directly after it (I52). */
 #include "flow_world.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 /* ---- Messages to flows ---------------------------------------------------------------------------------- */
 
-/* A failed flow goes on, and another one begins from its start. */
+/* A failed flow is resumed, or another one begins from its start. */
 static void begin_again(struct flow_world *w, const struct flow_row *row)
 {
     struct turn_message m = { .kind = TURN_START, .flow = row->id, .name = row->name };
@@ -34,7 +34,7 @@ static void begin_again(struct flow_world *w, const struct flow_row *row)
     w->more.resumed += m.resume;
 }
 
-/* One that was deleted begins as if it had never been. */
+/* A flow that was deleted begins as if it had never existed. */
 static void begin_deleted(struct flow_world *w, pr_slice flow)
 {
     const struct turn_message m = {
@@ -70,7 +70,7 @@ static void keep_message(struct flow_world *w, const struct pr_message *m, struc
     message_copy(m, block, ret);
 }
 
-/* An activity, as if the order had overlooked it. */
+/* Keeps an activity, as if the order had missed it. */
 static void keep_activity(struct flow_world *w, const struct pr_message *m)
 {
     int answer, rc = store_enqueue(&w->store, PR_STR("activities"), m, 1, PR_PAYLOAD_MAX, NULL, &answer, NULL);
@@ -93,7 +93,7 @@ static void check_nothing_waits(struct flow_world *w, const struct flow_deleted 
                         SLICE_ARGS(reply.listed[i].m.type));
 }
 
-/* These rows were there before the order. */
+/* Records these rows before the order. */
 static size_t note_deleted(struct flow_world *w, const struct flow_row *rows, size_t count, const pr_id *executions,
                            const size_t *execution_counts)
 {

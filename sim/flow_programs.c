@@ -1,4 +1,4 @@
-/* The programs of flow_world.h: flows of random steps, some that kill, and activities that fail now and then. */
+/* The programs of flow_world.h: flows of random steps, some that kill, and activities that fail from time to time. */
 #include "flow_world.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static int kill_instance(struct pr_activity_context *c, pr_slice input, pr_slice
 
 /* ---- Flows ------------------------------------------------------------------------------------------- */
 
-/* Some at once, some when they have waited. */
+/* Some at once, some after waiting. */
 static int killing_flow(pr_flow *f, pr_slice input, pr_slice *ret_output)
 {
     struct flow_world *w = pr_flow_user(f);
@@ -101,7 +101,7 @@ static void add_activity(struct program *p, const char *name, pr_activity_functi
         (struct activity_entry){ .name = slice_from(name), .function = function, .user = user };
 }
 
-/* Code of a family: roots have children, and these have none. */
+/* Code of a family: roots have children, which have none. */
 static struct random_flow *make_code(struct flow_world *w, size_t program, size_t at, uint64_t seed)
 {
     struct random_flow *c = &w->codes[program][at];

@@ -1,9 +1,9 @@
 /* The world of flows.h: its instances, its store, and what its checkers must know of what happened.
  *
- *   flows.c           who starts flows and tells them something, the faults, the end
+ *   flows.c           starts flows and sends them messages, the faults, the end
  *   flow_operators.c  people who resume, restart, cancel, delete and prune
  *   flow_instance.c   instances: two engines and the flows of one process
- *   flow_programs.c   their programs, and what the functions of activities have done
+ *   flow_programs.c   their programs, and a record of what the functions of activities did
  *   check_flows.c     the checkers */
 #ifndef SIM_FLOW_WORLD_H
 #define SIM_FLOW_WORLD_H
@@ -38,7 +38,7 @@ struct flow_side {
     uint64_t lanes, peers_serial;
     struct flow_out {
         const struct delivery *d;
-        bool is_run; /* its result is here, and the engine does not have it yet */
+        bool is_run; /* its result is here, and not yet in the engine */
         struct delivery_result result;
     } out[FLOW_OUT_MAX];
     size_t out_count;
@@ -76,22 +76,22 @@ struct flow_world {
     struct config_box boxes[2];
     struct program *programs[FLOW_PROGRAMS]; /* the second one has version 2, too */
     struct random_flow codes[FLOW_PROGRAMS][4];
-    size_t deployed;   /* this one is started now, if not an older one */
-    bool code_changes; /* version 1 of the second program is other code */
-    bool clock_steps;  /* the clock on the wall jumps */
-    bool killed;       /* the function that is being called takes its instance with it */
+    size_t deployed;   /* the version to be started now, unless an older one is */
+    bool code_changes; /* the code of version 1 of the second program changes */
+    bool clock_steps;  /* the wall clock jumps */
+    bool killed;       /* the running function kills its instance */
     struct flow_instance instances[FLOW_INSTANCES];
     uint64_t started; /* instances so far */
-    uint64_t sent;    /* events and mail, and what nobody asked for: numbers of what they say */
+    uint64_t sent;    /* events and mail, including unsolicited ones: numbers in their content */
     unsigned roots, begun_roots;
-    bool calm;                      /* nothing fails any more */
-    uint64_t hardships;             /* after which an innocent may look like poison */
+    bool calm;                      /* no more faults */
+    uint64_t hardships;             /* faults, after which an innocent message may look like poison */
     pr_slice flows[FLOW_FLOWS_MAX]; /* ids that have had a turn */
     size_t flow_count;
     struct flow_note notes[FLOW_NOTES_MAX];
     size_t note_count;
     bool offers_tag[FLOW_PROGRAMS]; /* FLOW_TAG */
-    size_t at_work;                 /* the program whose function is being called */
+    size_t at_work;                 /* the program whose function is running */
     struct flow_deleted deleted[FLOW_FLOWS_MAX];
     size_t deleted_count;
     struct arena arena, kept; /* of one question; of the whole life */
@@ -100,12 +100,12 @@ struct flow_world {
 };
 
 int64_t flow_world_wall_us(const struct flow_world *w);
-bool flow_chance(struct flow_world *w, double share); /* of a fault: never when it is calm */
+bool flow_chance(struct flow_world *w, double share); /* draws whether a fault happens: never when calm */
 void flow_broken(struct flow_world *w, const char *invariant, const char *format, ...) PR_PRINTF(3, 4);
 void flow_happened(struct flow_world *w, const char *format, ...) PR_PRINTF(2, 3);
 /* Into the box of turns; id zero: a new one. */
 void flow_world_tell(struct flow_world *w, const struct turn_message *m, pr_id id);
-/* A flow that has a turn. */
+/* Records a flow that has had a turn. */
 void flow_world_meet(struct flow_world *w, pr_slice flow);
 /* Its row, with all of its texts; false: there is none. */
 bool flow_world_row(struct flow_world *w, pr_slice flow, struct flow_row *ret);
@@ -127,7 +127,8 @@ void flow_instance_die(struct flow_world *w, struct flow_instance *i);
 /* A cycle, if one is due; false: there was nothing in it but looks. */
 bool flow_instance_cycle(struct flow_world *w, struct flow_instance *i, struct flow_side *s, bool changed);
 bool flow_instance_take(struct flow_world *w, struct flow_instance *i, struct flow_side *s);
-/* One that is out goes on: it is run, or its engine hears of it.  It may die of it.  false: nothing is out. */
+/* Continues an item that is out: runs it, or passes its result on to the engine.  The instance may die of it.  false:
+ * nothing is out. */
 bool flow_instance_work(struct flow_world *w, struct flow_instance *i, struct flow_side *s);
 
 /* check_flows.c */

@@ -119,7 +119,7 @@ static pr_slice root_id(struct flow_world *w, unsigned root)
     return arena_printf(&w->kept, "r%u", root);
 }
 
-/* Now and then twice: the second one is none. */
+/* From time to time twice: the second start does nothing. */
 static void start_root(struct flow_world *w)
 {
     const char *const names[] = { "root", "root", "root", "root", FLOW_KILLS, FLOW_CALLS_KILLER };
@@ -132,7 +132,7 @@ static void start_root(struct flow_world *w)
         flow_world_tell(w, &m, flow_start_id(m.flow));
 }
 
-/* Each has another number, by which the checker knows it. */
+/* Each has another number, by which the checker recognises it. */
 static void say(struct flow_world *w, pr_slice flow, enum turn_message_kind kind, const char *name)
 {
     const struct turn_message m = {
@@ -147,7 +147,7 @@ static void say_something(struct flow_world *w)
     say(w, flow, random_chance(&w->random, 0.5) ? TURN_EVENT : TURN_MAIL, random_chance(&w->random, 0.5) ? "x" : "y");
 }
 
-/* A result that was given already, by somebody who does not know that; or of an execution that never was. */
+/* A result that was given already, as by a sender that does not know that; or of an execution that never existed. */
 static void repeat_result(struct flow_world *w)
 {
     const struct flow_note *n = w->note_count > 0 ? &w->notes[random_below(&w->random, w->note_count)] : NULL;
@@ -240,7 +240,7 @@ static bool moves(struct flow_world *w, struct flow_instance *i)
     return moved;
 }
 
-/* *ret_left: what is in it. */
+/* *ret_left: what is still in it. */
 static bool box_is_empty(struct flow_world *w, const char *box, pr_slice *ret_left)
 {
     const struct query query = { .kind = QUERY_MESSAGES,
@@ -279,7 +279,7 @@ static void drain(struct flow_world *w)
     flow_broken(w, "I15", "when nothing fails any more this stays: %.*s", SLICE_ARGS(left));
 }
 
-/* What flows may wait for; false: none is running. */
+/* Sends what flows may wait for; false: none is running. */
 static bool nudge(struct flow_world *w, bool cancel)
 {
     struct flow_row row;

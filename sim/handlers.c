@@ -1,6 +1,7 @@
-/* Receivers that complete messages in transactions of their own, with what they write there (pr_complete_sqlite() and
- * PR_SETTLED): that transaction commits, is rolled back, or ends so that nobody knows; and whoever says "settled" may be wrong.
- * What such a handler wrote is one row of its own table for each commit: the SETTLED events of the history. */
+/* Receivers that complete messages in their own transactions, with their own writes (pr_complete_sqlite() and
+ * PR_SETTLED): that transaction commits, is rolled back, or ends in an unknown way; and a report of "settled" may be
+ * wrong.  The writes of such a handler are one row of its own table for each commit: the SETTLED events of the
+ * history. */
 #include "world.h"
 
 #include "base/error.h"
@@ -23,7 +24,7 @@ static int complete_sqlite(struct world *w, const struct completion *c, bool com
     return answer;
 }
 
-/* PR_OK: it is committed, with all that the handler wrote. */
+/* PR_OK: it is committed, with all writes of the handler. */
 static int complete(struct world *w, const struct completion *c, bool commits)
 {
     if (w->scenario->sqlite)

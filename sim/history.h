@@ -1,6 +1,5 @@
-/* What happened in a simulated world, as it can be seen from outside the engine: an
- * append-only list of events.  The checkers read nothing else.  Its hash is the test of
- * determinism: the same seed must give the same history. */
+/* What happened in a simulated world, as visible from outside the engine: an append-only list of events.  The checkers
+ * read nothing else.  Its hash is the test of determinism: the same seed must give the same history. */
 #ifndef SIM_HISTORY_H
 #define SIM_HISTORY_H
 

@@ -1,6 +1,6 @@
-/* Endpoints with `mode: inline`: a sender sends its message itself, and stores it only when it could not, with the failure that
- * it had (runtime/inline.c).  One engine hears of that, for its breakers and totals.  What arrives so is nobody's business
- * here; what does not is a message of the box like any other, at its second attempt. */
+/* Endpoints with `mode: inline`: a sender sends its message itself, and stores it only if that failed, with the failure
+ * (runtime/inline.c).  One engine gets the result, for its breakers and totals.  A message that arrives like this is
+ * not judged here; one that does not is a message of the box like any other, at its second attempt. */
 #include "world.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-/* One engine of the sender's process, if it is there. */
+/* Reports to one engine of the sender's process, if there is one. */
 static void tell_engine(struct world *w, const struct parcel *p, unsigned endpoint, int reason)
 {
     const struct endpoint_setting *s = &w->scenario->endpoints[endpoint];
@@ -29,7 +29,7 @@ static void tell_engine(struct world *w, const struct parcel *p, unsigned endpoi
     }
 }
 
-/* Only what the retry setting tries again is stored as it is. */
+/* Only failures that the retry setting retries are stored with the message. */
 static bool is_tried_again(const struct world *w, const struct parcel *p, unsigned endpoint, int reason,
                            int64_t *ret_delay_us)
 {

@@ -1,4 +1,4 @@
-/* What the store's ledger says of every message, when the run is over: an event for each end, and one behind the last. */
+/* The store's ledger at the end of the run: an event for each end, and one after the last. */
 #include "base/error.h"
 #include "base/slice.h"
 #include "world.h"

@@ -1,8 +1,8 @@
 /* Kinds of lives.  A seed lives one of each kind whose turn it is, and each is judged by checkers of its own.
  *
- * To add a kind: one file with its function, its name in meson.build, and one line here.  `every`: one seed in so many lives it,
- * counted by the seed alone, so that a seed goes on meaning what it was kept for.  A kind that has boxes and engines of its own
- * can be made of a world (world.h) and check_world(), or of the store and the engine alone. */
+ * To add a kind: one file with its function, its name in meson.build, and one line here.  One seed in `every` lives it,
+ * which depends only on the seed, so that a seed keeps the meaning that it was recorded for.  A kind with boxes and
+ * engines of its own can be made of a world (world.h) and check_world(), or of the store and the engine alone. */
 #ifndef SIM_LIFE_H
 #define SIM_LIFE_H
 
@@ -22,7 +22,7 @@
 struct life {
     uint64_t seed;
     bool sqlite;       /* in memory; or the memory store */
-    bool check;        /* walk the engine's invariants after every step */
+    bool check;        /* check the engine's invariants after every step */
     unsigned messages; /* 0: drawn */
     int64_t safety_us; /* 0: drawn */
     FILE *trace;       /* every event is printed there; NULL: quiet */
@@ -34,14 +34,14 @@ struct life_counts {
     double simulated_us;
 };
 
-/* true: nothing was broken.  Otherwise *ret says what, and what led there has been printed. */
+/* true: no breach.  Otherwise *ret describes it, and the events before it have been printed. */
 #define X(name, every, text) bool name##_life(const struct life *life, struct life_counts *counts, struct breach *ret);
 LIVES(X)
 #undef X
 
-/* What a world adds to the counts. */
+/* Adds the counts of a world. */
 void life_count(struct life_counts *counts, const struct world *w);
-/* Its last events, when a checker has found something. */
+/* Prints its last events, when a checker has found a breach. */
 void life_show_breach(const struct world *w, const struct breach *breach);
 
 #endif

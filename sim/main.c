@@ -1,10 +1,9 @@
-/* postrider-sim: live many small lives of the engine, each decided by one seed.
+/* postrider-sim: runs many small lives of the engine, each determined by one seed.
  *
  *     postrider-sim --seeds 10000          run seeds 1..10000, those that ever failed first
- *     postrider-sim --seeds 1700 --today 300   ... and 300 that nobody has lived before today
- *     postrider-sim --seed 42 --trace      live one again and show what happens
- *     postrider-sim --hash-check 200       the same seed twice gives the same history
- */
+ *     postrider-sim --seeds 1700 --today 300   ... and 300 that were never run before today
+ *     postrider-sim --seed 42 --trace      run one again and show what happens
+ *     postrider-sim --hash-check 200       the same seed twice gives the same history */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -52,7 +51,7 @@ struct known {
     enum store_choice store;
 };
 
-/* What a worker tells its parent, in shared memory. */
+/* What a worker reports to its parent, in shared memory. */
 struct progress {
     uint64_t seed; /* being lived; 0: none */
     size_t kind;
@@ -101,7 +100,7 @@ static void print_repeat(const struct options *o, uint64_t seed, const char *lif
     fflush(stdout);
 }
 
-/* Kills this process with SIGPROF; 0: not any more. */
+/* Kills this process with SIGPROF; 0: cancels that. */
 static void watchdog(int seconds)
 {
     const struct itimerval after = { .it_value.tv_sec = seconds };
@@ -153,7 +152,7 @@ static bool live_kind(const struct options *o, const struct life_kind *kind, uin
     return good;
 }
 
-/* true: nothing was broken. */
+/* true: no breach. */
 static bool live(const struct options *o, uint64_t seed, struct progress *p, uint64_t *ret_hash)
 {
     bool good = true;

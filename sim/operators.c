@@ -1,5 +1,5 @@
-/* People: they look at messages, and press buttons at random.  Whatever they touched is shown in
- * the history as the store tells it afterwards. */
+/* People: they look at messages, and act at random.  The rows that they touched are recorded in the history as the
+ * store shows them afterwards. */
 #include "world.h"
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ static void note_admin(struct world *w, enum event_kind kind, const struct parce
                (struct event){ .kind = (uint8_t)kind, .instance = INSTANCE_NONE, .message = p->index, .what = what });
 }
 
-/* And all others with its id, which an order by id means, too. */
+/* Also for all others with its id, which an order by id includes. */
 static void note_admin_of_id(struct world *w, enum event_kind kind, const struct parcel *p, uint16_t what)
 {
     note_admin(w, kind, p, what);
@@ -71,7 +71,7 @@ struct operator_view {
     struct shown **first; /* of each message */
 };
 
-/* In the order in which a question for the id would find them: the box, dead letters, done. */
+/* In the order in which a query by id would find them: the box, dead letters, done. */
 static void view_init(struct world *w, pr_slice stream, struct operator_view *v)
 {
     const struct filter filter = { .box = w->scenario->engine.box, .state = -1, .stream = stream, .limit = SHOWN_MAX };
@@ -134,7 +134,7 @@ static void admin_do(struct world *w, const struct admin *admin)
     world_announce(w);
 }
 
-/* Announce before the act which messages it may touch, and show afterwards what became of them. */
+/* Records before the action which messages it may touch, and afterwards their states. */
 void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
 {
     struct admin admin = { .kind = kind,
@@ -249,7 +249,7 @@ static void take_corrected(struct world *w, const struct parcel *letter, struct 
     arena_fini(&arena);
 }
 
-/* What goes to several endpoints has a letter for each of them: those are left alone. */
+/* A message to several endpoints has a letter for each of them: those are not corrected. */
 static bool can_be_corrected(const struct world *w, const struct parcel *p, const struct listed *letter)
 {
     return p != NULL && !p->undecodable && pr_id_is_zero(letter->edited_as) && scenario_is_whole(w->scenario, &p->m);
@@ -285,7 +285,7 @@ void operator_edit(struct world *w, struct random *r)
     arena_fini(&arena);
 }
 
-/* Somebody takes a dead letter elsewhere and brings it back later, as `dead export`, `dead discard` and `dead import` do. */
+/* A person exports a dead letter and imports it later, as with `dead export`, `dead discard` and `dead import`. */
 struct exported {
     const struct parcel *parcel;
     struct listed letter;
@@ -340,7 +340,7 @@ void operator_export(struct world *w, struct random *r)
     arena_fini(&arena);
 }
 
-/* Two people, each with a share of the same stream: what they bring back is not in the order of its places. */
+/* Two people, each with a share of the same stream: they do not bring messages back in the order of their places. */
 void operators_share(struct world *w, struct random *r)
 {
     static const enum admin_kind kinds[] = { ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_DEAD_REPLAY, ADMIN_RETRY,

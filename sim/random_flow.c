@@ -55,7 +55,7 @@ static const char *child_of(struct random_run *x)
     return x->program->children[random_below(&x->random, RANDOM_FLOW_CHILDREN)];
 }
 
-/* Some have an id of which there may be several. */
+/* Some have an id that others may have, too. */
 static struct pr_child_options options_of_child(struct random_run *x)
 {
     static const char *const ids[] = { NULL, NULL, NULL, NULL, "kid-1", "kid-2" };

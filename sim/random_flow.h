@@ -1,5 +1,5 @@
-/* A flow of random steps.  Which they are depends on its seed, its input and all that it has seen so far, and on nothing else: so
- * it is as deterministic as a flow must be, and two seeds are two programs. */
+/* A flow of random steps.  They depend on its seed, its input and everything that it has seen so far, and on nothing
+ * else: so it is as deterministic as a flow must be, and two seeds are two programs. */
 #ifndef SIM_RANDOM_FLOW_H
 #define SIM_RANDOM_FLOW_H
 
@@ -10,11 +10,11 @@
 
 struct random_flow {
     uint64_t seed;
-    int generations;                            /* it continues as new so often at most */
-    const char *next_version;                   /* some of them as this one; NULL: all as the same */
+    int generations;                            /* the maximum number of times that it continues as new */
+    const char *next_version;                   /* some of them with this version; NULL: all with the same */
     const char *children[RANDOM_FLOW_CHILDREN]; /* names of flows that it starts; NULL: no more */
     const char *activities[2];
-    const char *tag; /* some of its activities need it; NULL: none does */
+    const char *tag; /* a tag that some of its activities need; NULL: none */
 };
 
 /* A flow function; it was registered with its struct random_flow. */

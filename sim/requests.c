@@ -95,7 +95,8 @@ static struct request_info look(struct request_stage *s, unsigned request)
     return info;
 }
 
-/* Stored once; a caller who got no answer looks for it first, and sends again what there is no trace of. */
+/* Stored once; a caller without an answer looks for the request first, and sends it again if there is no trace of
+ * it. */
 static void send_request(struct request_stage *s, unsigned request)
 {
     struct pr_message m = { .id = s->requests[request], .type = PR_STR("ask"), .destination = PR_STR("e0") };
@@ -139,7 +140,7 @@ static unsigned answer(struct request_stage *s, unsigned request)
     return request_answered(&s->checker, request, s->now_us);
 }
 
-/* As a source stores it: a message of its own, that names the request in a header. */
+/* As a source stores it: a message of its own, which names the request in a header. */
 static void arrives(struct request_stage *s, const struct late *late)
 {
     char id[PR_ID_TEXT_SIZE], headers[100], payload[16];
@@ -165,7 +166,8 @@ static void arrivals(struct request_stage *s)
     }
 }
 
-/* The handler's answer goes elsewhere, and comes back from there: once or several times, and maybe another one. */
+/* The handler's answer goes elsewhere, and comes back from there: once or several times, possibly with another
+ * answer. */
 static void reply_from_elsewhere(struct request_stage *s, unsigned request)
 {
     unsigned given = answer(s, request);
@@ -176,7 +178,7 @@ static void reply_from_elsewhere(struct request_stage *s, unsigned request)
     }
 }
 
-/* What pr_reply() makes: stored with the verdict. */
+/* The effect of pr_reply(): stored with the verdict. */
 static struct send_effect *reply_with_verdict(struct request_stage *s, pr_id id, unsigned request)
 {
     char text[PR_ID_TEXT_SIZE], payload[16];
@@ -249,7 +251,7 @@ static int land(struct request_stage *s, struct request_runner *r, const struct 
     return store_cycle(&r->session, &changed, ret, &error);
 }
 
-/* One cycle with all that can happen to it.  false: nobody asks for one, or the instance is gone. */
+/* One cycle with all its possible faults.  false: none is planned, or the instance is gone. */
 static bool runner_cycle(struct request_stage *s, struct request_runner *r, bool first)
 {
     const struct cycle *cycle;

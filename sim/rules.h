@@ -1,5 +1,5 @@
-/* Rules of a world, twice: as the engine gets them, and as plain facts for the checkers, which
- * must know what follows a failure without asking the engine's own code. */
+/* Rules of a world, twice: as the engine gets them, and as plain facts for the checkers, which must know what follows a
+ * failure without using the engine's own code. */
 #ifndef SIM_RULES_H
 #define SIM_RULES_H
 
@@ -30,7 +30,7 @@ struct sim_rule {
     struct sim_step steps[SIM_STEPS_MAX];
     size_t step_count;
 
-    /* What the engine gets is made of these. */
+    /* The engine's form of the rule. */
     struct matcher parts[3];
     pr_slice glob;
     struct rule_step built[SIM_STEPS_MAX];
@@ -39,9 +39,9 @@ struct sim_rule {
 
 struct scenario;
 
-/* Draws rules for some worlds, from its own dice: what else is drawn stays the same. */
+/* Draws rules for some worlds, from its own dice: other draws are not affected. */
 void rules_draw(struct scenario *s);
-/* The engine's rules point into the scenario: again after it was copied. */
+/* The engine's rules point into the scenario: call it again after a copy. */
 void rules_link(struct scenario *s);
 
 /* What must follow the n-th failure of a message at an endpoint. */

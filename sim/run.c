@@ -1,5 +1,5 @@
-/* The two phases of a run.  First safety: faults come as they may, and nothing may break an
- * invariant.  Then liveness: the faults stop, and everything must drain in bounded time. */
+/* The two phases of a run.  First safety: faults happen at random, and nothing may break an invariant.  Then liveness:
+ * the faults stop, and everything must drain in bounded time. */
 #include "life.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static void start_again(struct world *w, void *arg)
         instance_start(w, in);
 }
 
-/* Somebody looks after the processes: who is down is started again, sooner or later. */
+/* Restarts processes that are down, sooner or later. */
 static void supervise(struct world *w, void *arg)
 {
     (void)arg;
@@ -157,8 +157,8 @@ static void blackout_begin(struct world *w)
 
 /* ---- Liveness ---------------------------------------------------------------------------------- */
 
-/* Faults stop, pauses end, everybody is up.  The wall clock is set to the latest time that it
- * ever showed: what was to wait for an hour by a clock that was ten years ahead goes on. */
+/* Faults stop, pauses end, all instances are up.  The wall clock is set to the latest time that it ever showed: a
+ * message that should wait for an hour by a clock that was ten years ahead continues. */
 static int64_t latest_wall_us(const struct world *w)
 {
     int64_t latest_us = world_wall_us(w);
@@ -205,7 +205,7 @@ static void leftovers_init(struct world *w, struct leftovers *l)
     ASSERT(rc == PR_OK);
 }
 
-/* It waits at this endpoint, where it was to go when it was held; routes may have changed since. */
+/* Is it held for this endpoint, to which it was routed at that time?  Routes may have changed since. */
 static bool is_held_at(const struct endpoint_setting *s, pr_slice held_by)
 {
     return slice_eq(held_endpoint(held_by), s->name);
@@ -225,8 +225,7 @@ static bool is_strict(const struct world *w, const struct listed *row)
     return false;
 }
 
-/* Does it wait for a person?  A parked row does, and in a strict stream what is behind one that
- * is parked or dead. */
+/* Does it wait for a person?  A parked row does, and in a strict stream the rows behind one that is parked or dead. */
 static bool waits_for_a_person(const struct world *w, const struct leftovers *l, const struct listed *row)
 {
     if (row->state == STATE_PARKED)
@@ -244,7 +243,7 @@ static bool waits_for_a_person(const struct world *w, const struct leftovers *l,
 
 enum { ROWS_NONE, ROWS_FOR_A_PERSON, ROWS_LEFT };
 
-/* What is left in the box; `note` writes it into the history.  *ret_state: changes when a row comes, fails or goes. */
+/* Rows left in the box; `note` writes them into the history.  *ret_state: changes when a row comes, fails or goes. */
 static int look_at_leftovers(struct world *w, bool note, uint64_t *ret_state)
 {
     struct leftovers l;
@@ -269,7 +268,7 @@ static int look_at_leftovers(struct world *w, bool note, uint64_t *ret_state)
     return left;
 }
 
-/* A person decides about what is dead or parked: at first some of it is replayed. */
+/* A person decides about dead and parked messages: at first some of them are replayed. */
 static void decide_by_hand(struct world *w, bool replay)
 {
     struct leftovers l;
@@ -297,7 +296,7 @@ static bool all_follow(const struct world *w)
     return true;
 }
 
-/* The same of all worlds: what leaves one of them may go on in another. */
+/* The same for all worlds: a message that leaves one of them may continue in another. */
 static int look_at_all(struct world *w, uint64_t *ret_state)
 {
     int left = ROWS_NONE;
@@ -336,7 +335,7 @@ static bool drain(struct world *w, int64_t limit_us)
     return false;
 }
 
-/* People are not shown what is past its time, so SQLite is asked itself. */
+/* People do not see expired rows, so SQLite is asked directly. */
 static int64_t done_left(struct world *w, int64_t until_us)
 {
     struct pr_error error;
@@ -350,7 +349,7 @@ static int64_t done_left(struct world *w, int64_t until_us)
     return count;
 }
 
-/* What is kept too long is gone when each engine had its cycle. */
+/* Data that is kept too long is gone after each engine had a cycle. */
 static void let_purge(struct world *w)
 {
     if (w->scenario->engine.keep_us == 0 || w->broken != NULL)
@@ -377,7 +376,7 @@ static void note_total(struct world *w, const struct endpoint_state *state)
                                       .value = (int64_t)counts[i] });
 }
 
-/* Also of those that the store does not know: nothing happened there. */
+/* Also for endpoints that the store does not know: nothing happened there. */
 static void note_totals(struct world *w)
 {
     struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };

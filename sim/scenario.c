@@ -90,7 +90,7 @@ static int64_t draw_log(struct random *r, int64_t low, int64_t high)
     return (int64_t)((double)low * pow((double)high / (double)low, random_double(r)));
 }
 
-/* Small numbers mostly, the largest now and then. */
+/* Mostly small numbers, sometimes the largest. */
 static unsigned draw_few(struct random *r, unsigned max)
 {
     return random_chance(r, 0.1) ? max : (unsigned)draw_log(r, 1, (int64_t)max + 1);
@@ -157,7 +157,7 @@ static void draw_endpoint(struct scenario *s, unsigned index)
     s->room[index] = random_chance(r, 0.8) ? 0 : draw_few(r, 8);
 }
 
-/* What else it is about, beside the type: most routes are not. */
+/* Further conditions besides the type: most routes have none. */
 static void draw_route_more(struct scenario *s, unsigned index, struct route *route)
 {
     static const char *const source_globs[] = { "shop/*", "plant", "*b" };
@@ -242,7 +242,7 @@ static double draw_rate(const struct scenario *s, const char *fault, double max)
     return random_chance(&r, 0.5) ? 0 : max * (random_chance(&r, 0.2) ? 1 : random_double(&r));
 }
 
-/* A mean time such that the fault comes up to `times` times in the run; 0: off. */
+/* A mean interval such that the fault happens up to `times` times in the run; 0: off. */
 static int64_t draw_every(const struct scenario *s, const char *fault, double times)
 {
     struct random r;
@@ -309,8 +309,7 @@ static void draw_faults(const struct scenario *s, struct faults *f)
         *f = (struct faults){ .wake_lost = f->wake_lost };
 }
 
-/* Many messages to several endpoints, and one of these takes nothing all the time: what waits for it is
- * much more than a window. */
+/* Many messages to several endpoints, one of which is always down: much more waits for it than fits into a window. */
 static void draw_blackout(struct scenario *s)
 {
     struct engine_setting *e = &s->engine;
@@ -338,8 +337,8 @@ static void draw_blackout(struct scenario *s)
     s->to_endpoint *= 0.3;
 }
 
-/* One type of messages after the other cannot be sent, and there is little room; in half of these worlds
- * messages go to both endpoints. */
+/* One type of messages after the other cannot be sent, and there is little room; in half of these worlds messages go to
+ * both endpoints. */
 static void crowd(struct scenario *s)
 {
     struct random r;
@@ -427,7 +426,7 @@ static void draw_senders(struct scenario *s)
     s->with_effect = random_chance(&r, 0.7) ? 0 : random_double(&r) * 0.2;
 }
 
-/* As pr_worker sets its engine: whatever a message says, it is for the worker; no breaker, and time enough. */
+/* The settings of pr_worker's engine: every message goes to the worker; no breaker, and enough time. */
 static void draw_worker(struct scenario *s)
 {
     struct random r;
@@ -447,8 +446,8 @@ static void draw_worker(struct scenario *s)
     s->to_nowhere = 0;
 }
 
-/* A box that handles each id once, and senders who send some of them again: where nobody acts on messages by id, which means
- * all rows of it. */
+/* A box that handles each id once, and senders that send some of them again: only in worlds where no order is by id,
+ * which would include all rows of it. */
 static void draw_dedupe(struct scenario *s)
 {
     struct random r;
@@ -463,7 +462,7 @@ static void draw_dedupe(struct scenario *s)
         s->engine.dedupe_us = draw_log(&r, PR_MINUTES(1), s->safety_us);
 }
 
-/* In half of the worlds some payloads, or nearly all, are loaded only when they are about to be sent. */
+/* In half of the worlds some payloads, or nearly all, are loaded only before they are sent. */
 static void draw_late(struct scenario *s)
 {
     struct random r;
@@ -514,7 +513,7 @@ void scenario_move_into(struct scenario *s, pr_slice box, enum box_kind kind)
 
 /* ---- Facts about it ----------------------------------------------------------------------- */
 
-/* Headers of this world are objects of short texts, as they stand in the table above. */
+/* Headers of this world are objects of short texts, as in the table above. */
 static bool header_matches(const struct route_header *header, pr_slice text)
 {
     for (size_t i = 0; i + header->name.size + 4 < text.size; i++) {

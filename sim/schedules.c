@@ -51,7 +51,7 @@ struct firing {
     int64_t mono_us; /* when it was found */
 };
 
-/* The configuration that the row in the store is of, over a time of the clock on the wall. */
+/* The configuration of the stored row, over an interval of the wall clock. */
 struct segment {
     unsigned version;
     int64_t from_us, until_us; /* until: when another one was deployed; PR_NEVER: it is the last */
@@ -119,7 +119,7 @@ static void segment_end(struct stage *s)
         s->segments[s->segment_count - 1].until_us = stage_wall(s);
 }
 
-/* Does the row have the configuration that was deployed last?  Its times from now on are to come. */
+/* Does the row have the configuration that was deployed last?  Its times from now on are still to come. */
 static void look_at_row(struct stage *s)
 {
     struct schedule_info *list;
@@ -161,7 +161,7 @@ static void note_firing(struct stage *s, const struct pr_message *m)
     s->counts->hash = hash_u64(s->counts->hash ^ (uint64_t)at_us ^ (uint64_t)s->mono_us << 20);
 }
 
-/* Takes what was sent out of the store: so no id keeps a second message of the same time away. */
+/* Takes sent messages out of the store: so no id keeps a second message of the same time away. */
 static void collect(struct stage *s)
 {
     struct query query = { .kind = QUERY_MESSAGES, .filter = { .box = PR_STR("inbox"), .state = -1, .limit = 1000 } };
@@ -192,7 +192,7 @@ static int no_zone(pr_slice name, const struct zone **ret, struct pr_error *rete
     return PR_OK;
 }
 
-/* By the times of their starts alone, whoever was quicker.  After a clock went wrong only the instance itself knows. */
+/* Only by the times of their starts, regardless of speed.  After a clock jump only the instance itself knows. */
 static bool is_to_count(const struct stage *s, const struct runner *r)
 {
     return s->jump_count == 0 ? r->started_us >= s->deployed_us : !r->follow.is_late;
@@ -221,7 +221,7 @@ static void runner_look(struct stage *s, struct runner *r)
     }
 }
 
-/* What the look has found is stored, and others may have stored theirs since. */
+/* The result of the look is stored; others may have stored theirs since. */
 static void runner_follow(struct stage *s, struct runner *r)
 {
     struct pr_error error;
@@ -322,7 +322,7 @@ static int land(struct stage *s, struct runner *r, const struct cycle *cycle, co
     return rc;
 }
 
-/* One cycle with all that can happen to it.  false: nobody asks for one, or the instance is gone. */
+/* One cycle with all its possible faults.  false: none is planned, or the instance is gone. */
 static bool runner_cycle(struct stage *s, struct runner *r, bool first)
 {
     const struct cycle *cycle;
@@ -422,7 +422,8 @@ static void run_until(struct stage *s, int64_t until_us)
     }
 }
 
-/* The end of a rolling deploy: all come up within a moment, and the first has the other configuration.  Who stores when is up to chance. */
+/* The end of a rolling deploy: all start within a moment, the first with the other configuration.  The order of their
+ * stores is random. */
 static void heal(struct stage *s)
 {
     s->faults = false;
@@ -445,7 +446,7 @@ static bool local_fits(const struct cron *c, int64_t local_s)
            (c->months >> (tm.tm_mon + 1) & 1) != 0 && (c->any_day || c->any_weekday ? day && weekday : day || weekday);
 }
 
-/* Is this minute a time of the schedule?  By looking at the clock on the wall, and at what it left out. */
+/* Is this minute a time of the schedule, by the wall clock and what it left out? */
 static bool is_time(const struct stage *s, const struct cron *c, int64_t unix_s)
 {
     int64_t offset = zone_offset(s->zone, unix_s), before = zone_offset(s->zone, unix_s - 1);
@@ -473,7 +474,7 @@ static size_t firings_of(const struct stage *s, int64_t at_us)
     return count;
 }
 
-/* Did the clock go back behind this time between the two? */
+/* Did the clock go back behind this time in between? */
 static bool went_back(const struct stage *s, int64_t at_us, int64_t from_us, int64_t to_us)
 {
     for (size_t i = 0; i < s->jump_count; i++)

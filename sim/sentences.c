@@ -1,4 +1,4 @@
-/* What tests say about a world. */
+/* Helpers for the tests of worlds. */
 #include "world.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* A source: a broker has messages, and a reader stores them in the box and then acknowledges them.  What is not acknowledged
- * comes again, soon or long after it was handled; it comes in any order, and twice in one piece. */
+/* A source: a broker has messages, and a reader stores them in the box and then acknowledges them.  Unacknowledged
+ * messages come again, soon or long after they were handled; in any order, and twice in one batch. */
 #include "world.h"
 
 #include "base/error.h"
@@ -34,7 +34,7 @@ static void publish(struct world *w, struct source *s)
     w->open_transactions++;
 }
 
-/* Who had its id last. */
+/* The latest message with its id. */
 static struct parcel *latest(const struct unacknowledged *u)
 {
     return u->parcel->copy != NULL ? u->parcel->copy : u->parcel;
@@ -50,8 +50,8 @@ static void note_brought(struct world *w, const struct unacknowledged *u, int an
                                   .answer = (int16_t)answer });
 }
 
-/* The row of a message for several handlers is gone when it was split, so the same message is stored again, as another one of its
- * id; each of its parts is left out, or ends as a duplicate. */
+/* The row of a message for several handlers is gone when it was split, so the same message is stored again, as another
+ * one with its id; each of its parts is left out, or ends as a duplicate. */
 static void bring_again(struct world *w, struct unacknowledged *u)
 {
     struct parcel *p = world_parcel(w);
@@ -64,7 +64,7 @@ static void bring_again(struct world *w, struct unacknowledged *u)
     parcel_stored(w, p);
 }
 
-/* It is stored, or was; whether that is acknowledged, and heard of, is a matter of luck. */
+/* It is stored, or was; whether the acknowledgement is sent and received is random. */
 static void told(struct world *w, struct unacknowledged *u, int answer)
 {
     struct random *r = &w->dice[DIE_SOURCES];
@@ -92,7 +92,7 @@ static void forget_acknowledged(struct world *w, struct source *s)
     s->count = kept;
 }
 
-/* One piece: those that are visible, in any order; one of them twice. */
+/* One batch: visible messages in any order; one of them twice. */
 static size_t take_piece(struct world *w, struct source *s, struct unacknowledged **piece)
 {
     struct random *r = &w->dice[DIE_SOURCES];

@@ -26,7 +26,7 @@ struct storm_life {
     unsigned healthy;
 };
 
-/* e0 takes everything; e1 refuses everything in the second life. */
+/* e0 accepts everything; e1 refuses everything in the second life. */
 static void judge(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
 {
     struct storm_life *l = w->user;
@@ -77,7 +77,7 @@ static void draw(struct scenario *s, uint64_t seed, unsigned *ret_heap, int64_t 
     *ret_cycle_us = random_between(&r, 200, 5000);
 }
 
-/* How long they took on average; what did not arrive counts as if it had at the end. */
+/* The average delay; messages that did not arrive count as if they had at the end. */
 static int64_t live(struct storm_life *l, uint64_t seed, bool wild, struct storm *ret)
 {
     unsigned heap;

@@ -20,7 +20,7 @@ static bool brings_mail_twice(unsigned number)
     return number % 6 == 0;
 }
 
-/* The flow begins: all that is kept for it goes.  Then its turn keeps nothing. */
+/* The flow begins: kept mail is removed.  Its turn keeps none then. */
 static bool takes_mail(unsigned number)
 {
     return number % 20 == 11;
@@ -46,7 +46,7 @@ static pr_id execution_id(unsigned number)
     return id_of(5, number);
 }
 
-/* "w/f0" has not begun, and is written to by f0 alone. */
+/* "w/f0" has not begun, and only f0 writes to it. */
 static pr_slice waiting_flow(pr_slice flow, char name[8])
 {
     int size = snprintf(name, 8, "w/%.*s", SLICE_ARGS(flow));
@@ -121,7 +121,7 @@ struct send_effect *turn_extras_make(const struct delivery *first)
 
 /* ---- Checking --------------------------------------------------------------------------------------- */
 
-/* What must be there when these turns, and no others, are committed. */
+/* The expected content when exactly these turns are committed. */
 struct expected {
     pr_id mail[MAIL_MAX], executions[MAIL_MAX];
     size_t mail_count, execution_count;

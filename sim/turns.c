@@ -103,7 +103,7 @@ static const char *flow_name(unsigned flow)
 
 /* ---- Instances ---------------------------------------------------------------------------------- */
 
-/* In half of the worlds they have different programs, and each flow is in one of them at least. */
+/* In half of the worlds they have different programs, and each flow is in at least one of them. */
 static void draw_programs(struct turns *t)
 {
     unsigned all = (1u << t->flows) - 1, taken = 0;
@@ -257,7 +257,7 @@ static struct send_effect *effect_new(struct effect effect, size_t more)
     return e;
 }
 
-/* The row goes on by the messages of the run, and their numbers are what happened. */
+/* The row advances by the messages of the run, and their numbers are what happened. */
 static struct send_effect *turn_effects(struct turns *t, const struct out_run *run)
 {
     struct flow_row row = run->row;

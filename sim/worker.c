@@ -1,5 +1,5 @@
-/* A worker: an engine whose messages go to a caller, and whose verdicts come from there, as in pr_worker_cycle().  It is told
- * of each verdict when it is committed, and only then. */
+/* A worker: an engine whose messages go to a caller, and whose verdicts come from there, as in pr_worker_cycle().  Each
+ * verdict must be answered when it is committed, and only then. */
 #include "world.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define ANSWER_PENDING (-1000)
 
-/* A verdict that the engine has and the store, perhaps, not yet. */
+/* A verdict that the engine has and the store possibly not yet. */
 struct worker_verdict {
     struct worker_verdict *next;
     struct event event;

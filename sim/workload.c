@@ -1,5 +1,4 @@
-/* Senders.  A transaction takes its places when it inserts, and may commit much later, in
- * another order, or never. */
+/* Senders.  A transaction draws its seqs when it inserts, and may commit much later, in another order, or never. */
 #include "world.h"
 
 #include <math.h>
@@ -80,7 +79,8 @@ const struct parcel *parcel_next_of_id(const struct parcel *p, const struct parc
     return after == NULL ? original : after == original ? original->copy : after->older;
 }
 
-/* Of those with one id a part, or its dead letter, is the latest's that was split for its endpoint: while it is there, none is made. */
+/* Of several messages with one id, a part, or its dead letter, belongs to the latest that was split for its endpoint:
+ * while it exists, no other is made. */
 static struct parcel *latest_with_part(const struct world *w, const struct parcel *original, const struct pr_message *m)
 {
     uint16_t destination = world_destination(w, m->destination);
@@ -90,7 +90,7 @@ static struct parcel *latest_with_part(const struct world *w, const struct parce
     return p;
 }
 
-/* Where the id is damaged its payload tells; and of several with one id the destination. */
+/* If the id is damaged its payload identifies it; and of several with one id the destination. */
 struct parcel *parcel_of(struct world *w, const struct pr_message *m)
 {
     struct parcel *p = world_find(w, m->id), *part = p != NULL ? latest_with_part(w, p, m) : NULL;
@@ -135,7 +135,7 @@ static void hear_of_it(struct world *w, void *arg)
     instance_wake(in, w->mono_us);
 }
 
-/* A wake-up can be lost; then the owner's own looking comes to it within poll_us. */
+/* A wake-up can be lost; then the owner finds the message within poll_us. */
 void world_announce(struct world *w)
 {
     for (unsigned i = 0; i < w->scenario->instances; i++) {
@@ -150,7 +150,8 @@ void world_announce(struct world *w)
     }
 }
 
-/* A sender's call.  It can store them without its answer being heard: then the sender repeats it, with the same ids. */
+/* A sender's call.  It can store messages although its answer gets lost: then the sender repeats it, with the same
+ * ids. */
 static int send_call(struct world *w, const struct pr_message *messages, size_t count, pr_id *ids, int *answers)
 {
     struct pr_error error;
@@ -247,7 +248,7 @@ struct parcel *world_draw_parcel(struct world *w)
     return draw_parcel(w);
 }
 
-/* What its handler sends when it has handled it: stored with the verdict, or not at all. */
+/* The message that its handler sends when it has handled it: stored with the verdict, or not at all. */
 static void draw_effect(struct world *w, struct parcel *p)
 {
     if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) || !scenario_is_whole(w->scenario, &p->m))
@@ -284,8 +285,8 @@ static void copy_arrives(struct world *w, void *arg)
     world_announce(w);
 }
 
-/* Its sender does not know that it has sent it, and names the endpoint that the routes would find, or the other way round; in
- * another stream, perhaps, and so in another lane. */
+/* Its sender does not know that it sent it already, and names the endpoint that the routes would choose, or the other
+ * way round; possibly in another stream, and so in another lane. */
 static void draw_copy(struct world *w, struct parcel *p)
 {
     const struct scenario *s = w->scenario;
@@ -309,7 +310,7 @@ static void draw_copy(struct world *w, struct parcel *p)
     p->copy = copy;
 }
 
-/* At the same moment, soon, or when it was handled long ago. */
+/* At the same moment, soon, or long after it was handled. */
 static void copy_send(struct world *w, struct parcel *p)
 {
     struct random *r = &w->dice[DIE_COPIES];
@@ -330,7 +331,7 @@ struct transaction {
     bool rollback;
 };
 
-/* Past all checks, as with an INSERT by hand. */
+/* Bypasses all checks, like an INSERT by hand. */
 static int plant_sqlite(struct world *w, const struct pr_message *m)
 {
     struct pr_error error;
@@ -366,7 +367,7 @@ static void message_lost(void *arg, const struct pr_message *m)
     world_note(w, (struct event){ .kind = EVENT_UNSTORED, .instance = INSTANCE_NONE, .message = p->index });
 }
 
-/* Connections end with the server that lost them: what was still on its way over one does not arrive any more. */
+/* Connections end with the server that lost the commits: what was on its way over one does not arrive any more. */
 void world_lose(struct world *w)
 {
     for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++) {

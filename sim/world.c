@@ -143,14 +143,15 @@ void instance_wake(struct instance *in, int64_t at_us)
     world_at(in->world, at_us, wake_up, in, in);
 }
 
-/* Another engine did, which shares its limits. */
+/* Another engine, which shares its limits, made room. */
 static void made_room(void *arg)
 {
     struct instance *in = arg;
     instance_wake(in, in->world->mono_us);
 }
 
-/* The endpoints of a configuration in new memory, and room for one more.  What it lacks keeps its number, as after a reload. */
+/* The endpoints of a configuration in new memory, with room for one more.  Removed ones keep their numbers, as after a
+ * reload. */
 static struct endpoint_setting *copy_endpoints(struct world *w, unsigned config)
 {
     const struct scenario *s = w->scenario;
@@ -164,7 +165,7 @@ static struct endpoint_setting *copy_endpoints(struct world *w, unsigned config)
     return endpoints;
 }
 
-/* An engine that starts has never heard of what is lacking.  (Where limits are shared all engines count alike.) */
+/* A starting engine does not know removed endpoints.  (Where limits are shared all engines use the same numbers.) */
 static void read_config(struct world *w, struct instance *in)
 {
     const struct scenario *s = w->scenario;
@@ -211,7 +212,7 @@ void instance_start(struct world *w, struct instance *in)
     instance_wake(in, w->mono_us);
 }
 
-/* Its memory is gone: nothing is said to the store, and no event finds it any more. */
+/* Its memory is gone: the store learns nothing, and no later event finds it. */
 static void instance_drop(struct instance *in)
 {
     engine_free(in->engine);
@@ -260,7 +261,7 @@ static void stop_limit(struct world *w, void *arg)
     instance_pump(w, in);
 }
 
-/* The store does not answer, or the engine does not end: whoever started it kills it. */
+/* The store does not answer, or the engine does not end: it is killed. */
 static void stop_kill(struct world *w, void *arg)
 {
     instance_crash(w, arg);
@@ -294,7 +295,7 @@ static void engine_follow(struct world *w, struct instance *in, const struct eng
     arena_fini(&arena);
 }
 
-/* Its options are others, and it reads them from other memory; once there is an endpoint more, which nothing goes to. */
+/* The same settings at another address; once with one more endpoint, which gets nothing. */
 bool instance_retune(struct world *w, struct instance *in)
 {
     const struct scenario *s = w->scenario;
@@ -327,7 +328,7 @@ bool instance_retune(struct world *w, struct instance *in)
 
 /* ---- The loop of an engine's owner --------------------------------------------------------------- */
 
-/* What the transport of this endpoint takes now. */
+/* How many the transport of this endpoint accepts now. */
 static size_t room_at(const struct instance *in, unsigned endpoint, size_t max)
 {
     unsigned room = in->world->scenario->room[endpoint];
@@ -346,8 +347,7 @@ static void instance_send(struct world *w, struct instance *in)
     }
 }
 
-/* What the engine holds may never be more than its window (I14): the record goes into the
- * history whenever it is broken. */
+/* The engine may never hold more than its window (I14): each new maximum goes into the history. */
 static void instance_sample(struct world *w, struct instance *in)
 {
     struct engine_counts counts;
@@ -406,7 +406,7 @@ static int64_t cycle_takes_us(struct world *w)
                : random_between(&w->dice[DIE_CYCLE_TIMES], 1, PR_MILLISECONDS(50));
 }
 
-/* One cycle; false: there is none to make now, or it takes its time, or it was the last. */
+/* One cycle; false: none is planned now, or it takes its time, or it was the last. */
 static bool instance_cycle(struct world *w, struct instance *in)
 {
     const struct cycle *cycle;
@@ -491,7 +491,7 @@ struct world *world_of_box(struct world *w, pr_slice box)
     return NULL;
 }
 
-/* Without a die, since nobody knows how often it is asked. */
+/* Without a die, since the number of calls is not determined. */
 static bool row_is_held(void *arg, uint64_t row)
 {
     const struct world *w = arg;
