@@ -166,6 +166,112 @@ STORE_TEST(what_was_committed_late_does_not_wait_until_a_backlog_is_over) /* B10
     CHECK(cycles <= CAREFUL_EVERY);
 }
 
+/* ---- With failures ------------------------------------------------------------------------------------------ */
+
+/* The first of those that it is about to tell of has failed. */
+static void drain_fail(struct drain *d, int64_t delay_us)
+{
+    d->verdicts[0] = (struct verdict){ .kind = VERDICT_FAIL,
+                                       .row = d->verdicts[0].row,
+                                       .id = d->verdicts[0].id,
+                                       .number = 1,
+                                       .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                                       .delay_us = delay_us };
+}
+
+STORE_TEST(a_failure_in_a_backlog_is_told_in_one_round_trip) /* B11 */
+{
+    enum { CYCLES = 6 };
+    struct proxy *proxy = over_a_wire(s);
+    struct drain d = drain_begin(s, (CYCLES + 4) * AT_ONCE);
+    drain_fail(&d, PR_MINUTES(60));
+    drain_on(&d); /* all is prepared by now */
+    unsigned before = proxy_round_trips(proxy), halves = proxy_halves(proxy);
+    for (int i = 0; i < CYCLES; i++) {
+        drain_fail(&d, PR_MINUTES(60));
+        drain_on(&d);
+    }
+    CHECK_EQ(proxy_halves(proxy) - halves, 0);
+    CHECK(proxy_round_trips(proxy) - before <= 2 * CYCLES); /* what comes next is one of its own */
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.state = STATE_RETRYING)), CYCLES + 1);
+    end_of_wire(s, proxy);
+}
+
+/* It lies elsewhere since it failed, which is no reason to begin anew. */
+STORE_TEST(what_failed_and_came_back_goes_with_the_others_in_one_round_trip) /* B11 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct drain d = drain_begin(s, 12 * AT_ONCE);
+    unsigned halves = 0;
+    for (int i = 0; i < 3; i++) { /* the first time the statements are prepared */
+        const uint64_t row = d.verdicts[0].row;
+        const pr_id id = d.verdicts[0].id;
+        halves = proxy_halves(proxy);
+        drain_fail(&d, 0);
+        drain_on(&d);
+        d.verdicts[d.count - 1] = (struct verdict){ .kind = VERDICT_COMPLETE, .row = row, .id = id, .number = 2 };
+        drain_on(&d);
+        halves = proxy_halves(proxy) - halves;
+        CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.ids = &id, .id_count = 1)), 0);
+    }
+    CHECK_EQ(halves, 0);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(a_failure_that_is_stale_begins_the_cycle_anew_and_is_told) /* B11 */
+{
+    char sql[128];
+    PGconn *pg = suite_pg_connect();
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    drain_fail(&d, PR_MINUTES(60));
+    struct cycle cycle = drain_cycle(&d);
+    snprintf(sql, sizeof(sql), "UPDATE %%s.outbox SET attempts = 3 WHERE seq = %lld",
+             (long long)d.w->reply->rows[0].m.seq);
+    suite_pg_do(pg, sql);
+    worker_cycle(d.w, &cycle);
+    CHECK_EQ(d.w->reply->answers[0], PR_STALE);
+    for (size_t i = 1; i < d.count; i++)
+        CHECK_EQ(d.w->reply->answers[i], PR_OK);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox WHERE attempts = 3 AND due_at IS NULL"), 1);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_failure_of_a_row_that_somebody_holds_waits_for_nobody) /* B11 */
+{
+    char sql[128];
+    PGconn *pg = suite_pg_connect();
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    drain_fail(&d, PR_MINUTES(60));
+    struct cycle cycle = drain_cycle(&d);
+    snprintf(sql, sizeof(sql), "SELECT seq FROM %%s.outbox WHERE seq = %lld FOR UPDATE",
+             (long long)d.w->reply->rows[0].m.seq);
+    suite_pg_do(pg, "BEGIN");
+    (void)suite_pg_number(pg, sql);
+    worker_cycle(d.w, &cycle);
+    CHECK_EQ(d.w->reply->answers[0], ANSWER_BUSY);
+    for (size_t i = 1; i < d.count; i++)
+        CHECK_EQ(d.w->reply->answers[i], PR_OK);
+    PQfinish(pg);
+}
+
+/* What dies in it is in the ledger as in any other cycle, and there once. */
+STORE_TEST(a_death_in_a_backlog_is_told_in_one_round_trip) /* B11 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    unsigned halves = 0;
+    for (int i = 0; i < 2; i++) {
+        d.verdicts[0].kind = VERDICT_DEAD_LETTER;
+        d.verdicts[0].reason = d.verdicts[0].cause = PR_REASON_REJECTED;
+        d.verdicts[0].endpoint = PR_STR("e");
+        halves = proxy_halves(proxy);
+        drain_on(&d);
+    }
+    CHECK_EQ(proxy_halves(proxy) - halves, 0);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.box = PR_STR("outbox"))), 2);
+    end_of_wire(s, proxy);
+}
+
 /* ---- Without new rows -------------------------------------------------------------------------------------- */
 
 /* One message, on a receipt: the cycle between a sender's commit and the send. */

@@ -22,7 +22,7 @@
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads the instance's own row, the
  * sequence and the snapshot; if all is as expected, the second reads and commits.  While there is a backlog most cycles
- * only delete sent rows and read what the latest snapshot has left: these take one round trip, and the server itself
+ * only report sent and failed messages and read what the latest snapshot has left: these take one round trip, and the server itself
  * checks the assumptions.  So nothing is committed on an assumption.  After such a commit the server reads ahead, while
  * the engine works. */
 #ifndef STORE_POSTGRES_POSTGRES_H
@@ -138,7 +138,7 @@ struct pg_session {
     unsigned first_lane;          /* the lane that comes first */
     size_t row_bytes;             /* average size of the latest rows; 0: unknown */
     unsigned one_batch_left;      /* cycles that may continue with the latest snapshot (cycle.c) */
-    unsigned delete_only_cycles;  /* consecutive cycles that only deleted sent rows */
+    unsigned plain_cycles;        /* consecutive cycles that could be one batch */
     uint64_t snapshot_number;     /* number of the latest snapshot */
     struct fresh *prefetch;       /* rows requested in advance (fresh.c); NULL: never used */
     bool had_more;                /* the previous snapshot left some rows */
@@ -240,7 +240,7 @@ void pg_watched_free(struct pg_session *session);
 
 /* verdict.c, effect.c */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* also runs what is in the batch; outcome CYCLE_ANEW */
-bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
+bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* no answer must be known before the commit */
 PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all rows are there */
 bool pg_effects_fit_one_batch(const struct cycle *cycle);           /* none, or marks of verdicts */
 PR_MUST_CHECK int pg_effects_add_one_batch(struct cycle_run *run);  /* fails in the batch if a mark exists */
@@ -304,6 +304,7 @@ PR_MUST_CHECK int pg_evidence_take(struct cycle_run *run, const PGresult *result
 /* ctid_cache.c */
 void pg_ctid_cache_note(struct ctid_cache *seen, int64_t handle, struct tid tid);
 bool pg_ctid_cache_find(const struct ctid_cache *seen, int64_t handle, struct tid *ret);
+void pg_ctid_cache_forget_row(struct ctid_cache *seen, int64_t handle);
 void pg_ctid_cache_forget(struct ctid_cache *seen);
 
 /* snapshot.c, fresh.c, sweep.c, read.c */

@@ -39,11 +39,14 @@ enum group {
 
 struct change_plan {
     struct pg_changes *changes;
-    unsigned *waves; /* of each change */
+    unsigned char *groups;      /* of each change */
+    size_t counts[GROUP_COUNT]; /* of changes in each group */
+    unsigned *waves;            /* of each change; NULL: they are all of the first */
     unsigned wave_count;
     size_t *split_first; /* of each change: index of its first part in split_rows */
     PGresult *results[GROUP_COUNT];
     size_t by_ctid; /* rows that must be at the ctids where they were seen */
+    bool or_stop;   /* in the one batch that commits */
 };
 
 /* ---- Which statement ------------------------------------------------------------------------- */
@@ -79,6 +82,17 @@ static enum group group_of(const struct pg_changes *p, const struct change *c)
     return GROUP_PROBE;
 }
 
+/* Before each wave: a row that the previous one has changed is no longer where it was seen. */
+static void plan_groups(struct change_plan *plan)
+{
+    const struct pg_changes *p = plan->changes;
+    memset(plan->counts, 0, sizeof(plan->counts));
+    for (size_t i = 0; i < p->count; i++) {
+        plan->groups[i] = (unsigned char)group_of(p, &p->list[i]);
+        plan->counts[plan->groups[i]]++;
+    }
+}
+
 /* The n-th change of an id belongs to wave n: a table of the latest one of each id. */
 static int plan_waves(struct change_plan *plan)
 {
@@ -109,10 +123,11 @@ static int plan_make(struct change_plan *plan)
 {
     struct pg_changes *p = plan->changes;
     size_t destinations = 0;
+    plan->groups = arena_alloc_array(p->arena, p->count, sizeof(plan->groups[0]));
     plan->waves = arena_alloc_array(p->arena, p->count, sizeof(plan->waves[0]));
     plan->split_first = arena_alloc_array(p->arena, p->count, sizeof(plan->split_first[0]));
     p->answers = arena_alloc_array(p->arena, p->count, sizeof(p->answers[0]));
-    if (plan->waves == NULL || plan->split_first == NULL || p->answers == NULL)
+    if (plan->groups == NULL || plan->waves == NULL || plan->split_first == NULL || p->answers == NULL)
         return PR_ENOMEM;
     for (size_t i = 0; i < p->count; i++) {
         p->answers[i] = PR_UNKNOWN;
@@ -128,14 +143,24 @@ static int plan_make(struct change_plan *plan)
 /* clang-format off */
 #define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
 
+/* In the one batch that also commits, a statement fails unless it has changed all of its rows. */
+#define ALL_OR_STOP(changed, number)                                                                                   \
+    " SELECT CASE WHEN count(*) = " number " THEN 1"                                                        \
+    " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM " changed
+
 /* Only their number is returned: it must be all of them, or the cycle starts over.  IS TRUE keeps the list from
  * becoming a join: it should be a hash table that rows are compared with. */
 static const char DELETE_BY_CTID[] =
     "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
     " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE";
+static const char DELETE_BY_CTID_OR_STOP[] =
+    "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
+    " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE RETURNING 1)"
+    ALL_OR_STOP("gone", "$4::bigint");
 
-static const char DELETE_ROWS[] =
-    "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id) WHERE " SAME_ROW " RETURNING v.ord, 1";
+#define DELETE_ROWS_OF "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id) WHERE " SAME_ROW " RETURNING v.ord, 1"
+static const char DELETE_ROWS[] = DELETE_ROWS_OF;
+static const char DELETE_ROWS_OR_STOP[] = "WITH gone AS (" DELETE_ROWS_OF ")" ALL_OR_STOP("gone", "$4::bigint");
 
 static const char PROBE_ROWS[] =
     "SELECT v.ord, 1 FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW;
@@ -191,18 +216,18 @@ _Static_assert(PR_PARKED_BY_ROUTE == 1, "the statements say so, too");
     " UNION ALL SELECT v.ord, 3 FROM v WHERE (SELECT count(*) FROM free) < (SELECT count(*) FROM v)"           \
     " AND EXISTS (SELECT FROM {box} b WHERE " SAME_ROW ")"
 
-static const char UPDATE_ROWS[] =
-    CHANGES FREE_LOCKED
-    ", done AS (UPDATE {box} b SET attempts = " NEW_attempts OUTCOME_COLUMNS(FATE_SET)
-    ", due_at = " NEW_DUE ", held_by = CASE WHEN v.sets & 128 <> 0 THEN v.held_by ELSE b.held_by END"
-    ", held_for = CASE WHEN v.sets & 128 <> 0 THEN v.held_for ELSE b.held_for END, parked_by = " NEW_PARKED_BY
-    ", released = b.released OR v.sets & 256 <> 0"
-    " FROM free v WHERE " SAME_ROW " AND " HOLDS " RETURNING v.ord)" ANSWERS("done");
+#define UPDATE_ROWS(answers)                                                                                           \
+    CHANGES FREE_LOCKED                                                                                                \
+    ", done AS (UPDATE {box} b SET attempts = " NEW_attempts OUTCOME_COLUMNS(FATE_SET)                                                \
+    ", due_at = " NEW_DUE ", held_by = CASE WHEN v.sets & 128 <> 0 THEN v.held_by ELSE b.held_by END"                  \
+    ", held_for = CASE WHEN v.sets & 128 <> 0 THEN v.held_for ELSE b.held_for END, parked_by = " NEW_PARKED_BY         \
+    ", released = b.released OR v.sets & 256 <> 0"                                                                     \
+    " FROM free v WHERE " SAME_ROW " AND " HOLDS " RETURNING v.ord)" answers
 
-static const char DELETE_GUARDED[] =
-    CHANGES FREE_LOCKED
-    ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS " AND " AT_NOW " IS NOT NULL"
-    " RETURNING v.ord)" ANSWERS("gone");
+#define DELETE_GUARDED(answers)                                                                                        \
+    CHANGES FREE_LOCKED                                                                                                \
+    ", gone AS (DELETE FROM {box} b USING free v WHERE " SAME_ROW " AND " HOLDS " AND " AT_NOW " IS NOT NULL"          \
+    " RETURNING v.ord)" answers
 
 /* A row that ends, with its new values and the old ones. */
 #define ENDED(free)                                                                                         \
@@ -220,10 +245,10 @@ static const char DELETE_GUARDED[] =
     " SELECT {box_name}, " ENDED_VALUES ", " AT_NOW ", " AT_NOW " + $26::bigint * interval '1 microsecond'"    \
     " FROM gone g)" answers
 
-static const char DEAD_ROWS[] =
-    ENDED(FREE_LOCKED) ", dead AS (INSERT INTO {schema}.dead_letter (box, xid, " ENDED_COLUMNS
-    ", cause, limit_reached, rule, fingerprint, note, died_at) SELECT {box_name}, g.xid, " ENDED_VALUES
-    ", g.cause, g.limit_reached, g.rule, g.fingerprint, g.note, " AT_NOW " FROM gone g)" ANSWERS("gone");
+#define DEAD_ROWS(answers)                                                                                             \
+    ENDED(FREE_LOCKED) ", dead AS (INSERT INTO {schema}.dead_letter (box, xid, " ENDED_COLUMNS                         \
+    ", cause, limit_reached, rule, fingerprint, note, died_at) SELECT {box_name}, g.xid, " ENDED_VALUES                \
+    ", g.cause, g.limit_reached, g.rule, g.fingerprint, g.note, " AT_NOW " FROM gone g)" answers
 
 /* A part that exists already, in the box or dead, is left out.  Parts have the place of the whole and a row_id of their
  * own. */
@@ -245,7 +270,6 @@ static const char SPLIT_ROWS[] =
 
 /* ---- Their parameters -------------------------------------------------------------------------- */
 
-#define CTID_COLUMNS 3
 #define KEY_TYPES OID_INT4, OID_INT8, OID_UUID
 #define CHANGE_TYPES                                                                                                   \
     KEY_TYPES, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT, OID_INT8, OID_TEXT,     \
@@ -267,16 +291,26 @@ static const char *statement_of(enum group group, bool wary)
     static const char *const statements[GROUP_COUNT] = {
         [GROUP_DELETE_BY_CTID] = DELETE_BY_CTID,
         [GROUP_DELETE] = DELETE_ROWS,
-        [GROUP_DELETE_GUARDED] = DELETE_GUARDED,
+        [GROUP_DELETE_GUARDED] = DELETE_GUARDED(ANSWERS("gone")),
         [GROUP_KEEP] = KEEP_ROWS(FREE_ALL, " SELECT ord, 1 FROM gone"),
-        [GROUP_DEAD] = DEAD_ROWS,
-        [GROUP_UPDATE] = UPDATE_ROWS,
+        [GROUP_DEAD] = DEAD_ROWS(ANSWERS("gone")),
+        [GROUP_UPDATE] = UPDATE_ROWS(ANSWERS("done")),
         [GROUP_SPLIT] = SPLIT_ROWS,
         [GROUP_PROBE] = PROBE_ROWS,
     };
     static const char keep_wary[] = KEEP_ROWS(FREE_LOCKED, ANSWERS("gone"));
     return wary && group == GROUP_KEEP ? keep_wary : statements[group];
 }
+
+/* NULL: its answers must be known before the commit.  The last parameter is the number of rows. */
+static const char *const or_stop[GROUP_COUNT] = {
+    [GROUP_DELETE_BY_CTID] = DELETE_BY_CTID_OR_STOP,
+    [GROUP_DELETE] = DELETE_ROWS_OR_STOP,
+    [GROUP_DELETE_GUARDED] = DELETE_GUARDED(ALL_OR_STOP("gone", "$26::bigint")),
+    [GROUP_KEEP] = KEEP_ROWS(FREE_ALL, ALL_OR_STOP("gone", "$27::bigint")),
+    [GROUP_DEAD] = DEAD_ROWS(ALL_OR_STOP("gone", "$26::bigint")),
+    [GROUP_UPDATE] = UPDATE_ROWS(ALL_OR_STOP("done", "$26::bigint")),
+};
 
 static bool is_whole(enum group group)
 {
@@ -350,12 +384,19 @@ static void put(struct change_plan *plan, enum group group, size_t ord)
         put_split(plan, a, ord, c);
     } else if (is_whole(group)) {
         put_change(a, ord, c);
+        if (group == GROUP_UPDATE && plan->changes->ctids != NULL) /* it lies elsewhere then */
+            pg_ctid_cache_forget_row(plan->changes->ctids, (int64_t)c->row);
     } else {
         put_key(a, ord, c);
     }
 }
 
 /* ---- Waves -------------------------------------------------------------------------------------- */
+
+static bool is_of(const struct change_plan *plan, size_t i, enum group group, unsigned wave)
+{
+    return plan->groups[i] == group && (plan->waves == NULL || plan->waves[i] == wave);
+}
 
 static void add_group(struct change_plan *plan, enum group group, unsigned wave)
 {
@@ -364,10 +405,12 @@ static void add_group(struct change_plan *plan, enum group group, unsigned wave)
     size_t columns = 0;
 
     plan->results[group] = NULL;
+    if (plan->counts[group] == 0)
+        return;
     for (; columns < CHANGE_ARRAYS && types[group][columns] != 0; columns++)
         array_begin(&p->arrays[columns], types[group][columns]);
     for (size_t i = 0; i < p->count; i++)
-        if (plan->waves[i] == wave && group_of(p, &p->list[i]) == group)
+        if (is_of(plan, i, group, wave))
             put(plan, group, i);
     if (p->arrays[0].count == 0)
         return;
@@ -377,7 +420,10 @@ static void add_group(struct change_plan *plan, enum group group, unsigned wave)
         arg_array(&args, &p->arrays[i]);
     if (group == GROUP_KEEP)
         arg_i64(&args, min64(p->keep_us, INT64_C(8000000000000000000)));
-    link_add(p->link, statement_of(group, p->wary), p->box, &args, &plan->results[group]);
+    if (plan->or_stop)
+        arg_i64(&args, (int64_t)p->arrays[0].count);
+    link_add(p->link, plan->or_stop ? or_stop[group] : statement_of(group, p->wary), p->box, &args,
+             plan->or_stop ? NULL : &plan->results[group]);
 }
 
 /* The answer for a row from what a statement returned (see ANSWERS); of several the one with the highest rank
@@ -416,7 +462,7 @@ static int take_by_ctid(struct change_plan *plan, unsigned wave)
         return CYCLE_ANEW;
     }
     for (size_t i = 0; i < p->count; i++)
-        if (plan->waves[i] == wave && group_of(p, &p->list[i]) == GROUP_DELETE_BY_CTID)
+        if (is_of(plan, i, GROUP_DELETE_BY_CTID, wave))
             p->answers[i] = PR_OK;
     return PR_OK;
 }
@@ -429,6 +475,7 @@ int pg_changes_apply(struct pg_changes *p, struct pr_error *reterr)
         return error_set(reterr, rc, "out of memory for %zu changes", p->count);
     for (unsigned wave = 0; wave == 0 || (wave < plan.wave_count && rc == PR_OK); wave++) {
         plan.by_ctid = 0;
+        plan_groups(&plan);
         for (int group = 0; group < GROUP_COUNT; group++)
             add_group(&plan, (enum group)group, wave);
         rc = link_run(p->link, reterr);
@@ -444,22 +491,23 @@ int pg_changes_apply(struct pg_changes *p, struct pr_error *reterr)
 
 /* ---- In one batch with the commit --------------------------------------------------------------- */
 
-bool pg_changes_delete_by_ctid(const struct pg_changes *p)
+bool pg_changes_fit_one_batch(const struct pg_changes *p)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (group_of(p, &p->list[i]) != GROUP_DELETE_BY_CTID)
+        if (or_stop[group_of(p, &p->list[i])] == NULL)
             return false;
-    return true;
+    return !p->wary;
 }
 
-/* A row that is listed twice is missing the second time, so there are no waves. */
-size_t pg_changes_put_ctids(const struct pg_changes *p, struct args *args)
+/* No waves: a row that is listed twice is missing the second time. */
+int pg_changes_add_one_batch(struct pg_changes *p)
 {
-    for (size_t i = 0; i < CTID_COLUMNS; i++)
-        array_begin(&p->arrays[i], types[GROUP_DELETE_BY_CTID][i]);
-    for (size_t i = 0; i < p->count; i++)
-        put_ctid(p, &p->list[i]);
-    for (size_t i = 0; i < CTID_COLUMNS; i++)
-        arg_array(args, &p->arrays[i]);
-    return p->count;
+    struct change_plan plan = { .changes = p, .or_stop = true };
+    plan.groups = arena_alloc_array(p->arena, p->count, sizeof(plan.groups[0]));
+    if (plan.groups == NULL)
+        return PR_ENOMEM;
+    plan_groups(&plan);
+    for (int group = 0; group < GROUP_COUNT; group++)
+        add_group(&plan, (enum group)group, 0);
+    return PR_OK;
 }

@@ -32,9 +32,10 @@ struct pg_changes {
 /* Also runs what is in the batch.  Outcome CYCLE_ANEW: a row is not where it was seen. */
 PR_MUST_CHECK int pg_changes_apply(struct pg_changes *changes, struct pr_error *reterr);
 
-/* Do all changes only delete rows where they were seen? */
-bool pg_changes_delete_by_ctid(const struct pg_changes *changes);
-/* If so: puts $1 to $3 of a statement; returns the number of rows. */
-size_t pg_changes_put_ctids(const struct pg_changes *changes, struct args *args);
+/* Can all of them be made in the batch that also commits?  Then there are no answers: a statement that does not change all
+ * of its rows fails, and with it everything after it. */
+bool pg_changes_fit_one_batch(const struct pg_changes *changes);
+/* Only adds them to the batch.  PR_ENOMEM: nothing was added. */
+PR_MUST_CHECK int pg_changes_add_one_batch(struct pg_changes *changes);
 
 #endif

@@ -32,6 +32,12 @@ bool pg_ctid_cache_find(const struct ctid_cache *cache, int64_t handle, struct t
     return true;
 }
 
+void pg_ctid_cache_forget_row(struct ctid_cache *cache, int64_t handle)
+{
+    if (cache->slots != NULL && slot_of(cache, handle)->handle == handle)
+        slot_of(cache, handle)->handle = 0;
+}
+
 void pg_ctid_cache_forget(struct ctid_cache *cache)
 {
     free(cache->slots);

@@ -5,10 +5,10 @@
  *     if needed       effects; burying, lanes
  *     second batch    reads, renewal, COMMIT
  *
- * When the only changes are deletions of sent rows and a receipt, there is one batch, unless new rows are requested and
- * the latest snapshot has none left:
+ * When no answer must be known before the commit, there is one batch, unless new rows are requested and the latest
+ * snapshot has none left:
  *
- *     one batch       BEGIN, own row or failure, the other instances, notices, receipt, tallies, deletion or failure,
+ *     one batch       BEGIN, own row or failure, the other instances, notices, receipt, tallies, verdicts or failure,
  *                     reads of what the latest snapshot has left, COMMIT
  *     behind it       the rows after those of this reply, for the next cycle (fresh.c)
  *
@@ -144,18 +144,18 @@ static bool cycle_goes_on(const struct cycle_run *run)
            pr_id_equal(session->instance, c->instance) && session->pulse == run->link->generation;
 }
 
-/* Does it only delete sent rows, with their marks, start something, and read? */
+/* Can the server check all of its assumptions in the batch that commits? */
 static bool cycle_fits_one_batch(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
     const struct cycle *c = run->cycle;
     return cycle_goes_on(run) && c->restart_lanes == 0 && (c->effect_count == 0 || session->blocked.count == 0) &&
-           pg_effects_fit_one_batch(c) && c->pause_count == 0 && c->evidence_count == 0 && c->lanes_give == 0 &&
-           !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
+           pg_effects_fit_one_batch(c) && c->pause_count == 0 && c->lanes_give == 0 && !c->leave && !c->force_write &&
+           pg_verdicts_fit_one_batch(run);
 }
 
 /* ... and does it read more of the same snapshot? */
-static bool cycle_only_deletes(struct cycle_run *run)
+static bool cycle_is_plain(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
     return run->session->scanned_by == run->link->generation && c->fresh_rows > 0 && c->verdict_count > 0 &&
@@ -232,9 +232,9 @@ static void one_batch_count(struct cycle_run *run)
 static int run_it(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    bool delete_only_cycles = cycle_only_deletes(run);
-    session->delete_only_cycles = delete_only_cycles ? session->delete_only_cycles + 1 : 0;
-    if ((delete_only_cycles && session->one_batch_left > 0) || cycle_reads_nothing_new(run))
+    bool plain = cycle_is_plain(run);
+    session->plain_cycles = plain ? session->plain_cycles + 1 : 0;
+    if ((plain && session->one_batch_left > 0) || cycle_reads_nothing_new(run))
         return run_one_batch(run);
     pg_prefetch_drop(session);
     bool idle = cycle_goes_on(run) && !pg_cycle_changes(run->cycle) && pg_idle_fits(run);

@@ -3,13 +3,6 @@
 #include "store/postgres/cycle/change.h"
 #include "store/postgres/postgres.h"
 
-/* When one of the rows is not where it was seen this fails, and with it all that follow. */
-static const char DELETE_OR_STOP[] =
-    "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
-    " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE RETURNING 1)"
-    " SELECT CASE WHEN count(*) = $4 THEN 1"
-    " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM gone";
-
 /* The changes for the verdicts; list NULL: no memory. */
 static struct pg_changes changes_of(struct cycle_run *run)
 {
@@ -54,23 +47,20 @@ int pg_verdicts_apply(struct cycle_run *run)
 bool pg_verdicts_fit_one_batch(struct cycle_run *run)
 {
     const struct pg_changes changes = changes_of(run);
-    return changes.list != NULL && pg_changes_delete_by_ctid(&changes);
+    return changes.list != NULL && pg_changes_fit_one_batch(&changes);
 }
 
 int pg_verdicts_add_one_batch(struct cycle_run *run)
 {
-    const struct pg_changes changes = changes_of(run);
+    struct pg_changes changes = changes_of(run);
     const struct cycle *c = run->cycle;
-    struct args args = { .count = 0 };
     int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0]));
     if (c->verdict_count == 0)
         return PR_OK;
-    if (answers == NULL || changes.list == NULL)
+    if (answers == NULL || changes.list == NULL || pg_changes_add_one_batch(&changes) != PR_OK)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for %zu verdicts", c->verdict_count);
     for (size_t i = 0; i < c->verdict_count; i++)
         answers[i] = PR_OK; /* otherwise there is no reply */
-    arg_i64(&args, (int64_t)pg_changes_put_ctids(&changes, &args));
-    link_add(run->link, DELETE_OR_STOP, run->session->box, &args, NULL);
     run->session->reply.answers = answers;
     return pg_ended_add(run);
 }

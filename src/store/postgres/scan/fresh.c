@@ -15,9 +15,9 @@
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
-#define DELETE_ONLY_MIN 2 /* consecutive cycles that only delete: the next one probably will, too */
-#define ROW_BYTES 200     /* of a row, besides the payload; as in FRESH_LARGE */
-#define LARGE_BYTES 4096  /* rows of this average size are limited by their bytes */
+#define PLAIN_MIN 2      /* consecutive cycles that could be one batch: the next one probably can, too */
+#define ROW_BYTES 200    /* of a row, besides the payload; as in FRESH_LARGE */
+#define LARGE_BYTES 4096 /* rows of this average size are limited by their bytes */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
 
@@ -599,7 +599,7 @@ static bool prefetch_plan(const struct fresh *f)
 static bool prefetch_pays(const struct fresh *f)
 {
     const struct pg_session *session = f->run->session;
-    return session->delete_only_cycles >= DELETE_ONLY_MIN && session->one_batch_left > 0 && f->more && f->rows > 0;
+    return session->plain_cycles >= PLAIN_MIN && session->one_batch_left > 0 && f->more && f->rows > 0;
 }
 
 int pg_prefetch_start(struct cycle_run *run)
