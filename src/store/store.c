@@ -323,6 +323,12 @@ int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us)
     return session->ops->wait(session->self, wake_fd, max64(timeout_us, 0));
 }
 
+void store_tend(struct store_session *session)
+{
+    if (session->ops->tend != NULL)
+        session->ops->tend(session->self);
+}
+
 /* ---- People --------------------------------------------------------------------------------- */
 
 /* Checked for every caller, since the pattern goes into SQL. */

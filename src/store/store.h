@@ -569,6 +569,8 @@ struct store_ops {
     /* Waits until something may have changed in the store, wake_fd is readable (it is not read here), or the timeout is
      * over (in real time).  Returns enum wait_outcome.  May return early without a reason. */
     int (*wait)(void *session, int wake_fd, int64_t timeout_us);
+    /* Between cycles, often: takes what has come that was asked in advance, and waits for nothing.  NULL: it never asks. */
+    void (*tend)(void *session);
 
     /* For stores without SQL: answers questions and carries out orders. */
     int (*query)(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
@@ -625,6 +627,7 @@ void store_session_close(struct store_session *session);
 int store_cycle(struct store_session *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
                 struct pr_error *reterr);
 int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us);
+void store_tend(struct store_session *session);
 int store_query(struct store *store, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                 struct pr_error *reterr);
 int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);

@@ -112,6 +112,7 @@ static void box_loop_settle(struct box_loop *d)
         delivery_result_fini(&d->taken.entries[i]);
     }
     d->taken.count = 0;
+    store_tend(&d->session);
     inline_results_pass_on(&d->inline_results, d->engine, now);
 }
 
@@ -435,6 +436,7 @@ static void box_loop_cycle(struct box_loop *d)
     if (d->options.flows != NULL)
         flows_clock(d->options.flows, reply->now_us);
     engine_absorb(d->engine, asked, now_us(), reply);
+    store_tend(&d->session);
     box_loop_update_flows(d);
     box_loop_end_trouble(d);
     d->joined = true;

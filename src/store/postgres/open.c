@@ -109,6 +109,7 @@ const struct store_ops store_postgres = {
     .session_close = pg_session_close,
     .cycle = pg_cycle,
     .wait = pg_wait,
+    .tend = pg_prefetch_tend,
     .time = pg_time,
     .sql = &postgres_sql,
 };

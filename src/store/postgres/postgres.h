@@ -318,6 +318,7 @@ PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh);
 PR_MUST_CHECK int pg_prefetch_start(struct cycle_run *run);
 bool pg_prefetch_fits(const struct cycle_run *run); /* is it what this cycle would request? */
 void pg_prefetch_drop(struct pg_session *session);
+void pg_prefetch_tend(void *session);
 void pg_prefetch_free(struct pg_session *session);
 void pg_sweep_start(struct pg_session *session); /* the first page is due some time from now */
 bool pg_sweep_is_due(const struct pg_session *session);

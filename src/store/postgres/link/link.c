@@ -19,8 +19,9 @@
 
 #define SQL_MAX (1u << 18) /* a listing looks into 64 lanes */
 #define NAME_SIZE 32
-#define GATHER_US 250       /* the socket's buffer takes what the server sends in several times this */
-#define GATHER_BYTES 8192   /* what the server sends at a time, when it has more */
+#define GATHER_US 250           /* the socket's buffer takes what the server sends in several times this */
+#define GATHERED_MAX (2u << 20) /* bytes of a left batch that are taken early */
+#define GATHER_BYTES 8192       /* what the server sends at a time, when it has more */
 #define UNKNOWN_BOX "PRBOX" /* raised by Postrider: a box that does not exist, or was created after this connection */
 #define STALE_PLAN "0A000"  /* a table was altered: the prepared statement has other types now */
 
@@ -472,6 +473,18 @@ static bool answer_take(struct link *link, const struct step *step, int *rc, str
     return PQstatus(link->pg) == CONNECTION_OK;
 }
 
+/* Whoever takes the answer finds a fault of the connection. */
+void link_gather(struct link *link)
+{
+    struct pollfd socket = { .fd = link_is_left(link) ? PQsocket(link->pg) : -1, .events = POLLIN };
+    int bytes = 0;
+    if (socket.fd < 0 || link->gathered >= GATHERED_MAX || poll(&socket, 1, 0) <= 0 ||
+        ioctl(socket.fd, FIONREAD, &bytes) != 0)
+        return;
+    link->gathered += (size_t)bytes;
+    (void)PQconsumeInput(link->pg);
+}
+
 /* Takes the answers before `upto`; then handles what faults mean for the connection. */
 static int answers_take(struct link *link, size_t upto, struct pr_error *reterr)
 {
@@ -587,6 +600,7 @@ int link_send(struct link *link, struct pr_error *reterr)
 int link_leave(struct link *link, struct pr_error *reterr)
 {
     int rc = steps_send(link, reterr);
+    link->gathered = 0;
     for (; rc == PR_OK && link->steps_sent < link->step_count; link->steps_sent++)
         link->steps[link->steps_sent].left = true;
     return rc;

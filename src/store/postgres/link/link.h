@@ -107,6 +107,7 @@ struct link {
     size_t step_count, steps_sent, steps_taken;
     size_t batch_at, batch_end; /* the steps that link_take() takes; equal: none */
     bool queues_next, waits;    /* waits: a batch was sent, and link_take() will be called */
+    size_t gathered;            /* bytes of a left batch that were taken early */
     char *trial;                /* steps added now belong to this trial; NULL: to none */
     int add_failed;             /* a fault of link_add(), returned by link_run() */
     PGresult **results;         /* kept until link_forget() */
@@ -138,6 +139,8 @@ PR_MUST_CHECK int link_leave(struct link *link, struct pr_error *reterr);
 /* takes the answers of a left batch; but not those of a batch that was sent behind it */
 void link_settle(struct link *link);
 bool link_is_left(const struct link *link); /* is a left batch on its way? */
+/* Makes room in the socket for more of a left batch, without waiting. */
+void link_gather(struct link *link);
 /* A trial waits at most `TRIAL_LOCK_TIMEOUT` for a lock. */
 #define TRIAL_LOCK_TIMEOUT "1ms"
 #define TRIAL_STEPS 4 /* steps in the batch for a trial of one statement, with its preparation */

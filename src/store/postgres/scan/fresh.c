@@ -616,6 +616,14 @@ int pg_prefetch_start(struct cycle_run *run)
     return link_leave(link, NULL);
 }
 
+/* The server stops reading when the socket is full, so this takes what has arrived. */
+void pg_prefetch_tend(void *self)
+{
+    struct pg_session *session = self;
+    if (session->prefetch != NULL && session->prefetch->prefetched && !session->prefetch->large)
+        link_gather(session->link);
+}
+
 /* A cycle that needs many more rows asks itself. */
 bool pg_prefetch_fits(const struct cycle_run *run)
 {
