@@ -569,7 +569,7 @@ struct store_ops {
     /* Waits until something may have changed in the store, wake_fd is readable (it is not read here), or the timeout is
      * over (in real time).  Returns enum wait_outcome.  May return early without a reason. */
     int (*wait)(void *session, int wake_fd, int64_t timeout_us);
-    /* Between cycles, often: takes what has come that was asked in advance, and waits for nothing.  NULL: it never asks. */
+    /* Between cycles, often: takes what has arrived of rows requested in advance, without waiting.  NULL: there are none. */
     void (*tend)(void *session);
 
     /* For stores without SQL: answers questions and carries out orders. */

@@ -154,8 +154,8 @@ static int plan_make(struct change_plan *plan)
 static const char DELETE_BY_CTID[] =
     "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
     " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE";
-/* A scan by ctid goes through a table in the order of its pages, so these are the handles and ids in this order: to compare them
- * costs the server half of what the hash table does. */
+/* A scan by ctid returns rows in the order of pages.  Comparing handles and ids as two strings in this order costs the server
+ * less than the hash table. */
 static const char DELETE_BY_CTID_OR_STOP[] =
     "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1) RETURNING " HANDLE " AS handle, b.id)"
     " SELECT CASE WHEN string_agg(int8send(handle), '') = $2 AND string_agg(uuid_send(id), '') = $3 THEN 1"
@@ -305,7 +305,7 @@ static const char *statement_of(enum group group, bool wary)
     return wary && group == GROUP_KEEP ? keep_wary : statements[group];
 }
 
-/* NULL: its answers must be known before the commit.  The last parameter is the number of rows. */
+/* NULL: the answers must be known before the commit.  The last parameter is the number of rows. */
 static const char *const or_stop[GROUP_COUNT] = {
     [GROUP_DELETE_BY_CTID] = DELETE_BY_CTID_OR_STOP,
     [GROUP_DELETE] = DELETE_ROWS_OR_STOP,
@@ -387,7 +387,7 @@ static void put(struct change_plan *plan, enum group group, size_t ord)
         put_split(plan, a, ord, c);
     } else if (is_whole(group)) {
         put_change(a, ord, c);
-        if (group == GROUP_UPDATE && plan->changes->ctids != NULL) /* it lies elsewhere then */
+        if (group == GROUP_UPDATE && plan->changes->ctids != NULL) /* it gets another ctid */
             pg_ctid_cache_forget_row(plan->changes->ctids, (int64_t)c->row);
     } else {
         put_key(a, ord, c);
@@ -396,7 +396,7 @@ static void put(struct change_plan *plan, enum group group, size_t ord)
 
 /* ---- Waves -------------------------------------------------------------------------------------- */
 
-/* A row that is to be where it was seen, as DELETE_BY_CTID_OR_STOP compares it. */
+/* A row as DELETE_BY_CTID_OR_STOP compares it. */
 struct seen_row {
     struct tid tid;
     uint64_t handle;
