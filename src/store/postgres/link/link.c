@@ -473,7 +473,7 @@ static bool answer_take(struct link *link, const struct step *step, int *rc, str
     return PQstatus(link->pg) == CONNECTION_OK;
 }
 
-/* Whoever takes the answer finds a fault of the connection. */
+/* A fault of the connection is found when the answer is taken. */
 void link_gather(struct link *link)
 {
     struct pollfd socket = { .fd = link_is_left(link) ? PQsocket(link->pg) : -1, .events = POLLIN };
