@@ -1,32 +1,32 @@
 /* bench.h - what this machine can do, and how much of it Postrider reaches.
  *
- * Every speed is told as a ratio to the bare database or to Postrider itself without the burden,
- * measured in the same run: machines differ, and one machine differs from minute to minute.
- * So the two sides take turns, and medians are compared.
+ * Every speed is given as a ratio to the bare database or to Postrider itself without the burden, measured in the same
+ * run: machines differ, and one machine differs from minute to minute.  So the two sides take turns, and medians are
+ * compared.
  *
  *   report.c   measurements out: JSON lines, and a table for people
  *   bare.c     SQLite without Postrider: the reference, and how backlogs are made
  *   drain.c    an engine that drains a database, with a stopwatch
  *   sqlite.c   sending and draining against the reference
- *   burden.c   what a deep backlog, stuck streams and poison cost
- *   events.c   what events cost their senders, and how fast a projection is
+ *   burden.c   the cost of a deep backlog, stuck streams and poison
+ *   events.c   the cost of events for their senders, and the speed of a projection
  *   latency.c  from a commit in another process to the handler
- *   timeline.c when one message passes which step on that way
- *   daemon.c   the real daemon: its memory, and what it costs while nothing happens
+ *   timeline.c the time of each step of one message on that way
+ *   daemon.c   the real daemon: its memory, and its cost while idle
  *   pgbare.c   PostgreSQL without Postrider
- *   postgres.c draining against that, and with an old snapshot that somebody holds
- *   pginsert.c what the box costs those who send
+ *   postgres.c draining against that, also while another connection holds an old snapshot
+ *   pginsert.c the cost of the box for senders
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
  *   logbox.c   a prototype: a box as a log; pglog.c measures it
  *   flow.c     flows and their activities, on either store; sleeping.c: many that sleep
  *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
- *   pglive.c   latency, and the daemon and the server while nothing happens
+ *   pglive.c   latency, and the daemon and the server while idle
  *
- *   inbox.c    handling what is in a box: by a C function, with dedupe, over HTTP both ways
+ *   inbox.c    handling the messages of a box: by a C function, with dedupe, over HTTP both ways
  *
- *   transport.c  each transport beside a raw producer: raw_*.c, on servers that carrier.c and the tests start
+ *   transport.c  each transport next to a raw producer: raw_*.c, on servers that carrier.c and the tests start
  *
- * A benchmark that cannot go on says why and ends: there is nobody to handle it. */
+ * A benchmark that fails prints why and exits: no caller could handle it. */
 #ifndef BENCH_H
 #define BENCH_H
 

@@ -1,5 +1,5 @@
-/* What must not make others slower: a deep backlog, streams stuck behind failed heads, poison.
- * With and without the burden, turn by turn. */
+/* Burdens that must not slow down other messages: a deep backlog, streams stuck behind failed heads, poison.  With and
+ * without the burden, in turns. */
 #include <stdio.h>
 
 #include "bare.h"

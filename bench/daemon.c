@@ -1,4 +1,4 @@
-/* The real daemon, seen from outside: its memory, and what it costs while nothing happens. */
+/* The real daemon, seen from outside: its memory, and its cost while idle. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

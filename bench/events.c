@@ -1,5 +1,5 @@
-/* What events cost: sending them beside plain messages, and how fast a projection reads them.  On SQLite, and on PostgreSQL where
- * a server is named (POSTRIDER_TEST_PG, as ./dev bench events does). */
+/* The cost of events: sending them compared with plain messages, and how fast a projection reads them.  On SQLite, and
+ * on PostgreSQL if a server is named (POSTRIDER_TEST_PG, as ./dev bench events does). */
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Flows, in the shapes that others are measured in: a fan-out of five empty activities and one activity, 20 flows at a time,
- * each started and waited for by a client; and a chain of activities, one after the other, by the length of its history. */
+/* Flows, in the shapes that are used to measure other products: a fan-out of five empty activities and one activity, 20
+ * flows at a time, each started and waited for by a client; and a chain of activities, one after the other, by the
+ * length of its history. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Handling what is in a box, on SQLite and, where there is a server, on PostgreSQL: by a C function, with dedupe, over HTTP to a
- * receiver (push) and to workers that claim (pull).  The reference is the same backlog drained to nowhere. */
+/* Handling the messages of a box, on SQLite and, with a server, on PostgreSQL: by a C function, with dedupe, over HTTP
+ * to a receiver (push) and to workers that claim (pull).  The reference is the same backlog drained to nowhere. */
 #include <curl/curl.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* How long people wait for an answer while millions of messages wait, too: every listing of the program, run
- * as people run it, from the start of the process to its end; and what a daemon answers over HTTP. */
+/* How long people wait for an answer while there are millions of messages: every listing of the program, run as people
+ * run it, from the start of the process to its end; and the answers of a daemon over HTTP. */
 #include "listing.h"
 
 #include <arpa/inet.h>

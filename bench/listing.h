@@ -1,4 +1,4 @@
-/* listing.h - what listing.c needs of a database: to be filled, and to be named in a configuration. */
+/* listing.h - the functions that listing.c needs for a database: filling it, and naming it in a configuration. */
 #ifndef BENCH_LISTING_H
 #define BENCH_LISTING_H
 

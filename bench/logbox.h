@@ -1,19 +1,23 @@
-/* logbox.h - a box as a log: a prototype to measure, of which nothing is in the product (doc/adr/0099-*).
+/* logbox.h - a box as a log: a prototype for measurements, of which nothing is in the product (doc/adr/0099-*).
  *
- * Senders INSERT into "log": LOG_SEGMENTS tables, which take turns by the rows' places.  A row there is never updated and never
- * deleted.  Rows are read in the order of their places, as engine/scan.h says it, so what commits late is found.
+ * Senders INSERT into "log": LOG_SEGMENTS tables, which take turns by the rows' places.  A row there is never updated
+ * and never deleted.  Rows are read in the order of their places, as in engine/scan.h, so late commits are found.
  *
- *   cursor    which rows were handed out: all at or below `passed`, and those at or below at[i] that seen[i] can see.  (The lanes of
+ *   cursor    which rows were handed out: all at or below `passed`, and those at or below at[i] that seen[i] can see.
+ *             (The lanes of
  *             one instance move together, so one cursor stands for all of them.)
- *   receipt   a row with a cursor, INSERTed and committed before anything is sent: it hands out what its cursor has and that of
- *             the receipt `since` has not.  It also tells the outcomes of the rows of the receipt before it, a bit for each.
- *   aside     what fails moves into "outbox", the box as it is today, in the transaction of the receipt that tells it; it is read
- *             again by its time, and deleted when it is done.
- *   passed    a segment whose rows all have outcomes is truncated, when nobody else has a lock on it.
+ *   receipt   a row with a cursor, INSERTed and committed before anything is sent: it hands out the rows of its cursor
+ *             that
+ *             the receipt `since` does not have.  It also has the outcomes of the rows of the receipt before it, a bit
+ *             for each.
+ *   aside     failed rows move into "outbox", the box as it is today, in the transaction of the receipt with their
+ *             outcome; they are read
+ *             again when due, and deleted when done.
+ *   passed    a segment whose rows all have outcomes is truncated, unless another connection has locked it.
  *
- * After a crash the last receipt tells what was handed out without an outcome; that is handed out again.
+ * After a crash the last receipt shows which rows were handed out without an outcome; they are handed out again.
  *
- * What is missing on purpose: leases and epochs, several instances, streams that are held, what is set aside by S4 of the scan. */
+ * Left out on purpose: leases and epochs, several instances, held streams, transactions set aside by S4 of the scan. */
 #ifndef BENCH_LOGBOX_H
 #define BENCH_LOGBOX_H
 

@@ -1,5 +1,5 @@
-/* What must not make it slower: a deep backlog, streams stuck behind failed heads, a second instance, one
- * that dies; and what draining costs those who send meanwhile. */
+/* Burdens that must not slow it down: a deep backlog, streams stuck behind failed heads, a second instance, one that
+ * dies; and the cost of draining for senders at the same time. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* What the box costs those who send: INSERTs into it and into tables without Postrider, in turns.
+/* The cost of the box for senders: INSERTs into it and into tables without Postrider, in turns.
  *
- * The bare table has the same columns and nothing else.  The keyed one is an outbox as people write it themselves: a number
- * as its key, an id, a time.  All three get the same statement, prepared once by each client. */
+ * The bare table has the same columns and nothing else.  The keyed one is an outbox as people write it themselves: a
+ * number as its key, an id, a time.  All three get the same statement, prepared once by each client. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

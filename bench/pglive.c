@@ -1,5 +1,4 @@
-/* Life with PostgreSQL: from a commit to the handler, and what daemon and server cost together while
- * nothing happens. */
+/* Life with PostgreSQL: from a commit to the handler, and the cost of daemon and server together while idle. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

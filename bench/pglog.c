@@ -1,5 +1,5 @@
-/* A box as a log (logbox.h) beside the bare loop of today's box and beside the engine, in turns: draining with failures,
- * with senders, with an old snapshot; and first of all, does it lose anything? */
+/* A box as a log (logbox.h) compared with the bare loop of today's box and with the engine, in turns: draining with
+ * failures, with senders, with an old snapshot; and first of all, does it lose anything? */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

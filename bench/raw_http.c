@@ -1,4 +1,4 @@
-/* http: POSTs of one curl multi handle, as many at once as an endpoint has, on connections that stay. */
+/* http: POSTs of one curl multi handle, as many at once as an endpoint has, on persistent connections. */
 #include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>

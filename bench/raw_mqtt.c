@@ -1,4 +1,4 @@
-/* mqtt: QoS 1, as many out as the broker says it takes. */
+/* mqtt: QoS 1, as many out as the broker accepts. */
 #include <mosquitto.h>
 #include <mqtt_protocol.h>
 #include <string.h>

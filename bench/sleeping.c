@@ -1,4 +1,4 @@
-/* See sleeping.h.  Each program is a process of its own, begun from one that has done nothing yet. */
+/* See sleeping.h.  Each program is a process of its own, forked from one that has done nothing yet. */
 #include "sleeping.h"
 
 #include <pthread.h>

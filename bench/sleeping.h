@@ -1,5 +1,5 @@
-/* sleeping.h - what flows cost that sleep: memory, processor time and statements of a program that has many of them, beside the same
- * program without any. */
+/* sleeping.h - the cost of sleeping flows: memory, processor time and statements of a program that has many of them,
+ * compared with the same program without any. */
 #ifndef BENCH_SLEEPING_H
 #define BENCH_SLEEPING_H
 

@@ -1,7 +1,8 @@
-/* When one message passes which step, from its INSERT to the commit of its verdict.
+/* The time of each step of one message, from its INSERT to the commit of its verdict.
  *
- * The engine runs in this process with fail points (base/failpoint.h): here they note the time instead of failing.  Messages
- * come as in latency.c, a hundred a second, so nothing else happens on the way of each.  bench/timeline.py draws the results. */
+ * The engine runs in this process with fail points (base/failpoint.h): here they record the time instead of failing.
+ * Messages come as in latency.c, a hundred a second, so nothing else happens at the same time.  bench/timeline.py draws
+ * the results. */
 #include <sched.h>
 #include <sqlite3.h>
 #include <stdatomic.h>

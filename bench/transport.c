@@ -1,6 +1,7 @@
-/* Each transport beside a raw producer: from a box in SQLite to a real server.
+/* Each transport compared with a raw producer: from a box in SQLite to a real server.
  *
- * What can be reached is the slower of two: the raw producer, and the store drained to nowhere.  The three take turns. */
+ * The attainable speed is the slower of two: the raw producer, and the store drained to nowhere.  The three take
+ * turns. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* What a program of the exec transport says: its words in the url, the end of its output, and the rest is the line that
- * answers. */
+/* Output of a program of the exec transport: the words of the url, the end of its output, and the answer line. */
 #include "base/arena.h"
 #include "base/slice.h"
 #include "base/utf8.h"

@@ -1,4 +1,5 @@
-/* What comes in over HTTP, before anything is done with it: the line, the filter, who may, the messages in a body. */
+/* Incoming HTTP requests, before they have an effect: the line, the filter, the authorisation, the messages in a
+ * body. */
 #include "source/decode.h"
 
 #include "base/slice.h"

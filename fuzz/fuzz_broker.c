@@ -1,5 +1,5 @@
-/* What a broker says, through the whole transport and the client library behind it.  The first line is the number of a
- * url, the rest is said in pieces (wire.c).  Built once for each broker, with its urls in FUZZ_URLS. */
+/* The bytes of a broker, through the whole transport and the client library behind it.  The first line is the number of
+ * a url, the rest is sent in pieces (wire.c).  Built once for each broker, with its urls in FUZZ_URLS. */
 #include "base/time.h"
 #include "base/utf8.h"
 #include "base/util.h"

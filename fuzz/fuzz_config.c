@@ -1,4 +1,4 @@
-/* A configuration file that anybody may have written: refused with a place, or shown again. */
+/* An arbitrary configuration file: refused with a position, or shown again. */
 #include "base/buf.h"
 #include "runtime/config/config.h"
 

@@ -1,4 +1,4 @@
-/* Networks in the configuration, and addresses that are judged by them. */
+/* Networks in the configuration, and addresses that are compared with them. */
 #include <netinet/in.h>
 
 #include "transport/http/egress_filter.h"

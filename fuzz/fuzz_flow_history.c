@@ -1,5 +1,5 @@
-/* The text of a history that somebody has damaged: it is refused with a reason, or it is one that can be written again, waited
- * for and replayed (B162).  All of the input is the text. */
+/* The text of a damaged history: it is refused with a reason, or it can be written again, waited for and replayed
+ * (B162).  The whole input is the text. */
 #include "fuzz.h"
 
 #include <postrider_flow.h>

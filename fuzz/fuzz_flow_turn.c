@@ -1,5 +1,5 @@
-/* A message that somebody stored in a box of flows: it is read or refused with a reason, and a turn with it ends in effects
- * that can be stored (B132).  Lines as in input_message(). */
+/* An arbitrary message in a box of flows: it is read or refused with a reason, and a turn with it ends in effects that
+ * can be stored (B132).  Lines as in input_message(). */
 #include "fuzz.h"
 
 #include <postrider_flow.h>

@@ -1,4 +1,4 @@
-/* Globs, against a table that cannot be wrong: match[i][j] is "the first i of the pattern match the
+/* Globs, compared with a table that is correct by construction: match[i][j] is "the first i of the pattern match the
  * first j of the text". */
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
-/* A chunked body that somebody POSTs to a source.  Whatever comes, and in whatever pieces, it is read the same; and what is a body
- * to us is the body that a reader made for nothing else finds there. */
+/* A chunked body for a source.  In whatever pieces it arrives, it is read the same; and a body that is accepted is the
+ * same as in an independent reader. */
 #include <string.h>
 
 #include "base/buf.h"

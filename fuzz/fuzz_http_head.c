@@ -1,5 +1,5 @@
-/* The head of a request: whatever comes, the parts lie inside it, a piece of a right one is never wrong, and what is
- * right does not become wrong by what comes behind it. */
+/* The head of a request: the parts always lie inside it, a prefix of a valid one is never invalid, and bytes behind a
+ * valid one do not make it invalid. */
 #include "base/http_head.h"
 
 #include <string.h>

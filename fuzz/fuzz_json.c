@@ -1,4 +1,4 @@
-/* Headers and stories: what we accept as JSON others accept, too, and a story stays one whatever
+/* Headers and stories: JSON that is accepted here is accepted by other parsers, too, and a story stays valid whatever
  * was in it. */
 #include "base/buf.h"
 #include "core/message.h"

@@ -1,7 +1,7 @@
-/* What a broker of Kafka answers, through the whole transport and librdkafka, which has sockets and threads of its own: so
- * here is a server.  The input is a list of answers, each the number of the request that it is for (one byte), a length (two)
- * and what follows the correlation id; each is given once, the last one of its number for ever.  To a request without an
- * answer the server hangs up.  Whatever brokers an answer names, this one is meant. */
+/* Answers of a Kafka broker, through the whole transport and librdkafka, which has sockets and threads of its own: so
+ * this target is a server.  The input is a list of answers, each the number of the request that it is for (one byte), a
+ * length (two) and the bytes after the correlation id; each is given once, the last one of its number repeatedly.  A
+ * request without an answer ends the connection.  Whatever brokers an answer names, this server is used. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>

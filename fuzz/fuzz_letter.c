@@ -1,4 +1,4 @@
-/* A message written as JSON, by somebody who can write anything. */
+/* An arbitrary message written as JSON. */
 #include "base/arena.h"
 #include "core/letter.h"
 

@@ -1,4 +1,4 @@
-/* What a sender may hand us: checked the same way on the way in and when it is read again. */
+/* Messages of a sender: checked the same way when stored and when read again. */
 #include "core/id.h"
 #include "core/message.h"
 

@@ -1,6 +1,6 @@
-/* Rows that somebody INSERTed past the library: any type and any bytes in any column.  They are
- * handed out or dead-lettered; neither they nor the sender of the good row behind them crash us
- * (B9).  A column per line: n (NULL), i123, r1.5, tTEXT, bBYTES; the verdict comes first. */
+/* Rows that were INSERTed without the library: any type and any bytes in any column.  They are handed out or
+ * dead-lettered; neither they nor the good row behind them cause a crash (B9).  A column per line: n (NULL), i123,
+ * r1.5, tTEXT, bBYTES; the verdict comes first. */
 #include <dirent.h>
 #include <sqlite3.h>
 #include <unistd.h>

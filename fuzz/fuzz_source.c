@@ -1,6 +1,6 @@
-/* What a broker says to a source, through all of the source: greeting, messages, their decoding, the commit into a store, the
- * acknowledgement.  The first line is the number of a url, the rest is said in pieces (wire.c).  Built once for each broker,
- * with its urls in FUZZ_URLS. */
+/* The bytes of a broker for a source, through all of the source: greeting, messages, their decoding, the commit into a
+ * store, the acknowledgement.  The first line is the number of a url, the rest is sent in pieces (wire.c).  Built once
+ * for each broker, with its urls in FUZZ_URLS. */
 #include <unistd.h>
 
 #include "base/time.h"

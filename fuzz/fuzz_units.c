@@ -1,4 +1,4 @@
-/* Durations, sizes and times: what is accepted means the same when it is written and read again. */
+/* Durations, sizes and times: an accepted value means the same when it is written and read again. */
 #include "base/time.h"
 #include "base/units.h"
 

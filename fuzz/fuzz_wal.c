@@ -1,4 +1,4 @@
-/* What a server sends as its log: frames, and the events of pgoutput in them. */
+/* The bytes of a server's log: frames, and the events of pgoutput in them. */
 #include "source/wal/wal_wire.h"
 
 #include "fuzz.h"

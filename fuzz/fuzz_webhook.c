@@ -1,4 +1,4 @@
-/* What the server of a webhook answers, through the whole transport and libcurl.  The first line is the envelope ("batch"
+/* The answers of a webhook's server, through the whole transport and libcurl.  The first line is the envelope ("batch"
  * for several in one request), the rest is the answer; then the server closes the connection. */
 #include <arpa/inet.h>
 #include <netinet/in.h>

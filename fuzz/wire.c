@@ -1,10 +1,10 @@
-/* wire.c - a wire made of an input, in the place of transport/wire.c: what a broker says, without a socket.
+/* wire.c - a wire whose data is an input, in place of transport/wire.c: a broker's bytes, without a socket.
  *
- * The input is cut into pieces at each line that is "~".  Between two pieces there is nothing to read for once, so that what
- * is to be sent is sent: an answer can come after its question.  Behind the last piece the broker closes the
- * connection, and takes no other.
+ * The input is cut into pieces at each line that is "~".  Between two pieces there is nothing to read once, so that
+ * pending output is written: an answer can follow its question.  After the last piece the broker closes the connection,
+ * and accepts no other.
  *
- * The inbox of a client of NATS has a name that nobody can know; an input writes zeros in its place. */
+ * The inbox of a client of NATS has an unpredictable name; an input has zeros in its place. */
 #include "wire.h"
 
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* postrider-peer URL EXPECTED: Postrider's side of ./dev bench peers.
  *
- * An embedded engine with a handler, as worker.mjs is for the others, with the same words: "ready", "done" and the monotonic
- * time when EXPECTED messages were handled; after SIGTERM, as JSON, when each numbered message came.  With "init" instead of
- * a number it makes the tables and ends. */
+ * An embedded engine with a handler, like worker.mjs for the other products, with the same output: "ready", "done" and
+ * the monotonic time when EXPECTED messages were handled; after SIGTERM, as JSON, when each numbered message came.
+ * With "init" instead of a number it creates the tables and exits. */
 #include <postrider.h>
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Time zones: files of our own making, and those of the system. */
+/* Time zones: files made by the test, and those of the system. */
 #include "base/zone.h"
 
 #include <stdlib.h>

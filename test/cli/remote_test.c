@@ -1,4 +1,4 @@
-/* Answers of the API as the structs that they were made from: what a daemon writes is what its reader gets. */
+/* Answers of the API as the structs that they were made from: the reader gets what the daemon wrote. */
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/slice.h"

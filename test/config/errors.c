@@ -1,5 +1,5 @@
-/* A wrong configuration is refused with one message that says where, what, and what would be
- * right (B203).  The texts are part of what people see, so they are held word for word. */
+/* A wrong configuration is refused with one message that says where, what, and what would be right (B203).  People see
+ * the texts, so they are compared word for word. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a right configuration becomes, and what is shown of it. */
+/* The result of a valid configuration, and how it is shown. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Rules in the configuration: what they become, and what is refused with its place (B203). */
+/* Rules in the configuration: their result, and errors with their position (B203). */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* `sources`: tables of other products, their presets, and what is wrong with them. */
+/* `sources`: tables of other products, their presets, and errors. */
 #include "base/slice.h"
 #include "check.h"
 #include "runtime/config/config.h"

@@ -1,4 +1,4 @@
-/* What verdicts and orders mean for a row: each decided once, here. */
+/* The changes of verdicts and orders: each decided once, here. */
 #include "core/change.h"
 
 #include <string.h>

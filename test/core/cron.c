@@ -1,4 +1,4 @@
-/* Cron expressions: what they mean, what is wrong with others, and their times. */
+/* Cron expressions: their meaning, errors, and their times. */
 #include "core/cron.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The ledger of what has ended: which bucket an id is in, which verdicts are ends, and how they are grouped. */
+/* The ledger of ended messages: the bucket of an id, the verdicts that are ends, and their grouping. */
 #include "core/ended.h"
 
 #include <stdio.h>

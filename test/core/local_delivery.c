@@ -1,4 +1,4 @@
-/* What becomes of a message that goes into another box. */
+/* The change of a message that goes into another box. */
 #include "core/local_delivery.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Schedules: what their JSON says, and what is to be done with one that is due. */
+/* Schedules: their JSON, and what is due. */
 #include "core/schedule.h"
 
 #include <stdio.h>

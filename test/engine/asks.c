@@ -1,4 +1,5 @@
-/* Receivers that ask for messages of some types: what nobody asks for, or whoever asks is slow, is in nobody's way. */
+/* Receivers that ask for messages of some types: types that no receiver asks for, or whose receivers are slow, delay no
+ * others. */
 #include "stage.h"
 
 #include "base/error.h"

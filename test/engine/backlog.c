@@ -1,5 +1,5 @@
-/* More than fits waits for one endpoint while the others go on: messages to several endpoints are one row for
- * each, and those of the one that takes nothing must cost neither memory nor time. */
+/* More than fits waits for one endpoint while the others continue: messages to several endpoints are one row for each,
+ * and those of the one that takes nothing must cost neither memory nor time. */
 #include "stage.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Whose fault a failure is: outages kill nobody, and a bad message among good ones is dead within minutes. */
+/* Who is at fault: outages kill no message, and a bad message among good ones is dead within minutes. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Rows that somebody's open transaction holds: their verdicts are answered busy, and come again until they can be stored.  Meanwhile
- * nothing may go that would have to wait for them. */
+/* Rows that another open transaction has locked: their verdicts are answered busy, and come again until they can be
+ * stored.  Meanwhile no message may go that would have to wait for them. */
 #include "stage.h"
 
 #include "base/slice.h"

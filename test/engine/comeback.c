@@ -1,5 +1,5 @@
-/* Many come back into the same streams: replayed, retried, or after a pause.  They have their old places, but come in the
- * order of their new times, which is another one when two people replay at once. */
+/* Many messages come back into the same streams: replayed, retried, or after a pause.  They have their old places, but
+ * come in the order of their new times, which differs when two people replay at once. */
 #include "stage.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Large payloads: they are loaded when they are about to be sent, and few are in memory at once. */
+/* Large payloads: they are loaded before they are sent, and few are in memory at once. */
 #include "stage.h"
 
 #include "engine/limits.h"

@@ -1,4 +1,5 @@
-/* A store that lost commits, by a failover or a crash: what is gone is not sent any more, and what takes its place is. */
+/* A store that lost commits, by a failover or a crash: lost rows are not sent any more, and the rows that replace them
+ * are. */
 #include "stage.h"
 
 #include "store/memory/memory.h"

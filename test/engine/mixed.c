@@ -1,5 +1,5 @@
-/* Statements that hold alone, together: an end that meets a retry, an endpoint that goes away with messages in
- * every state, a clock that goes back. */
+/* Cases that work alone, in combination: an end that meets a retry, an endpoint that disappears with messages in every
+ * state, a clock that goes back. */
 #include "stage.h"
 
 #include "base/slice.h"

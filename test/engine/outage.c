@@ -1,4 +1,4 @@
-/* Endpoints that protect themselves: outages, breakers, one bad message among many. */
+/* Protecting endpoints: outages, breakers, one bad message among many. */
 #include "stage.h"
 
 #include <stdlib.h>
@@ -152,7 +152,8 @@ TEST(the_burst_that_opens_the_breaker_is_not_counted) /* B72 */
     struct parcel *batch[5];
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
-    s.scenario.endpoints[0].policy.retry.blame = BLAME_ALWAYS; /* by default faults of an endpoint are not counted at all */
+    s.scenario.endpoints[0].policy.retry.blame =
+        BLAME_ALWAYS; /* by default faults of an endpoint are not counted at all */
     open_quietly(&s);
     outage.down = true;
     for (int i = 0; i < 5; i++) {

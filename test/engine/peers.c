@@ -1,4 +1,4 @@
-/* Two instances of a box of activities that cannot do the same: who has which lanes. */
+/* Two instances of a box of activities with different abilities: which lanes each has. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Poison: hand-outs that nobody explained. */
+/* Poison: hand-outs without an outcome. */
 #include "stage.h"
 
 #include "base/slice.h"

@@ -1,4 +1,4 @@
-/* Limits of an endpoint: what is over its rate waits, and nobody else notices.  Routes by header. */
+/* Limits of an endpoint: messages above its rate wait, without effect on others.  Routes by header. */
 #include "stage.h"
 
 #include "base/slice.h"

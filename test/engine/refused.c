@@ -1,4 +1,4 @@
-/* Effects that the database refuses for good, as a CHECK or a trigger of somebody's own does. */
+/* Effects that the database refuses for good, as with a CHECK or a trigger of the application. */
 #include "stage.h"
 
 #include "base/slice.h"

@@ -1,4 +1,4 @@
-/* What the store is told of breakers and failures: each change once, whatever becomes of answers and leases. */
+/* Reports of breakers and failures to the store: each change once, whatever happens to answers and leases. */
 #include "stage.h"
 
 #include <string.h>

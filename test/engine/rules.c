@@ -1,4 +1,4 @@
-/* Rules at work: what follows a failure, beside the verdict and over restarts. */
+/* Rules at work: what follows a failure, including side actions and restarts. */
 #include "stage.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Runs: what waits in a stream of a box of turns goes out together; what is dead is given once more; what is deleted while it
- * is out is told. */
+/* Runs: messages that wait in a stream of a box of turns go out together; dead ones are handed out once more; deleted
+ * ones are reported. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Receivers that complete messages in transactions of their own, seen by the engine: the row goes, and no notice tells of it. */
+/* Receivers that complete messages in their own transactions, seen by the engine: the row disappears without a
+ * notice. */
 #include "stage.h"
 
 #include "base/slice.h"

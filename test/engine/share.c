@@ -1,5 +1,5 @@
-/* Limits of an endpoint hold over all engines of a process.  Each sentence is measured twice: with limits that are shared, and
- * with engines that have their own, where it must be broken: else nothing was measured. */
+/* Limits of an endpoint hold over all engines of a process.  Each sentence is measured twice: with shared limits, and
+ * with engines that have their own, where it must be broken: otherwise nothing was measured. */
 #include "stage.h"
 
 #include "base/util.h"

@@ -1,11 +1,11 @@
-/* A stage for sentences about the engine, in virtual time: a calm world in which a message's
- * payload says what happens to it, and a diary of every send.
+/* A stage for sentences about the engine, in virtual time: a calm world in which a message's payload says what happens
+ * to it, and a diary of every send.
  *
  *   "ok"           delivered                     "fail:N"   fails N times, then delivered
- *   "fail"         fails for ever                "down:N"   the same, for a transient reason
- *   "slow:MS"      the answer takes MS           "crash"    kills whoever sends it
+ *   "fail"         always fails                  "down:N"   the same, for a transient reason
+ *   "slow:MS"      the answer takes MS           "crash"    kills the process that sends it
  *   "event"        reaches EventStored, fails once
- *   "late:MS"      fails for ever, and the answer takes MS */
+ *   "late:MS"      always fails, and the answer takes MS */
 #ifndef TEST_ENGINE_STAGE_H
 #define TEST_ENGINE_STAGE_H
 

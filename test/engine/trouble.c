@@ -1,5 +1,5 @@
-/* What the dice of the simulator rarely throw: ends that meet faults, ids that come again, and
- * engines that share a process. */
+/* Cases that the simulator rarely draws: ends that meet faults, ids that come again, and engines that share a
+ * process. */
 #include "stage.h"
 
 #include "base/slice.h"

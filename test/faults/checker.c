@@ -1,9 +1,9 @@
-/* checker.c - reads what the processes wrote down and the database, by plain SQLite, and says
- * which promise was broken.  It knows nothing of the library's inside.
+/* checker.c - reads what the processes recorded and the database, with plain SQLite, and reports which promise was
+ * broken.  It uses nothing of the library's internals.
  *
  *     faults-checker DIR MAX_ATTEMPTS
  *
- * DIR/deaths, written by whoever killed: "K pid" for each process that was killed. */
+ * DIR/deaths, written by the test that kills: "K pid" for each process that was killed. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

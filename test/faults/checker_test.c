@@ -1,4 +1,4 @@
-/* The judge is judged first: each crime, committed on paper, must be found, and nothing else. */
+/* Tests of the checker: each planted breach must be found, and nothing else. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* crew.h - processes of a test: start them, kill them, wait for what they do.  See program.h for
- * what they are, checker.c for who judges them. */
+/* crew.h - processes of a test: start them, kill them, wait for their effects.  See program.h for what they are,
+ * checker.c for the checks. */
 #ifndef TEST_FAULTS_CREW_H
 #define TEST_FAULTS_CREW_H
 

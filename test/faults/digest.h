@@ -1,4 +1,4 @@
-/* digest.h - FNV-1a: enough to see that bytes are the same ones, and nobody else's code. */
+/* digest.h - FNV-1a: sufficient to compare bytes, and independent of the library. */
 #ifndef TEST_FAULTS_DIGEST_H
 #define TEST_FAULTS_DIGEST_H
 

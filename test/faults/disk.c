@@ -1,5 +1,5 @@
-/* A store that cannot be written for a while: locked by somebody else, full, or failing.  Nothing
- * is lost, it is said in words, and work goes on by itself. */
+/* A store that cannot be written for a while: locked by another program, full, or failing.  Nothing is lost, errors are
+ * reported in plain words, and work continues by itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

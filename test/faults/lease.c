@@ -1,4 +1,4 @@
-/* Who works the box when processes die, sleep and stop. */
+/* Which instance serves the box when processes die, sleep and stop. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* worker.c - an engine whose one handler does what the type of a message says. */
+/* worker.c - an engine whose single handler does what the type of a message says. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

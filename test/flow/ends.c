@@ -1,4 +1,5 @@
-/* How flows end together with others: cancelled children and parents, poison that goes up, what is open when one fails. */
+/* How the ends of flows affect others: cancelled children and parents, poison of children, open tasks of a failed
+ * flow. */
 #include "stand.h"
 
 #include "base/slice.h"

@@ -1,4 +1,4 @@
-/* Children, and cancelling: what goes with a flow and what a flow does before it goes. */
+/* Children, and cancelling: what ends with a flow and what a flow does before its end. */
 #include "stand.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Histories as text: there and back, and everything that can be wrong with them. */
+/* Histories as text: both directions, and every possible error. */
 #include "stand.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Poison, errors as JSON, messages that nobody can read, retries of activities. */
+/* Poison, errors as JSON, messages that cannot be decoded, retries of activities. */
 #include "stand.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Flows that are made of random steps, and random things that happen to them: whatever comes in whatever order, often twice,
- * each turn holds to what the stand checks (I11), and every flow ends. */
+/* Flows that are made of random steps, and random events: in whatever order messages come, often twice, each turn
+ * passes the checks of the stand (I11), and every flow ends. */
 #include "stand.h"
 
 #include <stdio.h>

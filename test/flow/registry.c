@@ -1,4 +1,4 @@
-/* Which flows and versions a program has. */
+/* The flows and versions of a program. */
 #include "check.h"
 
 #include "base/slice.h"

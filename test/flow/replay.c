@@ -1,4 +1,4 @@
-/* Replay: code that does not fit to its history, results that come twice or for nobody, histories as files. */
+/* Replay: code that does not match its history, results that come twice or for no task, histories as files. */
 #include "stand.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A flow that failed goes on from before its failure. */
+/* A failed flow continues from before its failure. */
 #include "stand.h"
 
 #include <string.h>

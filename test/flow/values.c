@@ -1,4 +1,4 @@
-/* Key-values beside everything else: races, fan-out, limits, many executions. */
+/* Key-values in combination with everything else: races, fan-out, limits, many executions. */
 #include "stand.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Which version runs: what a start, a parent or an execution names, or the highest. */
+/* Which version runs: the one that a start, a parent or an execution names, or the highest. */
 #include "stand.h"
 
 #include "base/slice.h"

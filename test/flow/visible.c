@@ -1,4 +1,5 @@
-/* What others see of a flow and what goes over: status, key-values, recorded values, continue-as-new, versions, waits. */
+/* What is visible of a flow and what moves to the next execution: status, key-values, recorded values, continue-as-new,
+ * versions, waits. */
 #include "stand.h"
 
 #include <stdio.h>

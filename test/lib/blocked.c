@@ -1,5 +1,5 @@
-/* An application's open transaction makes what handlers of many messages make, too.  Only the messages that it is about wait for
- * its end, and each is handled once; 200 others of the box go on meanwhile. */
+/* An application's open transaction makes the same rows as handlers of some messages.  Only these messages wait for its
+ * end, and each is handled once; 200 others of the box continue meanwhile. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Events as an application has them: appended with expected versions by several at once, read, followed, and projected with the
+/* Events in an application: appended concurrently with expected versions, read, followed, and projected with the
  * position in the transaction of the projection's own writes.  On either store. */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* handlers.h - an engine with two endpoints, orders and alerts, whose handlers fail as often as they are told. */
+/* handlers.h - an engine with two endpoints, orders and alerts, whose handlers fail a given number of times. */
 #ifndef TEST_LIB_HANDLERS_H
 #define TEST_LIB_HANDLERS_H
 

@@ -1,4 +1,4 @@
-/* Endpoints that send inline: their messages have the fate that the engine would give them. */
+/* Endpoints that send inline: their messages have the same fate as with the engine. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* isolation: process: a handler that crashes, hangs or exits costs its message an attempt, and nobody else anything. */
+/* isolation: process: a handler that crashes, hangs or exits costs its message an attempt, and affects no other. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Handlers that complete their message in a transaction of their own: their writes are made exactly once. */
+/* Handlers that complete their message in their own transaction: their writes are made exactly once. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Several handlers of one message, what they store beside messages, and workers that follow the settings of an endpoint. */
+/* Several handlers of one message, effects other than messages, and workers that use the settings of an endpoint. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* CloudEvents that come in, held against the events that the public conformance suite calls valid and invalid, and
- * its requests by HTTP. */
+/* Incoming CloudEvents, compared with the events that the public conformance suite calls valid and invalid, and its
+ * requests by HTTP. */
 #include <stdio.h>
 #include <string.h>
 

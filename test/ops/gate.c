@@ -1,4 +1,4 @@
-/* Who gets to the HTTP library: heads that two readers could take differently, and places. */
+/* Access to the HTTP library: heads that two readers could parse differently, and places. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The parts of the API that decide: who may come in, where a request goes, what is in it, what is told to listeners. */
+/* The deciding parts of the API: authorisation, routing, parsing of requests, events for listeners. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

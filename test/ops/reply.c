@@ -1,4 +1,4 @@
-/* What programs read as JSON: each object to the byte, and what is read back from it. */
+/* JSON for programs: each object byte for byte, and what is read back from it. */
 #include <string.h>
 
 #include "base/buf.h"

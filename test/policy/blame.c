@@ -1,4 +1,4 @@
-/* Whose fault it is, and when a message is blamed for it. */
+/* Who is at fault, and when a message is blamed. */
 #include "check.h"
 #include "policy/explain.h"
 

@@ -1,4 +1,4 @@
-/* So many messages in so much time, in virtual time. */
+/* A number of messages per time, in virtual time. */
 #include <postrider.h>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-/* Somebody's open transaction makes or changes what effects of a cycle would, too: only their own verdicts wait for it, and all
- * others of the box land meanwhile (cycle/blocked.c). */
+/* Another open transaction makes or changes the same rows as effects of a cycle: only their own verdicts wait for it,
+ * and all others of the box land meanwhile (cycle/blocked.c). */
 #include "store/suite.h"
 #include "store/suite_postgres.h"
 

@@ -1,4 +1,4 @@
-/* Somebody holds rows in an open transaction: nobody waits for them (e.g. a handler that completes its message in its own
+/* Another open transaction holds rows: nothing waits for them (e.g. a handler that completes its message in its own
  * transaction, or a person at a prompt). */
 #include "store/suite.h"
 #include "store/suite_postgres.h"

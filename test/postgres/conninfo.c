@@ -1,4 +1,4 @@
-/* Which servers are this machine, and what is said about a URL that is wrong. */
+/* Which servers are this machine, and the errors of wrong URLs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A streaming standby: refused while it is one, gone on with when it has taken over. */
+/* A streaming standby: refused while it is one, used when it has taken over. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

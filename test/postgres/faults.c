@@ -1,4 +1,4 @@
-/* What goes wrong between a store and its server, and what the store makes of it. */
+/* Faults between a store and its server, and how the store handles them. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

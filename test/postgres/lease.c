@@ -1,4 +1,4 @@
-/* Leases by the server's own clock, which may jump: what a jump does to the rows is done to them here. */
+/* Leases by the server's own clock, which may jump: the test changes the rows as a jump would. */
 #include <stdio.h>
 #include <unistd.h>
 

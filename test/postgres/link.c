@@ -1,4 +1,4 @@
-/* A connection by itself: what it prepares. */
+/* A connection alone: which statements it prepares. */
 #include <stdio.h>
 
 #include "store/postgres/link/link.h"

@@ -1,5 +1,5 @@
-/* Plain cycles: while there is a backlog all of a cycle goes to the server at once, and the server itself looks
- * whether what the relay assumes is true. */
+/* Plain cycles: during a backlog a whole cycle goes to the server at once, and the server itself checks the assumptions
+ * of the relay. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

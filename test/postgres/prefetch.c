@@ -1,5 +1,5 @@
-/* What is read in advance: while plain cycles follow each other, the server reads what the next one will ask before it
- * asks.  What happens in between must be seen all the same. */
+/* Prefetching: while plain cycles follow each other, the server reads the rows of the next one before it asks.  Changes
+ * in between must be seen all the same. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Boxes whose tables have other names than they (D14), past the store: what applications, views and other programs see.  (The
- * whole suite runs with such boxes, too: store-postgres-tables.) */
+/* Boxes whose tables have other names (D14), without the store: for applications, views and other programs.  (The whole
+ * suite runs with such boxes, too: store-postgres-tables.) */
 #include <stdio.h>
 #include <string.h>
 

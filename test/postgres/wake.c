@@ -1,4 +1,4 @@
-/* The bell: senders NOTIFY while few messages come and somebody waits for them, and only then. */
+/* The bell: senders NOTIFY while few messages come and a session waits for them, and only then. */
 #include <pthread.h>
 #include <poll.h>
 #include <stdio.h>

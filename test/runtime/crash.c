@@ -1,4 +1,4 @@
-/* A fault leaves a line in the log, and the process ends by its signal as ever. */
+/* A fault leaves a line in the log, and the process still ends by its signal. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

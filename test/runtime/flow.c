@@ -1,4 +1,4 @@
-/* What the threads of flows share, each part alone: nothing else puts them in an order that a race could hide behind. */
+/* What the threads of flows share, each part alone: nothing else imposes an order that could hide a race. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

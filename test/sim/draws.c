@@ -1,4 +1,4 @@
-/* Each fault and each kind of world comes: one that is never drawn finds nothing, and nobody would miss it. */
+/* Each fault and each kind of world is drawn: one that never is finds nothing, unnoticed. */
 #include "base/util.h"
 #include "check.h"
 #include "scenario.h"

@@ -1,4 +1,4 @@
-/* Lives of flows, and that their checkers find what is planted into them. */
+/* Lives of flows, and that their checkers find planted bugs. */
 #include "flows.h"
 
 #include "check.h"

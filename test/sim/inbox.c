@@ -1,5 +1,5 @@
-/* The checkers of what arrives: handlers that complete messages themselves, messages that go into another box, and sources that
- * bring them again.  Each story is good but for one event. */
+/* The checkers of incoming messages: handlers that complete messages themselves, messages for another box, and sources
+ * that bring them again.  Each story is good except for one event. */
 #include "story.h"
 
 static void inbox_begins(struct story *s)

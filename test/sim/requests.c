@@ -1,4 +1,4 @@
-/* Lives of requests, and that their checker finds what is planted into them. */
+/* Lives of requests, and that their checker finds planted bugs. */
 #include "requests.h"
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* Lives of a schedule, and that their checker finds what is planted into them. */
+/* Lives of a schedule, and that their checker finds planted bugs. */
 #include "schedules.h"
 
 #include "base/zone.h"

@@ -1,5 +1,5 @@
-/* Stories: histories that a test tells, event by event, of a world in which nothing happens by itself.  The checkers must
- * believe a good one, and refuse one with a mistake in it. */
+/* Stories: histories that a test writes, event by event, of a world in which nothing happens by itself.  The checkers
+ * must accept a good one, and refuse one with a mistake in it. */
 #ifndef TEST_SIM_STORY_H
 #define TEST_SIM_STORY_H
 

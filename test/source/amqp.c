@@ -1,4 +1,4 @@
-/* amqp as a source, at RabbitMQ: the suite's other side, and what is AMQP's own. */
+/* amqp as a source, with RabbitMQ: the suite's other side, and tests of AMQP alone. */
 #include <amqp.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* amqp1 as a source, at RabbitMQ's AMQP 1.0 plugin: the suite's other side, and what is AMQP 1.0's own. */
+/* amqp1 as a source, with RabbitMQ's AMQP 1.0 plugin: the suite's other side, and tests of AMQP 1.0 alone. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <proton/codec.h>

@@ -1,4 +1,4 @@
-/* file as a source: the suite's other side writes lines, and what is the file's own. */
+/* file as a source: the suite's other side writes lines, and tests of files alone. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* http as a source: the suite's other side, a sender that repeats what was not accepted; and what is HTTP's own. */
+/* http as a source: the suite's other side, a sender that repeats requests that were not accepted; and tests of HTTP
+ * alone. */
 #include <arpa/inet.h>
 #include <curl/curl.h>
 #include <fcntl.h>

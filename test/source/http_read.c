@@ -1,4 +1,5 @@
-/* What an HTTP source reads before it knows by whom it is: a connection that is given bytes, without a socket. */
+/* What an HTTP source reads before it has authenticated the sender: a connection that is given bytes, without a
+ * socket. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* kafka as a source, at librdkafka's mock brokers: the suite's other side, and what is Kafka's own. */
+/* kafka as a source, with librdkafka's mock brokers: the suite's other side, and tests of Kafka alone. */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* mqtt as a source: the suite's other side, and what is MQTT's own. */
+/* mqtt as a source: the suite's other side, and tests of MQTT alone. */
 #include <mosquitto.h>
 #include <mqtt_protocol.h>
 #include <signal.h>

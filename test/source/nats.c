@@ -1,4 +1,4 @@
-/* nats as a source: the suite's other side, and what is NATS's own. */
+/* nats as a source: the suite's other side, and tests of NATS alone. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <nats/nats.h>

@@ -1,4 +1,4 @@
-/* redis as a source: the suite's other side, and what is redis's own. */
+/* redis as a source: the suite's other side, and tests of Redis alone. */
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* How a source is doing, whatever its kind. */
+/* The state of a source, whatever its kind. */
 #include <string.h>
 
 #include "base/error.h"

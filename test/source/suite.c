@@ -1,4 +1,4 @@
-/* What every source at a broker promises (S1 to S6 of source.h), said once for all of them. */
+/* The promises of every source at a broker (S1 to S6 of source.h), written once for all of them. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* world.h - one source at a real broker, its box, and a store that can be told to refuse. */
+/* world.h - one source at a real broker, its box, and a store that can be made to refuse. */
 #ifndef TEST_SOURCE_WORLD_H
 #define TEST_SOURCE_WORLD_H
 

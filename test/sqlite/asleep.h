@@ -1,4 +1,4 @@
-/* asleep.h - a process that sleeps (SIGSTOP) while others go on with its store. */
+/* asleep.h - a process that sleeps (SIGSTOP) while others continue with its store. */
 #ifndef TEST_SQLITE_ASLEEP_H
 #define TEST_SQLITE_ASLEEP_H
 

@@ -1,8 +1,8 @@
 /* faulty_vfs.h - a disk that fails on purpose.
  *
- * A layer over SQLite's own file system, the default one after faulty_install().  It counts
- * what changes files (writes, syncs, truncations), lets the n-th fail, or cuts the power at
- * the n-th: all that was not synced is undone, and the process ends. */
+ * A layer over SQLite's own file system, the default one after faulty_install().  It counts operations that change
+ * files (writes, syncs, truncations), lets the n-th fail, or cuts the power at the n-th: everything that was not synced
+ * is undone, and the process ends. */
 #ifndef TEST_SQLITE_FAULTY_VFS_H
 #define TEST_SQLITE_FAULTY_VFS_H
 

@@ -1,4 +1,4 @@
-/* Killed at every named step: all or nothing, and the next one goes on. */
+/* Killed at every named step: all or nothing, and the next process continues. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

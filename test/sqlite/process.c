@@ -1,4 +1,4 @@
-/* Several processes on one file: standing by, taking over, holding each other up. */
+/* Several processes on one file: standing by, taking over, blocking each other. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* model_same.c - are the contents of a store those of the model? */
+/* model_same.c - does a store have the contents of the model? */
 #include "model_run.h"
 
 #include <stdarg.h>

@@ -1,13 +1,12 @@
 /* suite.h - the conformance suite of the store contract (src/store/store.h).
  *
- * Every store passes it.  STORE_TEST(name) is a test with a fresh store `s` under a virtual
- * clock; which store is said by the environment: SUITE_STORE=memory, sqlite, sqlite-memory,
- * postgres.
- * What a store declares it cannot do is skipped visibly with suite_needs().
+ * Every store passes it.  STORE_TEST(name) is a test with a fresh store `s` under a virtual clock; the environment
+ * selects the store: SUITE_STORE=memory, sqlite, sqlite-memory, postgres.  Tests of abilities that a store does not
+ * declare are skipped visibly with suite_needs().
  *
- * The tests speak through three small helpers: SEND() stores a message, CYCLE() is one cycle
- * of a worker (an instance that keeps its own books), VERDICT() is a cycle with one verdict.
- * Whatever a failed test leaves open is closed before the next one begins. */
+ * The tests use three small helpers: SEND() stores a message, CYCLE() is one cycle of a worker (an instance that keeps
+ * its own books), VERDICT() is a cycle with one verdict.  Whatever a failed test leaves open is closed before the next
+ * one begins. */
 #ifndef TEST_STORE_SUITE_H
 #define TEST_STORE_SUITE_H
 

@@ -1,4 +1,4 @@
-/* Operators' actions, and how running instances hear of them. */
+/* Operators' actions, and their notices to running instances. */
 #include "suite.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a cycle tells of an instance's breakers, and of an endpoint's latest failure. */
+/* A cycle's reports of an instance's breakers, and of an endpoint's latest failure. */
 #include "suite.h"
 
 #define OPEN(name, of_type)                                                                                            \

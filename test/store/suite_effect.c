@@ -1,5 +1,5 @@
-/* Effects of every kind (core/effect.h): what is stored with a verdict, what refuses it, and what a cycle says that is asked
- * again. */
+/* Effects of every kind (core/effect.h): what is stored with a verdict, what refuses it, and the answers of a repeated
+ * cycle. */
 #include "suite.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The ledger of what has ended: of a message that is gone a person is told when, where, by whom and at which attempt. */
+/* The ledger of ended messages: when, where, by whom and at which attempt a message ended that is gone. */
 #include <string.h>
 
 #include "core/id.h"

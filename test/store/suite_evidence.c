@@ -1,4 +1,4 @@
-/* What a cycle tells of deliveries, and what it is told when it asks (B78). */
+/* A cycle's reports of deliveries, and the answers when it asks for them (B78). */
 #include "suite.h"
 
 #define PAIR(name, of_type) ((struct evidence){ .endpoint = PR_STR(name), .type = PR_STR(of_type) })

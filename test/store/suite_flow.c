@@ -1,4 +1,4 @@
-/* Flows in a store: their rows as guards of turns, verdicts that go together, executions, mail, what people read and delete,
+/* Flows in a store: their rows as guards of turns, joined verdicts, executions, mail, people's questions and deletions,
  * and activities that were cancelled while they ran. */
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-/* Things that are right alone, together: times at the edge of what can be written, ends that meet operators,
- * ids that come again when others of them are kept. */
+/* Cases that work alone, in combination: times at the edge of the valid range, ends that meet operators, ids that come
+ * again while others of them are kept. */
 #include "suite.h"
 
 #include <string.h>

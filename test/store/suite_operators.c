@@ -1,5 +1,5 @@
-/* What operators see and repair: groups, streams in trouble, the record of what people did, edited
- * dead letters, notes, and dead letters that come from elsewhere. */
+/* What operators see and repair: groups, streams in trouble, the audit, edited dead letters, notes, and imported dead
+ * letters. */
 #include "suite.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Pauses that come with a cycle: a rule said so, or the endpoint itself. */
+/* Pauses in a cycle: by a rule, or by the endpoint itself. */
 #include "suite.h"
 
 #define PAUSE(name, us)                                                                                                \

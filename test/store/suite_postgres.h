@@ -1,4 +1,4 @@
-/* suite_postgres.h - for tests that talk to the server past the store. */
+/* suite_postgres.h - for tests that use the server without the store. */
 #ifndef TEST_STORE_SUITE_POSTGRES_H
 #define TEST_STORE_SUITE_POSTGRES_H
 

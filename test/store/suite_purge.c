@@ -1,4 +1,4 @@
-/* What is removed by its age: looked at by SQL, since no listing shows what is over. */
+/* Removal by age: checked with SQL, since no listing shows expired data. */
 #include "suite.h"
 
 #define MANY 2500 /* more than two pieces of any store */

@@ -1,4 +1,4 @@
-/* Waking up: by real time, since that is what wait() waits by. */
+/* Waking up: in real time, since wait() uses it. */
 #include "suite.h"
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* amqp against a real RabbitMQ: the suite's other side, and what is AMQP's own. */
+/* amqp with a real RabbitMQ: the suite's other side, and tests of AMQP alone. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

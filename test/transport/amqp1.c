@@ -1,4 +1,4 @@
-/* amqp1 against RabbitMQ's AMQP 1.0 plugin: the suite's other side, and what is AMQP 1.0's own. */
+/* amqp1 with RabbitMQ's AMQP 1.0 plugin: the suite's other side, and tests of AMQP 1.0 alone. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* amqp1_peer.h - the other side of AMQP 1.0, made of proton, for what RabbitMQ 3.10 never says: rejected, released,
- * modified, a link that is refused, one that takes small messages only, one without credit.
+/* amqp1_peer.h - the other side of AMQP 1.0, made with proton, for answers that RabbitMQ 3.10 never gives: rejected,
+ * released, modified, a refused link, one that takes small messages only, one without credit.
  *
- * The address says what becomes of a message: "accept", "reject", "full", "release", "modify", "settle", "small", "broke" (no
- * credit), "refuse".  One connection at a time. */
+ * The address selects the answer to a message: "accept", "reject", "full", "release", "modify", "settle", "small",
+ * "broke" (no credit), "refuse".  One connection at a time. */
 #ifndef TEST_TRANSPORT_AMQP1_PEER_H
 #define TEST_TRANSPORT_AMQP1_PEER_H
 

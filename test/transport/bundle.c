@@ -1,4 +1,4 @@
-/* Splitting a refused batch: every batch of up to ten messages, whoever is guilty. */
+/* Splitting a refused batch: every batch of up to ten messages, with every combination of guilty ones. */
 #include <string.h>
 
 #include "base/util.h"

@@ -1,4 +1,4 @@
-/* certificate.h - a certificate for 127.0.0.1 and localhost that vouches for itself. */
+/* certificate.h - a self-signed certificate for 127.0.0.1 and localhost. */
 #ifndef TEST_TRANSPORT_CERTIFICATE_H
 #define TEST_TRANSPORT_CERTIFICATE_H
 

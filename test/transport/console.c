@@ -1,4 +1,4 @@
-/* What the console prints, and what it does when nobody listens. */
+/* What the console prints, and what it does without a reader. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

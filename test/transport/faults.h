@@ -1,4 +1,4 @@
-/* faults.h - what the network does to every broker's transport, in the same words for all. */
+/* faults.h - faults of the network for every broker's transport, the same for all. */
 #ifndef TEST_TRANSPORT_FAULTS_H
 #define TEST_TRANSPORT_FAULTS_H
 

@@ -1,4 +1,4 @@
-/* The file transport: what is on disk after faults, and after somebody moved the file away. */
+/* The file transport: the file's content after faults, and after it was moved away. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

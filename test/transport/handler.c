@@ -1,4 +1,4 @@
-/* What a handler may say, and what happens when it does not listen. */
+/* What a handler may return, and what happens when it does not stop. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>

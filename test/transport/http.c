@@ -1,4 +1,4 @@
-/* The HTTP transport against a real server: what it makes of answers, silence and refusals. */
+/* The HTTP transport against a real server: its results for answers, silence and refusals. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Batches over HTTP against a real receiver: what is split, what is not, and who fails. */
+/* Batches over HTTP against a real receiver: what is split, what is not, and which messages fail. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* kafka against librdkafka's mock brokers in a process of their own: the suite's other side, and what is
- * kafka's own.  Each test has topics of its own. */
+/* kafka with librdkafka's mock brokers in a process of their own: the suite's other side, and tests of Kafka alone.
+ * Each test has topics of its own. */
 #include <arpa/inet.h>
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* kafka with TLS, a login and several brokers.  The mock brokers have neither of the first two: a gate before them
- * does, kafka_gate.py. */
+/* kafka with TLS, a login and several brokers.  The mock brokers support neither of the first two: a gate in front of
+ * them does, kafka_gate.py. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

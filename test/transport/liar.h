@@ -1,4 +1,4 @@
-/* liar.h - a broker that does not keep to its protocol: it plays a script to everybody who connects. */
+/* liar.h - a broker that violates its protocol: it plays a script to every connection. */
 #ifndef TEST_TRANSPORT_LIAR_H
 #define TEST_TRANSPORT_LIAR_H
 

@@ -1,4 +1,4 @@
-/* lies.h - what must hold whatever a broker says (B206): the process lives, its memory is bounded, and the message
+/* lies.h - what must hold whatever a broker sends (B206): the process lives, its memory is bounded, and the message
  * fails with a reason for which it is sent again. */
 #ifndef TEST_TRANSPORT_LIES_H
 #define TEST_TRANSPORT_LIES_H

@@ -1,4 +1,4 @@
-/* What a broker of AMQP 1.0 may say that is not so. */
+/* Protocol violations of a broker of AMQP 1.0. */
 #include "check.h"
 #include "lies.h"
 #include "transport/transport.h"

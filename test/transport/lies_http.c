@@ -1,4 +1,4 @@
-/* What a webhook's server may answer that is none. */
+/* Invalid answers of a webhook's server. */
 #include "check.h"
 #include "lies.h"
 #include "transport/transport.h"

@@ -1,4 +1,4 @@
-/* What a broker of Kafka may say that is not so.  librdkafka crashes at some of it, so that it must not see it. */
+/* Protocol violations of a Kafka broker.  librdkafka crashes at some of them, so that it must not see them. */
 #include <string.h>
 
 #include "check.h"

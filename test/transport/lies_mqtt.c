@@ -1,4 +1,4 @@
-/* What a broker of MQTT may say that is not so. */
+/* Protocol violations of a broker of MQTT. */
 #include "check.h"
 #include "lies.h"
 #include "transport/transport.h"

@@ -1,4 +1,4 @@
-/* What a server of NATS may say that is not so. */
+/* Protocol violations of a NATS server. */
 #include "check.h"
 #include "lies.h"
 #include "transport/transport.h"

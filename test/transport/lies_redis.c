@@ -1,4 +1,4 @@
-/* What a Redis may say that is not so. */
+/* Protocol violations of a Redis server. */
 #include "check.h"
 #include "lies.h"
 #include "transport/transport.h"

@@ -1,4 +1,4 @@
-/* mqtt against a real Mosquitto: the suite's other side, and what is MQTT's own. */
+/* mqtt with a real Mosquitto: the suite's other side, and tests of MQTT alone. */
 #include <mosquitto.h>
 #include <mqtt_protocol.h>
 #include <signal.h>

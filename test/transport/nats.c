@@ -1,4 +1,4 @@
-/* nats against a real server: the suite's other side, and what is NATS's own. */
+/* nats with a real server: the suite's other side, and tests of NATS alone. */
 #include <nats/nats.h>
 #include <signal.h>
 #include <stdio.h>

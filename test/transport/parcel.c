@@ -1,4 +1,4 @@
-/* What a handler's process says is not trusted: whatever its bytes are, a result is read whole or refused. */
+/* The output of a handler's process is not trusted: whatever its bytes are, a result is read completely or refused. */
 #include "transport/process/parcel.h"
 
 #include <stdlib.h>

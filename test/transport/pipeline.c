@@ -1,4 +1,4 @@
-/* The pipeline on a wire that takes little: what has begun, what has not, and what each of them comes to. */
+/* The pipeline on a wire that takes little: what has begun, what has not, and the result of each delivery. */
 #include "transport/broker/pipeline.h"
 
 #include <string.h>

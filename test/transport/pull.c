@@ -1,4 +1,4 @@
-/* Claims without HTTP: who has what, and who gives it back. */
+/* Claims without HTTP: who has which messages, and handing them back. */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/eventfd.h>

@@ -1,8 +1,8 @@
-/* receiver - a small HTTP server that does what it is told: the other side in tests.
+/* receiver - a small HTTP server that follows instructions: the other side in tests.
  *
- * The path of a request says how to behave (see usage); a header "X-Behave: /status/503" says so
- * for one request alone.  Every POST that arrived completely is kept, whatever the answer was,
- * and can be read back: so a test can tell what really arrived. */
+ * The path of a request says how to behave (see usage); a header "X-Behave: /status/503" says so for one request alone.
+ * Every POST that arrived completely is kept, whatever the answer was, and can be read back: so a test can check what
+ * really arrived. */
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-/* Standard Webhooks: the signature of the specification's own example, keys that are none, and nothing told. */
+/* Standard Webhooks: the signature of the specification's own example, invalid keys, and no leaks. */
 #include <string.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
-/* suite.c - what every transport promises, one sentence each; every sentence is asked of every
- * transport.  What a transport cannot do by its nature is skipped, visibly. */
+/* suite.c - the promises of every transport, one sentence each; every sentence is checked for every transport.  What a
+ * transport cannot do by its nature is skipped, visibly. */
 #include <stdio.h>
 #include <unistd.h>
 

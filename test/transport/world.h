@@ -1,4 +1,4 @@
-/* world.h - one transport, the messages it shall carry, and a harness that knows the other side. */
+/* world.h - one transport, the messages for it, and a harness that knows the other side. */
 #ifndef TEST_TRANSPORT_WORLD_H
 #define TEST_TRANSPORT_WORLD_H
 

@@ -1,4 +1,5 @@
-/* Flows of the host as a shared object, as `postrider flow check` takes them: unchanged, or (CHANGED) as somebody would break them. */
+/* Flows of the host as a shared object, as `postrider flow check` takes them: unchanged, or (CHANGED) with a typical
+ * mistake. */
 #include <postrider_flow.h>
 
 static int patient(pr_flow *f, pr_slice input, pr_slice *ret_output)

@@ -1,7 +1,7 @@
-/* A program with flows, as a user would write it: the tests of the command and of the API start it beside the daemon or alone.
+/* A program with flows, as a user would write it: the tests of the command and of the API start it with the daemon or
+ * alone.
  *
- *     host CONFIG.yaml       runs until SIGTERM; with http in the configuration it answers there
- */
+ *     host CONFIG.yaml       runs until SIGTERM; with http in the configuration it answers there */
 #include <postrider_flow.h>
 #include <signal.h>
 #include <stdio.h>

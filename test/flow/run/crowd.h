@@ -1,4 +1,4 @@
-/* crowd.h - flows on a store of a test's own, by the public functions: an engine, a client, and the usual sentences. */
+/* crowd.h - flows on a store of a test's own, through the public functions: an engine, a client, and common steps. */
 #ifndef TEST_FLOW_RUN_CROWD_H
 #define TEST_FLOW_RUN_CROWD_H
 

@@ -1,4 +1,4 @@
-/* The programming model on a real store: what flow functions call, and what comes of it. */
+/* The programming model on a real store: the calls of flow functions, and their effects. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

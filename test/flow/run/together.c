@@ -1,4 +1,5 @@
-/* Several instances on one store at once that cannot all do the same: rolling upgrades, tags, programs of different kinds. */
+/* Several instances on one store at once with different abilities: rolling upgrades, tags, programs of different
+ * kinds. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

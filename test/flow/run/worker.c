@@ -1,4 +1,4 @@
-/* A process of its own that runs flows, some of which are its death.  Usage: flow-worker URL FILE [YAML]
+/* A process that runs flows, some of which kill it.  Usage: flow-worker URL FILE [YAML]
  *
  * Each call of an activity is a line in FILE: its name and its number in the flow.  It runs until it is killed. */
 #include <fcntl.h>
