@@ -4,17 +4,15 @@
  *
  *   Values        slices, ids, errors, times
  *   Messages      what is sent
- *   Sending       inside your own SQLite transaction, in a unit, or by a connection of ours
+ *   Sending       inside your own SQLite transaction, in a unit, or through a connection of the library's own
  *   Events        read the event store, follow it, keep snapshots of streams
- *   Handling      what a handler may say about a message
- *   Rules         what a failure leads to
+ *   Handling      what a handler may report about a message
+ *   Rules         what follows a failure
  *   Engine        deliver in this process
  *   Worker        drive the work yourself, one cycle at a time
  *
- * Results: 0 is done; a positive value is an outcome that the caller must handle; a
- * negative one is a fault, with its text in struct pr_error.  Nothing here writes to
- * the terminal, exits, or aborts on input.
- */
+ * Results: 0 is done; a positive value is an outcome that the caller must handle; a negative one is a fault, with its
+ * text in struct pr_error.  Nothing here writes to the terminal, exits, or aborts on input. */
 #ifndef POSTRIDER_H
 #define POSTRIDER_H
 
@@ -35,7 +33,7 @@ struct pg_conn; /* PGconn of <libpq-fe.h>, only needed by callers of pr_send_pg(
 
 /* ---- Values ---------------------------------------------------------------- */
 
-/* Bytes that belong to somebody else.  {NULL, 0} is empty. */
+/* Borrowed bytes.  {NULL, 0} is empty. */
 typedef struct {
     const char *data;
     size_t size;
@@ -64,40 +62,40 @@ PR_API bool pr_id_equal(pr_id a, pr_id b);
 #define PR_MILLISECONDS(n) ((int64_t)(n)*1000)
 #define PR_SECONDS(n) ((int64_t)(n)*1000000)
 #define PR_MINUTES(n) ((int64_t)(n)*60000000)
-#define PR_NEVER INT64_MAX /* as a due time: parked until a person says so */
+#define PR_NEVER INT64_MAX /* as a due time: parked until a person retries it */
 
 enum pr_result {
     PR_OK = 0,
 
     /* Outcomes. */
     PR_DUPLICATE = 1, /* this id is stored already; nothing changed */
-    PR_STALE = 2,     /* the message is not ours any more; nothing changed */
-    PR_UNKNOWN = 3,   /* there is no such message; nothing changed */
-    PR_TIMEOUT = 4,   /* the time given was not enough */
+    PR_STALE = 2,     /* the message belongs to another instance, or has a verdict already; nothing changed */
+    PR_UNKNOWN = 3,   /* no such message; nothing changed */
+    PR_TIMEOUT = 4,   /* the time was not sufficient */
     PR_FAILED = 5,    /* a handler's failure, see pr_fail() */
-    PR_SETTLED = 6,   /* a handler's: it has completed its message in a transaction of its own */
+    PR_SETTLED = 6,   /* returned by a handler: it has completed its message in its own transaction */
 
     /* Faults. */
-    PR_EINVAL = -1, /* an argument is wrong; the text names it */
+    PR_EINVAL = -1, /* an argument is invalid; the text names it */
     PR_ENOMEM = -2,
-    PR_ETOOBIG = -3,       /* over a limit; the text names it */
-    PR_ESTORE = -4,        /* the store could not do it */
-    PR_EBUSY = -5,         /* somebody else holds the store's lock; try again later */
+    PR_ETOOBIG = -3,       /* above a limit; the text names it */
+    PR_ESTORE = -4,        /* the store failed */
+    PR_EBUSY = -5,         /* another program has locked the store; try again later */
     PR_EFULL = -6,         /* no space left */
     PR_ECORRUPT = -7,      /* the store is damaged */
     PR_ESCHEMA = -8,       /* tables are missing, or from a newer program */
-    PR_ECONFIG = -9,       /* the configuration is wrong; the text names file, line, key */
+    PR_ECONFIG = -9,       /* the configuration is invalid; the text names file, line, key */
     PR_ENOTFOUND = -10,    /* no such thing */
-    PR_EIO = -11,          /* a file or socket said no */
+    PR_EIO = -11,          /* a file or socket failed */
     PR_EUNSUPPORTED = -12, /* not built in, or not possible with this store */
     PR_ELEASE = -13,       /* this instance lost its lease */
-    PR_EUNCERTAIN = -14,   /* it may have happened; ask again with the same key */
+    PR_EUNCERTAIN = -14,   /* it may have happened; repeat with the same key */
     PR_ECONFLICT = -15,    /* an event's stream has another version than expected; nothing changed */
 };
 
 #define PR_ERROR_TEXT_SIZE 512
 
-/* The text of a fault: what went wrong, and what to do about it.  Set on faults only. */
+/* The text of a fault: what went wrong, and what to do about it.  Set after faults only. */
 struct pr_error {
     int code; /* enum pr_result */
     char text[PR_ERROR_TEXT_SIZE];
@@ -149,7 +147,7 @@ enum pr_held_for {
 
 /* Who parked a message; 0: its sender did. */
 enum pr_parked_by {
-    PR_PARKED_BY_ROUTE = 1,  /* it has no endpoint; it goes on when the configuration has one */
+    PR_PARKED_BY_ROUTE = 1,  /* it has no endpoint; it continues when the configuration has one */
     PR_PARKED_BY_RULE = 2,   /* a rule, or a worker */
     PR_PARKED_BY_PERSON = 3, /* an operator */
 };
@@ -157,7 +155,7 @@ enum pr_parked_by {
 /* One message; as stored: its delivery to one destination. */
 struct pr_message {
     /* The sender's part. */
-    pr_id id;             /* zero: one is made; the same id again is a duplicate */
+    pr_id id;             /* zero: generated; the same id again is a duplicate */
     pr_slice type;        /* required, 1..PR_TYPE_MAX bytes */
     pr_slice stream;      /* same stream: delivered in order; empty: no order */
     pr_slice destination; /* an endpoint; empty: the routes decide */
@@ -171,10 +169,10 @@ struct pr_message {
     pr_slice traceparent; /* W3C; passed on, never overwritten */
     pr_slice tracestate;
     int64_t due_us;     /* earliest delivery; 0: now; PR_NEVER: parked */
-    int64_t expires_us; /* not sent after it; 0: never expires */
-    bool event;         /* belongs into the event store, too */
-    /* An event, with expects_version: its stream must have expected_version events (0: none yet), else PR_ECONFLICT.  Its id is
-     * looked at first: an event that is stored already is a duplicate, and no conflict. */
+    int64_t expires_us; /* not sent after this time; 0: never expires */
+    bool event;         /* also store it as an event */
+    /* An event, with expects_version: its stream must have expected_version events (0: none yet), else PR_ECONFLICT.
+     * Its id is checked first: an event that is stored already is a duplicate, not a conflict. */
     bool expects_version;
     int64_t expected_version;
 
@@ -186,10 +184,10 @@ struct pr_message {
     int failures;   /* failure verdicts */
     int reason;     /* the latest failure: enum pr_reason */
     pr_slice code;  /* ... the broker's own code */
-    pr_slice error; /* ... in words */
+    pr_slice error; /* ... as text */
     int64_t failed_us;
     pr_slice story;   /* JSON array: the last 16 things that happened to it */
-    pr_slice held_by; /* waits behind earlier messages of this stream, or for room at its endpoint */
+    pr_slice held_by; /* the key that it waits under: earlier messages of its stream, or room at its endpoint */
     bool released;    /* may overtake a failed head of its stream */
     int held_for;     /* enum pr_held_for, of held_by */
     int parked_by;    /* enum pr_parked_by, of a message that is parked */
@@ -209,13 +207,12 @@ PR_API const char *pr_reason_name(int reason);
 
 /* Store one message through the caller's connection, in the box "outbox".
  *
- * Outcome  PR_DUPLICATE  this id is stored (or dead) already; nothing changed.
- * Fault    PR_EINVAL, PR_ETOOBIG, PR_ECONFLICT, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
- *          *ret_id untouched, *reterr says why.  The caller's transaction is as it was.
+ * Outcome  PR_DUPLICATE  this id is stored (or dead) already; nothing changed.  Fault    PR_EINVAL, PR_ETOOBIG,
+ * PR_ECONFLICT, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
+ *          *ret_id is unchanged, *reterr has the reason.  The caller's transaction is unchanged.
  *
- * Each call prepares its statement.  Who sends often keeps a pr_sqlite_sender, or a pr_unit for each transaction: both are ten
- * times as fast.
- */
+ * Each call prepares its statement.  For many sends keep a pr_sqlite_sender, or a pr_unit for each transaction: both
+ * are ten times as fast. */
 PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message, pr_id *ret_id,
                                         struct pr_error *reterr);
 /* The same in another box; NULL is "outbox". */
@@ -232,25 +229,25 @@ PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const struct pr_messag
 PR_API PR_MUST_CHECK int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message,
                                         pr_id *ret_id, struct pr_error *reterr);
 
-/* A handle for many sends through one connection of the caller's: its statement stays prepared.  It borrows the connection, and is freed
- * before that is closed.  box is as for pr_send_sqlite_box(); sending is as by pr_send_sqlite(), in the transaction that is
- * open then.  Threads: as the connection. */
+/* A handle for many sends through one connection of the caller: its statement stays prepared.  It borrows the
+ * connection, and must be freed before that is closed.  box is as for pr_send_sqlite_box(); sending is as by
+ * pr_send_sqlite(), in the open transaction.  Threads: as the connection. */
 struct pr_sqlite_sender;
 
 PR_API PR_MUST_CHECK int pr_sqlite_sender_new(struct sqlite3 *db, const char *box, struct pr_sqlite_sender **ret_sender,
                                               struct pr_error *reterr);
-PR_API void pr_sqlite_sender_free(struct pr_sqlite_sender *sender); /* NULL is fine */
+PR_API void pr_sqlite_sender_free(struct pr_sqlite_sender *sender); /* NULL is allowed */
 PR_API PR_MUST_CHECK int pr_sqlite_sender_send(struct pr_sqlite_sender *sender, const struct pr_message *message,
                                                pr_id *ret_id, struct pr_error *reterr);
 
-/* The same for PostgreSQL; the box is looked for when the first message is sent.  The statement is prepared again after PQreset().
- * After DISCARD ALL the next send fails with its transaction, and the one after it works.  Behind a pooler that changes the
- * server connection with each transaction use pr_send_pg(). */
+/* The same for PostgreSQL; the box is looked up when the first message is sent.  The statement is prepared again after
+ * PQreset().  After DISCARD ALL the next send fails with its transaction, and the one after it works.  Behind a pooler
+ * that changes the server connection with each transaction use pr_send_pg(). */
 struct pr_pg_sender;
 
 PR_API PR_MUST_CHECK int pr_pg_sender_new(struct pg_conn *conn, const char *box, struct pr_pg_sender **ret_sender,
                                           struct pr_error *reterr);
-PR_API void pr_pg_sender_free(struct pr_pg_sender *sender); /* NULL is fine */
+PR_API void pr_pg_sender_free(struct pr_pg_sender *sender); /* NULL is allowed */
 PR_API PR_MUST_CHECK int pr_pg_sender_send(struct pr_pg_sender *sender, const struct pr_message *message, pr_id *ret_id,
                                            struct pr_error *reterr);
 
@@ -272,11 +269,11 @@ PR_API size_t pr_unit_count(const struct pr_unit *unit);
 PR_API PR_MUST_CHECK int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct pr_error *reterr);
 
-/* A message that is sent again and again, at the times of a cron expression: see doc/schedules.md.  Stored through the caller's
- * connection, in its transaction, in the box "outbox"; a running relay takes it up within a cycle, in the place of an earlier one
- * of the same name. */
+/* A message that is sent again and again, at the times of a cron expression: see doc/schedules.md.  Stored through the
+ * caller's connection, in its transaction, in the box "outbox"; a running relay takes it up within a cycle, replacing
+ * an earlier one of the same name. */
 enum pr_missed {
-    PR_MISSED_ONCE, /* after a gap one message, for the latest of the times that were missed */
+    PR_MISSED_ONCE, /* after a gap one message, for the latest of the missed times */
     PR_MISSED_SKIP, /* none */
     PR_MISSED_ALL,  /* one for each, at most 1,000 */
 };
@@ -285,10 +282,10 @@ struct pr_schedule {
     const char *cron; /* "0 3 * * *", "@daily"; NULL: cancel the schedule of this name */
     const char *zone; /* "Europe/Berlin"; NULL: UTC */
     enum pr_missed missed;
-    int64_t grace_us; /* later than this a time was missed, at least a second; 0: a minute */
+    int64_t grace_us; /* a time counts as missed when it is later than this, at least a second; 0: a minute */
     bool paused;
     const char *box; /* of its messages; NULL: "outbox"; pr_schedule_pg(): "shop.outbox" is in the schema shop */
-    struct pr_message message; /* what is sent; its id and times are not looked at */
+    struct pr_message message; /* the message to send; its id and times are ignored */
 };
 PR_API PR_MUST_CHECK int pr_schedule_sqlite(struct sqlite3 *db, const struct pr_schedule *schedule,
                                             struct pr_error *reterr);
@@ -305,37 +302,38 @@ PR_API void pr_sender_close(struct pr_sender *sender);
 PR_API PR_MUST_CHECK int pr_sender_send(struct pr_sender *sender, const char *box, const struct pr_message *message,
                                         pr_id *ret_id, struct pr_error *reterr);
 
-/* Many messages in one transaction: all or none.  ret_ids has room for count, or is NULL;
- * *ret_stored (may be NULL) counts those that were no duplicates. */
+/* Many messages in one transaction: all or none.  ret_ids has room for count, or is NULL; *ret_stored (may be NULL)
+ * counts those that were not duplicates. */
 PR_API PR_MUST_CHECK int pr_sender_send_many(struct pr_sender *sender, const char *box,
                                              const struct pr_message *messages, size_t count, pr_id *ret_ids,
                                              size_t *ret_stored, struct pr_error *reterr);
 
-/* A request is a message whose handler replies (pr_reply()): see doc/requests.md.  It is stored, and waiting for its reply
- * is asking the store for it by the request's id: so it goes on after a restart, in any process.  A reply is stored once, and
- * kept for a day.
+/* A request is a message whose handler replies (pr_reply()): see doc/requests.md.  It is stored, and waiting for its
+ * reply means asking the store for it by the request's id: so waiting can continue after a restart, in any process.  A
+ * reply is stored once, and kept for a day.
  *
- * reply_to: NULL where the handler works on the same store; else an endpoint of the handler's configuration that leads to a
- * source of ours. */
+ * reply_to: NULL where the handler uses the same store; else an endpoint of the handler's configuration that leads to a
+ * source of this program. */
 struct pr_reply {
     struct pr_message message;
 };
 
-/* Store it and wait.  Outcome PR_TIMEOUT: there is no reply yet; go on with pr_request_resume() and *ret_id.  With the id of
- * a request that was sent before it is not sent again.  Fault PR_ENOTFOUND: there will be none, the request is dead or gone. */
+/* Store it and wait.  Outcome PR_TIMEOUT: there is no reply yet; continue with pr_request_resume() and *ret_id.  A
+ * request with the id of an earlier one is not sent again.  Fault PR_ENOTFOUND: there will be no reply, the request is
+ * dead or gone. */
 PR_API PR_MUST_CHECK int pr_request(struct pr_sender *sender, const char *box, const struct pr_message *message,
                                     const char *reply_to, int64_t timeout_us, pr_id *ret_id,
                                     struct pr_reply **ret_reply, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_request_resume(struct pr_sender *sender, pr_id id, int64_t timeout_us,
                                            struct pr_reply **ret_reply, struct pr_error *reterr);
-PR_API void pr_reply_free(struct pr_reply *reply); /* NULL is fine */
-/* Only store it, in the caller's transaction; wait with pr_request_resume() when that is committed. */
+PR_API void pr_reply_free(struct pr_reply *reply); /* NULL is allowed */
+/* Only store it, in the caller's transaction; wait with pr_request_resume() after the commit. */
 PR_API PR_MUST_CHECK int pr_request_sqlite(struct sqlite3 *db, const char *box, const struct pr_message *message,
                                            const char *reply_to, pr_id *ret_id, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_request_pg(struct pg_conn *conn, const char *box, const struct pr_message *message,
                                        const char *reply_to, pr_id *ret_id, struct pr_error *reterr);
 
-/* Make or upgrade the tables of a store; safe to run twice. */
+/* Create or upgrade the tables of a store; safe to run twice. */
 PR_API PR_MUST_CHECK int pr_store_init(const char *store_url, struct pr_error *reterr);
 
 /* ---- Events -----------------------------------------------------------------
@@ -346,9 +344,9 @@ PR_API PR_MUST_CHECK int pr_store_init(const char *store_url, struct pr_error *r
  * reader.
  */
 struct pr_event {
-    int64_t place; /* among all events, from 1 on; 0 where a stream was read */
+    int64_t place; /* among all events, starting at 1; 0 when a single stream was read */
     pr_slice stream;
-    int64_t version; /* in its stream, from 1 on */
+    int64_t version; /* in its stream, starting at 1 */
     pr_id id;
     pr_slice type, content_type, headers, payload;
     int64_t created_us;
@@ -357,61 +355,63 @@ struct pr_event {
 struct pr_events;
 
 PR_API PR_MUST_CHECK int pr_events_open(const char *store_url, struct pr_events **ret_events, struct pr_error *reterr);
-PR_API void pr_events_close(struct pr_events *events); /* NULL is fine */
+PR_API void pr_events_close(struct pr_events *events); /* NULL is allowed */
 
-/* The events of a stream from a version on (1: from the start), at most max, and no more when their payloads and headers have
- * reached 8 MiB.  None: there are no more. */
+/* The events of a stream from a version on (1: from the start), at most max, and no more when their payloads and
+ * headers have reached 8 MiB.  None: there are no more. */
 PR_API PR_MUST_CHECK int pr_events_read(struct pr_events *events, pr_slice stream, int64_t from_version, size_t max,
                                         const struct pr_event **ret_list, size_t *ret_count, struct pr_error *reterr);
-/* All events behind a place (0: from the start) in their order, with the same limits.  While there are none it waits for wait_us. */
+/* All events after a place (0: from the start) in order, with the same limits.  If there are none it waits for
+ * wait_us. */
 PR_API PR_MUST_CHECK int pr_events_read_all(struct pr_events *events, int64_t after_place, size_t max, int64_t wait_us,
                                             const struct pr_event **ret_list, size_t *ret_count,
                                             struct pr_error *reterr);
 
-/* What somebody made of the first `version` events of a stream, so that the next one need not read them all.  Each stream has
- * one snapshot, the latest: PR_STALE says that there is a later one, which stays. */
+/* A summary of the first `version` events of a stream, so that a later reader need not read them all.  Each stream has
+ * one snapshot, the latest: PR_STALE means that a later one exists, which stays. */
 PR_API PR_MUST_CHECK int pr_snapshot_save(struct pr_events *events, pr_slice stream, int64_t version, pr_slice data,
                                           struct pr_error *reterr);
-/* PR_UNKNOWN: there is none; read from version 1.  Else go on with version + 1. */
+/* PR_UNKNOWN: there is none; read from version 1.  Else continue with version + 1. */
 PR_API PR_MUST_CHECK int pr_snapshot_load(struct pr_events *events, pr_slice stream, int64_t *ret_version,
                                           pr_slice *ret_data, struct pr_error *reterr);
 
-/* A subscription follows all events under a name.  How far it has come, its position, is in the store: the place of the last
- * event that it has worked off.  Of several instances one at a time has it, for as long as its lease lasts.
+/* A subscription follows all events under a name.  Its position is in the store: the place of the last event that it
+ * has processed.  Of several instances one at a time holds it, as long as its lease lasts.
  *
  *     rc = pr_subscription_next(s, 1000, PR_SECONDS(5), &events, &count, &error);
  *     BEGIN; write what follows from the events;
  *     rc = pr_subscription_advance_sqlite(s, db, events[count - 1].place, &error);
  *     if (rc != PR_OK) ROLLBACK; else COMMIT;
  *
- * Position and writes are one transaction, so each event is in the writes exactly once, whatever dies when. */
+ * Position and writes are one transaction, so each event is in the writes exactly once, even after crashes. */
 struct pr_subscription;
 
 struct pr_subscription_options {
     const char *store_url;
     const char *name;     /* letters, digits, '_', '-' and '.' */
     const char *instance; /* shown to people; NULL: the name of the host */
-    int64_t lease_us;     /* 0: 30 s.  Ask for the next events more often than that */
+    int64_t lease_us;     /* 0: 30 s.  Ask for the next events more often than this */
 };
 
 PR_API PR_MUST_CHECK int pr_subscription_open(const struct pr_subscription_options *options,
                                               struct pr_subscription **ret_subscription, struct pr_error *reterr);
-/* Another instance may have it at once. */
-PR_API void pr_subscription_close(struct pr_subscription *subscription); /* NULL is fine */
-/* The events behind the position, with the limits of pr_events_read().  None: nothing came within wait_us, or another instance has it. */
+/* Another instance may take it over at once. */
+PR_API void pr_subscription_close(struct pr_subscription *subscription); /* NULL is allowed */
+/* The events after the position, with the limits of pr_events_read().  None: none came within wait_us, or another
+ * instance holds the subscription. */
 PR_API PR_MUST_CHECK int pr_subscription_next(struct pr_subscription *subscription, size_t max, int64_t wait_us,
                                               const struct pr_event **ret_list, size_t *ret_count,
                                               struct pr_error *reterr);
-/* Everything up to this place, one of those that pr_subscription_next() returned last, is worked off: in the transaction that is
- * open on the caller's connection to the store's database.
- * Outcome  PR_STALE   another instance has taken over, or a person has reset the position: roll back, and ask for the next.
- * Fault    PR_EINVAL  no transaction is open, or the place is not one of those.
- * PostgreSQL: the connection's role needs the right to execute advance_subscription(). */
+/* Everything up to this place, one of those that pr_subscription_next() returned last, is processed: in the open
+ * transaction of the caller's connection to the store's database.  Outcome  PR_STALE   another instance has taken over,
+ * or a person has reset the position: roll back, and ask for the next.  Fault    PR_EINVAL  no transaction is open, or
+ * the place is not one of those.  PostgreSQL: the connection's role needs the right to execute
+ * advance_subscription(). */
 PR_API PR_MUST_CHECK int pr_subscription_advance_sqlite(struct pr_subscription *subscription, struct sqlite3 *db,
                                                         int64_t place, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_subscription_advance_pg(struct pr_subscription *subscription, struct pg_conn *conn,
                                                     int64_t place, struct pr_error *reterr);
-/* The same in a transaction of its own, for work that is done elsewhere: events may come again after a crash. */
+/* The same in a transaction of its own, for work that is done elsewhere: after a crash events may come again. */
 PR_API PR_MUST_CHECK int pr_subscription_advance(struct pr_subscription *subscription, int64_t place,
                                                  struct pr_error *reterr);
 
@@ -430,34 +430,35 @@ typedef int (*pr_handler)(struct pr_context *context, const struct pr_message *m
 
 /* This delivery failed.  Returns PR_FAILED, for "return pr_fail(...)". */
 PR_API int pr_fail(struct pr_context *context, enum pr_reason reason, const char *format, ...) PR_PRINTF(3, 4);
-/* The same, and the dependency said when to come back. */
+/* The same, with the delay that the dependency asked for. */
 PR_API int pr_fail_retry_after(struct pr_context *context, enum pr_reason reason, int64_t retry_after_us,
                                const char *format, ...) PR_PRINTF(4, 5);
-/* Bits reached so far: kept even when the handler fails later, and visible to the retry. */
+/* Status bits reached so far: kept even when the handler fails later, and visible to the retry. */
 PR_API void pr_reached(struct pr_context *context, int status_bits);
-/* A message to be stored in the outbox, in the transaction that completes this one; copied.  After a
- * fault (it is wrong, there are too many) this delivery fails, whatever the handler returns.  An event whose expected_version
- * does not hold then is as with pr_effect_append(). */
+/* A message to be stored in the outbox, in the transaction that completes this one; copied.  After a fault (it is
+ * invalid, there are too many) this delivery fails, whatever the handler returns.  An event whose expected_version does
+ * not hold then is treated as with pr_effect_append(). */
 PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *message);
-/* The same in another box; NULL is "outbox".  A fault is the handler's own matter. */
+/* The same in another box; NULL is "outbox".  The handler decides about a fault. */
 PR_API PR_MUST_CHECK int pr_effect_send_box(struct pr_context *context, const char *box,
                                             const struct pr_message *message, struct pr_error *reterr);
 /* An event at the end of its stream (message->stream), in the transaction that completes this message.  expected: the
- * number of events that the stream must have (0: none yet), or PR_ANY_VERSION; when it has others, nothing of this delivery is stored, and
- * the message comes again in a second, uncounted.  An event whose id the stream has is left out.  Copied. */
+ * number of events that the stream must have (0: none yet), or PR_ANY_VERSION; if it has another number, nothing of
+ * this delivery is stored, and the message comes again in a second, uncounted.  An event whose id is in the stream
+ * already is left out.  Copied. */
 #define PR_ANY_VERSION (-1)
 PR_API PR_MUST_CHECK int pr_effect_append(struct pr_context *context, const struct pr_message *event, int64_t expected,
                                           struct pr_error *reterr);
-/* A value by its name in a scope, in the same transaction; of data NULL: it is removed.  Copied. */
+/* A value under a name in a scope, in the same transaction; data NULL: it is removed.  Copied. */
 PR_API PR_MUST_CHECK int pr_effect_set(struct pr_context *context, pr_slice scope, pr_slice name, pr_slice value,
                                        struct pr_error *reterr);
-/* The reply to this message, in the transaction that completes it; copied.  Fault PR_EINVAL: nobody waits for one. */
+/* The reply to this message, in the transaction that completes it; copied.  Fault PR_EINVAL: no reply was requested. */
 PR_API PR_MUST_CHECK int pr_reply(struct pr_context *context, const struct pr_message *message,
                                   struct pr_error *reterr);
-/* When this delivery fails and is tried again, those behind it in its stream need not wait: they overtake it. */
+/* When this delivery fails and is retried, the messages behind it in its stream need not wait: they overtake it. */
 PR_API void pr_release_followers(struct pr_context *context);
-/* Complete this message inside a transaction of your own, together with what you write there: both happen, or neither does,
- * so that a handler's writes are made exactly once, however often it is called.
+/* Complete this message inside your own transaction, together with your own writes: both happen, or neither does, so
+ * that a handler's writes are made exactly once, however often it is called.
  *
  *     sqlite3_exec(db, "BEGIN IMMEDIATE", ...);       in the handler, on a connection to the store's own database
  *     ... write what belongs to the message ...
@@ -466,24 +467,26 @@ PR_API void pr_release_followers(struct pr_context *context);
  *     COMMIT;
  *     return PR_SETTLED;
  *
- * What was given to pr_effect_send(), pr_effect_append() and pr_effect_set() before is stored in the same transaction.  The
- * store is asked whether the transaction was committed: when a handler says PR_SETTLED and the message is still there, that is a failure (handler_exception).
+ * Earlier effects (pr_effect_send(), pr_effect_append(), pr_effect_set()) are stored in the same transaction.  The
+ * store is asked whether the transaction was committed: when a handler returns PR_SETTLED and the message still exists,
+ * that is a failure (handler_exception).
  *
- * Outcome  PR_STALE      somebody else judged the message meanwhile: roll back, and return it.
- * Fault    PR_EBUSY      a lock, a deadlock, a conflict of serializable transactions, a lost connection: roll back, and
+ * Outcome  PR_STALE      the message has another verdict meanwhile: roll back, and return it.  Fault    PR_EBUSY      a
+ * lock, a deadlock, a conflict of serializable transactions, a lost connection: roll back, and
  *                        return it.  It is not the message's fault: it comes again soon, and nothing is counted.
  *          PR_ECONFLICT  a stream has another version than an event expects: the same.
  *          PR_EINVAL     no transaction is open.
  *          PR_ESTORE and others: roll back, and return it or pr_fail().
- * A handler whose COMMIT had no answer returns PR_EUNCERTAIN: done if it happened, and else it comes again, uncounted.
+ * A handler whose COMMIT got no answer returns PR_EUNCERTAIN: the message is done if the commit happened; otherwise it
+ * comes again, uncounted.
  *
- * SQLite has one writer: while such a transaction is open nobody else can write, so commit soon.  The lease is not lost
- * meanwhile; after a third of it there is a warning in the log. */
+ * SQLite has one writer: while such a transaction is open no other connection can write, so commit soon.  The lease is
+ * not lost meanwhile; after a third of it there is a warning in the log. */
 PR_API PR_MUST_CHECK int pr_complete_sqlite(struct pr_context *context, struct sqlite3 *db, struct pr_error *reterr);
 /* The same through a connection to PostgreSQL.  Begin the transaction inside the handler: one in REPEATABLE READ or
- * SERIALIZABLE that began before does not see the message, which looks like PR_STALE.  The connection's role needs the right
- * to execute complete(), complete_append() and complete_set(), and to insert what the handler sends: postrider init --grants
- * prints them. */
+ * SERIALIZABLE that began before does not see the message, which looks like PR_STALE.  The connection's role needs the
+ * right to execute complete(), complete_append() and complete_set(), and to insert the messages that the handler sends:
+ * postrider init --grants prints them. */
 PR_API PR_MUST_CHECK int pr_complete_pg(struct pr_context *context, struct pg_conn *conn, struct pr_error *reterr);
 /* True when the deadline has passed or the engine stops: finish soon. */
 PR_API bool pr_should_stop(const struct pr_context *context);
@@ -507,7 +510,7 @@ PR_API bool pr_should_stop(const struct pr_context *context);
 struct pr_rule;
 
 PR_API struct pr_rule *pr_rule_new(const char *name); /* NULL: no memory */
-PR_API void pr_rule_free(struct pr_rule *rule);       /* one that no engine has taken; NULL is fine */
+PR_API void pr_rule_free(struct pr_rule *rule);       /* only a rule that no engine has taken; NULL is allowed */
 
 /* All of these must match; without any, every failure does.  Globs are over the whole text. */
 PR_API void pr_rule_when_reason(struct pr_rule *rule, enum pr_reason reason);
@@ -518,7 +521,7 @@ PR_API void pr_rule_when_error_glob(struct pr_rule *rule, const char *glob);
 PR_API void pr_rule_when_type(struct pr_rule *rule, const char *glob);
 PR_API void pr_rule_when_endpoint(struct pr_rule *rule, const char *glob);
 PR_API void pr_rule_when_stream(struct pr_rule *rule, const char *glob);
-/* Both ends are in it. */
+/* Ranges include both ends. */
 PR_API void pr_rule_when_size(struct pr_rule *rule, int64_t min_bytes, int64_t max_bytes);
 PR_API void pr_rule_when_age(struct pr_rule *rule, int64_t min_us, int64_t max_us);
 PR_API void pr_rule_when_failures(struct pr_rule *rule, int min, int max);
@@ -536,16 +539,16 @@ PR_API void pr_rule_backoff(struct pr_rule *rule, int64_t base_us, double factor
 PR_API void pr_rule_dead_letter(struct pr_rule *rule, const char *to); /* NULL: the table; or an endpoint */
 PR_API void pr_rule_discard(struct pr_rule *rule);
 PR_API void pr_rule_park(struct pr_rule *rule);
-/* A step without any of them: what follows stands alone. */
+/* Begins a new step: what follows stands alone. */
 PR_API void pr_rule_then(struct pr_rule *rule);
 
-/* Beside the step before it; alone after pr_rule_then() or as the first. */
+/* In addition to the action of the current step; alone after pr_rule_then() or as the first. */
 PR_API void pr_rule_pause(struct pr_rule *rule, int64_t for_us); /* PR_NEVER: until resumed */
 struct pr_raise {
     const char *type;
     const char *to;      /* NULL: the routes decide */
     const char *stream;  /* a template, see doc/configuration.md; may be NULL */
-    const char *payload; /* a template; NULL: a JSON object with what is known of the failure */
+    const char *payload; /* a template; NULL: a JSON object that describes the failure */
 };
 PR_API void pr_rule_raise(struct pr_rule *rule, const struct pr_raise *raise);
 PR_API void pr_rule_call(struct pr_rule *rule, const char *name); /* see pr_engine_call() */
@@ -556,17 +559,17 @@ struct pr_failure {
     pr_slice endpoint;
     enum pr_reason reason;
     pr_slice code, error;
-    int failures; /* this one included */
+    int failures; /* including this one */
     int64_t age_us, retry_after_us;
     pr_slice rule;
 };
 
 enum pr_step { PR_STEP_RETRY, PR_STEP_RETRY_NOW, PR_STEP_DEAD_LETTER, PR_STEP_DISCARD, PR_STEP_PARK };
 
-/* Runs in the engine's own thread, so it must be quick.  Returns PR_OK, or what pr_fail() returned;
- * then it is as if it had not been called, and the log says so.  It may pr_effect_send(). */
+/* Runs in the engine's own thread, so it must be quick.  Returns PR_OK, or the result of pr_fail(); then it counts as
+ * not called, and the log says so.  It may pr_effect_send(). */
 typedef int (*pr_rule_function)(struct pr_context *context, const struct pr_failure *failure, void *user);
-/* What becomes of the message, when the call stands alone in its step.  delay_us: PR_STEP_RETRY. */
+/* The decision about the message, when the call stands alone in its step.  delay_us: PR_STEP_RETRY. */
 PR_API void pr_decide(struct pr_context *context, enum pr_step step, int64_t delay_us);
 
 /* ---- Engine -----------------------------------------------------------------
@@ -578,69 +581,68 @@ struct pr_engine;
 /* config is YAML text (not a file name); see doc/configuration.md. */
 PR_API struct pr_engine *pr_engine_new(const char *config, struct pr_error *reterr);
 PR_API struct pr_engine *pr_engine_new_file(const char *path, struct pr_error *reterr);
-/* Stops it when it runs, and waits for handlers that are still running. */
+/* Stops the engine if it runs, and waits for handlers that are still running. */
 PR_API void pr_engine_free(struct pr_engine *engine);
 
-/* Messages whose type matches the glob go to this function instead of to an endpoint's
- * transport, in every box of the kind `outbox`; the first that was registered wins.  An endpoint with the url
- * "handler:GLOB" in the config gives it other settings than the defaults.  A glob has at most 255 bytes and
- * 16 stars.  Before start only. */
+/* Messages whose type matches the glob go to this function instead of to an endpoint's transport, in every box of the
+ * kind `outbox`; the first registered match decides.  An endpoint with the url "handler:GLOB" in the configuration
+ * gives it other settings than the defaults.  A glob has at most 255 bytes and 16 stars.  Only before start. */
 PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_handler handler,
                                           void *user);
 /* The same for the messages of one box, of any kind; NULL is every outbox.  Its endpoint is "handler:BOX/GLOB". */
 PR_API PR_MUST_CHECK int pr_engine_handle_box(struct pr_engine *engine, const char *box, const char *type_glob,
                                               pr_handler handler, void *user);
-/* Several functions for one message: all whose glob matches the type of a message of this box (NULL: of every outbox) without
- * a destination get it, each as a delivery of its own, beside what the routes say.  They succeed, fail, are retried and die
- * independently.  Their endpoint is "handler:NAME"; one with that url in the config gives it other settings than the
- * defaults.  A name has letters, digits, '_', '-' and '.'.  Before start only. */
+/* Several functions for one message: all whose glob matches the type of a message of this box (NULL: of every outbox)
+ * without a destination get it, each as a delivery of its own, in addition to its routes.  They succeed, fail, are
+ * retried and die independently.  Their endpoint is "handler:NAME"; one with that url in the configuration gives it
+ * other settings than the defaults.  A name has letters, digits, '_', '-' and '.'.  Only before start. */
 PR_API PR_MUST_CHECK int pr_engine_subscribe(struct pr_engine *engine, const char *box, const char *name,
                                              const char *type_glob, pr_handler handler, void *user);
-/* A function for the endpoints whose url is "handler:NAME".  Before start only. */
+/* A function for the endpoints whose url is "handler:NAME".  Only before start. */
 PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler,
                                                 void *user);
 
-/* A rule for an endpoint, NULL: for all.  Takes the rule over on success.  Before start only.
- * Fault PR_EINVAL: what is wrong with it. */
+/* A rule for an endpoint, NULL: for all.  Takes the rule over on success.  Only before start.  Fault PR_EINVAL: what is
+ * wrong with it. */
 PR_API PR_MUST_CHECK int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule,
                                         struct pr_error *reterr);
-/* A function that rules call by this name.  Before start only. */
+/* A function that rules call by this name.  Only before start. */
 PR_API PR_MUST_CHECK int pr_engine_call(struct pr_engine *engine, const char *name, pr_rule_function function,
                                         void *user);
 
 PR_API PR_MUST_CHECK int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr);
-/* Wait until nothing is left to do right now (what waits for a time does not count):
- * PR_OK, PR_TIMEOUT, or the fault that stopped the engine. */
+/* Wait until nothing is left to do right now (messages that are not due do not count): PR_OK, PR_TIMEOUT, or the fault
+ * that stopped the engine. */
 PR_API PR_MUST_CHECK int pr_engine_drain(struct pr_engine *engine, int64_t timeout_us, struct pr_error *reterr);
-/* Finish or hand back all that is in flight; PR_TIMEOUT when something had to be left. */
+/* Finish or hand back everything in flight; PR_TIMEOUT when something had to be left. */
 PR_API int pr_engine_stop(struct pr_engine *engine, int64_t timeout_us);
 
-/* Send nothing to an endpoint for this time (PR_NEVER: until resumed), in every process that works on
- * this store; of two pauses the later end wins.  What is in flight ends; nothing is counted meanwhile. */
+/* Send nothing to an endpoint for this time (PR_NEVER: until resumed), in every process that uses this store; of two
+ * pauses the later end applies.  Deliveries in flight end normally; nothing is counted meanwhile. */
 PR_API PR_MUST_CHECK int pr_engine_pause(struct pr_engine *engine, const char *endpoint, int64_t for_us,
                                          const char *why, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_resume(struct pr_engine *engine, const char *endpoint, struct pr_error *reterr);
 
-/* What people do to a schedule, in the store of a running engine.  Fault PR_ENOTFOUND: there is none of this name. */
+/* Operations on schedules in the store of a running engine.  Fault PR_ENOTFOUND: no schedule of this name. */
 PR_API PR_MUST_CHECK int pr_engine_schedule(struct pr_engine *engine, const struct pr_schedule *schedule,
                                             struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_schedule_pause(struct pr_engine *engine, const char *name, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_schedule_resume(struct pr_engine *engine, const char *name, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_engine_schedule_cancel(struct pr_engine *engine, const char *name, struct pr_error *reterr);
-/* Set its next time, due_us: at most a period and a day ahead, and no longer ago than its grace time.  Fault PR_EINVAL: it is not,
- * or the schedule is paused. */
+/* Set its next time, due_us: at most a period and a day ahead, and no longer ago than its grace time.  Fault PR_EINVAL:
+ * it is outside of these limits, or the schedule is paused. */
 PR_API PR_MUST_CHECK int pr_engine_schedule_move(struct pr_engine *engine, const char *name, int64_t due_us,
                                                  struct pr_error *reterr);
-/* Send its message now; its times stay as they are. */
+/* Send its message now; its times do not change. */
 PR_API PR_MUST_CHECK int pr_engine_schedule_run(struct pr_engine *engine, const char *name, pr_id *ret_id,
                                                 struct pr_error *reterr);
 
 enum pr_schedule_state {
     PR_SCHEDULE_ACTIVE,
     PR_SCHEDULE_PAUSED,
-    PR_SCHEDULE_NEW,     /* stored, and no running relay has taken it up yet */
-    PR_SCHEDULE_FAILING, /* its time zone is not known where it was to run: see error */
-    PR_SCHEDULE_DEAD,    /* it cannot be read, and is among the dead letters: see error */
+    PR_SCHEDULE_NEW,     /* stored, and not taken up by a running relay yet */
+    PR_SCHEDULE_FAILING, /* its time zone is unknown where it should run: see error */
+    PR_SCHEDULE_DEAD,    /* it cannot be decoded, and is among the dead letters: see error */
 };
 struct pr_schedule_info {
     pr_slice name, cron, zone; /* zone empty: UTC */
@@ -648,10 +650,10 @@ struct pr_schedule_info {
     int64_t grace_us;
     enum pr_schedule_state state;
     int64_t next_us; /* 0: none */
-    bool in_config;  /* it is from a configuration, and not made at run time */
+    bool in_config;  /* it comes from a configuration, and was not created at run time */
     pr_slice box;    /* of its messages */
     struct pr_message message;
-    pr_slice error; /* empty: nothing is wrong */
+    pr_slice error; /* empty: no error */
 };
 struct pr_schedule_list {
     const struct pr_schedule_info *entries;
@@ -660,7 +662,7 @@ struct pr_schedule_list {
 /* All schedules of the store, or those of one name (name NULL: all).  An empty list is PR_OK.  Free the list. */
 PR_API PR_MUST_CHECK int pr_engine_schedules(struct pr_engine *engine, const char *name,
                                              struct pr_schedule_list **ret_list, struct pr_error *reterr);
-PR_API void pr_schedule_list_free(struct pr_schedule_list *list); /* NULL is fine */
+PR_API void pr_schedule_list_free(struct pr_schedule_list *list); /* NULL is allowed */
 
 /* How pr_engine_send() ended. */
 enum pr_sent {
@@ -670,11 +672,11 @@ enum pr_sent {
     PR_SENT_DISCARDED, /* a rule discarded it */
 };
 
-/* Send through a running engine.  A message for one endpoint with `mode: inline` is sent now, in the
- * caller's thread, by the same rules; what cannot be sent is stored (so is what goes elsewhere, what
- * must wait behind others of its stream, and what goes to an endpoint that is paused or failing).
- * It counts for the endpoint's breaker and totals like any other send.  See examples/rules.c.
- * PR_OK, PR_DUPLICATE, or a fault: then nothing was sent or stored. */
+/* Send through a running engine.  A message for one endpoint with `mode: inline` is sent now, in the caller's thread,
+ * by the same rules; a message that cannot be sent is stored (and so is one for other endpoints, one that must wait
+ * behind others of its stream, and one for an endpoint that is paused or failing).  It counts for the endpoint's
+ * breaker and totals like any other send.  See examples/rules.c.  PR_OK, PR_DUPLICATE, or a fault: then nothing was
+ * sent or stored. */
 PR_API PR_MUST_CHECK int pr_engine_send(struct pr_engine *engine, const char *box, const struct pr_message *message,
                                         pr_id *ret_id, enum pr_sent *ret_sent, struct pr_error *reterr);
 
@@ -699,11 +701,12 @@ enum pr_verdict_kind {
     PR_VERDICT_RETURN,   /* handed back, not counted */
     PR_VERDICT_ABANDON,  /* handed back, counted as an attempt */
     PR_VERDICT_RELEASE,  /* status 0: handed back, may overtake the failed head of its stream */
-    PR_VERDICT_DISCARD,  /* gone, counted */
+    PR_VERDICT_DISCARD,  /* deleted, counted */
     PR_VERDICT_DEAD_LETTER,
-    PR_VERDICT_PARK, /* due never, until a person says so */
-    PR_VERDICT_SETTLED, /* pr_worker_complete_*() has done it, and that transaction was committed.  Its answer: PR_OK, it is so;
-                         * PR_FAILED: the message is still there, which counts as a failure of it */
+    PR_VERDICT_PARK, /* parked until a person retries it */
+    /* pr_worker_complete_*() has completed it, and that transaction was committed.  The answer: PR_OK: confirmed;
+     * PR_FAILED: the message still exists, which counts as a failure of it */
+    PR_VERDICT_SETTLED,
 };
 
 struct pr_verdict {
@@ -713,10 +716,10 @@ struct pr_verdict {
     enum pr_reason reason; /* of a failure */
     pr_slice code, error;
     int64_t retry_after_us;           /* 0: the retry setting decides */
-    const struct pr_message *effects; /* stored in the same transaction */
+    const struct pr_message *effects; /* messages stored in the same transaction */
     size_t effect_count;
     const char *effect_box; /* NULL: "outbox" */
-    bool release_followers; /* FAIL: when it is tried again, those behind it in its stream overtake it */
+    bool release_followers; /* FAIL: when it is retried, the messages behind it in its stream overtake it */
 };
 
 struct pr_claimed {
@@ -732,29 +735,29 @@ struct pr_worker_options {
     int64_t lease_us;     /* 0: 15 s */
     int max_attempts;     /* 0: 5 */
     const char *ordering; /* NULL: "fifo" */
-    /* Both or neither: YAML text as for pr_engine_new(), and the name of an endpoint in it, whose retry, preset, rules, rate,
-     * ordering and max_attempts (unless given above) hold for this worker, with the global rules; and the keep of its box. */
+    /* Both or neither: YAML text as for pr_engine_new(), and the name of an endpoint in it, whose retry, preset, rules,
+     * rate, ordering and max_attempts (unless given above) apply to this worker, with the global rules; and the keep of
+     * its box. */
     const char *config, *endpoint;
 };
 
 PR_API PR_MUST_CHECK int pr_worker_open(const struct pr_worker_options *options, struct pr_worker **ret_worker,
                                         struct pr_error *reterr);
-/* Hands back what it still holds, uncounted. */
+/* Hands back the claims that it still has, uncounted. */
 PR_API void pr_worker_close(struct pr_worker *worker);
 
-/* One step: verdicts in, up to max claimed messages out.  answers (may be NULL) has room
- * for verdict_count, for each: PR_OK; PR_STALE: the claim has ended (it had its verdict before, the
- * lease was lost, or an operator was faster); PR_UNKNOWN: this worker never handed out such a claim,
- * or its message is gone from the store; PR_ECONFLICT: an event among its effects expects another version than its stream has, and
- * the message comes again, uncounted.  After the last three nothing has changed.  Call it at least twice per lease:
- * with nothing to say and nothing to get it still renews.
- * Fault PR_ELEASE: what was claimed is no longer ours; drop it and call again.
- * Fault PR_EBUSY and others: nothing was claimed; call again with the same verdicts. */
+/* One step: verdicts in, up to max claimed messages out.  answers (may be NULL) has room for verdict_count, for each:
+ * PR_OK; PR_STALE: the claim has ended (it had its verdict before, the lease was lost, or an operator was faster);
+ * PR_UNKNOWN: this worker never handed out such a claim, or its message is gone from the store; PR_ECONFLICT: an event
+ * among its effects expects another version than its stream has, and the message comes again, uncounted.  After the
+ * last three nothing has changed.  Call it at least twice per lease: it renews the lease even without verdicts and
+ * messages.  Fault PR_ELEASE: the claims no longer belong to this worker; drop them and call again.  Fault PR_EBUSY and
+ * others: nothing was claimed; call again with the same verdicts. */
 PR_API PR_MUST_CHECK int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *verdicts,
                                          size_t verdict_count, int *answers, struct pr_claimed *ret_claimed, size_t max,
                                          size_t *ret_count, struct pr_error *reterr);
-/* As pr_complete_sqlite() and pr_complete_pg(), for a claim: verdict is one of PR_VERDICT_COMPLETE.  When the transaction is
- * committed, pass a PR_VERDICT_SETTLED for the claim. */
+/* Like pr_complete_sqlite() and pr_complete_pg(), for a claim: verdict is a PR_VERDICT_COMPLETE.  After the commit,
+ * pass a PR_VERDICT_SETTLED for the claim. */
 PR_API PR_MUST_CHECK int pr_worker_complete_sqlite(struct pr_worker *worker, const struct pr_verdict *verdict,
                                                    struct sqlite3 *db, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_worker_complete_pg(struct pr_worker *worker, const struct pr_verdict *verdict,

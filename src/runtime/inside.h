@@ -1,4 +1,5 @@
-/* inside.h - the parts of runtime.h between its files: the runtime, and what belongs to one configuration of it. */
+/* inside.h - the parts of runtime.h that its files share: the runtime, and everything that belongs to one
+ * configuration. */
 #ifndef RUNTIME_INSIDE_H
 #define RUNTIME_INSIDE_H
 
@@ -65,21 +66,21 @@ static inline void read_unlock(struct runtime *rt)
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
 }
 
-void runtime_on_fault(void *arg, const struct pr_error *fault); /* arg: the runtime; the first one stays */
+void runtime_on_fault(void *arg, const struct pr_error *fault); /* arg: the runtime; the first fault is kept */
 
 /* ---- Works (works.c) ---- */
 
 /* Creates what does not exist yet; only the front is started. */
 PR_MUST_CHECK int works_prepare(struct runtime *rt, struct works *w, struct pr_error *reterr);
-/* These are everybody's from now on; returns those before. */
+/* Makes these current; returns the previous ones. */
 struct works works_swap(struct runtime *rt, struct works works, enum runtime_state state);
 void works_log_started(const struct runtime *rt, const struct works *w);
 bool front_is_same(const struct config *a, const struct config *b);
 void front_stop(const struct runtime *rt, void *front); /* NULL is allowed */
 void store_free(struct store *store);                   /* NULL is allowed */
-/* What has been stopped and may still be running. */
+/* Keeps what has been stopped and may still be running. */
 void leftover_add(struct runtime *rt, struct relay *relay, struct store *store, struct config *config);
-void leftovers_free(struct runtime *rt, bool wait); /* those that are over, or, waiting for them, all */
+void leftovers_free(struct runtime *rt, bool wait); /* frees those that have ended, or, waiting for them, all */
 
 /* With the change lock held, while it runs (reload.c). */
 PR_MUST_CHECK int reload(struct runtime *rt, struct config *config, struct pr_error *reterr);

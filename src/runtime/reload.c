@@ -1,4 +1,4 @@
-/* Another configuration, while it runs: what need not stop does not. */
+/* Changing the configuration of a running relay: unaffected parts do not stop. */
 #include <string.h>
 
 #include "base/error.h"

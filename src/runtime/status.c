@@ -1,4 +1,4 @@
-/* How it is doing. */
+/* The runtime's state, for people. */
 #include <string.h>
 
 #include "base/error.h"

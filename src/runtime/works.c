@@ -1,4 +1,4 @@
-/* Everything that belongs to one configuration: its store, its relay and its front; and what is left of the ones before. */
+/* Everything that belongs to one configuration: its store, its relay and its front; and leftovers of earlier ones. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What only a look at several options, or at the world, can tell: paths, and checks. */
+/* Checks that concern several options, or the machine: paths, boxes, tables, routes. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>

@@ -1,4 +1,4 @@
-/* config_table.h - how the tables of config_options.h are written. */
+/* config_table.h - macros for the tables of config_options.h. */
 #ifndef RUNTIME_CONFIG_CONFIG_TABLE_H
 #define RUNTIME_CONFIG_CONFIG_TABLE_H
 

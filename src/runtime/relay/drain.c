@@ -1,4 +1,4 @@
-/* When is nothing left to do in any box? */
+/* Waiting until nothing is left to do in any box. */
 #include "base/error.h"
 #include "base/util.h"
 #include "runtime/relay/parts.h"

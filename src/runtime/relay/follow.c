@@ -1,4 +1,4 @@
-/* Another configuration, which a running relay can follow. */
+/* Switching a running relay to another configuration. */
 #include <stdlib.h>
 
 #include "base/error.h"

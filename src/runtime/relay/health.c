@@ -1,4 +1,4 @@
-/* Is it alive, can it work, and what should people know? */
+/* Is the relay alive, can it work, and what should people know? */
 #include "base/error.h"
 #include "base/slice.h"
 #include "runtime/relay/parts.h"

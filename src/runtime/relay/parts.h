@@ -1,4 +1,4 @@
-/* parts.h - the parts of relay.h between its files. */
+/* parts.h - the parts of relay.h that its files share. */
 #ifndef RUNTIME_RELAY_PARTS_H
 #define RUNTIME_RELAY_PARTS_H
 

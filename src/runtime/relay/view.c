@@ -1,4 +1,4 @@
-/* What people see of it: sums over the boxes. */
+/* What people see of a relay: sums over the boxes. */
 #include <stdlib.h>
 #include <string.h>
 
