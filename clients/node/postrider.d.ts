@@ -248,7 +248,7 @@ export interface Activity {
   number: number;
   tag?: string;
   session?: string;
-  /** Aborted when its flow does not wait for it any more, or somebody else has it: what it returns is for nobody. */
+  /** Aborted when the flow no longer waits for this activity, or another worker has it: its return value is ignored. */
   signal: AbortSignal;
   json(): any;
   text(): string;

@@ -781,7 +781,7 @@ class Activity(_Content):
     _lost: Callable[[], bool] = field(repr=False)
 
     def is_cancelled(self) -> bool:
-        """Its flow does not wait for it any more, or somebody else has it: stop, what it returns is for nobody."""
+        """The flow no longer waits for this activity, or another worker has it: stop, its return value is ignored."""
         return self._lost()
 
 
