@@ -88,6 +88,7 @@ int turn_message_make(const struct turn_message *t, pr_id id, struct arena *aren
     put_int(&h, "parent_task", t->parent_task);
     put_true(&h, "restart", t->restart);
     put_true(&h, "resume", t->resume);
+    put_true(&h, "unheard_of", t->unheard_of);
     put_id(&h, "execution", t->execution);
     put_int(&h, "task", t->task);
     put_true(&h, "failed", t->failed);
@@ -171,6 +172,7 @@ int turn_message_read(const struct pr_message *m, struct arena *arena, struct tu
         { "parent_task", FLOW_MEMBER_INT, &t.parent_task, NULL },
         { "restart", FLOW_MEMBER_BOOL, &t.restart, NULL },
         { "resume", FLOW_MEMBER_BOOL, &t.resume, NULL },
+        { "unheard_of", FLOW_MEMBER_BOOL, &t.unheard_of, NULL },
         { "execution", FLOW_MEMBER_TEXT, &execution, NULL },
         { "task", FLOW_MEMBER_INT, &t.task, NULL },
         { "failed", FLOW_MEMBER_BOOL, &t.failed, NULL },

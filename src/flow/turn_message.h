@@ -3,7 +3,7 @@
  *
  *   type     headers                                             payload
  *   start    name, version, parent, parent_execution,            input
- *            parent_task, restart, resume
+ *            parent_task, restart, resume, unheard_of
  *   result   execution, task, failed                             output, or the error as JSON
  *   child    execution, task, failed                             the same, of a child
  *   timer    execution, task                                     -
@@ -44,6 +44,7 @@ struct turn_message {
     bool restart; /* START: restarts a flow that has ended */
     /* START: resumes a failed flow from before its failure; with restart: restarts it if it has not failed */
     bool resume;
+    bool unheard_of; /* START: the flow id was generated for this start, so nothing else can be stored about the flow */
     pr_id execution;
     int64_t task;
     bool failed;

@@ -41,6 +41,7 @@ int lib_flow_start(const struct pr_flow_start *start, struct arena *arena, struc
         pr_id_new(&id);
         pr_id_format(id, made);
         m.flow = slice_dup(arena, slice_from(made));
+        m.unheard_of = !start->restart;
     }
     int rc = check_name("the name of the flow", m.name, reterr);
     if (rc == PR_OK)

@@ -67,6 +67,13 @@ static int store_one(void *where, const char *box, const struct pr_message *mess
     return rc < 0 ? rc : answer;
 }
 
+/* The watch is told before the start is stored: the flow can end at any moment after that. */
+static int store_start(void *where, const char *box, const struct pr_message *message, struct pr_error *reterr)
+{
+    flow_watch_start(message->stream);
+    return store_one(where, box, message, reterr);
+}
+
 static int read_row(struct pr_flow_client *client, const char *id, struct arena *arena, const struct flow_row **ret,
                     struct pr_error *reterr)
 {
@@ -106,7 +113,7 @@ PR_API int pr_flow_start(struct pr_flow_client *client, const struct pr_flow_sta
             snprintf(ret_id, PR_FLOW_ID_SIZE, "%s", start->id);
         return PR_DUPLICATE;
     }
-    return lib_flow_start_by(store_one, &client->store, NULL, start, ret_id, reterr);
+    return lib_flow_start_by(store_start, &client->store, NULL, start, ret_id, reterr);
 }
 
 static int tell(struct pr_flow_client *client, const struct pr_flow_tell *message, struct pr_error *reterr)
@@ -217,7 +224,9 @@ PR_API int pr_flow_wait(struct pr_flow_client *client, const char *id, int64_t a
         return lib_missing(client == NULL ? "client" : id == NULL ? "id" : "ret_status", reterr);
     int64_t until_us = time_add(clock_mono_us(clock_system()), max64(timeout_us, 0));
     *ret_status = (struct pr_flow_status){ 0 };
-    flow_watch_begin(&watch, slice_from(id));
+    flow_watch_begin(&watch, slice_from(id), after_number);
+    if (flow_watch_is_new(&watch)) /* its row does not exist yet, or says that the flow runs */
+        (void)flow_watch_wait(&watch, min64(pause_us, max64(timeout_us, 0)));
     for (;;) {
         pr_flow_status_free(ret_status);
         rc = pr_flow_status(client, id, ret_status, reterr);
@@ -228,7 +237,8 @@ PR_API int pr_flow_wait(struct pr_flow_client *client, const char *id, int64_t a
             rc = rc == PR_UNKNOWN ? PR_UNKNOWN : PR_TIMEOUT;
             break;
         }
-        if (flow_watch_wait(&watch, min64(pause_us, left_us)))
+        bool moved = flow_watch_wait(&watch, min64(pause_us, left_us));
+        if (moved || atomic_load(&watch.is_here))
             pause_us = WAIT_MAX_US; /* its turns run in this process, which will wake the waiter */
         else
             pause_us = min64(pause_us + pause_us / 2, WAIT_MAX_US);

@@ -79,7 +79,7 @@ static void *wait_often(void *arg)
     char text[32];
     for (unsigned i = 0; i < ROUNDS / 100 && !r->wrong; i++) {
         struct flow_watch watch;
-        flow_watch_begin(&watch, flow_id(text, r->number, i));
+        flow_watch_begin(&watch, flow_id(text, r->number, i), -1);
         r->wrong = !flow_watch_wait(&watch, WAIT_US);
         flow_watch_end(&watch);
     }
@@ -97,9 +97,40 @@ TEST(watchers_of_flows_come_and_go_while_others_tell)
         CHECK_EQ(pthread_create(&runners[i].thread, NULL, wait_often, &runners[i]), 0);
     }
     for (unsigned i = 0; atomic_load(&waiting) > 0; i++)
-        flow_watch_tell(flow_id(text, i % THREADS, i / THREADS % (ROUNDS / 100)));
+        flow_watch_tell(flow_id(text, i % THREADS, i / THREADS % (ROUNDS / 100)), true, 0);
     for (unsigned i = 0; i < THREADS; i++) {
         CHECK_EQ(pthread_join(runners[i].thread, NULL), 0);
         CHECK(!runners[i].wrong);
     }
+}
+
+TEST(waiters_are_told_of_the_end_of_a_flow_or_of_the_status_that_they_wait_for)
+{
+    const pr_slice flow = PR_STR("watched");
+    struct flow_watch end, status, later;
+    flow_watch_teller(1);
+    flow_watch_begin(&end, flow, -1);
+    flow_watch_begin(&status, flow, 1);
+    CHECK(!flow_watch_is_new(&end)); /* who knows who started it, and when */
+    flow_watch_start(flow);
+    CHECK(flow_watch_is_new(&end));
+    flow_watch_tell(flow, false, 0);
+    CHECK(!flow_watch_wait(&end, 0) && atomic_load(&end.is_here));
+    CHECK(flow_watch_is_new(&end)); /* it goes on: there is nothing to look at */
+    flow_watch_tell(flow, false, 1);
+    CHECK(!flow_watch_is_new(&end));
+    CHECK(!flow_watch_wait(&end, 0) && !flow_watch_wait(&status, 0)); /* it waits for the next one */
+    flow_watch_tell(flow, false, 2);
+    CHECK(!flow_watch_wait(&end, 0) && flow_watch_wait(&status, 0) && !flow_watch_wait(&status, 0));
+    flow_watch_start(flow);
+    flow_watch_tell(flow, true, 0);
+    CHECK(flow_watch_wait(&end, WAIT_US) && flow_watch_wait(&status, WAIT_US));
+    flow_watch_begin(&later, flow, -1);
+    CHECK(!flow_watch_is_new(&later) && !atomic_load(&later.is_here));
+    flow_watch_teller(-1);
+    flow_watch_start(flow);
+    CHECK(!flow_watch_is_new(&later)); /* nobody tells */
+    flow_watch_end(&later);
+    flow_watch_end(&status);
+    flow_watch_end(&end);
 }

@@ -272,7 +272,7 @@ int flow_wait_for(const struct flow_waiter *w, const struct flow_row **ret, stru
     struct flow_watch watch;
     int rc;
 
-    flow_watch_begin(&watch, w->flow);
+    flow_watch_begin(&watch, w->flow, w->after_number);
     for (;;) {
         arena_reset(w->arena);
         rc = w->look(w->arg, w->arena, ret, reterr);
@@ -283,7 +283,8 @@ int flow_wait_for(const struct flow_waiter *w, const struct flow_row **ret, stru
             rc = *ret == NULL ? PR_UNKNOWN : PR_TIMEOUT;
             break;
         }
-        if (flow_watch_wait(&watch, min64(pause_us, left_us)))
+        bool moved = flow_watch_wait(&watch, min64(pause_us, left_us));
+        if (moved || atomic_load(&watch.is_here))
             pause_us = WAIT_MAX_US; /* its turns run in this process, which will wake the waiter */
         else
             pause_us = min64(pause_us + pause_us / 2, WAIT_MAX_US);

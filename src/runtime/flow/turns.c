@@ -155,6 +155,20 @@ static bool has_start(const struct turn_job *job)
     return false;
 }
 
+/* Is it the start of a flow with a newly generated id, and is this its first hand-out?  Then nothing is stored about the
+ * flow, and nothing needs to be read.  If that is wrong, the guard of the turn refuses it, the message comes again, and its
+ * story says so. */
+static bool is_unheard_of(struct turn_job *job)
+{
+    const struct pr_message *m = job->messages[0];
+    struct turn_message start;
+    struct pr_error ignored;
+
+    return m->attempts == 0 && m->failures == 0 && m->story.size == 0 &&
+           slice_eq_cstr(m->type, turn_message_type(TURN_START)) &&
+           turn_message_read(m, &job->arena, &start, &ignored) == PR_OK && start.unheard_of;
+}
+
 /* The cache is trusted, since the guard of the turn finds out when it is wrong; but a needless start makes no turn, and
  * it is not needless if the flow was deleted meanwhile. */
 static int find_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_error *reterr)
@@ -163,7 +177,8 @@ static int find_flow(struct turn_job *job, struct flow_turn_in *in, struct pr_er
     if (job->hot != NULL && has_start(job)) {
         hot_flow_free(job->hot);
         job->hot = NULL;
-    }
+    } else if (job->hot == NULL && is_unheard_of(job))
+        return PR_OK;
     if (job->hot == NULL)
         return read_flow(job, in, reterr);
     in->row = job->hot->row;
@@ -218,7 +233,7 @@ static void turn_settled(void *arg, int answer)
         count_turn(job);
         write_log(job);
         keep_hot(job);
-        flow_watch_tell(job->flow);
+        flow_watch_tell(job->flow, flow_has_ended(job->out.row), job->out.row->status_number);
     } else if (answer == PR_OK) {
         job_drop(job);
         return;

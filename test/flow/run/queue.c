@@ -229,6 +229,26 @@ TEST(results_for_others_are_ignored_and_what_cannot_be_decoded_is_a_dead_letter)
     crowd_fini(&c);
 }
 
+/* A start that says that nothing is stored of its flow is believed once. */
+TEST(a_start_for_a_flow_that_is_there_is_ignored_also_when_it_says_otherwise) /* B112, B123 */
+{
+    static const char lie[] = "{\"name\":\"waits\",\"unheard_of\":true}";
+    struct crowd c;
+    crowd_init(&c);
+    crowd_engine(&c, "");
+    crowd_flow(&c, "waits", waits);
+    crowd_start(&c);
+    crowd_begin(&c, "waits", "w-1", "");
+    send_turn(&c, "start", "w-1", lie);
+    raise_event(&c, "w-1", "go", "on");
+    CHECK_STR(crowd_end(&c, "w-1", PR_FLOW_COMPLETED), "on");
+    send_turn(&c, "start", "w-1", lie);
+    stand_wait(&c.stand, "SELECT count(*) FROM turns", 0);
+    CHECK_STR(crowd_end(&c, "w-1", PR_FLOW_COMPLETED), "on");
+    CHECK_STR(crowd_events(&c, "w-1"), "started, wait go, event go, completed");
+    crowd_fini(&c);
+}
+
 /* ---- Versions and restarts --------------------------------------------------------------------------------------------- */
 
 static int first_version(pr_flow *f, pr_slice input, pr_slice *ret_output)
