@@ -122,6 +122,7 @@ struct sql_changes {
 /* The purpose of a transaction. */
 enum sql_purpose {
     SQL_LOOK,     /* it reads; on a server all its statements see the same snapshot */
+    SQL_GLANCE,   /* it reads, in a single statement */
     SQL_REHEARSE, /* it finds what an order would change, as the order does, and may lock it; it is never committed */
     SQL_WRITE
 };

@@ -21,7 +21,7 @@ static int question_ask(struct question *q, const struct store *store, bool *ret
 {
     *q->reply = (struct query_reply){ .now_us = 0 };
     *ret_again = false;
-    int rc = sql_begin(q->sql, store, SQL_LOOK);
+    int rc = sql_begin(q->sql, store, q->query->kind == QUERY_FLOW ? SQL_GLANCE : SQL_LOOK);
     if (rc != PR_OK)
         return rc;
     rc = question_answer(q);

@@ -24,9 +24,10 @@ static int pg_sql_begin(void *self, enum sql_purpose purpose, struct sql *sql)
         pthread_mutex_unlock(&store->people_lock);
         return rc;
     }
-    if (purpose == SQL_LOOK)
+    /* Behind a pooler a single statement needs a transaction, too: the settings of the link are set in it. */
+    if (purpose == SQL_LOOK || (purpose == SQL_GLANCE && store->people->pooled))
         link_add_begin_look(store->people);
-    else
+    else if (purpose != SQL_GLANCE)
         link_add_begin(store->people);
     pg_sql_use(sql, store, store->people);
     return PR_OK;
