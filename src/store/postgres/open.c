@@ -45,7 +45,7 @@ static int pg_open(const struct store_options *options, void **ret_self, struct 
     int rc = pg_conninfo_parse(options->url, &store->conninfo, reterr);
     if (rc == PR_OK) {
         store->people = link_new(&store->conninfo, LINK_PEOPLE, store->log);
-        store->sender = link_new(&store->conninfo, LINK_PEOPLE, store->log);
+        store->sender = link_new(&store->conninfo, LINK_SENDER, store->log);
         if (store->people == NULL || store->sender == NULL)
             rc = error_set(reterr, PR_ENOMEM, "out of memory for a store");
     }

@@ -15,27 +15,30 @@
 #define SERVER_VERSION_MIN 140000
 #define LAST_WORDS_MAX 8 /* final messages that a server sends before it hangs up */
 
-/*    name                                  value    relay only */
+#define RELAY (1u << LINK_RELAY)
+#define SENDER (1u << LINK_SENDER)
+#define ALL (RELAY | SENDER | 1u << LINK_PEOPLE)
+
 static const struct {
     const char *name, *value;
-    bool relay;
+    unsigned uses; /* of connections that have it */
 } settings[] = {
-    { "search_path", "pg_catalog", false },
-    { "client_min_messages", "warning", false },
-    { "jit", "off", false },
-    { "idle_in_transaction_session_timeout", "30s", false }, /* a stopped process must not keep locks */
+    { "search_path", "pg_catalog", ALL },
+    { "client_min_messages", "warning", ALL },
+    { "jit", "off", ALL },
+    { "idle_in_transaction_session_timeout", "30s", ALL }, /* a stopped process must not keep locks */
     /* ... even outside of a transaction; a waiting session looks more often */
-    { "idle_session_timeout", "60s", true },
+    { "idle_session_timeout", "60s", RELAY },
     /* Rows are found by exact keys.  A plan that was made while a table was empty, or that scans a table full of dead
      * rows, must be impossible. */
-    { "plan_cache_mode", "force_generic_plan", true },
-    { "enable_seqscan", "off", true },
-    { "enable_bitmapscan", "off", false }, /* listings merge indexes in their order */
-    { "enable_hashjoin", "off", true },
-    { "enable_mergejoin", "off", true },
-    { "enable_sort", "off", true }, /* due rows come in the order of their index */
-    { "enable_incremental_sort", "off", true },
-    { "max_parallel_workers_per_gather", "0", false }, /* no statement is worth starting processes */
+    { "plan_cache_mode", "force_generic_plan", RELAY | SENDER },
+    { "enable_seqscan", "off", RELAY | SENDER },
+    { "enable_bitmapscan", "off", ALL }, /* listings merge indexes in their order */
+    { "enable_hashjoin", "off", RELAY | SENDER },
+    { "enable_mergejoin", "off", RELAY | SENDER },
+    { "enable_sort", "off", RELAY }, /* due rows come in the order of their index */
+    { "enable_incremental_sort", "off", RELAY },
+    { "max_parallel_workers_per_gather", "0", ALL }, /* no statement is worth starting processes */
 };
 
 /* Relays commit durably, whatever the role's default is (a receipt on disk implies that the rows on it are on disk,
@@ -49,7 +52,7 @@ void link_settings(const struct link *link, bool local, struct buf *sql)
              " set_config('lock_timeout', '%lldms', %s)",
              scope, (long long)(link->lock_timeout_us / 1000), scope);
     for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
-        if (!settings[i].relay || link->use == LINK_RELAY)
+        if ((settings[i].uses & 1u << link->use) != 0)
             buf_addf(sql, ", set_config('%s', '%s', %s)", settings[i].name, settings[i].value, scope);
 }
 

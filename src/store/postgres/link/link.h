@@ -58,6 +58,7 @@ void pg_conninfo_fini(struct conninfo *conninfo);
 /* What the connection is for. */
 enum link_use {
     LINK_RELAY,  /* cycles: exact keys only, whatever the statistics are */
+    LINK_SENDER, /* few statements, each executed often: they are planned once */
     LINK_PEOPLE, /* everything else */
 };
 
