@@ -157,6 +157,14 @@ static bool is_in_box(const struct effect *e)
     return e->kind == EFFECT_MESSAGE || e->kind == EFFECT_DELETE;
 }
 
+/* Is this a box that the connection does not know?  It may be newer than the connection. */
+static bool is_unknown_box(const struct cycle_run *run, size_t i)
+{
+    const struct effect *e = &run->cycle->effects[i];
+    bool known = run->link->knows_boxes && link_table(run->link, e->box).size > 0;
+    return is_in_box(e) && !known && (i == 0 || !slice_eq(e->box, e[-1].box));
+}
+
 /* Are these boxes?  Their names become part of statements. */
 static int boxes_check(struct cycle_run *run)
 {
@@ -166,7 +174,7 @@ static int boxes_check(struct cycle_run *run)
     PGresult *missing;
     array_begin(names, OID_TEXT);
     for (size_t i = 0; i < c->effect_count; i++)
-        if (is_in_box(&c->effects[i]) && (i == 0 || !slice_eq(c->effects[i].box, c->effects[i - 1].box)))
+        if (is_unknown_box(run, i))
             array_text(names, c->effects[i].box);
     if (names->count == 0)
         return PR_OK;
@@ -397,12 +405,32 @@ static int take_sent(struct cycle_run *run, const struct effect_run *s)
     return PR_OK;
 }
 
-static int sendings_run(struct cycle_run *run, struct effect_run *list, size_t count)
+static int sendings_take(struct cycle_run *run, const struct effect_run *list, size_t count)
 {
-    int rc = link_run(run->link, run->reterr);
+    int rc = PR_OK;
     for (size_t i = 0; i < count && rc == PR_OK; i++)
         rc = take_sent(run, &list[i]);
     return rc;
+}
+
+static int sendings_run(struct cycle_run *run, const struct effect_run *list, size_t count)
+{
+    int rc = link_run(run->link, run->reterr);
+    return rc == PR_OK ? sendings_take(run, list, count) : rc;
+}
+
+/* Is it a message that expects a version of its stream? */
+static bool is_expecting(const struct cycle_run *run, size_t i)
+{
+    return run->cycle->effects[i].kind == EFFECT_MESSAGE && run->guards.first[i] == i && pg_effect_holds(run, i);
+}
+
+static bool any_expects(const struct cycle_run *run)
+{
+    for (size_t i = 0; i < run->cycle->effect_count; i++)
+        if (is_expecting(run, i))
+            return true;
+    return false;
 }
 
 /* Messages that expect a stream without events: another transaction may have begun the stream since the guard was
@@ -423,14 +451,12 @@ static int expected_check(struct cycle_run *run)
     array_begin(&a[2], OID_INT8);
     for (size_t i = 0; i < c->effect_count; i++) {
         const struct pr_message *m = c->effects[i].message;
-        if (c->effects[i].kind != EFFECT_MESSAGE || run->guards.first[i] != i || !pg_effect_holds(run, i))
+        if (!is_expecting(run, i))
             continue;
         array_text(&a[0], m->stream);
         array_id(&a[1], m->id);
         array_i64(&a[2], m->expected_version);
     }
-    if (a[0].count == 0)
-        return PR_OK;
     for (size_t i = 0; i < 3; i++)
         arg_array(&args, &a[i]);
     int rc = link_do(run->link, EXPECTED_OTHERS, NO_BOX, &args, &others, run->reterr);
@@ -457,10 +483,11 @@ static int sendings_make(struct cycle_run *run)
         else if (c->effects[at].kind == EFFECT_DELETE)
             add_rows(run, &list[count - 1]);
     }
-    if (rc == PR_OK)
+    if (rc == PR_OK && any_expects(run)) {
         rc = sendings_run(run, list, count);
-    if (rc == PR_OK)
-        rc = expected_check(run);
+        count = 0;
+        rc = rc == PR_OK ? expected_check(run) : rc;
+    }
     PGresult *mail[2];
     pg_mail_change(run, mail);
     struct effect_run rest[ARRAY_LENGTH(kinds)];
@@ -468,7 +495,8 @@ static int sendings_make(struct cycle_run *run)
         rest[i] = (struct effect_run){ .count = c->effect_count, .kind = kinds[i] };
         add_rows(run, &rest[i]);
     }
-    rc = rc == PR_OK ? sendings_run(run, rest, ARRAY_LENGTH(kinds)) : rc;
+    rc = rc == PR_OK ? sendings_run(run, list, count) : rc;
+    rc = rc == PR_OK ? sendings_take(run, rest, ARRAY_LENGTH(kinds)) : rc;
     if (rc == PR_OK)
         pg_mail_take(run, mail);
     return rc;
@@ -551,7 +579,7 @@ int pg_effects_store(struct cycle_run *run)
         link_add(run->link, "SAVEPOINT postrider", NO_BOX, NULL, NULL);
     }
     add_claim(run, run->comes_back ? &run->mark : NULL);
-    return link_run(run->link, run->reterr);
+    return run->comes_back ? link_run(run->link, run->reterr) : PR_OK; /* otherwise it is sent with the commit */
 }
 
 /* ---- When a cycle is asked again --------------------------------------------------------------- */
