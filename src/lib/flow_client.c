@@ -67,7 +67,7 @@ static int store_one(void *where, const char *box, const struct pr_message *mess
     return rc < 0 ? rc : answer;
 }
 
-/* The watch is told before the start is stored: the flow can end at any moment after that. */
+/* The watch comes first: once the start is stored, the flow can end at any moment. */
 static int store_start(void *where, const char *box, const struct pr_message *message, struct pr_error *reterr)
 {
     flow_watch_start(message->stream);
