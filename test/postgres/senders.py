@@ -503,7 +503,7 @@ def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B2
     try:
         definers = place.psql("SELECT count(*), count(*) FILTER (WHERE proconfig = ARRAY['search_path=pg_catalog, pg_temp']), min(proname::text)"
                               " FROM pg_proc WHERE prosecdef AND pronamespace = '{s}'::regnamespace")
-        assert definers == "20|20|advance_subscription", definers
+        assert definers == "21|21|act_when_stored", definers
         assert "outbox" in place.psql(TRAP + "SELECT {s}.box_tables()", user=role)
         for number, payload in enumerate(("pg_catalog.text 'a'", "pg_catalog.bytea 'a'", "pg_catalog.json '{}'", "pg_catalog.jsonb '{}'")):
             place.psql(TRAP + """SELECT {s}.send(type => 't%d', payload => %s, headers => pg_catalog.jsonb '{"a":1}', stream => 's',
@@ -572,6 +572,22 @@ def test_send_counts_what_it_does_not_store_where_the_box_has_dedupe(place):  # 
     assert place.psql(again) == "2|4|2" and place.psql("SELECT count(*) FROM {s}.outbox") == "0"
 
 
+def test_only_events_and_rows_for_schedules_act_when_they_are_stored(place):  # B206
+    """The column is set by a trigger: whoever writes it makes nothing of an ordinary row, and keeps nothing from an event."""
+    place.ok("init")
+    place.psql("""INSERT INTO {s}.outbox (type, stream, event, destination, acts_when_stored) VALUES ('plain', 's', false, 'd', true),
+        ('plain', 's', false, 'd', NULL), ('said', 's', true, 'd', false)""")
+    place.psql("""INSERT INTO {s}.outbox (type, stream, event, destination, headers, due_at, acts_when_stored)
+        VALUES ('headed', 's', false, 'd', '{"a":[]}'::text::json, NULL, true)""", fails="headers must not hold objects or arrays")
+    place.psql("""INSERT INTO {s}.outbox (type, stream, event, destination, headers, due_at, acts_when_stored) VALUES
+        ('headed', 's', false, 'd', '{"a":"["}', NULL, true), ('late', 's', false, 'd', NULL, now() + interval '1 day', true)""")
+    assert place.psql("SELECT type, version FROM {s}.event") == "said|1"
+    assert place.psql("SELECT count(*), count(*) FILTER (WHERE lane = (SELECT lane FROM {s}.outbox LIMIT 1)) FROM {s}.outbox") == "5|5"
+    assert place.psql("BEGIN; INSERT INTO {s}.outbox (type, event, stream) VALUES ('t', true, 's') ON CONFLICT (id, destination) DO NOTHING;"
+                      "INSERT INTO {s}.outbox (id, destination, type, event, stream) SELECT id, destination, type, true, 'other' FROM {s}.outbox"
+                      " ON CONFLICT (id, destination) DO NOTHING; COMMIT; SELECT count(*) FROM {s}.event WHERE stream = 'other'").endswith("0")
+
+
 def test_functions_of_triggers_give_no_rights_to_tables_of_others(place):  # B206
     """A type whose casts are a sender's own, in a table of the sender's own, under a trigger that runs with the owner's rights."""
     place.ok("init")
@@ -580,7 +596,7 @@ def test_functions_of_triggers_give_no_rights_to_tables_of_others(place):  # B20
     try:
         functions = place.psql("SELECT proname FROM pg_proc WHERE prosecdef AND prorettype = 'trigger'::regtype AND pronamespace = '{s}'::regnamespace"
                                " ORDER BY 1").split()
-        assert functions == ["append_event", "check_scheduler", "note_event", "note_repair"], functions
+        assert functions == ["act_when_stored", "append_event", "check_scheduler", "note_event", "note_repair"], functions
         place.psql("""SET search_path = "%s"; CREATE TYPE t AS (a int);
             CREATE FUNCTION trap(t) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped %%', current_user; END $$;
             CREATE FUNCTION trap_json(t) RETURNS json LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped %%', current_user; END $$;
