@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
@@ -26,6 +27,7 @@
 #define THREAD_AGAIN_US PR_SECONDS(1) /* pause when no thread could be started */
 #define STOP_RESERVE 8                /* 1/8 of the time is reserved for abandoning what is still out */
 #define LOG_PER_SECOND 10             /* lines about single messages */
+#define TIMER_SLACK_NS 1000ul         /* by default the kernel may lengthen each short wait by 50 us */
 #define STANDBY_US PR_SECONDS(2)      /* without lanes for this long: no instance is about to give lanes */
 #define QUERY_BLOCK 4096
 #define GONE_MAX 64              /* cancelled activities reported at once */
@@ -781,6 +783,7 @@ static void *box_loop_run(void *arg)
 {
     struct box_loop *d = arg;
     bool left_behind = false;
+    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
     box_loop_attach(d);
     box_loop_set_claimable(d, true);
     for (;;) {

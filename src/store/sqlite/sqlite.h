@@ -101,6 +101,7 @@ struct sqlite_session {
     int64_t looked_us;        /* when the session last checked whether other connections have committed */
     unsigned fruitless;       /* consecutive looks that found no new rows for this box */
     int64_t stirred_us;       /* when the log file was last written to */
+    bool stirred_by_others;   /* this session was waiting then */
 };
 
 /* One cycle on its way. */

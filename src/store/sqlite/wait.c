@@ -3,8 +3,9 @@
  * Inside this process an eventfd signals it; a commit of another process writes to the log file (-wal), which inotify
  * reports at once and at no cost while it is quiet.  The session's own commits write there, too, so PRAGMA
  * data_version, which counts only the commits of others, has the last word.  The log is written before it is synced,
- * and the commit becomes visible only after that, so the session looks repeatedly for a while after a write.  Without
- * inotify it polls: often after activity, less and less often in silence. */
+ * and the commit becomes visible only after that, so the session looks repeatedly for a while after a write: most
+ * often when the write came while it waited and others commit for this box.  Without inotify it polls: often after
+ * activity, less and less often in silence. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,8 +17,10 @@
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
 
-#define POLL_CALM_US PR_SECONDS(2)      /* full attention for this time after activity */
-#define STIRRED_MIN_US 250              /* the log was written to: its commit will be visible soon */
+#define POLL_CALM_US PR_SECONDS(2) /* full attention for this time after activity */
+#define STIRRED_MIN_US 250       /* the log was written to: its commit will be visible soon, or was the session's own */
+#define STIRRED_NOW_US 40        /* the same for a write that came while the session waited, ... */
+#define STIRRED_NOW_LONG_US 1500 /* ... for this time: a sync that takes longer is slow, and the looks become rarer */
 #define PROBE_US PR_MILLISECONDS(50)    /* standing by: how often to try the lock file */
 #define FRUITLESS_MANY 8                /* consecutive looks that found nothing: the commits are not for this box ... */
 #define FRUITLESS_US PR_MILLISECONDS(2) /* ... and those within this time are looked at together */
@@ -30,12 +33,13 @@ static void watch_arm(struct sqlite_session *session)
         session->watching = inotify_add_watch(session->inotify_fd, session->log_path, IN_MODIFY | IN_ONESHOT) >= 0;
 }
 
-static void watch_hear(struct sqlite_session *session)
+static void watch_hear(struct sqlite_session *session, bool waiting)
 {
     char events[4096];
     while (session->inotify_fd >= 0 && read(session->inotify_fd, events, sizeof(events)) > 0) {
         session->watching = false;
         session->stirred_us = clock_mono_us(clock_system());
+        session->stirred_by_others = waiting;
     }
 }
 
@@ -108,9 +112,12 @@ static bool something_happened(struct sqlite_session *session)
 static int64_t next_look_us(const struct sqlite_session *session, int64_t now_us, int64_t until_us)
 {
     const struct sqlite_store *store = session->store;
-    int64_t pause_us = PROBE_US;
-    if (session->owner && session->watching) /* a commit becomes visible only some time after its last write */
-        pause_us = max64(STIRRED_MIN_US, min64(store->poll_max_us, (now_us - session->stirred_us) / 2));
+    int64_t pause_us = PROBE_US, stirred_us = now_us - session->stirred_us;
+    if (session->owner && session->watching && session->stirred_by_others && session->fruitless < FRUITLESS_MANY &&
+        stirred_us < STIRRED_NOW_LONG_US)
+        pause_us = max64(STIRRED_NOW_US, stirred_us / 8);
+    else if (session->owner && session->watching) /* a commit becomes visible only some time after its last write */
+        pause_us = max64(STIRRED_MIN_US, min64(store->poll_max_us, stirred_us / 2));
     else if (session->owner)
         pause_us =
             max64(store->poll_min_us, min64(store->poll_max_us, (now_us - session->active_us - POLL_CALM_US) / 16));
@@ -157,8 +164,8 @@ static int wait_for_change(struct sqlite_session *session, int wake_fd, int64_t 
         session->active_us = now_us;
         return WAIT_LOOK_AGAIN;
     }
-    for (;;) {
-        watch_hear(session);
+    for (bool waiting = false;; waiting = true) {
+        watch_hear(session, waiting);
         watch_arm(session); /* before the look: later writes wake the session again */
         if (something_happened(session)) {
             session->active_us = clock_mono_us(clock_system());
