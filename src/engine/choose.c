@@ -100,7 +100,7 @@ void choose_unsent(struct item *item)
 
 static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
 {
-    size_t ahead = ep->setting->ahead ? min_size(PACE_AHEAD * ep->pace, e->setting.batch) : 0;
+    size_t ahead = ep->setting->ahead ? PACE_AHEAD * min_size(ep->pace, e->setting.batch) : 0;
     return ep->setting->concurrency + ahead;
 }
 

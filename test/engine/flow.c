@@ -100,6 +100,27 @@ TEST(what_an_endpoint_ends_during_a_cycle_is_handed_out_before)
     CHECK(cycles_needed(true) * 3 < cycles_needed(false) * 2);
 }
 
+/* One batch is handled while the next one is announced. */
+TEST(a_fast_endpoint_fills_whole_cycles)
+{
+    enum { BATCH = 50, MESSAGES = 4000 };
+    struct stage s;
+    struct engine_counts counts;
+    stage_set(&s);
+    s.scenario.engine.batch = BATCH;
+    s.scenario.endpoints[0].concurrency = 8;
+    s.scenario.endpoints[0].ahead = true;
+    stage_open(&s);
+    s.w.cycle_us = PR_MILLISECONDS(50);
+    for (int i = 0; i < MESSAGES; i++)
+        world_send(&s.w, "", "ok");
+    stage_run(&s, PR_MINUTES(10));
+    CHECK_EQ(s.count, MESSAGES);
+    engine_counts(s.w.instances[0].engine, &counts);
+    CHECK(counts.cycles < 3 * MESSAGES / BATCH); /* with one batch ahead there are more */
+    stage_close(&s);
+}
+
 TEST(who_ends_nothing_gets_nothing_ahead)
 {
     struct stage s;
