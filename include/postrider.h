@@ -207,8 +207,8 @@ PR_API const char *pr_reason_name(int reason);
 
 /* Store one message through the caller's connection, in the box "outbox".
  *
- * Outcome  PR_DUPLICATE  this id is stored (or dead) already; nothing changed.  Fault    PR_EINVAL, PR_ETOOBIG,
- * PR_ECONFLICT, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
+ * Outcome  PR_DUPLICATE  this id is stored (or dead) already; nothing changed.
+ * Fault    PR_EINVAL, PR_ETOOBIG, PR_ECONFLICT, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
  *          *ret_id is unchanged, *reterr has the reason.  The caller's transaction is unchanged.
  *
  * Each call prepares its statement.  For many sends keep a pr_sqlite_sender, or a pr_unit for each transaction: both
@@ -403,10 +403,12 @@ PR_API PR_MUST_CHECK int pr_subscription_next(struct pr_subscription *subscripti
                                               const struct pr_event **ret_list, size_t *ret_count,
                                               struct pr_error *reterr);
 /* Everything up to this place, one of those that pr_subscription_next() returned last, is processed: in the open
- * transaction of the caller's connection to the store's database.  Outcome  PR_STALE   another instance has taken over,
- * or a person has reset the position: roll back, and ask for the next.  Fault    PR_EINVAL  no transaction is open, or
- * the place is not one of those.  PostgreSQL: the connection's role needs the right to execute
- * advance_subscription(). */
+ * transaction of the caller's connection to the store's database.
+ *
+ * Outcome  PR_STALE   another instance has taken over, or a person has reset the position: roll back, ask for the next.
+ * Fault    PR_EINVAL  no transaction is open, or the place is not one of those.
+ *
+ * PostgreSQL: the connection's role needs the right to execute advance_subscription(). */
 PR_API PR_MUST_CHECK int pr_subscription_advance_sqlite(struct pr_subscription *subscription, struct sqlite3 *db,
                                                         int64_t place, struct pr_error *reterr);
 PR_API PR_MUST_CHECK int pr_subscription_advance_pg(struct pr_subscription *subscription, struct pg_conn *conn,
@@ -471,8 +473,8 @@ PR_API void pr_release_followers(struct pr_context *context);
  * store is asked whether the transaction was committed: when a handler returns PR_SETTLED and the message still exists,
  * that is a failure (handler_exception).
  *
- * Outcome  PR_STALE      the message has another verdict meanwhile: roll back, and return it.  Fault    PR_EBUSY      a
- * lock, a deadlock, a conflict of serializable transactions, a lost connection: roll back, and
+ * Outcome  PR_STALE      the message has another verdict meanwhile: roll back, and return it.
+ * Fault    PR_EBUSY      a lock, a deadlock, a conflict of serializable transactions, a lost connection: roll back, and
  *                        return it.  It is not the message's fault: it comes again soon, and nothing is counted.
  *          PR_ECONFLICT  a stream has another version than an event expects: the same.
  *          PR_EINVAL     no transaction is open.
@@ -505,7 +507,7 @@ PR_API bool pr_should_stop(const struct pr_context *context);
  *     pr_rule_pause(rule, PR_MINUTES(5));                 beside the dead letter
  *     rc = pr_engine_rule(engine, "orders", rule, &err);
  *
- * Mistakes are remembered: pr_engine_rule() tells the first one.  Texts are copied.
+ * Mistakes are remembered: pr_engine_rule() reports the first one.  Texts are copied.
  */
 struct pr_rule;
 

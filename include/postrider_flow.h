@@ -263,7 +263,7 @@ PR_API PR_MUST_CHECK int pr_engine_offer(struct pr_engine *engine, const char *t
 
 /* ---- Client ----------------------------------------------------------------------------
  *
- * Start flows, tell them something, ask about them: from any program that reaches the store.
+ * Start flows, send them signals, query them: from any program that reaches the store.
  */
 struct pr_flow_start {
     const char *name;

@@ -56,7 +56,7 @@ struct store *lib_flow_store_of(struct pr_flow_client *client)
     return &client->store;
 }
 
-/* ---- Telling ---------------------------------------------------------------------------------------- */
+/* ---- Starts and signals ---------------------------------------------------------------------------------------- */
 
 static int store_one(void *where, const char *box, const struct pr_message *message, struct pr_error *reterr)
 {

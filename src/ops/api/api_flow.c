@@ -37,7 +37,7 @@ static void not_found(struct api *x)
     api_error(x, 404, "not_found", "see GET /v1/flows", "unknown flow \"%.*s\"", SLICE_ARGS(x->part));
 }
 
-/* ---- Telling ------------------------------------------------------------------------------------------- */
+/* ---- Starts and signals ------------------------------------------------------------------------------------------- */
 
 /* NAME: a JSON string as text, other JSON as written; or NAME_base64.  False: answered. */
 static bool body_bytes(struct api *x, const char *name, pr_slice *ret)

@@ -39,7 +39,7 @@ int flow_read_row(struct store *store, pr_slice flow, struct arena *arena, const
     return rc;
 }
 
-/* ---- Telling ------------------------------------------------------------------------------------------ */
+/* ---- Starts and signals ------------------------------------------------------------------------------------------ */
 
 static int check_text(const char *what, pr_slice text, struct pr_error *reterr)
 {

@@ -23,13 +23,13 @@ struct watch_past {
 void watch_see(struct watch_past *past, const struct status *s);
 
 /* Does an instance have the lease of a box, and do nothing though there is work?  If an endpoint has a rate that may be
- * normal, and only earlier looks can tell: without any nothing is reported. */
+ * normal, and only earlier looks can show it: without any nothing is reported. */
 void watch_progress(struct status *s);
 
 bool subscription_is_held(const struct subscription_info *n, int64_t now_us);
 /* A subscription that does not move while an event, stored at first_us, has waited after its position for longer than
- * watch.stuck.  If it has a holder, that may be busy with a long batch or a rebuild: then only earlier looks can tell,
- * and without any nothing is reported. */
+ * watch.stuck.  If it has a holder, that may be busy with a long batch or a rebuild: then only earlier looks can
+ * show it, and without any nothing is reported. */
 void watch_subscription(struct status *s, const struct subscription_info *n, int64_t first_us);
 
 /* Streams with something behind a head that is dead, parked, or has been failing for ten minutes, with the command that frees
@@ -48,7 +48,7 @@ PR_MUST_CHECK int watch_failing_schedules(struct store *store, struct arena *are
                                           struct pr_error *reterr);
 
 /* Adds warnings to s->checks, from what was collected and a few questions more.  What cannot be asked is no
- * warning: the store's own check tells of that. */
+ * warning: the store's own check reports that. */
 void watch_check(struct status *s);
 
 #endif

@@ -38,8 +38,8 @@ PR_MUST_CHECK int memory_complete(struct store *store, const struct completion *
  * memory_tx_insert. */
 PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct pr_message *message, const char *bad);
 
-/* A plain UPDATE of the payload, bypassing the contract; instances get a notice (NOTICE_REPAIRED).  Fault  PR_ENOTFOUND
- * (no such box or row), PR_ENOMEM. */
+/* A plain UPDATE of the payload, bypassing the contract; instances get a notice (NOTICE_REPAIRED).
+ * Fault  PR_ENOTFOUND (no such box or row), PR_ENOMEM. */
 PR_MUST_CHECK int memory_repair(struct store *store, pr_slice box, pr_id id, pr_slice destination, pr_slice payload);
 
 /* Senders' commits since the last durable write are lost, and their seqs are drawn again; `lost` (may be NULL) is

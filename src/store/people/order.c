@@ -466,7 +466,7 @@ static int targets_run(struct order_run *o)
     return rc == PR_OK ? ids_missing(o) : rc;
 }
 
-/* ---- Telling --------------------------------------------------------------------------------------- */
+/* ---- Notices --------------------------------------------------------------------------------------- */
 
 static int notices_add(struct order_run *o, enum notice_kind kind, const struct notice_target *targets, size_t count)
 {

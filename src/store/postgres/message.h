@@ -5,7 +5,7 @@
 #include "core/columns.h"
 #include "store/postgres/link/link.h"
 
-/* The handle of a row: its place and its lane.  So a receipt tells where to find the row. */
+/* The handle of a row: its place and its lane.  So a receipt says where to find the row. */
 #define HANDLE_LANE_BITS 6
 #define HANDLE "(coalesce(b.row_id, b.seq) << 6 | b.lane)"
 

@@ -186,7 +186,7 @@ static void slot_give_up(struct kafka_transport *k, struct kafka_slot *slot)
     k->given_up++;
 }
 
-/* ---- What the library tells ------------------------------------------------------------------------------- */
+/* ---- Reports of the library ------------------------------------------------------------------------------- */
 
 static void take_purged(struct kafka_transport *k, const struct delivery *d, enum kafka_purge purge,
                         int64_t deadline_us)
