@@ -429,7 +429,8 @@ struct admin {
     pr_slice subscription; /* SUBSCRIPTION_RESET, SUBSCRIPTION_REMOVE */
     uint64_t position;     /* SUBSCRIPTION_RESET: continue after this place */
     int cause;             /* DEAD_ADD: enum pr_reason; 0: see there */
-    /* DEAD_ADD: the verdict of a rule; its row has everything but cause, limit and rule.  NULL: a person's order */
+    /* DEAD_ADD: the verdict of a rule, of which the audit has no entry; its row has everything but cause, limit and rule.
+     * NULL: a person's order */
     const struct verdict *verdict;
     bool dry_run; /* only count; nothing is changed or recorded */
     bool

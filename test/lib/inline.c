@@ -263,6 +263,7 @@ TEST(a_dead_letter_of_an_inline_send_is_like_the_engine_s) /* B30 */
     struct test_handler orders = { .fail = 100, .reason = PR_REASON_REJECTED, .reached = PR_STATUS_EVENT_STORED };
     place_init(&p);
     fail_both_ways(&p, "rules: [{name: r, then: [{retry_now: 2}, dead_letter]}]", &orders, PR_SENT_DEAD);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_audit"), 0); /* a rule is nobody */
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE cause = 7 AND failure_reason = 10 AND"
                            " limit_reached = 3 AND rule = 'r' AND note IS NULL"),
              2);

@@ -597,7 +597,8 @@ static int order_inside(struct order_run *o)
              : a->kind == ADMIN_DEAD_IMPORT                ? order_import(o)
              : a->flow != NULL                             ? flow_order_run(o->sql, a, &o->arena, &o->reply)
                                                            : order_rows(o);
-    if (rc == PR_OK && !a->dry_run && !a->from_source)
+    bool by_person = !a->from_source && a->verdict == NULL; /* a rule is none */
+    if (rc == PR_OK && !a->dry_run && by_person)
         rc = audit_write(o);
     return rc == PR_OK && !a->dry_run ? sql_commit(o->sql) : rc;
 }
