@@ -466,16 +466,24 @@ def who_is_refused_holds_no_place_for_as_long_as_a_large_body_takes():  # B206
         open_ones = [stack.enter_context(socket.create_connection(("127.0.0.1", d.port), 1)) for _ in heads]
         for s, head in zip(open_ones, heads):
             s.sendall((head + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000000\r\n\r\n").encode())
+        assert [s.recv(12) for s in open_ones] == [b"HTTP/1.1 401", b"HTTP/1.1 404", b"HTTP/1.1 401"]
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", d.port), 1))  # one that nobody knows the end of
+        slow.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        open_ones.append(slow)
         end = time.monotonic() + 20
         while open_ones and time.monotonic() < end:
             for s in list(open_ones):
                 try:
                     if s.recv(4096) == b"":
                         open_ones.remove(s)
+                    continue
                 except TimeoutError:
-                    s.sendall(b" ")
+                    pass
                 except OSError:
                     open_ones.remove(s)
+                    continue
+                with contextlib.suppress(OSError):
+                    s.sendall(b"1\r\n \r\n" if s is slow else b" ")
         assert not open_ones
 
 

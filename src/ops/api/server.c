@@ -26,6 +26,8 @@
 #define SILENCE_SECONDS 10           /* between two pieces of a body or of an answer; the gate limits the total */
 #define CONNECTION_BYTES (64u << 10) /* memory: HEAD_BYTES_MAX, and the library's copies of it */
 #define BODY_EXTRA (1u << 20)        /* in addition to the payload: escapes, headers, a batch of small messages */
+#define REFUSED_BODY_MAX                                                                                               \
+    65536 /* a refused body is read to its end, so that the client can read the answer; a larger one is not */
 #define WHO_MAX 100
 #define EVENTS_BLOCK 4096
 #define EVENTS_SEND_BUFFER (64 << 10) /* the system's default is megabytes, and a slow client would be noticed late */
@@ -140,9 +142,14 @@ static bool cannot_be_forged(struct request *r, struct MHD_Connection *connectio
             media_type_is(r->x.input.content_type, "application/cloudevents-batch+json"));
 }
 
+static uint64_t body_bytes(struct MHD_Connection *connection)
+{
+    const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH); /* the gate has let it pass: a number */
+    return length != NULL ? strtoull(length, NULL, 10) : 0;
+}
+
 static void check_change(struct request *r, struct MHD_Connection *connection)
 {
-    const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (r->x.route->method[0] == 'G')
         return;
     if (!cannot_be_forged(r, connection))
@@ -151,7 +158,7 @@ static void check_change(struct request *r, struct MHD_Connection *connection)
     else if (r->x.route->body == BODY_JSON && !media_type_is(r->x.input.content_type, "application/json"))
         refuse(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "unsupported", "send Content-Type: application/json",
                "changes must be JSON");
-    else if (length != NULL && strtoull(length, NULL, 10) > r->body.max)
+    else if (body_bytes(connection) > r->body.max)
         refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "raise limits.payload, or send a reference to the data",
                "the body is too large");
 }
@@ -439,8 +446,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         begin(s, r, connection, method);
         if (r->refused)
             gate_request_is_refused(s->gate, fd_of(connection));
-        bool huge = r->refused && r->x.status == MHD_HTTP_CONTENT_TOO_LARGE;
-        return huge ? send_answer(connection, r) : MHD_YES;
+        bool is_large = body_bytes(connection) > REFUSED_BODY_MAX;
+        return r->refused && is_large ? send_answer(connection, r) : MHD_YES;
     }
     if (*upload_size > 0) {
         if (!r->refused && r->x.route->body != BODY_NONE)
