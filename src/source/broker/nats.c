@@ -509,7 +509,9 @@ static int jet_acknowledge(void *self, struct pr_error *reterr)
 {
     struct nats_source *j = self;
     put_verdicts(j, "+ACK");
-    j->since_us = max64(j->since_us, j->batch_us);
+    if (j->batch_us > 0) /* one that came again may be older: then more comes twice, and nothing is left out */
+        j->since_us = j->batch_us;
+    j->batch_us = 0;
     return talk_say(&j->talk) ? PR_OK : error_set(reterr, PR_EIO, "%s", j->talk.why);
 }
 
