@@ -26,8 +26,7 @@
 #define SILENCE_SECONDS 10           /* between two pieces of a body or of an answer; the gate limits the total */
 #define CONNECTION_BYTES (64u << 10) /* memory: HEAD_BYTES_MAX, and the library's copies of it */
 #define BODY_EXTRA (1u << 20)        /* in addition to the payload: escapes, headers, a batch of small messages */
-#define REFUSED_BODY_MAX                                                                                               \
-    65536 /* a refused body is read to its end, so that the client can read the answer; a larger one is not */
+#define REFUSED_BODY_MAX 65536       /* of a refused request: a larger body is not read to its end */
 #define WHO_MAX 100
 #define EVENTS_BLOCK 4096
 #define EVENTS_SEND_BUFFER (64 << 10) /* the system's default is megabytes, and a slow client would be noticed late */
