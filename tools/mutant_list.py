@@ -124,7 +124,7 @@ MUTANTS = [
     ("breaker: one message opens it alone", "engine",
      ("src/policy/breaker.c", "(weight == WEIGHS_ALWAYS || !has_failed(b, message))", "(weight == WEIGHS_ALWAYS || true)")),
     ("breaker: the burst that opens it is counted", "engine",
-     ("src/engine/fail.c", "    if (opened)\n        return_burst(", "    if (false)\n        return_burst(")),
+     ("src/engine/breakers.c", "    b->burst = b->burst || (before == BREAKER_CLOSED && now->state != BREAKER_CLOSED);\n", "    b->burst = false;\n")),
     ("breaker: types share one", "engine",
      ("src/engine/breakers.c", "    return ep->setting->breaker.per_type && ep->setting->breaker.enabled;\n", "    return false && ep;\n")),
     ("postgres: the snapshot is taken before the sequence is read", "postgres-scan",

@@ -40,7 +40,7 @@ bool breakers_start(struct engine *e, struct endpoint *ep, const struct item *it
 /* ---- Results: with the lock held ---------------------------------------------------------------- */
 
 static bool shared_failed(struct engine *e, struct endpoint_breaker *b, const struct failure *f, uint64_t message,
-                          enum breaker_weight weight, int64_t now_us, bool *ret_opened)
+                          enum breaker_weight weight, int64_t now_us)
 {
     struct shared_breaker *shared = b->shared;
     enum breaker_state before = shared->breaker.state, after;
@@ -48,8 +48,7 @@ static bool shared_failed(struct engine *e, struct endpoint_breaker *b, const st
         breaker_failed(&shared->breaker, &b->endpoint->setting->breaker, message, weight, f->retry_after_us, now_us);
 
     after = shared->breaker.state;
-    *ret_opened = before == BREAKER_CLOSED && after == BREAKER_OPEN;
-    if (*ret_opened)
+    if (before == BREAKER_CLOSED && after == BREAKER_OPEN)
         shared->since_us = now_us;
     if (after == BREAKER_OPEN && before != BREAKER_OPEN)
         last_failure_set(&shared->last_failure, f);
@@ -85,11 +84,11 @@ static void shared_returned(struct endpoint_breaker *b, uint64_t message)
 
 /* The endpoint could not be asked about this type: whether it accepts the type is as unknown as before. */
 static bool whole_failed(struct engine *e, struct endpoint *ep, struct endpoint_breaker *type, const struct failure *f,
-                         uint64_t message, enum breaker_weight weight, int64_t now_us, bool *ret_opened)
+                         uint64_t message, enum breaker_weight weight, int64_t now_us)
 {
     if (type != NULL)
         shared_returned(type, message);
-    return shared_failed(e, &ep->gate, f, message, weight, now_us, ret_opened);
+    return shared_failed(e, &ep->gate, f, message, weight, now_us);
 }
 
 /* ---- Results ------------------------------------------------------------------------------------ */
@@ -112,20 +111,19 @@ void breakers_end_setback(struct endpoint *ep)
 }
 
 bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, enum breaker_weight weight,
-                     int64_t now_us, bool *ret_opened)
+                     int64_t now_us)
 {
     struct endpoint *ep = item->endpoint;
     struct endpoint_breaker *b = breakers_blamed(ep, item, failure_fault(f));
     uint64_t message = message_number(e, item);
     bool ours = false;
 
-    *ret_opened = false;
     limits_lock(ep->limits);
     if (b == &ep->gate) {
-        ours = whole_failed(e, ep, item->gate, f, message, weight, now_us, ret_opened);
+        ours = whole_failed(e, ep, item->gate, f, message, weight, now_us);
     } else {
         shared_succeeded(e, &ep->gate, message, now_us); /* the endpoint answered */
-        ours = b != NULL && shared_failed(e, b, f, message, weight, now_us, ret_opened);
+        ours = b != NULL && shared_failed(e, b, f, message, weight, now_us);
     }
     limits_unlock(ep->limits);
     return ours;
@@ -156,15 +154,15 @@ void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_i
 {
     struct endpoint_breaker *type = breakers_are_per_type(ep) ? endpoint_breaker_get(e, ep, result->type) : NULL;
     struct failure f = { .reason = result->reason, .retry_after_us = result->retry_after_us };
-    bool of_type = result->failed > 0 && breakers_are_per_type(ep) && result->fault != FAULT_ENDPOINT, opened;
+    bool of_type = result->failed > 0 && breakers_are_per_type(ep) && result->fault != FAULT_ENDPOINT;
 
     limits_lock(ep->limits);
     if (result->failed > 0 && !of_type)
-        (void)whole_failed(e, ep, type, &f, result->message, result->weight, now_us, &opened);
+        (void)whole_failed(e, ep, type, &f, result->message, result->weight, now_us);
     else
         shared_succeeded(e, &ep->gate, result->message, now_us);
     if (of_type && type != NULL)
-        (void)shared_failed(e, type, &f, result->message, result->weight, now_us, &opened);
+        (void)shared_failed(e, type, &f, result->message, result->weight, now_us);
     else if (result->failed == 0 && type != NULL)
         shared_succeeded(e, type, result->message, now_us);
     limits_unlock(ep->limits);

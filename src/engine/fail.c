@@ -116,16 +116,11 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
                         int64_t now_us)
 {
     struct endpoint *ep = item->endpoint;
-    bool opened, ours;
-
     if (f->unsent && weight == WEIGHS_NOTHING) {
         breakers_returned(e, ep, item); /* the endpoint was not contacted: the result says nothing about it */
         return false;
     }
-    ours = breakers_failed(e, item, f, weight, now_us, &opened);
-    if (opened)
-        return_burst(e, breakers_blamed(ep, item, failure_fault(f)));
-    if (!ours || policy_gives_up(&ep->setting->policy, f))
+    if (!breakers_failed(e, item, f, weight, now_us) || policy_gives_up(&ep->setting->policy, f))
         return false;
     item_return(e, item, true);
     return true;

@@ -778,9 +778,9 @@ bool breakers_start(struct engine *e, struct endpoint *ep, const struct item *it
 /* Takes over what other engines learnt of the endpoint since the last call. */
 void breakers_sync(struct engine *e, struct endpoint *ep);
 void breakers_sync_all(struct engine *e);
-/* true: the failure belongs to a breaker and not to the message.  ret_opened: the breaker has just opened. */
+/* true: the failure belongs to a breaker and not to the message.  When it opens, breakers_sync() takes the burst back. */
 bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, enum breaker_weight weight,
-                     int64_t now_us, bool *ret_opened);
+                     int64_t now_us);
 struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item *item,
                                          enum fault fault); /* the breaker that counts such a failure */
 void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
