@@ -258,7 +258,8 @@ static void settle_split(struct engine *e, struct item *parent, bool applied, co
 
         if (child == NULL)
             continue;
-        if (applied && split_rows[i] != 0 && is_open(e, child) && item_set_row(e, child, split_rows[i]) == PR_OK) {
+        bool stays = is_open(e, child) && !child->outdated;
+        if (applied && split_rows[i] != 0 && stays && item_set_row(e, child, split_rows[i]) == PR_OK) {
             child->place = PLACE_WAITING; /* it stays in the queue that it is in */
             e->membership.lane_busy[child->lane]--;
         } else {

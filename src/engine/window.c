@@ -397,6 +397,8 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
             continue;
         if (item->place == PLACE_TWIN)
             twin_return(e, item);
+        if (item->place == PLACE_SPLITTING)
+            item->outdated = true; /* earlier rows of its stream are in the store again: see settle_split() */
         if (item->place != PLACE_WAITING && !also_busy)
             continue;
         if (item->endpoint != NULL)
