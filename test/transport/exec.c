@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -181,6 +182,26 @@ TEST(exec_kills_the_whole_family_at_the_deadline)
         usleep(1000);
     }
     world_fini(&w);
+}
+
+/* As process 1 of a container, which becomes the parent of what programs leave behind. */
+TEST(exec_reaps_what_programs_leave_behind_where_nobody_else_does)
+{
+    siginfo_t zombie;
+    CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    world_init(&w, &harness_exec, 2);
+    size_t i = add("family");
+    world_submit(&w);
+    wait_for_family();
+    w.deliveries[i].deadline_us = world_now();
+    world_collect(&w);
+    for (int64_t end_us = world_now() + WORLD_WAIT_US;
+         waitid(P_ALL, 0, &zombie, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;) {
+        CHECK(world_now() < end_us);
+        world_poll(&w, PR_MILLISECONDS(5));
+    }
+    world_fini(&w);
+    CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
 
 /* Its program would be killed for the time in which it had not begun. */

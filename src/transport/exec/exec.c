@@ -68,6 +68,7 @@ struct exec {
     char *words[EXEC_WORDS_MAX + 1];
     struct worker *workers;
     size_t worker_count;
+    struct leftovers leftovers;
     int epoll; /* watches the output of each program, so that quiet ones cost nothing */
     struct delivery_queue waiting;
     int64_t *waits_since_us; /* when each waiting delivery came, by its place in the ring */
@@ -364,6 +365,7 @@ static void listen_to(struct exec *x, struct worker *w)
 static void see_end(struct exec *x, struct worker *w, int64_t now_us)
 {
     siginfo_t how;
+    pid_t group = w->child.pid;
     if (w->state == WORKER_IDLE)
         return;
     if (w->ready[FD_END] && child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
@@ -375,6 +377,7 @@ static void see_end(struct exec *x, struct worker *w, int64_t now_us)
             exec_judge_end(&w->child, &how, w->delivery->token, done_add(x));
         w->delivery = NULL;
         w->state = WORKER_IDLE;
+        leftovers_note(&x->leftovers, group);
     } else if (w->state == WORKER_WORKING && now_us >= w->delivery->deadline_us) {
         exec_judge_late(&w->child, w->delivery->token, done_add(x));
         kill_worker(w);
@@ -386,6 +389,7 @@ static void see_end(struct exec *x, struct worker *w, int64_t now_us)
 static void work(struct exec *x)
 {
     int64_t now_us = clock_mono_us(x->clock);
+    leftovers_reap(&x->leftovers);
     for (size_t i = 0; i < x->worker_count; i++) {
         struct worker *w = &x->workers[i];
         if (w->state == WORKER_WORKING || w->state == WORKER_READY)

@@ -58,6 +58,16 @@ bool child_reap(struct child *c, bool wait, struct buf *line, siginfo_t *ret);
 /* Reads available output: into the tail, and into line unless it is NULL. */
 void child_read(struct child *c, int *fd, struct buf *line);
 
+/* Processes that programs started and left behind.  Process 1 of a container becomes their parent, and nobody else can wait
+ * for them when they end: they would stay as zombies.  Everywhere else a group whose program was reaped has no child of ours. */
+#define LEFTOVERS_MAX 64
+struct leftovers {
+    pid_t groups[LEFTOVERS_MAX];
+    size_t count;
+};
+void leftovers_note(struct leftovers *o, pid_t group); /* of a program that was reaped */
+void leftovers_reap(struct leftovers *o);
+
 /* ---- What it means ---- */
 
 /* The result from the end of a program that got one message. */

@@ -194,3 +194,32 @@ void child_read(struct child *c, int *fd, struct buf *line)
             return; /* that was all for now */
     }
 }
+
+/* ---- What programs leave behind -------------------------------------------------------------------- */
+
+/* False: processes of the group are our children, and still run. */
+static bool group_has_ended(pid_t group)
+{
+    pid_t pid;
+    while ((pid = waitpid(-group, NULL, WNOHANG)) > 0)
+        ;
+    return pid < 0;
+}
+
+void leftovers_note(struct leftovers *o, pid_t group)
+{
+    if (group_has_ended(group))
+        return;
+    if (o->count == LEFTOVERS_MAX) /* the oldest group does not end */
+        memmove(o->groups, o->groups + 1, --o->count * sizeof(o->groups[0]));
+    o->groups[o->count++] = group;
+}
+
+void leftovers_reap(struct leftovers *o)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < o->count; i++)
+        if (!group_has_ended(o->groups[i]))
+            o->groups[left++] = o->groups[i];
+    o->count = left;
+}
