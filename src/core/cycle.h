@@ -7,6 +7,7 @@
 
 #include <postrider.h>
 
+#include "base/slice.h"
 #include "core/effect.h"
 
 /* ---- Rows --------------------------------------------------------------------------- */
@@ -324,6 +325,15 @@ static inline bool cycle_has_joined(const struct cycle *c)
 {
     for (size_t i = 0; i < c->verdict_count; i++)
         if (c->verdicts[i].joined)
+            return true;
+    return false;
+}
+
+/* Does one of its effects go into its own box? */
+static inline bool cycle_stores_in_box(const struct cycle *c)
+{
+    for (size_t i = 0; i < c->effect_count; i++)
+        if (slice_eq(c->effects[i].box, c->box))
             return true;
     return false;
 }

@@ -45,12 +45,12 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
     e->reading.restart_lanes &= ~e->plan.cycle.restart_lanes;
     if (e->plan.cycle.fresh_rows == 0) {
         /* The cycle's own effects are new rows, too, and nothing announces them. */
-        e->reading.fresh_wanted = e->reading.fresh_wanted || e->plan.cycle.effect_count > 0;
+        e->reading.fresh_wanted = e->reading.fresh_wanted || cycle_stores_in_box(&e->plan.cycle);
         return;
     }
     skips_absorb(e, r);
     e->reading.fresh_wanted = !r->fresh_end;
-    e->reading.fresh_passed = true;
+    e->reading.fresh_passed = !r->fresh_end || r->row_count > 0;
     if (r->fresh_end)
         e->reading.scan_held_since_us = 0;
     for (size_t i = 0; i < r->row_count; i++) {
@@ -208,6 +208,6 @@ void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t now_us)
     orphans_absorb(e, r, now_us);
     absorb_fresh(e, r, now_us);
     absorb_due(e, r, now_us);
-    if (e->plan.cycle.effect_count > 0)
+    if (cycle_stores_in_box(&e->plan.cycle))
         due_look_again(e, now_us);
 }

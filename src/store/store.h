@@ -533,7 +533,11 @@ enum store_can {
 };
 
 /* The result of a wait: should the caller look? */
-enum wait_outcome { WAIT_TIMEOUT = 0, WAIT_LOOK_AGAIN = 1 };
+enum wait_outcome {
+    WAIT_TIMEOUT = 0,
+    WAIT_LOOK_AGAIN = 1,
+    WAIT_WOKEN = 2 /* wake_fd is readable, and nothing is known of a change in the store */
+};
 
 struct store; /* opaque: each kind has its own struct */
 

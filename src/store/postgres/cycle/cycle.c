@@ -42,14 +42,6 @@ static bool cycle_was_answered(const struct pg_session *s, const struct cycle *c
            (c->epoch != 0 || s->number == c->number);
 }
 
-static bool effects_come_back(const struct cycle_run *run)
-{
-    for (size_t i = 0; i < run->cycle->effect_count; i++)
-        if (slice_eq(run->cycle->effects[i].box, run->session->box))
-            return true;
-    return false;
-}
-
 /* ---- One try -------------------------------------------------------------------------------- */
 
 /* Everything up to and including the verdicts. */
@@ -106,7 +98,7 @@ static int run_inside(struct cycle_run *run)
     bool changes = pg_cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
     bool wants_snapshot = cycle->fresh_rows > 0;
 
-    run->comes_back = wants_snapshot && changes && !run->replayed && effects_come_back(run);
+    run->comes_back = wants_snapshot && changes && !run->replayed && cycle_stores_in_box(cycle);
     int rc = run_first_batch(run, changes, wants_snapshot && !run->comes_back);
     if (rc == PR_OK && run->comes_back && run->replayed) {
         session_remember(run->session,

@@ -166,7 +166,8 @@ void pg_wait_remember(struct cycle_run *run)
     session->seen_instances = run->epoch ^ (int64_t)run->lanes;
     for (size_t i = 0; i < run->peer_count; i++)
         session->seen_instances ^= run->peers[i].epoch ^ (int64_t)run->peers[i].lanes;
-    session->looked_us = real_us();
+    if (run->cycle->fresh_rows > 0)
+        session->looked_us = real_us();
     if (reply->row_count > 0 || run->cycle->verdict_count > 0)
         session->wait_us = session->store->poll_min_us;
 }
@@ -216,8 +217,8 @@ static bool look(struct pg_session *session)
     return changed;
 }
 
-/* Waits until one of the descriptors is readable or the time is over. */
-static bool doze(struct pg_session *session, int wake_fd, int64_t us)
+/* Waits until one of the descriptors is readable or the time is over: an enum wait_outcome. */
+static int doze(struct pg_session *session, int wake_fd, int64_t us)
 {
     struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
     int channel_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
@@ -226,15 +227,17 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
                             { .fd = channel_fd, .events = POLLIN } };
     eventfd_t ignored;
     if (us > 0 && channel_rang(session)) /* it came with the answer to the look */
-        return true;
+        return WAIT_LOOK_AGAIN;
     if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
-        return false;
+        return WAIT_TIMEOUT;
     if (fds[0].revents & POLLIN) {
         (void)eventfd_read(session->event_fd, &ignored);
         /* The log reports a commit a moment before its rows become visible: look again soon. */
         session->wait_us = min64(session->store->poll_min_us, NOTIFIED_AGAIN_US);
     }
-    return fds[0].revents != 0 || fds[1].revents != 0 || channel_rang(session);
+    if (fds[0].revents != 0 || channel_rang(session))
+        return WAIT_LOOK_AGAIN;
+    return fds[1].revents != 0 ? WAIT_WOKEN : WAIT_TIMEOUT;
 }
 
 /* How often to look when nothing happens and nobody rings: the more boxes, the less often each, so that an idle process
@@ -279,11 +282,18 @@ static bool has_changed(struct pg_session *session)
     return false;
 }
 
+/* Where nobody rings, an owner that is woken again and again must still look when it is time. */
+static int woken_outcome(const struct pg_session *session, int outcome)
+{
+    return outcome == WAIT_WOKEN && look_in_us(session) <= 0 ? WAIT_LOOK_AGAIN : outcome;
+}
+
 static int wait_for_change(struct pg_session *session, int wake_fd, int64_t timeout_us)
 {
     int64_t start_us = real_us();
-    if (doze(session, wake_fd, 0))
-        return WAIT_LOOK_AGAIN;
+    int outcome = doze(session, wake_fd, 0);
+    if (outcome != WAIT_TIMEOUT)
+        return woken_outcome(session, outcome);
     pg_purge_while_waiting(session);
     for (;;) {
         if ((session->wait_us >= ASLEEP_AFTER_US || !session->many_come) &&
@@ -294,8 +304,9 @@ static int wait_for_change(struct pg_session *session, int wake_fd, int64_t time
         int64_t left_us = timeout_us - (real_us() - start_us);
         if (left_us <= 0)
             return WAIT_TIMEOUT;
-        if (doze(session, wake_fd, min64(left_us, look_in_us(session))))
-            return WAIT_LOOK_AGAIN;
+        outcome = doze(session, wake_fd, min64(left_us, look_in_us(session)));
+        if (outcome != WAIT_TIMEOUT)
+            return woken_outcome(session, outcome);
     }
     if (link_is_up(session->link))
         return WAIT_LOOK_AGAIN;
