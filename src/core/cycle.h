@@ -243,10 +243,14 @@ struct cycle {
     const struct fresh_skip *skips; /* new rows that the store may leave out, because the engine has no room for them */
     size_t skip_count;
     /* > 0: hand out the new rows that this cycle reads, provided that there are at most this many, none was handed out
-     * before, no two have the same stream, and no notice that is missing from the reply was committed before them.  The
-     * store then puts all of them on the receipt of this cycle, with number 1, and says so in reply.started.  Such a
-     * cycle changes nothing else.  A store need not support this. */
+     * before, no two have the same stream (start_runs: they may), none has one of the streams of start_not, and no
+     * notice that is missing from the reply was committed before them.  The store then puts all of them on the receipt
+     * of this cycle, with number 1, and says so in reply.started.  Such a cycle has no other receipt, and no effects
+     * that go into its own box.  A store need not support this. */
     size_t start_fresh;
+    bool start_runs;
+    const pr_slice *start_not;
+    size_t start_not_count;
     struct {
         size_t rows;
         int64_t after_due_us, after_seq;

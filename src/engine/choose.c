@@ -98,7 +98,7 @@ void choose_unsent(struct item *item)
     limits_unlock(ep->limits);
 }
 
-static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
+size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
 {
     size_t ahead = ep->setting->ahead ? PACE_AHEAD * min_size(ep->pace, e->setting.batch) : 0;
     return ep->setting->concurrency + ahead;
@@ -332,6 +332,24 @@ static bool choose_one(struct engine *e, struct endpoint *ep, struct item *item,
         judge_local(e, item, now_us);
     }
     return true;
+}
+
+static bool is_first_in_turn(const struct item *item)
+{
+    const struct stream *s = item->stream;
+
+    return s == NULL || (list_is_linked(&s->ready) && list_first(&s->items) == &item->node);
+}
+
+void choose_this(struct engine *e, struct item *item, int64_t now_us)
+{
+    struct endpoint *ep = item->endpoint;
+
+    if (item->place != PLACE_WAITING || !is_first_in_turn(item) || ep->out >= ep->room ||
+        !endpoint_can_send(e, ep, now_us) || !breakers_allow_or_shelve(e, ep, item, now_us) ||
+        !load_is_possible(e, item, now_us) || !endpoint_may_take(ep, now_us))
+        return;
+    (void)choose_one(e, ep, item, now_us);
 }
 
 void choose(struct engine *e, int64_t now_us)

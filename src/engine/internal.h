@@ -729,6 +729,10 @@ void choose_seat(struct engine *e, struct item *item, enum place next);
 void choose_verdict_busy(struct engine *e, struct item *item);
 void choose_held_up(struct engine *e);
 void choose_over(struct engine *e); /* choosing has ended */
+/* Chooses this item, if it is its turn. */
+void choose_this(struct engine *e, struct item *item, int64_t now_us);
+/* How many may be out at once at an endpoint with a limit (setting.concurrency). */
+size_t endpoint_limit(const struct engine *e, const struct endpoint *ep);
 unsigned suspicion(const struct pr_message *m);
 
 bool is_unsendable(const struct engine *e, const struct item *item,

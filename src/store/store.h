@@ -572,7 +572,8 @@ struct store_ops {
     int (*cycle)(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
                  struct pr_error *reterr);
     /* Waits until something may have changed in the store, wake_fd is readable (it is not read here), or the timeout is
-     * over (in real time).  Returns enum wait_outcome.  May return early without a reason. */
+     * over (in real time).  Returns enum wait_outcome.  May return early without a reason.  It need not return for what a
+     * session of another box, of the same store, has stored in this box: the owner of that session knows. */
     int (*wait)(void *session, int wake_fd, int64_t timeout_us);
     /* Between cycles, often: takes what has arrived of rows requested in advance, without waiting.  NULL: there are none. */
     void (*tend)(void *session);

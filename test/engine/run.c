@@ -194,6 +194,35 @@ TEST(a_run_is_all_that_waits_in_a_stream_and_what_comes_meanwhile_waits) /* B120
     play_close(&p);
 }
 
+/* The cycle that reads new rows announces them, also while others are out; nothing of a stream that is out goes with it. */
+TEST(new_rows_of_flows_are_announced_by_the_cycle_that_reads_them) /* B11, B121 */
+{
+    struct play p;
+    play_open(&p, "turns", BOX_TURNS);
+    CHECK_EQ(play_turn(&p), 0);
+    play_send(&p, "a", PR_STR("1"));
+    play_send(&p, "a", PR_STR("2"));
+    size_t before = p.cycles;
+    CHECK_EQ(play_turn(&p), 1);
+    CHECK_EQ(p.cycles - before, 1);
+    const struct delivery *run = p.out[0];
+    CHECK_EQ(run_length(run), 2);
+    play_send(&p, "b", PR_STR("x"));
+    before = p.cycles;
+    CHECK_EQ(play_turn(&p), 1);
+    CHECK_EQ(p.cycles - before, 1);
+    pr_id later = play_send(&p, "a", PR_STR("3")), c = play_send(&p, "c", PR_STR("x"));
+    before = p.cycles;
+    CHECK_EQ(play_turn(&p), 1);
+    CHECK_EQ(p.cycles - before, 2);
+    CHECK(pr_id_equal(p.out[0]->message->id, c));
+    play_answer(&p, run, SEND_OK, turn_effect(run, 0));
+    CHECK_EQ(play_turn(&p), 1);
+    CHECK(pr_id_equal(p.out[0]->message->id, later));
+    CHECK_EQ(p.out[0]->attempt, 1);
+    play_close(&p);
+}
+
 TEST(a_run_has_at_most_256_messages_and_4_mib_and_at_least_one) /* B121 */
 {
     static char large[3 << 20];

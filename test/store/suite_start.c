@@ -99,3 +99,56 @@ STORE_TEST(asked_again_it_says_that_there_may_be_a_receipt) /* B7, T2 */
     CHECK(!is_out(s, id));
     CHECK_EQ(suite_get(s, id)->m.attempts, 0);
 }
+
+/* Where the rows of a stream go out as one run. */
+STORE_TEST(two_of_one_stream_are_started_together_in_runs) /* B121 */
+{
+    struct worker *w = start_worker(s);
+    pr_id first = SEND(s, "outbox", .stream = PR_STR("a")), second = SEND(s, "outbox", .stream = PR_STR("a"));
+    const struct cycle_reply *r =
+        CYCLE(w, .fresh_rows = 10, .fresh_bytes = 1 << 20, .start_fresh = 4, .start_runs = true);
+    CHECK_EQ(r->started, STARTED_ALL);
+    CHECK_EQ(r->row_count, 2);
+    CHECK(is_out(s, first) && is_out(s, second));
+}
+
+STORE_TEST(nothing_is_started_when_a_stream_is_excluded) /* B50 */
+{
+    static const pr_slice known[] = { PR_STR("a"), PR_STR("b") };
+    struct worker *w = start_worker(s);
+    pr_id excluded = SEND(s, "outbox", .stream = PR_STR("b"));
+    const struct cycle_reply *r =
+        CYCLE(w, .fresh_rows = 10, .fresh_bytes = 1 << 20, .start_fresh = 4, .start_not = known, .start_not_count = 2);
+    CHECK_EQ(r->started, STARTED_NONE);
+    CHECK_EQ(r->row_count, 1);
+    CHECK(!is_out(s, excluded));
+    pr_id other = SEND(s, "outbox", .stream = PR_STR("c")), loose = SEND(s, "outbox");
+    r = CYCLE(w, .fresh_rows = 10, .fresh_bytes = 1 << 20, .start_fresh = 4, .start_not = known, .start_not_count = 2);
+    CHECK_EQ(r->started, STARTED_ALL);
+    CHECK(is_out(s, other) && is_out(s, loose));
+}
+
+/* What it starts stays out when later cycles change something, until its number is closed. */
+STORE_TEST(a_cycle_with_verdicts_starts_what_it_reads) /* B11, T6 */
+{
+    struct worker *w = start_worker(s);
+    pr_id done = SEND(s, "outbox");
+    CHECK_EQ(start(w, 4)->started, STARTED_ALL);
+    const struct verdict v = {
+        .kind = VERDICT_COMPLETE, .row = reply_find(w->reply, done)->row, .id = done, .number = 1
+    };
+    uint64_t numbers[] = { w->number - 1, 0 };
+    pr_id next = SEND(s, "outbox");
+    const struct cycle_reply *r = CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = numbers, .closed_count = 1,
+                                        .fresh_rows = 10, .fresh_bytes = 1 << 20, .start_fresh = 4);
+    CHECK_EQ(r->answers[0], PR_OK);
+    CHECK_EQ(r->started, STARTED_ALL);
+    numbers[1] = w->number - 1;
+    CHECK(is_out(s, next));
+    const struct tally tally = { .endpoint = PR_STR("a"), .sent = 1 };
+    for (int i = 0; i < 2; i++)
+        CYCLE(w, .tallies = &tally, .tally_count = 1);
+    CHECK(is_out(s, next));
+    CYCLE(w, .closed = &numbers[1], .closed_count = 1);
+    CHECK(!is_out(s, next));
+}

@@ -459,17 +459,25 @@ static bool is_same_stream(const struct row *a, const struct row *b)
     return a->m.stream.size > 0 && slice_eq(a->m.stream, b->m.stream);
 }
 
+static bool is_excluded(const struct cycle *cycle, const struct row *row)
+{
+    for (size_t i = 0; i < cycle->start_not_count; i++)
+        if (row->m.stream.size > 0 && slice_eq(cycle->start_not[i], row->m.stream))
+            return true;
+    return false;
+}
+
 /* How many new rows the reply has; 0: too many, or one of them cannot be started with the others. */
-static size_t startable(const struct cycle_reply *reply, size_t max)
+static size_t startable(const struct cycle_reply *reply, const struct cycle *cycle)
 {
     size_t count = 0;
     for (size_t i = 0; i < reply->row_count; i++) {
         const struct row *row = &reply->rows[i];
         if (row->from != ROW_FRESH)
             continue;
-        if (row->m.attempts > 0 || ++count > max)
+        if (row->m.attempts > 0 || ++count > cycle->start_fresh || is_excluded(cycle, row))
             return 0;
-        for (size_t k = 0; k < i; k++)
+        for (size_t k = 0; k < i && !cycle->start_runs; k++)
             if (reply->rows[k].from == ROW_FRESH && is_same_stream(&reply->rows[k], row))
                 return 0;
     }
@@ -481,7 +489,7 @@ static void reply_start(struct memory_session *session, const struct cycle *cycl
                         int64_t now_us)
 {
     struct cycle_reply *reply = &session->reply;
-    size_t count = instance != NULL && !reply->history_changed ? startable(reply, cycle->start_fresh) : 0;
+    size_t count = instance != NULL && !reply->history_changed ? startable(reply, cycle) : 0;
     if (reply->replayed)
         reply->started = STARTED_UNKNOWN;
     if (reply->replayed || count == 0)

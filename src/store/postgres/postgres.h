@@ -158,11 +158,12 @@ struct pg_session {
     size_t running_count;
     bool fresh_reported; /* new rows were reported once, and not looked for since */
     int64_t wait_us;     /* pause between looks */
-    int64_t looked_us;   /* of the latest look or cycle */
+    int64_t looked_us;   /* of the latest look or cycle that looked for new rows */
     int64_t rate_us;     /* when the message rate was measured last ... */
     int64_t rate_last;   /* ... and seen_last at that time */
     bool many_come;      /* the rate is high, so senders should not ring */
     int event_fd;        /* -1: none */
+    atomic_int backend;  /* the server process of the connection; 0: not known yet */
     /* The connection (link.generation) that LISTENs, and the one that holds the sleepers' lock. */
     uint64_t listens, sleep_lock;
 
@@ -216,6 +217,7 @@ struct cycle_run {
     /* effects go into this box: the snapshot is taken after them, so that it includes them */
     bool comes_back;
     bool has_snapshot;
+    bool claimed;        /* its claim row is written, or on its way */
     bool one_batch;      /* everything in one batch */
     bool uses_prefetch;  /* ... and its new rows were requested in advance */
     struct fresh *fresh; /* in the arena */

@@ -89,7 +89,7 @@ static void session_remember(struct pg_session *session, const struct cycle_run 
     session->number = cycle->number;
     session->uncertain = 0;
     if (wrote)
-        session->idle_claim = cycle->receipt_count == 0 ? cycle->number : 0;
+        session->idle_claim = cycle->receipt_count == 0 && session->reply.started == STARTED_NONE ? cycle->number : 0;
 }
 
 static int run_inside(struct cycle_run *run)
@@ -286,6 +286,7 @@ static int cycle_once(struct pg_session *session, const struct cycle *asked, boo
     if (rc == PR_OK) /* so that an urgent lease can still be renewed */
         rc = link_lock_timeout(session->link, cycle.lease_us / 3, reterr);
     if (rc == PR_OK) {
+        atomic_store(&session->backend, PQbackendPID(session->link->pg));
         run_begin_anew(&run, &cycle);
         pg_repairs_tell(session);
         pg_purge_before_cycle(session, &cycle);

@@ -35,6 +35,7 @@ static void add_claim(struct cycle_run *run, PGresult **ret)
     arg_array(&args, &a[0]);
     arg_array(&args, &a[1]);
     link_add(run->link, CLAIM_INSERT, NO_BOX, &args, ret);
+    run->claimed = true;
 }
 
 static void add_closed(struct cycle_run *run)

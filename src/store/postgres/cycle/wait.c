@@ -134,6 +134,19 @@ static bool rings_for(const struct pg_session *session, const char *name, const 
     return strcmp(channel, name) == 0 || (strncmp(channel, name, schema) == 0 && channel[schema] == '\0');
 }
 
+/* Was it a session of another box in this store?  Its owner knows what it has stored here (see store.h). */
+static bool is_known(struct pg_session *session, int backend)
+{
+    bool known = false;
+    pthread_mutex_lock(&session->store->sessions_lock);
+    list_foreach(node, &session->store->sessions) {
+        struct pg_session *other = LIST_ENTRY(node, struct pg_session, node);
+        known |= atomic_load(&other->backend) == backend && !slice_eq(other->box, session->box);
+    }
+    pthread_mutex_unlock(&session->store->sessions_lock);
+    return known;
+}
+
 /* Did it ring for this box since the engine looked for rows?  Notifications for other boxes are consumed, too. */
 static bool channel_rang(struct pg_session *session)
 {
@@ -146,7 +159,9 @@ static bool channel_rang(struct pg_session *session)
     if (!PQconsumeInput(session->link->pg))
         return true; /* the next look finds out what it is */
     while ((notify = PQnotifies(session->link->pg)) != NULL) {
-        rang = rang || rings_for(session, name, notify->extra);
+        bool for_us = rings_for(session, name, notify->extra);
+        bool known = for_us && strcmp(notify->extra, name) == 0 && is_known(session, notify->be_pid);
+        rang = rang || (for_us && !known);
         PQfreemem(notify);
     }
     rang = rang && !session->fresh_reported;

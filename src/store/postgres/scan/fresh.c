@@ -87,20 +87,27 @@ static const char FRESH_LARGE[] =
         ", 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
 /* The same, and all rows are put on the receipt of the cycle (cycle.start_fresh), unless they are too many, one of them
- * was handed out before, two are of one stream, or there are notices that the reply does not contain, which may concern
- * messages that block these rows.  The instance's row is locked as in any change; if it is not as expected, there is no
- * receipt, and the next cycle finds out why. */
-static const char FRESH_START[] = "WITH found AS MATERIALIZED (SELECT f.*" FRESH_ROWS(
-    ", " HANDLE " AS handle") " LIMIT $10::bigint),"
-                              " own AS MATERIALIZED (SELECT FROM {schema}.instance WHERE id = $12 AND epoch = $13"
-                              " AND lanes = $14 AND EXISTS (SELECT FROM found) AND NOT EXISTS (SELECT FROM"
-                              " {schema}.control WHERE number > $18 AND box IN ('', {box_name})) FOR SHARE),"
-                              " receipt AS (INSERT INTO {schema}.claim (instance, cycle, box, at, rows, numbers)"
-                              " SELECT $12, $15, {box_name}, " NOW(
-                                  "$16") ", array_agg(handle), array_agg(1) FROM found HAVING count(*) BETWEEN 1 AND"
-                                         " $17::bigint AND count(attempts) = 0 AND count(DISTINCT nullif(stream, ''))"
-                                         " = count(nullif(stream, '')) AND EXISTS (SELECT FROM own) RETURNING 1)"
-                                         " SELECT found.*, EXISTS (SELECT FROM receipt) FROM found";
+ * was handed out before, two are of one stream, one is of an excluded stream, or there are notices that the reply does not
+ * contain, which may concern messages that block these rows.  The instance's row is locked as in any change; if it is not
+ * as expected, there is no receipt, and the next cycle finds out why. */
+#define FRESH_AND(receipt)                                                                                             \
+    "WITH found AS MATERIALIZED (SELECT f.*" FRESH_ROWS(                                                               \
+        ", " HANDLE " AS handle") " LIMIT $10::bigint),"                                                               \
+                                  " own AS MATERIALIZED (SELECT FROM {schema}.instance WHERE id = $12 AND epoch = $13" \
+                                  " AND lanes = $14 AND EXISTS (SELECT FROM found) AND NOT EXISTS (SELECT FROM"        \
+                                  " {schema}.control WHERE number > $18 AND box IN ('', {box_name})) FOR SHARE),"      \
+                                  " started AS (SELECT array_agg(handle) AS rows, array_agg(1) AS numbers FROM found"  \
+                                  " HAVING count(*) BETWEEN 1 AND $17::bigint AND count(attempts) = 0 AND"             \
+                                  " ($19::bool OR count(DISTINCT nullif(stream, '')) = count(nullif(stream, '')))"     \
+                                  " AND count(*) FILTER (WHERE stream = ANY ($20::text[])) = 0"                        \
+                                  " AND EXISTS (SELECT FROM own)), receipt AS (" receipt                               \
+                                  " RETURNING 1) SELECT found.*, EXISTS (SELECT FROM receipt) FROM found"
+static const char FRESH_START[] =
+    FRESH_AND("INSERT INTO {schema}.claim (instance, cycle, box, at, rows, numbers) SELECT $12, $15, {box_name}, " NOW(
+        "$16") ", s.rows, s.numbers FROM started s");
+/* A cycle that changes something has a claim row already. */
+static const char FRESH_START_MORE[] = FRESH_AND("UPDATE {schema}.claim c SET at = " NOW(
+    "$16") ", rows = s.rows, numbers = s.numbers FROM started s WHERE c.instance = $12 AND c.cycle = $15");
 
 /* Without rows of cycle.skips; the types of skipped rows without a destination are $12, the skipped destinations $13.
  * `most` is how many rows are looked at, and the last row of each range is always returned: it says how many these
@@ -222,8 +229,10 @@ static void skip_args(const struct fresh *f, struct args *args)
     arg_array(args, destinations);
 }
 
+/* Uses the array after those of the ranges. */
 static void start_args(const struct fresh *f, struct args *args)
 {
+    struct array *excluded = &f->run->session->arrays[7];
     const struct cycle *c = f->run->cycle;
     arg_id(args, c->instance);
     arg_i64(args, f->run->epoch);
@@ -232,6 +241,11 @@ static void start_args(const struct fresh *f, struct args *args)
     arg_time(args, pg_store_wall_us(f->run->session->store));
     arg_i64(args, size_to_i64(c->start_fresh));
     arg_i64(args, f->run->session->reply.notice_last);
+    arg_bool(args, c->start_runs);
+    array_begin(excluded, OID_TEXT);
+    for (size_t i = 0; i < c->start_not_count; i++)
+        array_text(excluded, c->start_not[i]);
+    arg_array(args, excluded);
 }
 
 static void fresh_ask(struct fresh *f)
@@ -268,10 +282,11 @@ static void fresh_ask(struct fresh *f)
     else if (f->starts)
         start_args(f, &args);
     link_add(f->run->link,
-             f->large    ? FRESH_LARGE
-             : f->skips  ? FRESH_OTHERS
-             : f->starts ? FRESH_START
-                         : FRESH,
+             f->large          ? FRESH_LARGE
+             : f->skips        ? FRESH_OTHERS
+             : !f->starts      ? FRESH
+             : f->run->claimed ? FRESH_START_MORE
+                               : FRESH_START,
              session->box, &args, &f->result);
     buf_fini(&f->text); /* it was copied into the batch */
 }
@@ -686,7 +701,7 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
         session->lane_rows[lane] = max_size(session->lane_rows[lane], lane_share(run));
     f->skips = run->cycle->skip_count > 0 && !f->large;
     f->starts = run->cycle->start_fresh > 0 && !f->large && !f->skips && !run->replayed && !run->anew &&
-                pg_lease_is_calm(run) && run->lanes == run->before;
+                !run->one_batch && pg_lease_is_calm(run) && run->lanes == run->before;
     fresh_ask(f);
     return f;
 }
