@@ -297,8 +297,10 @@ def a_box_that_nobody_uses_has_a_name_and_is_not_counted(d):
 @test
 def bad_input_is_refused_with_a_reason(d):
     d.fails(404, "unknown_box", "POST", "/v1/messages?box=nowhere", {"type": "x"})
-    for path in "/v1/messages", "/v1/streams":
+    for path in "/v1/messages", "/v1/streams", "/v1/dead", "/v1/dead/groups", "/v1/dead/export":
         d.fails(404, "unknown_box", "GET", path + "?box=nowhere")
+    for path in "/v1/messages/park", "/v1/dead/discard", "/v1/dead/replay":
+        d.fails(404, "unknown_box", "POST", path, {"filter": {"box": "nowhere"}})
     for path in ("/v1/messages", "/v1/messages/" + UNKNOWN_ID, "/v1/status", "/v1/boxes", "/v1/feed", "/v1/replays",
                  "/health", "/metrics"):
         d.fails(400, "invalid", "GET", path + "?boxx=outbox")

@@ -176,7 +176,7 @@ bool api_filter(struct api *x, const char *more, struct filter *ret)
             return false;
         }
     }
-    return true;
+    return api_box_is_there(x, ret->box);
 }
 
 /* ---- Requests that wait ---- */

@@ -187,7 +187,7 @@ bool body_filter(struct api *x, struct filter *ret)
         rc = error_set(&error, PR_EINVAL, "the filter is empty: it would match everything");
     if (rc < 0)
         api_fault(x, &error);
-    return rc == PR_OK;
+    return rc == PR_OK && api_box_is_there(x, ret->box);
 }
 
 int body_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr_error *reterr)
