@@ -208,3 +208,35 @@ void json_time(struct json_writer *w, int64_t us)
     time_format_rfc3339(us, text);
     json_slice(w, slice_from(text));
 }
+
+/* ---- Members ---- */
+
+#define PUT(kind, type)                                                                                                \
+    void json_put_##kind(struct json_writer *w, const char *key, type value)                                           \
+    {                                                                                                                  \
+        json_key(w, key);                                                                                              \
+        json_##kind(w, value);                                                                                         \
+    }
+/* clang-format off */
+PUT(slice, pr_slice)
+PUT(cstr, const char *)
+PUT(int, int64_t)
+PUT(uint, uint64_t)
+PUT(double, double)
+PUT(bool, bool)
+PUT(time, int64_t)
+/* clang-format on */
+
+void json_put_some(struct json_writer *w, const char *key, pr_slice value)
+{
+    if (value.size > 0)
+        json_put_slice(w, key, value);
+}
+
+void json_put_span(struct json_writer *w, const char *key, int64_t us)
+{
+    if (us != PR_NEVER)
+        json_put_double(w, key, (double)us / 1e6);
+    else
+        json_put_cstr(w, key, NULL);
+}

@@ -3,8 +3,7 @@
  *     struct json_writer w;
  *     json_init(&w, &buf);
  *     json_begin_object(&w);
- *     json_key(&w, "count");
- *     json_int(&w, 3);
+ *     json_put_int(&w, "count", 3);
  *     json_end_object(&w);
  *
  * No name here is one of jansson's, which the parsing side uses (hence json_slice, not json_string).  Errors are kept
@@ -49,6 +48,17 @@ void json_raw(struct json_writer *w, pr_slice json); /* one value that is alread
 /* Foreign JSON, shown to people: the same value, but with misleading characters written as \uXXXX. (Such characters can
  * only occur in its strings.) */
 void json_raw_shown(struct json_writer *w, pr_slice json);
+
+/* A member of an object: json_key() and its value. */
+void json_put_slice(struct json_writer *w, const char *key, pr_slice value);
+void json_put_cstr(struct json_writer *w, const char *key, const char *value);
+void json_put_int(struct json_writer *w, const char *key, int64_t value);
+void json_put_uint(struct json_writer *w, const char *key, uint64_t value);
+void json_put_double(struct json_writer *w, const char *key, double value);
+void json_put_bool(struct json_writer *w, const char *key, bool value);
+void json_put_time(struct json_writer *w, const char *key, int64_t us);
+void json_put_some(struct json_writer *w, const char *key, pr_slice value); /* not at all where it is empty */
+void json_put_span(struct json_writer *w, const char *key, int64_t us);     /* in seconds; PR_NEVER is null */
 
 /* Only the string, quoted and escaped, without a writer. */
 void json_quote(struct buf *b, pr_slice text);

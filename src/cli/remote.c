@@ -251,20 +251,13 @@ static void write_target(struct json_writer *w, const struct filter *f)
     }
     json_key(w, "filter");
     json_begin_object(w);
-    json_key(w, "fingerprint");
-    json_slice(w, f->fingerprint);
-    if (f->newest_row != 0) {
-        json_key(w, "newest_row");
-        json_uint(w, f->newest_row);
-    }
-    if (f->limit > 0) {
-        json_key(w, "limit");
-        json_uint(w, f->limit);
-    }
-    if (f->after > 0) {
-        json_key(w, "after");
-        json_uint(w, f->after);
-    }
+    json_put_slice(w, "fingerprint", f->fingerprint);
+    if (f->newest_row != 0)
+        json_put_uint(w, "newest_row", f->newest_row);
+    if (f->limit > 0)
+        json_put_uint(w, "limit", f->limit);
+    if (f->after > 0)
+        json_put_uint(w, "after", f->after);
     json_end_object(w);
 }
 
@@ -290,18 +283,11 @@ static bool write_order(struct remote *r, const struct admin *a, struct buf *pat
     } else {
         return false;
     }
-    if (a->why.size > 0) {
-        json_key(w, "why");
-        json_slice(w, a->why);
-    }
-    if (a->again) {
-        json_key(w, "again");
-        json_bool(w, true);
-    }
-    if (a->dry_run) {
-        json_key(w, "dry_run");
-        json_bool(w, true);
-    }
+    json_put_some(w, "why", a->why);
+    if (a->again)
+        json_put_bool(w, "again", true);
+    if (a->dry_run)
+        json_put_bool(w, "dry_run", true);
     json_end_object(w);
     return true;
 }

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "base/time.h"
+#include "base/util.h"
 #include "cli/remote.h"
 #include "core/lane.h"
 #include "ops/reply.h"
@@ -16,49 +16,6 @@ struct reply_decoder {
     int64_t now_us;
     struct query_reply *reply;
 };
-
-static pr_slice text_of(const struct reply_decoder *d, const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    pr_slice text = { json_string_value(value), json_string_length(value) };
-
-    if (text.data == NULL)
-        return (pr_slice){ NULL, 0 };
-    text = slice_dup(d->arena, text);
-    ASSERT(text.data != NULL);
-    return text;
-}
-
-static uint64_t count_of(const json_t *object, const char *key)
-{
-    json_int_t value = json_integer_value(json_object_get(object, key));
-
-    return value > 0 ? (uint64_t)value : 0;
-}
-
-/* null: `otherwise`. */
-static int64_t time_of(const json_t *object, const char *key, int64_t otherwise)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    int64_t us;
-
-    return text != NULL && time_parse_rfc3339(slice_from(text), &us) == PR_OK ? us : otherwise;
-}
-
-/* JSON inside a message, as the store keeps it. */
-static pr_slice json_in(const struct reply_decoder *d, const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    char *text = value != NULL ? json_dumps(value, JSON_COMPACT) : NULL;
-    pr_slice copy = { NULL, 0 };
-
-    if (text != NULL) {
-        copy = slice_dup(d->arena, slice_from(text));
-        ASSERT(copy.data != NULL);
-    }
-    free(text);
-    return copy;
-}
 
 /* ---- Rows ---- */
 
@@ -81,6 +38,9 @@ static void decode_box(struct reply_decoder *d, const json_t *o, void *row)
     b->oldest_us = box.oldest_age_us > 0 ? d->now_us - box.oldest_age_us : 0;
 }
 
+static const struct member name_members[] = { MEMBER(endpoint_state, "name", TEXT, name) };
+static const struct members of_name = MEMBERS(name_members);
+
 static void decode_endpoint(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct endpoint_state *e = row;
@@ -88,9 +48,9 @@ static void decode_endpoint(struct reply_decoder *d, const json_t *o, void *row)
 
     reply_parse(o, REPLY_CONDITION, d->arena, &condition);
     const bool paused = slice_eq_cstr(condition.state, "paused");
+    members_read(o, &of_name, d->arena, e);
     reply_parse(o, REPLY_ENDPOINT, d->arena, e);
     reply_parse(json_object_get(o, "last_failure"), REPLY_FAILURE, d->arena, e);
-    e->name = text_of(d, o, "name");
     e->paused_until_us = paused ? condition.until_us : 0;
     e->by = condition.by;
     e->why = paused ? condition.why : (pr_slice){ NULL, 0 };
@@ -122,20 +82,30 @@ static void decode_stream(struct reply_decoder *d, const json_t *o, void *row)
         s->due_us = PR_NEVER; /* no attempt is planned */
 }
 
+/* What only some messages have, and what stands behind their payload. */
+static const struct member listed_members[] = {
+    /* clang-format off */
+    MEMBER(listed, "headers", OBJECT, m.headers)
+    MEMBER(listed, "story", OBJECT, m.story)
+    MEMBER(listed, "instance", TEXT, instance)
+    MEMBER(listed, "bad", CSTR, bad)
+    /* clang-format on */
+};
+static const struct members of_listed = MEMBERS(listed_members);
+static const struct member done_members[] = { MEMBER(listed, "done_at", TIME, died_us) };
+static const struct members of_done = MEMBERS(done_members);
+
 static void decode_message(struct reply_decoder *d, const json_t *o, void *row)
 {
     struct listed *l = row;
 
     reply_parse(o, REPLY_MESSAGE, d->arena, l);
     reply_parse(o, REPLY_DEAD, d->arena, l);
+    members_read(o, &of_listed, d->arena, l);
     if (l->state == STATE_DONE)
-        l->died_us = time_of(o, "done_at", 0);
+        members_read(o, &of_done, d->arena, l);
     if (l->m.due_us == 0 && l->state == STATE_PARKED)
         l->m.due_us = PR_NEVER;
-    l->m.headers = json_in(d, o, "headers");
-    l->m.story = json_in(d, o, "story");
-    l->instance = text_of(d, o, "instance");
-    l->bad = text_of(d, o, "bad").data;
 }
 
 /* The entry of the ledger. */
@@ -249,14 +219,20 @@ static bool decode_breakers(struct reply_decoder *d, const json_t *endpoints)
     return true;
 }
 
+static const struct member page_members[] = {
+    /* clang-format off */
+    MEMBER(query_reply, "more", BOOL, more)
+    MEMBER(query_reply, "cut", BOOL, cut)
+    MEMBER(query_reply, "looked_at", COUNT, looked)
+    MEMBER(query_reply, "searched_from", TIME, ended_from_us)
+    /* clang-format on */
+};
+static const struct members of_page = MEMBERS(page_members);
+
 int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, struct arena *arena,
                   struct query_reply *ret, struct pr_error *reterr)
 {
-    struct query_reply reply = { .now_us = now_us,
-                                 .more = json_is_true(json_object_get(answer, "more")),
-                                 .cut = json_is_true(json_object_get(answer, "cut")),
-                                 .looked = count_of(answer, "looked_at"),
-                                 .ended_from_us = time_of(answer, "searched_from", 0) };
+    struct query_reply reply = { .now_us = now_us };
     struct reply_decoder d = { arena, now_us, &reply };
     const struct list_shape *shape = &shapes[kind];
     const json_t *list = json_object_get(answer, shape->list), *row;
@@ -268,6 +244,7 @@ int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, st
     char *rows = make_rows(&d, shape, json_array_size(list));
     if (rows == NULL || (kind == QUERY_ENDPOINTS && !decode_breakers(&d, list)))
         return error_set(reterr, PR_ENOMEM, "out of memory for the answer");
+    members_read(answer, &of_page, arena, &reply);
     json_array_foreach(list, i, row) shape->decode(&d, row, rows + i * shape->size);
     *ret = reply;
     return PR_OK;

@@ -38,10 +38,8 @@ void headers_set(pr_slice headers, const struct header *ours, size_t count, stru
     struct json_writer w;
     json_init(&w, ret);
     json_begin_object(&w);
-    for (size_t i = 0; i < count; i++) {
-        json_key(&w, ours[i].name);
-        json_slice(&w, ours[i].value);
-    }
+    for (size_t i = 0; i < count; i++)
+        json_put_slice(&w, ours[i].name, ours[i].value);
     arena_init(&s.arena, ARENA_BLOCK);
     int rc = headers.size > 0 ? json_object_walk(headers, keep_other, &s) : PR_OK;
     (void)rc; /* headers that are no object were refused on arrival */

@@ -184,8 +184,7 @@ static int settle_id(struct letter *l)
     if (!l->is_cloud)
         return fail(l, PR_STR("id"), "must be a UUID");
     id_from_event(l->m->source, l->id, &l->m->id);
-    json_key(&l->writer, "ce-id");
-    json_slice(&l->writer, l->id);
+    json_put_slice(&l->writer, "ce-id", l->id);
     return PR_OK;
 }
 

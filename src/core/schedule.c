@@ -299,8 +299,7 @@ static void put_text(struct json_writer *w, const char *key, pr_slice value)
 {
     if (value.size == 0)
         return;
-    json_key(w, key);
-    json_slice(w, value);
+    json_put_slice(w, key, value);
 }
 
 static void put_payload(struct json_writer *w, pr_slice payload)
@@ -331,8 +330,7 @@ static void put_meaning(struct json_writer *w, const struct schedule *s)
     char grace[DURATION_TEXT_SIZE];
     put_text(w, "cron", s->cron_text);
     put_text(w, "zone", s->zone_name);
-    json_key(w, "missed");
-    json_cstr(w, schedule_missed_name(s->missed));
+    json_put_cstr(w, "missed", schedule_missed_name(s->missed));
     if (s->grace_us != SCHEDULE_GRACE_US) {
         duration_format(s->grace_us, grace);
         put_text(w, "grace", slice_from(grace));
@@ -344,10 +342,8 @@ static void put_meaning(struct json_writer *w, const struct schedule *s)
 #define X(column, ...) put_text(w, #column, m->column);
     SENDER_TEXTS(X)
 #undef X
-    if (m->event) {
-        json_key(w, "event");
-        json_bool(w, true);
-    }
+    if (m->event)
+        json_put_bool(w, "event", true);
     if (m->headers.size > 0) {
         json_key(w, "headers");
         json_raw(w, m->headers);
@@ -371,19 +367,13 @@ void schedule_encode(const struct schedule *s, struct buf *ret)
     json_begin_object(&w);
     if (!s->cancel)
         put_meaning(&w, s);
-    if (s->cancel) {
-        json_key(&w, "cancel");
-        json_bool(&w, true);
-    }
-    if (s->paused) {
-        json_key(&w, "paused");
-        json_bool(&w, true);
-    }
+    if (s->cancel)
+        json_put_bool(&w, "cancel", true);
+    if (s->paused)
+        json_put_bool(&w, "paused", true);
     put_text(&w, "config", s->config);
-    if (s->started_us != 0) {
-        json_key(&w, "started");
-        json_time(&w, s->started_us);
-    }
+    if (s->started_us != 0)
+        json_put_time(&w, "started", s->started_us);
     json_end_object(&w);
 }
 

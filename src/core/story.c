@@ -64,42 +64,19 @@ static int find_lines(pr_slice story, pr_slice lines[], int max)
 static void write_line(struct json_writer *w, const struct story_line *line)
 {
     json_begin_object(w);
-    json_key(w, "at");
-    json_time(w, line->at_us);
-    json_key(w, "attempt");
-    json_int(w, line->attempt);
-    if (line->endpoint.size > 0) {
-        json_key(w, "endpoint");
-        json_slice(w, line->endpoint);
-    }
-    if (line->reason != PR_REASON_NONE) {
-        json_key(w, "reason");
-        json_cstr(w, pr_reason_name(line->reason));
-    }
-    if (line->code.size > 0) {
-        json_key(w, "code");
-        json_slice(w, line->code);
-    }
-    if (line->error.size > 0) {
-        json_key(w, "error");
-        json_slice(w, line->error);
-    }
-    if (line->rule.size > 0) {
-        json_key(w, "rule");
-        json_slice(w, line->rule);
-    }
-    if (line->instance.size > 0) {
-        json_key(w, "instance");
-        json_slice(w, line->instance);
-    }
-    if (line->step != NULL) {
-        json_key(w, "step");
-        json_cstr(w, line->step);
-    }
-    if (line->next_us != 0) {
-        json_key(w, "next");
-        json_time(w, line->next_us);
-    }
+    json_put_time(w, "at", line->at_us);
+    json_put_int(w, "attempt", line->attempt);
+    json_put_some(w, "endpoint", line->endpoint);
+    if (line->reason != PR_REASON_NONE)
+        json_put_cstr(w, "reason", pr_reason_name(line->reason));
+    json_put_some(w, "code", line->code);
+    json_put_some(w, "error", line->error);
+    json_put_some(w, "rule", line->rule);
+    json_put_some(w, "instance", line->instance);
+    if (line->step != NULL)
+        json_put_cstr(w, "step", line->step);
+    if (line->next_us != 0)
+        json_put_time(w, "next", line->next_us);
     json_end_object(w);
 }
 

@@ -48,24 +48,17 @@ static pr_slice to_arena(struct buf *b, struct arena *arena)
 
 /* ---- JSON ---------------------------------------------------------------------------------------- */
 
-static void write_int(struct json_writer *w, const char *key, int64_t value)
-{
-    json_key(w, key);
-    json_int(w, value);
-}
-
 static void write_poison(struct json_writer *w, const struct flow_error *e)
 {
-    json_key(w, "kind");
-    json_cstr(w, poison_names[e->kind]);
-    write_int(w, "count", e->count);
-    write_int(w, "limit", e->limit);
+    json_put_cstr(w, "kind", poison_names[e->kind]);
+    json_put_int(w, "count", e->count);
+    json_put_int(w, "limit", e->limit);
     flow_json_text(w, "flow", e->flow);
     if (!pr_id_is_zero(e->execution))
         flow_json_id(w, "execution", e->execution);
     flow_json_text(w, "name", e->name);
     if (e->kind == FLOW_POISON_ACTIVITY)
-        write_int(w, "number", e->number);
+        json_put_int(w, "number", e->number);
     if (e->content.size > 0) {
         json_key(w, "content");
         json_raw(w, e->content);
@@ -79,19 +72,15 @@ pr_slice flow_error_encode(const struct flow_error *e, struct arena *arena)
     buf_init(&b, SIZE_MAX / 2);
     json_init(&w, &b);
     json_begin_object(&w);
-    json_key(&w, "category");
-    json_cstr(&w, pr_category_name(e->category));
+    json_put_cstr(&w, "category", pr_category_name(e->category));
     flow_json_bytes(&w, "message", e->message);
-    if (e->retryable && !is_never_retryable(e->category)) {
-        json_key(&w, "retryable");
-        json_bool(&w, true);
-    }
+    if (e->retryable && !is_never_retryable(e->category))
+        json_put_bool(&w, "retryable", true);
     if (e->kind != FLOW_POISON_NONE)
         write_poison(&w, e);
     if (e->event > 0) {
-        json_key(&w, "kind");
-        json_cstr(&w, "nondeterminism");
-        write_int(&w, "event", e->event);
+        json_put_cstr(&w, "kind", "nondeterminism");
+        json_put_int(&w, "event", e->event);
         flow_json_bytes(&w, "expected", e->expected);
         flow_json_bytes(&w, "found", e->found);
     }
@@ -182,9 +171,9 @@ pr_slice flow_message_json(const struct pr_message *m, struct arena *arena)
         flow_json_bytes(&w, "headers_text", m->headers);
     }
     flow_json_bytes(&w, "payload", m->payload);
-    write_int(&w, "attempts", m->attempts);
-    write_int(&w, "failures", m->failures);
-    write_int(&w, "created", m->created_us);
+    json_put_int(&w, "attempts", m->attempts);
+    json_put_int(&w, "failures", m->failures);
+    json_put_int(&w, "created", m->created_us);
     if (m->error.size > 0)
         flow_json_bytes(&w, "error", m->error);
     json_end_object(&w);

@@ -23,8 +23,7 @@ static bool is_json_text(pr_slice bytes)
 void flow_json_bytes(struct json_writer *w, const char *key, pr_slice bytes)
 {
     if (is_json_text(bytes)) {
-        json_key(w, key);
-        json_slice(w, bytes);
+        json_put_slice(w, key, bytes);
         return;
     }
     char name[KEY_MAX];
@@ -33,8 +32,7 @@ void flow_json_bytes(struct json_writer *w, const char *key, pr_slice bytes)
     base64_encode(&text, bytes);
     memcpy(name, key, strlen(key) + 1);
     strcat(name, BASE64);
-    json_key(w, name);
-    json_slice(w, buf_slice(&text));
+    json_put_slice(w, name, buf_slice(&text));
     if (buf_failed(&text) != 0)
         w->buf->error = buf_failed(&text);
     buf_fini(&text);
@@ -44,16 +42,14 @@ void flow_json_text(struct json_writer *w, const char *key, pr_slice text)
 {
     if (text.size == 0)
         return;
-    json_key(w, key);
-    json_slice(w, text);
+    json_put_slice(w, key, text);
 }
 
 void flow_json_id(struct json_writer *w, const char *key, pr_id id)
 {
     char text[PR_ID_TEXT_SIZE];
     pr_id_format(id, text);
-    json_key(w, key);
-    json_cstr(w, text);
+    json_put_cstr(w, key, text);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------------- */

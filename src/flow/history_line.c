@@ -47,18 +47,11 @@ static void write_state(struct json_writer *w, const struct flow_more *m)
     json_begin_array(w);
     for (size_t i = 0; i < m->state_count; i++) {
         json_begin_object(w);
-        json_key(w, "key");
-        json_slice(w, m->state[i].key);
+        json_put_slice(w, "key", m->state[i].key);
         flow_json_bytes(w, "value", m->state[i].value);
         json_end_object(w);
     }
     json_end_array(w);
-}
-
-static void write_int(struct json_writer *w, const char *key, int64_t value)
-{
-    json_key(w, key);
-    json_int(w, value);
 }
 
 void flow_line_write(struct buf *b, const struct flow_event *e, size_t n)
@@ -66,12 +59,11 @@ void flow_line_write(struct buf *b, const struct flow_event *e, size_t n)
     struct json_writer w;
     json_init(&w, b);
     json_begin_object(&w);
-    write_int(&w, "n", (int64_t)n);
-    json_key(&w, "kind");
-    json_cstr(&w, flow_event_kind_name(e->kind));
-    write_int(&w, "at", e->at_us);
+    json_put_int(&w, "n", (int64_t)n);
+    json_put_cstr(&w, "kind", flow_event_kind_name(e->kind));
+    json_put_int(&w, "at", e->at_us);
     if (e->task != 0)
-        write_int(&w, "task", e->task);
+        json_put_int(&w, "task", e->task);
     flow_json_text(&w, "name", e->name);
     if (e->more != NULL) {
         flow_json_text(&w, "version", e->more->version);
@@ -83,11 +75,9 @@ void flow_line_write(struct buf *b, const struct flow_event *e, size_t n)
         write_state(&w, e->more);
     }
     if ((has[e->kind] & HAS_VALUE) != 0)
-        write_int(&w, "value", e->value);
-    if (e->failed) {
-        json_key(&w, "failed");
-        json_bool(&w, true);
-    }
+        json_put_int(&w, "value", e->value);
+    if (e->failed)
+        json_put_bool(&w, "failed", true);
     if ((has[e->kind] & HAS_DATA) != 0)
         flow_json_bytes(&w, "data", e->data);
     json_end_object(&w);

@@ -42,8 +42,7 @@ static void put_int(struct headers *h, const char *key, int64_t value)
 {
     if (value == 0)
         return;
-    json_key(&h->w, key);
-    json_int(&h->w, value);
+    json_put_int(&h->w, key, value);
 }
 
 static void put_id(struct headers *h, const char *key, pr_id id)
@@ -56,8 +55,7 @@ static void put_true(struct headers *h, const char *key, bool value)
 {
     if (!value)
         return;
-    json_key(&h->w, key);
-    json_bool(&h->w, true);
+    json_put_bool(&h->w, key, true);
 }
 
 static int headers_end(struct headers *h, struct arena *arena, pr_slice *ret)

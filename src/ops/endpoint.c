@@ -61,8 +61,7 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t n
         return;
     }
     json_begin_object(w);
-    json_key(w, "state");
-    json_cstr(w, breaker_state_now(b, now_us));
+    json_put_cstr(w, "state", breaker_state_now(b, now_us));
     reply_write(w, REPLY_BREAKER, b);
     json_end_object(w);
 }

@@ -62,15 +62,13 @@ static void write_text(struct json_writer *w, const char *key, pr_slice text)
     if (text.size == 0)
         return;
     if (utf8_valid(text)) {
-        json_key(w, key);
-        json_slice(w, text);
+        json_put_slice(w, key, text);
         return;
     }
     (void)snprintf(name, sizeof(name), "%s_base64", key);
     buf_init(&coded, TEXT_MAX);
     base64_encode(&coded, text);
-    json_key(w, name);
-    json_slice(w, buf_slice(&coded));
+    json_put_slice(w, name, buf_slice(&coded));
     buf_fini(&coded);
 }
 
@@ -79,22 +77,18 @@ static void write_id(struct json_writer *w, const char *key, pr_id id)
     char text[PR_ID_TEXT_SIZE];
 
     pr_id_format(id, text);
-    json_key(w, key);
-    json_cstr(w, text);
+    json_put_cstr(w, key, text);
 }
 
 void export_write(struct json_writer *w, const struct listed *l)
 {
     json_begin_object(w);
-    json_key(w, "postrider_dead_letter");
-    json_int(w, FORMAT);
+    json_put_int(w, "postrider_dead_letter", FORMAT);
     write_id(w, "id", l->m.id);
 #define X(key, member) write_text(w, key, l->member);
     TEXTS(X)
 #undef X
-#define X(key, member, min, max)                                                                                       \
-    json_key(w, key);                                                                                                  \
-    json_int(w, l->member);
+#define X(key, member, min, max) json_put_int(w, key, l->member);
     NUMBERS(X)
 #undef X
     if (!pr_id_is_zero(l->edited_as))

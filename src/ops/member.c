@@ -39,9 +39,9 @@ static int word_state(pr_slice name)
     return (int)(state != STATE_COUNT ? state : STATE_GONE);
 }
 
-const struct member_words words_of_reasons = { reason_word, word_reason };
-const struct member_words words_of_states = { state_word, word_state };
-const struct member_words words_of_ended = { ended_name, ended_parse };
+const struct member_words words_of_reasons = { .name = reason_word, .parse = word_reason };
+const struct member_words words_of_states = { .name = state_word, .parse = word_state };
+const struct member_words words_of_ended = { .name = ended_name, .parse = ended_parse };
 
 /* ---- Writing ---- */
 
@@ -67,10 +67,8 @@ void member_count(struct json_writer *w, const char *key, uint64_t count)
 {
     char exact[KEY_MAX];
     (void)snprintf(exact, sizeof(exact), "%s_exact", key);
-    json_key(w, key);
-    json_uint(w, count <= COUNT_EXACT_MAX ? count : COUNT_EXACT_MAX);
-    json_key(w, exact);
-    json_bool(w, count <= COUNT_EXACT_MAX);
+    json_put_uint(w, key, count <= COUNT_EXACT_MAX ? count : COUNT_EXACT_MAX);
+    json_put_bool(w, exact, count <= COUNT_EXACT_MAX);
 }
 
 /* Stored JSON; invalid JSON is shown as a string. */
@@ -88,18 +86,6 @@ static void write_id(struct json_writer *w, pr_id id)
     char text[PR_ID_TEXT_SIZE];
     pr_id_format(id, text);
     json_cstr(w, pr_id_is_zero(id) ? NULL : text);
-}
-
-static void write_null(struct json_writer *w, const char *key)
-{
-    json_key(w, key);
-    json_cstr(w, NULL);
-}
-
-static void write_string(struct json_writer *w, const char *key, pr_slice value)
-{
-    json_key(w, key);
-    json_slice(w, value);
 }
 
 static bool is_empty(const struct member *m, const void *at)
@@ -160,12 +146,12 @@ static void member_write(struct json_writer *w, const struct member *m, const vo
     if (m->optional && empty)
         return;
     if (may_be_null(m->kind) && empty) {
-        write_null(w, m->key);
+        json_put_cstr(w, m->key, NULL);
         return;
     }
     switch (m->kind) {
     case MEMBER_TEXT:
-    case MEMBER_STRING: write_string(w, m->key, *(const pr_slice *)at); break;
+    case MEMBER_STRING: json_put_slice(w, m->key, *(const pr_slice *)at); break;
     case MEMBER_BYTES: flow_json_bytes(w, m->key, *(const pr_slice *)at); break;
     case MEMBER_OBJECT:
     case MEMBER_FAILURE: write_object(w, m->key, *(const pr_slice *)at); break;
@@ -281,6 +267,16 @@ static uint64_t read_bounded(const json_t *object, const char *key)
     return count + (count == COUNT_EXACT_MAX && json_is_false(json_object_get(object, exact)));
 }
 
+static int read_word(pr_slice name, const struct member_words *words)
+{
+    if (words->parse != NULL)
+        return words->parse(name);
+    for (int value = words->first; value <= words->last; value++)
+        if (words->name(value) != NULL && slice_eq_cstr(name, words->name(value)))
+            return value;
+    return words->first;
+}
+
 static void member_read(const json_t *object, const struct member *m, struct arena *arena, void *at)
 {
     const json_t *value = json_object_get(object, m->key);
@@ -303,7 +299,7 @@ static void member_read(const json_t *object, const struct member *m, struct are
     case MEMBER_SOME: *(uint64_t *)at = read_count(value); break;
     case MEMBER_DOUBLE: *(double *)at = json_number_value(value); break;
     case MEMBER_BOUNDED: *(uint64_t *)at = read_bounded(object, m->key); break;
-    case MEMBER_WORD: *(int *)at = m->words->parse(slice_from(json_string_value(value))); break;
+    case MEMBER_WORD: *(int *)at = read_word(slice_from(json_string_value(value)), m->words); break;
     }
 }
 

@@ -36,7 +36,8 @@ enum member_kind {
 /* The names of an enum; null: NULL.  An unknown name is parsed as the value without a name, if there is one. */
 struct member_words {
     const char *(*name)(int value);
-    int (*parse)(pr_slice name);
+    int (*parse)(pr_slice name); /* NULL: the one of these that has this name, or the first */
+    int first, last;
 };
 
 struct member {

@@ -74,14 +74,12 @@ void payload_json(struct json_writer *w, pr_slice payload)
     struct buf text;
 
     if (utf8_valid(payload)) {
-        json_key(w, "payload");
-        json_slice(w, payload);
+        json_put_slice(w, "payload", payload);
         return;
     }
     buf_init(&text, TEXT_MAX);
     base64_encode(&text, payload);
-    json_key(w, "payload_base64");
-    json_slice(w, buf_slice(&text));
+    json_put_slice(w, "payload_base64", buf_slice(&text));
     buf_fini(&text);
 }
 
@@ -101,10 +99,8 @@ void event_json(struct json_writer *w, const struct stored_event *event)
 {
     json_begin_object(w);
     reply_write(w, REPLY_EVENT, event);
-    if (event->place > 0) {
-        json_key(w, "place");
-        json_uint(w, event->place);
-    }
+    if (event->place > 0)
+        json_put_uint(w, "place", event->place);
     json_stored(w, "headers", event->headers, slice_is_json_object(event->headers), "{}");
     payload_json(w, event->payload);
     json_end_object(w);
@@ -137,17 +133,14 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
         member_time(w, "done_at", l->died_us);
     if (l->state == STATE_IN_FLIGHT)
         member_text(w, "instance", l->instance);
-    if (l->bad != NULL) {
-        json_key(w, "bad");
-        json_cstr(w, l->bad);
-    }
+    if (l->bad != NULL)
+        json_put_cstr(w, "bad", l->bad);
 }
 
 /* The message waits for an open breaker of its endpoint, whatever its own state is. */
 static void json_wait(struct json_writer *w, const struct breaker_info *b, int64_t now_us)
 {
-    json_key(w, "endpoint_state");
-    json_cstr(w, b != NULL ? breaker_state_now(b, now_us) : NULL);
+    json_put_cstr(w, "endpoint_state", b != NULL ? breaker_state_now(b, now_us) : NULL);
     member_time(w, "next_probe_at", b != NULL ? b->until_us : 0);
 }
 

@@ -8,8 +8,8 @@
 #include "core/columns.h"
 #include "ops/flow/flow_tell.h"
 
-static const struct member_words words_of_holding = { held_for_name, held_for_parse };
-static const struct member_words words_of_parking = { parked_by_name, parked_by_parse };
+static const struct member_words words_of_holding = { .name = held_for_name, .parse = held_for_parse };
+static const struct member_words words_of_parking = { .name = parked_by_name, .parse = parked_by_parse };
 
 static const char *flow_word(int state)
 {
@@ -21,30 +21,16 @@ static const char *schedule_word(int state)
     return schedule_state_name((enum schedule_state)state);
 }
 
-static int word_schedule(pr_slice name)
-{
-    for (int state = SCHEDULE_ACTIVE; state <= SCHEDULE_DEAD; state++)
-        if (slice_eq_cstr(name, schedule_word(state)))
-            return state;
-    return SCHEDULE_ACTIVE;
-}
-
 static const char *missed_word(int missed)
 {
     return schedule_missed_name((enum schedule_missed)missed);
 }
 
-static int word_missed(pr_slice name)
-{
-    for (int missed = MISSED_ONCE; missed <= MISSED_ALL; missed++)
-        if (slice_eq_cstr(name, missed_word(missed)))
-            return missed;
-    return MISSED_ONCE;
-}
-
-static const struct member_words words_of_flows = { flow_word, flow_state_parse };
-static const struct member_words words_of_schedules = { schedule_word, word_schedule };
-static const struct member_words words_of_missed = { missed_word, word_missed };
+static const struct member_words words_of_flows = { .name = flow_word, .parse = flow_state_parse };
+static const struct member_words words_of_schedules = { .name = schedule_word,
+                                                        .first = SCHEDULE_ACTIVE,
+                                                        .last = SCHEDULE_DEAD };
+static const struct member_words words_of_missed = { .name = missed_word, .first = MISSED_ONCE, .last = MISSED_ALL };
 
 /* ---- The tables ---- */
 

@@ -319,12 +319,10 @@ void status_endpoints_json(struct json_writer *w, const struct status *s)
             continue;
 
         json_begin_object(w);
-        json_key(w, "name");
-        json_slice(w, e->name);
+        json_put_slice(w, "name", e->name);
         condition_json(w, s->checks.arena, &s->endpoints, e);
         reply_write(w, REPLY_ENDPOINT, e);
-        json_key(w, "in_flight");
-        json_uint(w, s->in_flight[i]);
+        json_put_uint(w, "in_flight", s->in_flight[i]);
         json_end_object(w);
     }
     json_end_array(w);
@@ -349,8 +347,7 @@ void status_json(struct json_writer *w, const struct status *s)
 {
     static const struct members slots = MEMBERS(slot_members);
     json_begin_object(w);
-    json_key(w, "health");
-    json_cstr(w, check_state_name(checks_health(&s->checks)));
+    json_put_cstr(w, "health", check_state_name(checks_health(&s->checks)));
     checks_json(&s->checks, w);
     status_boxes_json(w, s);
     status_endpoints_json(w, s);

@@ -175,8 +175,7 @@ static void add_text_header(struct json_writer *w, const char *name, pr_slice va
 {
     if (value.size == 0)
         return;
-    json_key(w, name);
-    json_slice(w, value);
+    json_put_slice(w, name, value);
 }
 
 static void add_field_header(struct json_writer *w, const struct raised *a, const char *name, enum raised_field field)

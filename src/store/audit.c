@@ -22,8 +22,7 @@ static void write_time(struct json_writer *w, const char *key, int64_t us)
 {
     if (us == 0 || us == PR_NEVER)
         return;
-    json_key(w, key);
-    json_time(w, us);
+    json_put_time(w, key, us);
 }
 
 static void write_ids(struct json_writer *w, const struct admin *admin)
@@ -37,10 +36,8 @@ static void write_ids(struct json_writer *w, const struct admin *admin)
     for (size_t i = 0; i < count && i < AUDIT_IDS_MAX; i++)
         write_id(w, imports ? admin->letters[i].m.id : admin->filter.ids[i]);
     json_end_array(w);
-    if (count > AUDIT_IDS_MAX) {
-        json_key(w, "id_count");
-        json_uint(w, count);
-    }
+    if (count > AUDIT_IDS_MAX)
+        json_put_uint(w, "id_count", count);
 }
 
 static void write_edit(struct json_writer *w, const struct dead_edit *edit)
@@ -67,18 +64,12 @@ static void write_flows(struct json_writer *w, const struct flow_order *flow)
     for (size_t i = 0; i < flow->flow_count && i < AUDIT_IDS_MAX; i++)
         json_slice(w, flow->flows[i]);
     json_end_array(w);
-    if (flow->flow_count > AUDIT_IDS_MAX) {
-        json_key(w, "flow_count");
-        json_uint(w, flow->flow_count);
-    }
-    if (flow->force) {
-        json_key(w, "force");
-        json_bool(w, true);
-    }
-    if (flow->keep > 0) {
-        json_key(w, "keep");
-        json_uint(w, (uint64_t)flow->keep);
-    }
+    if (flow->flow_count > AUDIT_IDS_MAX)
+        json_put_uint(w, "flow_count", flow->flow_count);
+    if (flow->force)
+        json_put_bool(w, "force", true);
+    if (flow->keep > 0)
+        json_put_uint(w, "keep", (uint64_t)flow->keep);
     write_time(w, "before", flow->before_us);
 }
 
@@ -100,36 +91,21 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     json_init(&w, b);
     json_begin_object(&w);
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        if (texts[i].value.size > 0) {
-            json_key(&w, texts[i].name);
-            json_slice(&w, texts[i].value);
-        }
-    if (f->reason != 0) {
-        json_key(&w, "reason");
-        json_cstr(&w, pr_reason_name(f->reason));
-    }
-    if (f->state >= 0 && f->state < STATE_COUNT) {
-        json_key(&w, "state");
-        json_cstr(&w, state_name((enum state)f->state));
-    }
+        if (texts[i].value.size > 0)
+            json_put_slice(&w, texts[i].name, texts[i].value);
+    if (f->reason != 0)
+        json_put_cstr(&w, "reason", pr_reason_name(f->reason));
+    if (f->state >= 0 && f->state < STATE_COUNT)
+        json_put_cstr(&w, "state", state_name((enum state)f->state));
     write_time(&w, "since", f->since_us);
     write_time(&w, "until", f->until_us);
-    if (f->limit > 0) {
-        json_key(&w, "limit");
-        json_uint(&w, f->limit);
-    }
-    if (f->row != 0) {
-        json_key(&w, "row");
-        json_uint(&w, f->row);
-    }
-    if (admin->subscription.size > 0) {
-        json_key(&w, "subscription");
-        json_slice(&w, admin->subscription);
-    }
-    if (admin->kind == ADMIN_SUBSCRIPTION_RESET) {
-        json_key(&w, "position");
-        json_uint(&w, admin->position);
-    }
+    if (f->limit > 0)
+        json_put_uint(&w, "limit", f->limit);
+    if (f->row != 0)
+        json_put_uint(&w, "row", f->row);
+    json_put_some(&w, "subscription", admin->subscription);
+    if (admin->kind == ADMIN_SUBSCRIPTION_RESET)
+        json_put_uint(&w, "position", admin->position);
     write_ids(&w, admin);
     if (admin->flow != NULL)
         write_flows(&w, admin->flow);

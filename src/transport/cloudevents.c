@@ -146,16 +146,10 @@ static void write_json(struct buf *b, const struct pr_message *m, const char *so
     json_init(&w, b);
     json_begin_object(&w);
     cloudevent_init(&event, m, source);
-    for (size_t i = 0; i < event.count; i++) {
-        json_key(&w, event.attributes[i].name);
-        json_slice(&w, event.attributes[i].value);
-    }
-    if (headers.size > 0) {
-        json_key(&w, CLOUDEVENTS_HEADERS);
-        json_slice(&w, headers);
-    }
-    json_key(&w, "datacontenttype");
-    json_slice(&w, type);
+    for (size_t i = 0; i < event.count; i++)
+        json_put_slice(&w, event.attributes[i].name, event.attributes[i].value);
+    json_put_some(&w, CLOUDEVENTS_HEADERS, headers);
+    json_put_slice(&w, "datacontenttype", type);
 
     /* A payload that claims to be JSON and is not must not become a JSON string: the receiver would take the string for
      * the value.  Its bytes are passed on. */
@@ -164,8 +158,7 @@ static void write_json(struct buf *b, const struct pr_message *m, const char *so
         json_key(&w, "data");
         json_raw(&w, m->payload);
     } else if (m->payload.size > 0 && !says_json && is_text(m->payload)) {
-        json_key(&w, "data");
-        json_slice(&w, m->payload);
+        json_put_slice(&w, "data", m->payload);
     } else if (m->payload.size > 0) {
         json_key(&w, "data_base64");
         write_base64(&w, m->payload);

@@ -128,30 +128,20 @@ static const char *config_line(struct cli *cli, const struct adoption *a)
 static void print_json(struct cli *cli, const struct adoption *a, const struct adopt_report *report,
                        const struct checks *checks)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "table");
-    json_cstr(&w, a->table);
-    json_key(&w, "preset");
-    json_cstr(&w, a->preset);
-    json_key(&w, "health");
-    json_cstr(&w, check_state_name(checks_health(checks)));
-    if (report->backlog >= 0) {
-        json_key(&w, "backlog");
-        json_int(&w, report->backlog);
-    }
-    checks_json(checks, &w);
-    if (configured(cli, a->table) == NULL && checks_health(checks) != CHECK_ERROR) {
-        json_key(&w, "source");
-        json_cstr(&w, config_line(cli, a));
-    }
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_begin_object(w);
+    json_put_cstr(w, "table", a->table);
+    json_put_cstr(w, "preset", a->preset);
+    json_put_cstr(w, "health", check_state_name(checks_health(checks)));
+    if (report->backlog >= 0)
+        json_put_int(w, "backlog", report->backlog);
+    checks_json(checks, w);
+    if (configured(cli, a->table) == NULL && checks_health(checks) != CHECK_ERROR)
+        json_put_cstr(w, "source", config_line(cli, a));
+    json_end_object(w);
+    line_end(&line);
 }
 
 /* With --check the findings are the output; otherwise the lines are, and problems go to stderr. */

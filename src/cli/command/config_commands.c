@@ -25,25 +25,17 @@ int run_config_check(struct cli *cli)
         return code;
     const char *name = cli->config_from_file ? cli->config->file : "defaults";
     if (cli->json) {
-        struct json_writer w;
-        struct buf line;
+        struct json_line line;
 
-        buf_init(&line, OUTPUT_MAX);
-        json_init(&w, &line);
-        json_begin_object(&w);
-        json_key(&w, "file");
-        json_cstr(&w, name);
-        json_key(&w, "ok");
-        json_bool(&w, true);
-        json_key(&w, "endpoints");
-        json_uint(&w, cli->config->endpoint_count);
-        json_key(&w, "routes");
-        json_uint(&w, cli->config->route_count);
-        json_key(&w, "boxes");
-        json_uint(&w, cli->config->box_count);
-        json_end_object(&w);
-        cli_print(&line);
-        buf_fini(&line);
+        struct json_writer *w = line_begin(&line);
+        json_begin_object(w);
+        json_put_cstr(w, "file", name);
+        json_put_bool(w, "ok", true);
+        json_put_uint(w, "endpoints", cli->config->endpoint_count);
+        json_put_uint(w, "routes", cli->config->route_count);
+        json_put_uint(w, "boxes", cli->config->box_count);
+        json_end_object(w);
+        line_end(&line);
         return EXIT_DONE;
     }
     const struct config *c = cli->config;

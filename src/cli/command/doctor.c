@@ -144,24 +144,19 @@ static void check_config(struct cli *cli, struct checks *c)
 
 static void print(const struct cli *cli, const struct checks *c)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
 
     if (!cli->json) {
         checks_print(c, false, cli->color);
         return;
     }
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "health");
-    json_cstr(&w, check_state_name(checks_health(c)));
-    json_key(&w, "version");
-    json_cstr(&w, pr_version());
-    checks_json(c, &w);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    struct json_writer *w = line_begin(&line);
+    json_begin_object(w);
+    json_put_cstr(w, "health", check_state_name(checks_health(c)));
+    json_put_cstr(w, "version", pr_version());
+    checks_json(c, w);
+    json_end_object(w);
+    line_end(&line);
 }
 
 int run_doctor(struct cli *cli)

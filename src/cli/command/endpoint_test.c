@@ -55,32 +55,21 @@ static void print_json(const struct config_endpoint *endpoint, const struct pr_m
     };
     bool failed = r->outcome == SEND_FAILED || r->outcome == SEND_UNKNOWN;
     char id[PR_ID_TEXT_SIZE];
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
 
     pr_id_format(m->id, id);
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "endpoint");
-    json_cstr(&w, endpoint->name);
-    json_key(&w, "id");
-    json_cstr(&w, id);
-    json_key(&w, "outcome");
-    json_cstr(&w, outcomes[r->outcome]);
-    json_key(&w, "took_ms");
-    json_int(&w, took_us / 1000);
-    json_key(&w, "reason");
-    json_cstr(&w, failed ? pr_reason_name(r->reason) : NULL);
-    json_key(&w, "class");
-    json_cstr(&w, failed ? reason_class_name(reason_class(r->reason)) : NULL);
-    json_key(&w, "code");
-    json_cstr(&w, r->code[0] != '\0' ? r->code : NULL);
-    json_key(&w, "error");
-    json_cstr(&w, r->error);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    struct json_writer *w = line_begin(&line);
+    json_begin_object(w);
+    json_put_cstr(w, "endpoint", endpoint->name);
+    json_put_cstr(w, "id", id);
+    json_put_cstr(w, "outcome", outcomes[r->outcome]);
+    json_put_int(w, "took_ms", took_us / 1000);
+    json_put_cstr(w, "reason", failed ? pr_reason_name(r->reason) : NULL);
+    json_put_cstr(w, "class", failed ? reason_class_name(reason_class(r->reason)) : NULL);
+    json_put_cstr(w, "code", r->code[0] != '\0' ? r->code : NULL);
+    json_put_cstr(w, "error", r->error);
+    json_end_object(w);
+    line_end(&line);
 }
 
 static void print_words(const struct config_endpoint *endpoint, const struct pr_message *m,

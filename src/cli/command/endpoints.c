@@ -98,13 +98,10 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
     struct json_writer *w = line_begin(&line);
 
     json_begin_object(w);
-    json_key(w, "name");
-    json_slice(w, e->name);
+    json_put_slice(w, "name", e->name);
     condition_json(w, &cli->arena, reply, &e->state);
-    json_key(w, "configured");
-    json_bool(w, e->config != NULL);
-    json_key(w, "rules");
-    json_uint(w, e->config != NULL ? e->config->rule_count : 0);
+    json_put_bool(w, "configured", e->config != NULL);
+    json_put_uint(w, "rules", e->config != NULL ? e->config->rule_count : 0);
     reply_write(w, REPLY_ENDPOINT, &e->state);
     pace_json(w, &e->rate);
     json_end_object(w);
@@ -208,8 +205,7 @@ static int read_for(struct cli *cli, int64_t now_us, int64_t *ret_until_us)
 static void report(struct cli *cli, const struct admin *a, const struct admin_reply *r)
 {
     bool pause = a->kind == ADMIN_PAUSE;
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
 
     if (!cli->json) {
         if (r->changed == 0)
@@ -222,23 +218,18 @@ static void report(struct cli *cli, const struct admin *a, const struct admin_re
             printf("resumed\n");
         return;
     }
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "action");
-    json_cstr(&w, pause ? "pause" : "resume");
-    json_key(&w, "endpoint");
-    json_slice(&w, a->filter.endpoint);
-    json_key(&w, "changed");
-    json_uint(&w, r->changed);
-    json_key(&w, "until");
+    struct json_writer *w = line_begin(&line);
+    json_begin_object(w);
+    json_put_cstr(w, "action", pause ? "pause" : "resume");
+    json_put_slice(w, "endpoint", a->filter.endpoint);
+    json_put_uint(w, "changed", r->changed);
+    json_key(w, "until");
     if (pause && a->until_us != PR_NEVER)
-        json_time(&w, a->until_us);
+        json_time(w, a->until_us);
     else
-        json_cstr(&w, NULL);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+        json_cstr(w, NULL);
+    json_end_object(w);
+    line_end(&line);
 }
 
 int run_pause(struct cli *cli)

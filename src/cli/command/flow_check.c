@@ -33,8 +33,7 @@ static void print_checked_json(const struct flow_checked *c)
                   { "expected", c->expected }, { "found", c->found }, { "why", c->why } };
     pr_id_format(c->execution, execution);
     json_begin_object(w);
-    json_key(w, "outcome");
-    json_cstr(w, flow_check_name(c->outcome));
+    json_put_cstr(w, "outcome", flow_check_name(c->outcome));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         json_key(w, texts[i].key);
         if (texts[i].text.size > 0)
@@ -42,10 +41,8 @@ static void print_checked_json(const struct flow_checked *c)
         else
             json_cstr(w, NULL);
     }
-    json_key(w, "execution");
-    json_cstr(w, pr_id_is_zero(c->execution) ? NULL : execution);
-    json_key(w, "event");
-    json_int(w, c->event);
+    json_put_cstr(w, "execution", pr_id_is_zero(c->execution) ? NULL : execution);
+    json_put_int(w, "event", c->event);
     json_end_object(w);
     line_end(&line);
 }

@@ -208,8 +208,7 @@ static int print_end(struct cli *cli, const struct flow_row *row, bool timeout)
         struct json_writer *w = line_begin(&line);
         json_begin_object(w);
         flow_row_json(w, row);
-        json_key(w, "timeout");
-        json_bool(w, timeout);
+        json_put_bool(w, "timeout", timeout);
         json_end_object(w);
         line_end(&line);
     } else if (row->state == FLOW_COMPLETED) {

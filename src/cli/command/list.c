@@ -75,14 +75,11 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
 
 static void print_json(const struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    message_json(&w, cli->config, reply, l);
-    cli_print(&line);
-    buf_fini(&line);
+    message_json(w, cli->config, reply, l);
+    line_end(&line);
 }
 
 static int print_list(struct cli *cli, const struct query_reply *reply, bool in_boxes, const char *nothing)

@@ -21,8 +21,7 @@ static void print_stream(const struct stream_info *s)
     stream_mark_format(s, mark);
     json_begin_object(w);
     reply_write(w, REPLY_STREAM, s);
-    json_key(w, "after");
-    json_cstr(w, mark);
+    json_put_cstr(w, "after", mark);
     json_end_object(w);
     line_end(&line);
 }

@@ -132,96 +132,65 @@ static bool has_delay(const struct decision *d)
 
 static void json_delay(struct json_writer *w, const char *key, const struct decision *d)
 {
-    json_key(w, key);
-    if (has_delay(d))
-        json_double(w, (double)d->delay_us / 1e6);
-    else if (d->step == STEP_PAUSE && d->by != NULL && d->by->pause_us != PR_NEVER)
-        json_double(w, (double)d->by->pause_us / 1e6);
-    else
-        json_cstr(w, NULL);
+    const int64_t pause_us = d->step == STEP_PAUSE && d->by != NULL ? d->by->pause_us : PR_NEVER;
+
+    json_put_span(w, key, has_delay(d) ? d->delay_us : pause_us);
 }
 
 static void json_side_actions(struct json_writer *w, const struct decision *d)
 {
     const struct rule_step *s = d->by;
 
-    if (s != NULL && s->to.size > 0) {
-        json_key(w, "to");
-        json_slice(w, s->to);
-    }
-    if (s != NULL && s->pause_us != 0) {
-        json_key(w, "pause_seconds");
-        if (s->pause_us == PR_NEVER)
-            json_cstr(w, NULL);
-        else
-            json_double(w, (double)s->pause_us / 1e6);
-    }
-    if (s != NULL && s->raise != NULL) {
-        json_key(w, "raise");
-        json_slice(w, s->raise->type);
-    }
-    if (s != NULL && s->call.size > 0) {
-        json_key(w, "call");
-        json_slice(w, s->call);
-    }
+    if (s != NULL && s->to.size > 0)
+        json_put_slice(w, "to", s->to);
+    if (s != NULL && s->pause_us != 0)
+        json_put_span(w, "pause_seconds", s->pause_us);
+    if (s != NULL && s->raise != NULL)
+        json_put_slice(w, "raise", s->raise->type);
+    if (s != NULL && s->call.size > 0)
+        json_put_slice(w, "call", s->call);
 }
 
 void policy_json_decision(struct json_writer *w, const struct decision *d)
 {
-    json_key(w, "rule");
-    json_slice(w, d->rule);
+    json_put_slice(w, "rule", d->rule);
     json_key(w, "step");
     if (d->matched != NULL)
         json_uint(w, d->index + 1);
     else
         json_cstr(w, NULL);
-    json_key(w, "action");
-    json_cstr(w, step_name(d->step));
+    json_put_cstr(w, "action", step_name(d->step));
     json_delay(w, "delay_seconds", d);
     json_side_actions(w, d);
 }
 
 static void explain_json(const struct asked *a, const struct explanation *x)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    policy_json_decision(&w, &x->lines[0].decision);
-    json_key(&w, "schedule");
-    json_begin_array(&w);
+    json_begin_object(w);
+    policy_json_decision(w, &x->lines[0].decision);
+    json_key(w, "schedule");
+    json_begin_array(w);
     for (size_t i = 0; i < x->line_count; i++) {
         const struct explain_line *l = &x->lines[i];
 
-        json_begin_object(&w);
-        json_key(&w, "failure");
-        json_int(&w, l->failure);
-        json_key(&w, "action");
-        json_cstr(&w, step_name(l->decision.step));
-        json_delay(&w, "after_seconds", &l->decision);
-        json_key(&w, "at_seconds");
-        json_double(&w, (double)l->at_us / 1e6);
-        json_key(&w, "rule");
-        json_slice(&w, l->decision.rule);
-        json_end_object(&w);
+        json_begin_object(w);
+        json_put_int(w, "failure", l->failure);
+        json_put_cstr(w, "action", step_name(l->decision.step));
+        json_delay(w, "after_seconds", &l->decision);
+        json_put_span(w, "at_seconds", l->at_us);
+        json_put_slice(w, "rule", l->decision.rule);
+        json_end_object(w);
     }
-    json_end_array(&w);
-    json_key(&w, "endless");
-    json_bool(&w, x->goes_on);
-    json_key(&w, "fault");
-    json_cstr(&w, fault_name(failure_fault(&a->failure)));
-    json_key(&w, "needs_evidence");
-    json_bool(&w, x->needs_evidence);
-    json_key(&w, "given_up_seconds");
-    if (x->gives_up)
-        json_double(&w, (double)x->given_up_us / 1e6);
-    else
-        json_cstr(&w, NULL);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_end_array(w);
+    json_put_bool(w, "endless", x->goes_on);
+    json_put_cstr(w, "fault", fault_name(failure_fault(&a->failure)));
+    json_put_bool(w, "needs_evidence", x->needs_evidence);
+    json_put_span(w, "given_up_seconds", x->gives_up ? x->given_up_us : PR_NEVER);
+    json_end_object(w);
+    line_end(&line);
 }
 
 /* Who is at fault, if that matters. */
@@ -350,16 +319,11 @@ static void tell(struct findings *all, const char *kind, const struct rule *rule
         return;
     }
     json_begin_object(all->w);
-    json_key(all->w, "kind");
-    json_cstr(all->w, kind);
-    json_key(all->w, "rule");
-    json_slice(all->w, rule->name);
-    json_key(all->w, "endpoint");
-    json_cstr(all->w, endpoint.size > 0 ? clean(cli, endpoint) : NULL);
-    json_key(all->w, "line");
-    json_int(all->w, line);
-    json_key(all->w, "text");
-    json_slice(all->w, text);
+    json_put_cstr(all->w, "kind", kind);
+    json_put_slice(all->w, "rule", rule->name);
+    json_put_cstr(all->w, "endpoint", endpoint.size > 0 ? clean(cli, endpoint) : NULL);
+    json_put_int(all->w, "line", line);
+    json_put_slice(all->w, "text", text);
     json_end_object(all->w);
 }
 
@@ -428,26 +392,20 @@ static size_t count_rules(const struct config *config)
 
 static size_t check_json(struct cli *cli)
 {
-    struct json_writer w;
-    struct buf line;
-    struct findings all = { .cli = cli, .w = &w };
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
+    struct findings all = { .cli = cli, .w = w };
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "file");
-    json_cstr(&w, cli->config->file);
-    json_key(&w, "rules");
-    json_uint(&w, count_rules(cli->config));
-    json_key(&w, "findings");
-    json_begin_array(&w);
+    json_begin_object(w);
+    json_put_cstr(w, "file", cli->config->file);
+    json_put_uint(w, "rules", count_rules(cli->config));
+    json_key(w, "findings");
+    json_begin_array(w);
     find_all(&all);
-    json_end_array(&w);
-    json_key(&w, "ok");
-    json_bool(&w, all.count == 0);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_end_array(w);
+    json_put_bool(w, "ok", all.count == 0);
+    json_end_object(w);
+    line_end(&line);
     return all.count;
 }
 

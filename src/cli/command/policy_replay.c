@@ -84,44 +84,33 @@ static void count_pair(struct policy_replay *r, const char *before, const char *
 static void print_json(const struct listed *l, const struct happened *h, int failure, const struct decision *d,
                        bool changed)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
     char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(l->m.id, id);
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "id");
-    json_cstr(&w, id);
-    json_key(&w, "endpoint");
-    json_cstr(&w, h->endpoint);
-    json_key(&w, "failure");
-    json_int(&w, failure);
-    json_key(&w, "at");
-    json_time(&w, h->at_us);
-    json_key(&w, "reason");
-    json_cstr(&w, h->reason);
-    json_key(&w, "happened");
-    json_begin_object(&w);
-    json_key(&w, "rule");
-    json_cstr(&w, h->rule);
-    json_key(&w, "action");
-    json_cstr(&w, h->step);
-    json_end_object(&w);
-    json_key(&w, "would");
+    struct json_writer *w = line_begin(&line);
+    json_begin_object(w);
+    json_put_cstr(w, "id", id);
+    json_put_cstr(w, "endpoint", h->endpoint);
+    json_put_int(w, "failure", failure);
+    json_put_time(w, "at", h->at_us);
+    json_put_cstr(w, "reason", h->reason);
+    json_key(w, "happened");
+    json_begin_object(w);
+    json_put_cstr(w, "rule", h->rule);
+    json_put_cstr(w, "action", h->step);
+    json_end_object(w);
+    json_key(w, "would");
     if (d != NULL) {
-        json_begin_object(&w);
-        policy_json_decision(&w, d);
-        json_end_object(&w);
+        json_begin_object(w);
+        policy_json_decision(w, d);
+        json_end_object(w);
     } else {
-        json_cstr(&w, NULL); /* it would not have failed again */
+        json_cstr(w, NULL); /* it would not have failed again */
     }
-    json_key(&w, "changed");
-    json_bool(&w, changed);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_put_bool(w, "changed", changed);
+    json_end_object(w);
+    line_end(&line);
 }
 
 /* true: the new policy ends the message here. */

@@ -10,14 +10,11 @@
 
 static void print_json(const struct status *s)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    status_json(&w, s);
-    cli_print(&line);
-    buf_fini(&line);
+    status_json(w, s);
+    line_end(&line);
 }
 
 /* ---- Tables ---- */

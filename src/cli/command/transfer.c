@@ -16,14 +16,11 @@
 
 static void print_letter(const struct listed *l)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    export_write(&w, l);
-    cli_print(&line);
-    buf_fini(&line);
+    export_write(w, l);
+    line_end(&line);
 }
 
 int run_dead_export(struct cli *cli)

@@ -218,18 +218,15 @@ static void print_people(struct cli *cli, const struct message_why *o, FILE *out
 /* The same facts for programs: the message, what it waits for, what comes next, the commands. */
 static void print_json(struct cli *cli, const struct message_why *o)
 {
-    struct json_writer w;
-    struct buf line;
+    struct json_line line;
+    struct json_writer *w = line_begin(&line);
 
-    buf_init(&line, OUTPUT_MAX);
-    json_init(&w, &line);
-    json_begin_object(&w);
-    json_key(&w, "message");
-    message_json(&w, cli->config, o->reply, o->listed);
-    message_why_json(&w, o);
-    json_end_object(&w);
-    cli_print(&line);
-    buf_fini(&line);
+    json_begin_object(w);
+    json_key(w, "message");
+    message_json(w, cli->config, o->reply, o->listed);
+    message_why_json(w, o);
+    json_end_object(w);
+    line_end(&line);
 }
 
 static struct message_why message_why_for(struct cli *cli, const struct query_reply *reply, const struct listed *l)

@@ -84,18 +84,13 @@ static void json_endpoint(struct json_writer *w, const struct view_endpoint *e)
     static const char *const states[] = { "open", "half-open", "paused", "ok", "not configured" };
 
     json_begin_object(w);
-    json_key(w, "name");
-    json_slice(w, e->name);
-    json_key(w, "state");
-    json_cstr(w, states[e->state]);
+    json_put_slice(w, "name", e->name);
+    json_put_cstr(w, "state", states[e->state]);
     member_time(w, "until", e->until_us);
     member_text(w, "why", e->why);
-    json_key(w, "sent");
-    json_uint(w, e->sent);
-    json_key(w, "failed");
-    json_uint(w, e->failed);
-    json_key(w, "dead");
-    json_uint(w, e->dead);
+    json_put_uint(w, "sent", e->sent);
+    json_put_uint(w, "failed", e->failed);
+    json_put_uint(w, "dead", e->dead);
     json_rates(w, &e->rates);
     json_end_object(w);
 }
@@ -128,17 +123,12 @@ void view_json(const struct top_view *v, struct buf *ret)
 
     json_init(&w, ret);
     json_begin_object(&w);
-    json_key(&w, "at");
-    json_time(&w, v->now_us);
+    json_put_time(&w, "at", v->now_us);
     json_rates(&w, &v->rates);
-    json_key(&w, "backlog");
-    json_uint(&w, v->backlog);
-    json_key(&w, "backlog_exact");
-    json_bool(&w, v->backlog_exact);
-    json_key(&w, "oldest_age_seconds");
-    json_double(&w, v->oldest_us != 0 ? (double)(v->now_us - v->oldest_us) / 1e6 : 0);
-    json_key(&w, "instances");
-    json_uint(&w, v->instance_count);
+    json_put_uint(&w, "backlog", v->backlog);
+    json_put_bool(&w, "backlog_exact", v->backlog_exact);
+    json_put_double(&w, "oldest_age_seconds", v->oldest_us != 0 ? (double)(v->now_us - v->oldest_us) / 1e6 : 0);
+    json_put_uint(&w, "instances", v->instance_count);
     json_lists(&w, v);
     json_end_object(&w);
 }

@@ -40,17 +40,12 @@ static void write_error(struct api *x, unsigned status, const char *code, const 
     json_begin_object(&x->w);
     json_key(&x->w, "error");
     json_begin_object(&x->w);
-    json_key(&x->w, "code");
-    json_cstr(&x->w, code);
-    json_key(&x->w, "message");
-    json_cstr(&x->w, text);
-    json_key(&x->w, "hint");
-    json_cstr(&x->w, hint);
+    json_put_cstr(&x->w, "code", code);
+    json_put_cstr(&x->w, "message", text);
+    json_put_cstr(&x->w, "hint", hint);
     if (conflict != NULL) {
-        json_key(&x->w, "expected_version");
-        json_int(&x->w, conflict->expected_version);
-        json_key(&x->w, "version");
-        json_int(&x->w, conflict->version);
+        json_put_int(&x->w, "expected_version", conflict->expected_version);
+        json_put_int(&x->w, "version", conflict->version);
     }
     json_end_object(&x->w);
     json_end_object(&x->w);

@@ -405,7 +405,7 @@ static int word_answer(pr_slice name)
     return PULL_UNKNOWN;
 }
 
-static const struct member_words words_of_answers = { answer_word, word_answer };
+static const struct member_words words_of_answers = { .name = answer_word, .parse = word_answer };
 
 /* The result for one claim. */
 struct claim_result {

@@ -40,13 +40,11 @@ void api_dead_groups(struct api *x)
     for (size_t i = 0; i < reply.group_count; i++)
         group_json(&x->w, &reply.groups[i]);
     json_end_array(&x->w);
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply.more);
-    json_key(&x->w, "cut"); /* only the latest letters of each group were looked at, and older ones may match */
-    json_bool(&x->w, reply.cut);
+    json_put_bool(&x->w, "more", reply.more);
+    json_put_bool(&x->w, "cut",
+                  reply.cut); /* only the latest letters of each group were looked at, and older ones may match */
     if (reply.cut) {
-        json_key(&x->w, "looked_at"); /* letters of each group; with a stream, of the stream */
-        json_uint(&x->w, reply.looked);
+        json_put_uint(&x->w, "looked_at", reply.looked); /* letters of each group; with a stream, of the stream */
     }
     json_end_object(&x->w);
 }

@@ -21,10 +21,8 @@ static void here(struct api *x, pr_slice name)
     for (size_t i = 0; i < relay_endpoint_count(x->in.relay); i++)
         if (slice_eq(relay_endpoint_name(x->in.relay, i), name))
             relay_endpoint(x->in.relay, i, &view);
-    json_key(&x->w, "in_flight");
-    json_uint(&x->w, view.out);
-    json_key(&x->w, "waiting_in_memory");
-    json_uint(&x->w, view.waiting);
+    json_put_uint(&x->w, "in_flight", view.out);
+    json_put_uint(&x->w, "waiting_in_memory", view.waiting);
 }
 
 static void endpoint_json(struct api *x, const struct query_reply *reply, const struct endpoint_state *e,
@@ -32,8 +30,7 @@ static void endpoint_json(struct api *x, const struct query_reply *reply, const 
 {
     const struct config_endpoint *c = config_find_endpoint(x->in.config, e->name);
     json_begin_object(&x->w);
-    json_key(&x->w, "name");
-    json_slice(&x->w, e->name);
+    json_put_slice(&x->w, "name", e->name);
     json_key(&x->w, "transport"); /* not the URL: it may contain a password */
     if (c != NULL)
         json_slice(&x->w, transport_scheme(c->url));
@@ -159,9 +156,7 @@ void api_endpoint_test(struct api *x)
     pr_id_format(id, text);
     x->status = 202;
     json_begin_object(&x->w);
-    json_key(&x->w, "id");
-    json_cstr(&x->w, text);
-    json_key(&x->w, "type");
-    json_cstr(&x->w, TEST_TYPE);
+    json_put_cstr(&x->w, "id", text);
+    json_put_cstr(&x->w, "type", TEST_TYPE);
     json_end_object(&x->w);
 }

@@ -58,8 +58,7 @@ static void write_events(struct api *x, const struct query_reply *reply)
     for (size_t i = 0; i < reply->event_count; i++)
         event_json(&x->w, &reply->events[i]);
     json_end_array(&x->w);
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply->more);
+    json_put_bool(&x->w, "more", reply->more);
 }
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
@@ -122,8 +121,12 @@ void api_events(struct api *x)
     const struct stored_event *last = r.reply.event_count > 0 ? &r.reply.events[r.reply.event_count - 1] : NULL;
     json_begin_object(&x->w);
     write_events(x, &r.reply);
-    json_key(&x->w, "next"); /* for after, whether or not there are more: a reader that follows continues from there */
-    json_uint(&x->w, last == NULL ? r.query.filter.after : last->place > 0 ? last->place : last->version);
+    json_put_uint(
+        &x->w, "next",
+        last == NULL ? r.query.filter.after
+        : last->place > 0
+            ? last->place
+            : last->version); /* for after, whether or not there are more: a reader that follows continues from there */
     json_end_object(&x->w);
 }
 
@@ -264,8 +267,7 @@ void api_subscription_move(struct api *x)
     const struct subscription_info shown = standing_for(&info, info.fence == call.fence);
     json_begin_object(&x->w);
     members_write(&x->w, &position_table, &shown);
-    json_key(&x->w, "result");
-    json_cstr(&x->w, rc == PR_OK ? "ok" : "stale");
+    json_put_cstr(&x->w, "result", rc == PR_OK ? "ok" : "stale");
     json_end_object(&x->w);
 }
 
@@ -314,10 +316,8 @@ void api_snapshot(struct api *x)
         return;
     }
     json_begin_object(&x->w);
-    json_key(&x->w, "stream");
-    json_slice(&x->w, stream);
-    json_key(&x->w, "version");
-    json_int(&x->w, version);
+    json_put_slice(&x->w, "stream", stream);
+    json_put_int(&x->w, "version", version);
     payload_json(&x->w, data);
     json_end_object(&x->w);
 }
@@ -342,7 +342,6 @@ void api_snapshot_save(struct api *x)
         return;
     }
     json_begin_object(&x->w);
-    json_key(&x->w, "saved"); /* false: there is a later one */
-    json_bool(&x->w, rc == PR_OK);
+    json_put_bool(&x->w, "saved", rc == PR_OK); /* false: there is a later one */
     json_end_object(&x->w);
 }

@@ -43,10 +43,8 @@ static void import_json(struct api *x, const struct admin *admin, const struct a
         int answer;
     } const lists[] = { { "duplicates", PR_DUPLICATE }, { "unknown_box", PR_UNKNOWN } };
     json_begin_object(&x->w);
-    json_key(&x->w, "action");
-    json_cstr(&x->w, admin_name(admin->kind));
-    json_key(&x->w, "stored");
-    json_uint(&x->w, reply->changed);
+    json_put_cstr(&x->w, "action", admin_name(admin->kind));
+    json_put_uint(&x->w, "stored", reply->changed);
     for (size_t k = 0; k < ARRAY_LENGTH(lists); k++) {
         json_key(&x->w, lists[k].key);
         json_begin_array(&x->w);
@@ -58,8 +56,7 @@ static void import_json(struct api *x, const struct admin *admin, const struct a
         }
         json_end_array(&x->w);
     }
-    json_key(&x->w, "dry_run");
-    json_bool(&x->w, admin->dry_run);
+    json_put_bool(&x->w, "dry_run", admin->dry_run);
     json_end_object(&x->w);
 }
 

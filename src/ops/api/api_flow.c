@@ -246,8 +246,7 @@ static void flows_json(struct api *x, const struct query_reply *reply)
         json_end_object(&x->w);
     }
     json_end_array(&x->w);
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply->more);
+    json_put_bool(&x->w, "more", reply->more);
 }
 
 void api_flows(struct api *x)
@@ -395,8 +394,7 @@ static void wait_for(struct api *x, struct flow_waiter *w)
     }
     json_begin_object(&x->w);
     flow_row_json(&x->w, row);
-    json_key(&x->w, "timeout");
-    json_bool(&x->w, rc == PR_TIMEOUT);
+    json_put_bool(&x->w, "timeout", rc == PR_TIMEOUT);
     json_end_object(&x->w);
 }
 

@@ -27,11 +27,9 @@ void api_page(struct api *x, const struct query_reply *reply, bool of_boxes)
 
 void api_page_end(struct api *x, const struct query_reply *reply, bool of_boxes)
 {
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply->more);
-    json_key(&x->w, "cut"); /* matches may follow after the rows that were looked at */
-    json_bool(&x->w, reply->cut);
-    json_key(&x->w, "next"); /* for ?after= */
+    json_put_bool(&x->w, "more", reply->more);
+    json_put_bool(&x->w, "cut", reply->cut); /* matches may follow after the rows that were looked at */
+    json_key(&x->w, "next");                 /* for ?after= */
     if (!reply->more)
         json_cstr(&x->w, NULL);
     else if (of_boxes && params_get(&x->params, "box").size == 0) /* rows are counted in each box */
@@ -128,14 +126,12 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
         further.newest_row = r->newest_row;
     }
     json_begin_object(&x->w);
-    json_key(&x->w, "action");
-    json_cstr(&x->w, admin_name(admin->kind));
+    json_put_cstr(&x->w, "action", admin_name(admin->kind));
     reply_write(&x->w, REPLY_CHANGE, r);
     if (admin->kind == ADMIN_DEAD_REPLAY)
         reply_write(&x->w, REPLY_HANDLED, r);
     reply_write(&x->w, REPLY_MISSING, r);
-    json_key(&x->w, "dry_run");
-    json_bool(&x->w, admin->dry_run);
+    json_put_bool(&x->w, "dry_run", admin->dry_run);
     reply_write(&x->w, REPLY_FURTHER, &further);
     json_end_object(&x->w);
     if (admin->dry_run)

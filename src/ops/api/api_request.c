@@ -34,10 +34,8 @@ static void answer(struct api *x, const struct asking *a)
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(a->id, id);
     json_begin_object(&x->w);
-    json_key(&x->w, "id");
-    json_cstr(&x->w, id);
-    json_key(&x->w, "state");
-    json_cstr(&x->w, request_state_name(a->info.state));
+    json_put_cstr(&x->w, "id", id);
+    json_put_cstr(&x->w, "state", request_state_name(a->info.state));
     json_key(&x->w, "reply");
     if (a->info.reply != NULL)
         message_claimed_json(&x->w, a->info.reply);

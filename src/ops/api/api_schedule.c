@@ -118,10 +118,8 @@ void api_schedule_add(struct api *x)
     if (!answered_fault(x, rc, &error) && record(x, ADMIN_SCHEDULE_ADD, s.name)) {
         x->status = 202;
         json_begin_object(&x->w);
-        json_key(&x->w, "name");
-        json_slice(&x->w, s.name);
-        json_key(&x->w, "replaces");
-        json_bool(&x->w, count > 0);
+        json_put_slice(&x->w, "name", s.name);
+        json_put_bool(&x->w, "replaces", count > 0);
         json_end_object(&x->w);
     }
     free(text);
@@ -142,8 +140,7 @@ void api_schedule_run(struct api *x)
     pr_id_format(id, text);
     x->status = 202;
     json_begin_object(&x->w);
-    json_key(&x->w, "id");
-    json_cstr(&x->w, text);
+    json_put_cstr(&x->w, "id", text);
     json_end_object(&x->w);
 }
 
@@ -171,14 +168,10 @@ void api_schedule_change(struct api *x)
         return;
     if (order == SCHEDULE_CANCEL) {
         json_begin_object(&x->w);
-        json_key(&x->w, "name");
-        json_slice(&x->w, x->part);
-        json_key(&x->w, "cancelled");
-        json_bool(&x->w, true);
-        if (comes_back) {
-            json_key(&x->w, "hint");
-            json_cstr(&x->w, SCHEDULE_COMES_BACK);
-        }
+        json_put_slice(&x->w, "name", x->part);
+        json_put_bool(&x->w, "cancelled", true);
+        if (comes_back)
+            json_put_cstr(&x->w, "hint", SCHEDULE_COMES_BACK);
         json_end_object(&x->w);
     } else if (find(x, x->part, &list, &count)) {
         schedule_json(&x->w, &list[0], api_now(x));

@@ -65,8 +65,7 @@ void api_health(struct api *x)
     else if (collect(x, s)) {
         check_here(x, s);
         json_begin_object(&x->w);
-        json_key(&x->w, "status");
-        json_cstr(&x->w, check_state_name(checks_health(&s->checks)));
+        json_put_cstr(&x->w, "status", check_state_name(checks_health(&s->checks)));
         checks_json(&s->checks, &x->w);
         json_end_object(&x->w);
     }
@@ -83,8 +82,7 @@ static void api_box_names(struct api *x)
     json_begin_array(&x->w);
     for (size_t i = 0; i < boxes.box_count; i++) {
         json_begin_object(&x->w);
-        json_key(&x->w, "name");
-        json_slice(&x->w, boxes.boxes[i].name);
+        json_put_slice(&x->w, "name", boxes.boxes[i].name);
         json_end_object(&x->w);
     }
     json_end_array(&x->w);
@@ -134,12 +132,9 @@ static void health(struct api *x, int rc, const struct pr_error *error)
 {
     x->status = rc == PR_OK ? 200 : 503;
     json_begin_object(&x->w);
-    json_key(&x->w, "status");
-    json_cstr(&x->w, rc != PR_OK ? "error" : error->code > NOTE_STANDBY ? "warn" : "ok");
-    if (error->text[0] != '\0' && x->role != ROLE_NONE) {
-        json_key(&x->w, "why");
-        json_cstr(&x->w, error->text);
-    }
+    json_put_cstr(&x->w, "status", rc != PR_OK ? "error" : error->code > NOTE_STANDBY ? "warn" : "ok");
+    if (error->text[0] != '\0' && x->role != ROLE_NONE)
+        json_put_cstr(&x->w, "why", error->text);
 }
 
 void api_live(struct api *x)

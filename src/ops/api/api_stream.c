@@ -32,8 +32,7 @@ void api_streams(struct api *x)
     for (size_t i = 0; i < reply.stream_count; i++)
         stream_json(&x->w, &reply.streams[i]);
     json_end_array(&x->w);
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply.more);
+    json_put_bool(&x->w, "more", reply.more);
     json_key(&x->w, "next"); /* for ?after= */
     if (reply.more && reply.stream_count > 0)
         stream_mark_format(&reply.streams[reply.stream_count - 1], next);
@@ -74,7 +73,6 @@ void api_list(struct api *x)
         return;
     json_begin_object(&x->w);
     reply_list_write(&x->w, query.kind, &reply);
-    json_key(&x->w, "more");
-    json_bool(&x->w, reply.more);
+    json_put_bool(&x->w, "more", reply.more);
     json_end_object(&x->w);
 }

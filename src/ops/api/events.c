@@ -84,8 +84,7 @@ void events_free(struct events *e)
 
 static void text(struct json_writer *w, const char *key, const char *value)
 {
-    json_key(w, key);
-    json_cstr(w, value[0] != '\0' ? value : NULL);
+    json_put_cstr(w, key, value[0] != '\0' ? value : NULL);
 }
 
 void events_write(struct buf *b, const struct happening *h)
@@ -101,8 +100,7 @@ void events_write(struct buf *b, const struct happening *h)
     member_time(&w, "at", h->at_us);
     text(&w, "box", h->box);
     text(&w, "endpoint", h->endpoint);
-    json_key(&w, "attempt");
-    json_int(&w, h->attempt);
+    json_put_int(&w, "attempt", h->attempt);
     text(&w, "reason", h->reason != PR_REASON_NONE ? pr_reason_name(h->reason) : "");
     text(&w, h->kind == HAPPENING_CHANGED ? "what" : h->kind == HAPPENING_ENDPOINT ? "breaker" : "error", h->error);
     text(&w, "rule", h->rule);

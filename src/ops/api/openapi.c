@@ -21,28 +21,20 @@ static bool next_word(const char **list, pr_slice *ret)
     return true;
 }
 
-static void text(struct json_writer *w, const char *key, const char *value)
-{
-    json_key(w, key);
-    json_cstr(w, value);
-}
-
 static void schema_type(struct json_writer *w, const char *type)
 {
     json_key(w, "schema");
     json_begin_object(w);
-    text(w, "type", type);
+    json_put_cstr(w, "type", type);
     json_end_object(w);
 }
 
 static void parameter(struct json_writer *w, pr_slice name, const char *in, bool required)
 {
     json_begin_object(w);
-    json_key(w, "name");
-    json_slice(w, name);
-    text(w, "in", in);
-    json_key(w, "required");
-    json_bool(w, required);
+    json_put_slice(w, "name", name);
+    json_put_cstr(w, "in", in);
+    json_put_bool(w, "required", required);
     schema_type(w, "string");
     json_end_object(w);
 }
@@ -84,9 +76,8 @@ static void json_body(struct json_writer *w, const struct api_route *r)
     size_t needed_count = 0;
     json_key(w, "schema");
     json_begin_object(w);
-    text(w, "type", "object");
-    json_key(w, "additionalProperties");
-    json_bool(w, false);
+    json_put_cstr(w, "type", "object");
+    json_put_bool(w, "additionalProperties", false);
     json_key(w, "properties");
     json_begin_object(w);
     while (next_word(&list, &word)) {
@@ -98,7 +89,7 @@ static void json_body(struct json_writer *w, const struct api_route *r)
         json_key_slice(w, word);
         json_begin_object(w);
         if (body_field_type(r, word) != NULL)
-            text(w, "type", body_field_type(r, word));
+            json_put_cstr(w, "type", body_field_type(r, word));
         if (slice_eq_cstr(word, "ids"))
             json_key(w, "items"), json_raw(w, PR_STR("{\"type\":\"string\",\"format\":\"uuid\"}"));
         if (slice_eq_cstr(word, "filter"))
@@ -124,8 +115,7 @@ static void body(struct json_writer *w, const struct api_route *r)
         return;
     json_key(w, "requestBody");
     json_begin_object(w);
-    json_key(w, "required");
-    json_bool(w, r->body == BODY_MESSAGES || strchr(r->fields, '*') != NULL);
+    json_put_bool(w, "required", r->body == BODY_MESSAGES || strchr(r->fields, '*') != NULL);
     json_key(w, "content");
     json_begin_object(w);
     for (size_t i = 0; i < (r->body == BODY_MESSAGES ? 3u : 1u); i++) {
@@ -173,7 +163,7 @@ static void response(struct json_writer *w, pr_slice status, const char *descrip
 {
     json_key_slice(w, status);
     json_begin_object(w);
-    text(w, "description", description);
+    json_put_cstr(w, "description", description);
     json_key(w, "content");
     json_begin_object(w);
     json_key(w, content_type);
@@ -218,7 +208,7 @@ static void operation(struct json_writer *w, const struct api_route *r)
 {
     json_key(w, r->method[0] == 'G' ? "get" : r->method[0] == 'P' ? "post" : "delete");
     json_begin_object(w);
-    text(w, "summary", r->summary);
+    json_put_cstr(w, "summary", r->summary);
     parameters(w, r);
     body(w, r);
     responses(w, r);
@@ -239,11 +229,11 @@ void api_openapi(struct api *x)
 {
     struct json_writer *w = &x->w;
     json_begin_object(w);
-    text(w, "openapi", "3.0.3");
+    json_put_cstr(w, "openapi", "3.0.3");
     json_key(w, "info");
     json_begin_object(w);
-    text(w, "title", "Postrider");
-    text(w, "version", POSTRIDER_VERSION);
+    json_put_cstr(w, "title", "Postrider");
+    json_put_cstr(w, "version", POSTRIDER_VERSION);
     json_end_object(w);
     json_key(w, "paths");
     json_begin_object(w);

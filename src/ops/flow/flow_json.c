@@ -20,7 +20,7 @@ static int word_event(pr_slice name)
     return FLOW_EVENT_NONE;
 }
 
-static const struct member_words words_of_events = { flow_event_kind_name, word_event };
+static const struct member_words words_of_events = { .name = flow_event_kind_name, .parse = word_event };
 
 /* An event, with the values that depend on its kind. */
 struct event_reply {
@@ -114,15 +114,9 @@ static const char *wait_word(int kind)
     return kinds[kind];
 }
 
-static int word_wait(pr_slice name)
-{
-    for (int kind = FLOW_EVENT_ACTIVITY; kind <= FLOW_EVENT_CHILD; kind++)
-        if (slice_eq_cstr(name, wait_word(kind)))
-            return kind;
-    return FLOW_EVENT_NONE;
-}
-
-static const struct member_words words_of_waits = { wait_word, word_wait };
+static const struct member_words words_of_waits = { .name = wait_word,
+                                                    .first = FLOW_EVENT_NONE,
+                                                    .last = FLOW_EVENT_CHILD };
 
 static const struct member wait_members[] = {
     /* clang-format off */

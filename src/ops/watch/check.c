@@ -95,7 +95,7 @@ static const char *state_word(int state)
     return check_state_name((enum check_state)state);
 }
 
-static const struct member_words words_of_checks = { state_word, word_state };
+static const struct member_words words_of_checks = { .name = state_word, .parse = word_state };
 
 static const struct member check_members[] = {
     /* clang-format off */

@@ -32,16 +32,11 @@ static void payload_write(struct buf *b, const struct config *config, const stru
     struct json_writer w;
     json_init(&w, b);
     json_begin_object(&w);
-    json_key(&w, "check");
-    json_cstr(&w, check->name);
-    json_key(&w, "about");
-    json_cstr(&w, check->about);
-    json_key(&w, "advice");
-    json_cstr(&w, check->text);
-    json_key(&w, "instance");
-    json_cstr(&w, config->instance);
-    json_key(&w, "at");
-    json_time(&w, now_us);
+    json_put_cstr(&w, "check", check->name);
+    json_put_cstr(&w, "about", check->about);
+    json_put_cstr(&w, "advice", check->text);
+    json_put_cstr(&w, "instance", config->instance);
+    json_put_time(&w, "at", now_us);
     json_end_object(&w);
 }
 

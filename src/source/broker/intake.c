@@ -97,10 +97,7 @@ static int write_headers(struct intake *in, const struct received *r, pr_slice o
         json_slice(&w, r->headers[i].value);
         written++;
     }
-    if (original_id.size > 0) {
-        json_key(&w, DECODE_ORIGINAL_ID);
-        json_slice(&w, original_id);
-    }
+    json_put_some(&w, DECODE_ORIGINAL_ID, original_id);
     json_end_object(&w);
     int rc = buf_failed(&text);
     if (rc == PR_OK && written + original_id.size > 0) {

@@ -226,19 +226,13 @@ static int make_consumer(struct nats_source *j, int wake_fd, struct pr_error *re
     buf_init(&body, BROKER_URL_MAX * 2);
     json_init(&w, &body);
     json_begin_object(&w);
-    json_key(&w, "stream_name");
-    json_slice(&w, j->stream);
+    json_put_slice(&w, "stream_name", j->stream);
     json_key(&w, "config");
     json_begin_object(&w);
-    json_key(&w, "durable_name");
-    json_slice(&w, j->consumer);
-    json_key(&w, "ack_policy");
-    json_cstr(&w, "explicit");
+    json_put_slice(&w, "durable_name", j->consumer);
+    json_put_cstr(&w, "ack_policy", "explicit");
     put_begin(j, &w);
-    if (subject.size > 0) {
-        json_key(&w, "filter_subject");
-        json_slice(&w, subject);
-    }
+    json_put_some(&w, "filter_subject", subject);
     json_end_object(&w);
     json_end_object(&w);
     json_t *tree = request(j, "DURABLE.CREATE", buf_slice(&body), wake_fd, reterr);

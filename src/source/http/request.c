@@ -60,10 +60,8 @@ void conn_answer(struct http_conn *c, unsigned status, int retry_s, const char *
     json_begin_object(&w);
     json_key(&w, "error");
     json_begin_object(&w);
-    json_key(&w, "code");
-    json_cstr(&w, code);
-    json_key(&w, "message");
-    json_cstr(&w, text);
+    json_put_cstr(&w, "code", code);
+    json_put_cstr(&w, "message", text);
     json_end_object(&w);
     json_end_object(&w);
     buf_add_char(&body, '\n');

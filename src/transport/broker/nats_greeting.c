@@ -31,12 +31,6 @@ const char *nats_info_read(pr_slice text, bool tls, struct nats_info *ret)
     return wants_tls && !tls ? "it requires TLS: set tls=true in its url" : NULL;
 }
 
-static void put_member(struct json_writer *w, const char *key, pr_slice value)
-{
-    json_key(w, key);
-    json_slice(w, value);
-}
-
 static int put_login(struct json_writer *w, const struct broker_url *url, const char *nonce, struct pr_error *reterr)
 {
     pr_slice creds = broker_url_param(url, "creds", "");
@@ -46,15 +40,15 @@ static int put_login(struct json_writer *w, const struct broker_url *url, const 
         buf_init(&jwt, NATS_CREDS_MAX);
         buf_init(&signature, 256);
         rc = nats_creds_sign(creds.data, slice_from(nonce), &jwt, &signature, reterr);
-        put_member(w, "jwt", buf_slice(&jwt));
-        put_member(w, "sig", buf_slice(&signature));
+        json_put_slice(w, "jwt", buf_slice(&jwt));
+        json_put_slice(w, "sig", buf_slice(&signature));
         buf_fini(&jwt);
         buf_fini(&signature);
     } else if (url->password.size > 0) {
-        put_member(w, "user", url->user);
-        put_member(w, "pass", url->password);
+        json_put_slice(w, "user", url->user);
+        json_put_slice(w, "pass", url->password);
     } else if (url->user.size > 0) {
-        put_member(w, "auth_token", url->user);
+        json_put_slice(w, "auth_token", url->user);
     }
     return rc;
 }
@@ -73,17 +67,13 @@ int nats_put_connect(struct buf *b, const struct broker_url *url, const char *na
     buf_init(&json, CONNECT_MAX);
     json_init(&w, &json);
     json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
-        json_key(&w, flags[i].key);
-        json_bool(&w, flags[i].value);
-    }
-    json_key(&w, "tls_required");
-    json_bool(&w, tls);
-    json_key(&w, "protocol");
-    json_int(&w, 1);
-    put_member(&w, "lang", PR_STR("C"));
-    put_member(&w, "version", PR_STR(POSTRIDER_VERSION));
-    put_member(&w, "name", slice_from(name));
+    for (size_t i = 0; i < ARRAY_LENGTH(flags); i++)
+        json_put_bool(&w, flags[i].key, flags[i].value);
+    json_put_bool(&w, "tls_required", tls);
+    json_put_int(&w, "protocol", 1);
+    json_put_slice(&w, "lang", PR_STR("C"));
+    json_put_slice(&w, "version", PR_STR(POSTRIDER_VERSION));
+    json_put_slice(&w, "name", slice_from(name));
     int rc = put_login(&w, url, nonce, reterr);
     json_end_object(&w);
     if (rc == PR_OK)
