@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -403,4 +405,15 @@ pr_slice cli_user(struct cli *cli)
         return arena_printf(&cli->arena, "%s@%s", sudo, host);
     return user != NULL ? arena_printf(&cli->arena, "%s@%s", user->pw_name, host)
                         : arena_printf(&cli->arena, "uid %u@%s", (unsigned)getuid(), host);
+}
+
+int cli_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC) : -1;
 }

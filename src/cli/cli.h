@@ -119,6 +119,8 @@ struct json_line {
 };
 struct json_writer *line_begin(struct json_line *line);
 void line_end(struct json_line *line);
+/* Blocks SIGTERM, SIGINT and SIGHUP; they are read from this descriptor.  -1: errno says why. */
+int cli_signals(void);
 /* Was everything written to stdout?  Returns code, or EXIT_FAILED. */
 int cli_finish(int code);
 

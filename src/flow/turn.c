@@ -51,46 +51,45 @@ static void begun_by(const struct flow_row *row, const struct turn_message *star
     *ret_version = same ? row->version : start->version;
 }
 
+/* The first message that begins an execution.  Outcome PR_UNKNOWN: none does. */
+static int find_begin(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
+                      struct arena *arena, struct turn_message *ret)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct pr_error ignored;
+        int rc = turn_message_read(messages[i], arena, ret, &ignored);
+        if (rc == PR_ENOMEM || (rc == PR_OK && begins(row, ret)))
+            return rc;
+    }
+    return PR_UNKNOWN;
+}
+
 int flow_turn_resumes(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
                       struct arena *arena, bool *ret)
 {
+    struct turn_message m;
     *ret = false;
     if (row == NULL || row->state != FLOW_FAILED)
         return PR_OK;
-    for (size_t i = 0; i < count; i++) {
-        struct turn_message m;
-        struct pr_error ignored;
-        int rc = turn_message_read(messages[i], arena, &m, &ignored);
-        if (rc == PR_ENOMEM)
-            return rc;
-        if (rc == PR_OK && begins(row, &m)) {
-            *ret = m.resume;
-            return PR_OK;
-        }
-    }
-    return PR_OK;
+    int rc = find_begin(row, messages, count, arena, &m);
+    if (rc == PR_OK)
+        *ret = m.resume;
+    return rc == PR_UNKNOWN ? PR_OK : rc;
 }
 
 int flow_turn_code(const struct flow_row *row, const struct pr_message *const *messages, size_t count,
                    struct arena *arena, pr_slice *ret_name, pr_slice *ret_version)
 {
+    struct turn_message m;
     if (row != NULL && !flow_has_ended(row)) {
         *ret_name = row->name;
         *ret_version = row->version;
         return PR_OK;
     }
-    for (size_t i = 0; i < count; i++) {
-        struct turn_message m;
-        struct pr_error ignored;
-        int rc = turn_message_read(messages[i], arena, &m, &ignored);
-        if (rc == PR_ENOMEM)
-            return rc;
-        if (rc == PR_OK && begins(row, &m)) {
-            begun_by(row, &m, ret_name, ret_version);
-            return PR_OK;
-        }
-    }
-    return PR_UNKNOWN;
+    int rc = find_begin(row, messages, count, arena, &m);
+    if (rc == PR_OK)
+        begun_by(row, &m, ret_name, ret_version);
+    return rc;
 }
 
 /* ---- The row ---------------------------------------------------------------------------------------------- */

@@ -412,20 +412,9 @@ static int tour(struct demo *d, int signals)
     return code;
 }
 
-static int open_signals(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? signalfd(-1, &set, SFD_CLOEXEC) : -1;
-}
-
 static int run_tour(struct demo *d)
 {
-    int signals = open_signals(), failed;
+    int signals = cli_signals(), failed;
 
     if (signals < 0 || (failed = start_relay(d)) != 0) {
         cli_say("cannot start the delivering process: %s", strerror(signals < 0 ? errno : failed));

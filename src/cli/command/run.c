@@ -149,19 +149,6 @@ static void hear_second_signal(void)
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int open_signals(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
-        return -1;
-    return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 static int deliver(struct daemon *d)
 {
     struct pr_error err;
@@ -221,7 +208,7 @@ int run_run(struct cli *cli)
                           .arg = &d.log_fd };
     warn_of_rights(&d, cli->config);
     crash_report_to(d.log_fd, d.log.format);
-    d.signals = open_signals();
+    d.signals = cli_signals();
     d.reloaded = -1;
     d.file = slice_dup(&cli->arena, slice_from(cli->config->file)).data;
     if (d.signals < 0 || d.file == NULL) {

@@ -111,8 +111,8 @@ static enum talk_end next(struct amqp_source *r, int wake_fd, int64_t deadline_u
 /* connection.close and channel.close: code, text, ... */
 static int closed(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
-    struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
-    unsigned code = (unsigned)amqp_take_number(&c, 2);
+    struct cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
+    unsigned code = (unsigned)cursor_number(&c, 2);
     pr_slice text = amqp_take_short(&c);
     return talk_fault(&r->talk, reterr, "%.*s (%u)%s", SLICE_ARGS(text), code,
                       code == AMQP_ACCESS_REFUSED && !r->is_up ? ": " BROKER_LOGIN_ADVICE
@@ -138,11 +138,11 @@ static int expect(struct amqp_source *r, int wake_fd, amqp_method_number_t wante
 
 static int tune(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
-    struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
+    struct cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
     struct pr_error why = { 0 };
-    (void)amqp_take_number(&c, 2); /* channels: one is needed */
-    uint32_t frame_max = (uint32_t)amqp_take_number(&c, 4);
-    uint16_t heartbeat_s = (uint16_t)amqp_take_number(&c, 2);
+    (void)cursor_number(&c, 2); /* channels: one is needed */
+    uint32_t frame_max = (uint32_t)cursor_number(&c, 4);
+    uint16_t heartbeat_s = (uint16_t)cursor_number(&c, 2);
     if (c.bad || amqp_put_tune_ok(&r->talk.out, frame_max, heartbeat_s, r->vhost, &r->terms, &why) != PR_OK)
         return talk_fault(&r->talk, reterr, "%s", c.bad ? "a connection.tune that is too short" : why.text);
     return PR_OK;
@@ -213,11 +213,11 @@ static void rabbit_drop(void *self)
 /* basic.deliver: consumer, tag, again, exchange, key. */
 static int take_deliver(struct amqp_source *r, const struct amqp_frame *f, struct pr_error *reterr)
 {
-    struct amqp_cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
+    struct cursor c = { { f->payload.data + 4, f->payload.size - 4 }, false };
     arena_reset(&r->scratch);
     (void)amqp_take_short(&c);
-    r->next_tag = amqp_take_number(&c, 8);
-    (void)amqp_take_number(&c, 1);
+    r->next_tag = cursor_number(&c, 8);
+    (void)cursor_number(&c, 1);
     (void)amqp_take_short(&c);
     r->key = slice_dup(&r->scratch, amqp_take_short(&c));
     r->is_delivered = true;

@@ -9,29 +9,9 @@
 #include "base/util.h"
 #include "source/broker/event_prefix.h"
 
-pr_slice amqp_take(struct amqp_cursor *c, uint64_t size)
+pr_slice amqp_take_short(struct cursor *c)
 {
-    if (c->bad || size > c->rest.size) {
-        c->bad = true;
-        return PR_STR("");
-    }
-    pr_slice taken = { c->rest.data, (size_t)size };
-    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - (size_t)size };
-    return taken;
-}
-
-uint64_t amqp_take_number(struct amqp_cursor *c, unsigned bytes)
-{
-    pr_slice raw = amqp_take(c, bytes);
-    uint64_t number = 0;
-    for (size_t i = 0; i < raw.size; i++)
-        number = number << 8 | (uint8_t)raw.data[i];
-    return number;
-}
-
-pr_slice amqp_take_short(struct amqp_cursor *c)
-{
-    return amqp_take(c, amqp_take_number(c, 1));
+    return cursor_take(c, cursor_number(c, 1));
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------- */
@@ -63,7 +43,7 @@ static pr_slice float_text(struct arena *arena, uint64_t raw, unsigned bytes)
 }
 
 /* As text; false: it has no text form (null, a list, a table, a decimal). */
-static bool take_value(struct amqp_cursor *c, struct arena *arena, pr_slice *ret)
+static bool take_value(struct cursor *c, struct arena *arena, pr_slice *ret)
 {
     static const struct {
         char kind;
@@ -71,31 +51,31 @@ static bool take_value(struct amqp_cursor *c, struct arena *arena, pr_slice *ret
         bool is_signed;
     } numbers[] = { { 'b', 1, true }, { 'B', 1, false }, { 's', 2, true }, { 'U', 2, true }, { 'u', 2, false },
                     { 'I', 4, true }, { 'i', 4, false }, { 'l', 8, true }, { 'L', 8, true } };
-    char kind = (char)amqp_take_number(c, 1);
+    char kind = (char)cursor_number(c, 1);
     for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
         if (kind == numbers[i].kind) {
-            uint64_t raw = amqp_take_number(c, numbers[i].bytes);
+            uint64_t raw = cursor_number(c, numbers[i].bytes);
             *ret = number_text(arena, raw, numbers[i].bytes, numbers[i].is_signed);
             return true;
         }
     switch (kind) {
     case 'S':
-    case 'x': *ret = amqp_take(c, amqp_take_number(c, 4)); return true;
-    case 't': *ret = amqp_take_number(c, 1) != 0 ? PR_STR("true") : PR_STR("false"); return true;
-    case 'T': *ret = time_text(arena, amqp_take_number(c, 8)); return true;
-    case 'f': *ret = float_text(arena, amqp_take_number(c, 4), 4); return true;
-    case 'd': *ret = float_text(arena, amqp_take_number(c, 8), 8); return true;
-    case 'D': (void)amqp_take(c, 5); return false;
+    case 'x': *ret = cursor_take(c, cursor_number(c, 4)); return true;
+    case 't': *ret = cursor_number(c, 1) != 0 ? PR_STR("true") : PR_STR("false"); return true;
+    case 'T': *ret = time_text(arena, cursor_number(c, 8)); return true;
+    case 'f': *ret = float_text(arena, cursor_number(c, 4), 4); return true;
+    case 'd': *ret = float_text(arena, cursor_number(c, 8), 8); return true;
+    case 'D': (void)cursor_take(c, 5); return false;
     case 'V': return false;
     case 'A':
-    case 'F': (void)amqp_take(c, amqp_take_number(c, 4)); return false;
+    case 'F': (void)cursor_take(c, cursor_number(c, 4)); return false;
     default: c->bad = true; return false;
     }
 }
 
-static int take_table(struct amqp_cursor *c, struct arena *arena, struct amqp_properties *ret)
+static int take_table(struct cursor *c, struct arena *arena, struct amqp_properties *ret)
 {
-    struct amqp_cursor inside = { amqp_take(c, amqp_take_number(c, 4)), c->bad };
+    struct cursor inside = { cursor_take(c, cursor_number(c, 4)), c->bad };
     ret->headers = arena_alloc_array(arena, inside.rest.size / 2 + 1, sizeof(*ret->headers));
     if (ret->headers == NULL)
         return PR_ENOMEM;
@@ -128,12 +108,12 @@ int amqp_properties_read(pr_slice payload, struct arena *arena, struct amqp_prop
         TIMESTAMP = 6,
         TYPE = 5
     };
-    struct amqp_cursor c = { payload, false };
+    struct cursor c = { payload, false };
     int rc = PR_OK;
     *ret = (struct amqp_properties){ .body_size = 0 };
-    (void)amqp_take(&c, 4); /* class, weight */
-    ret->body_size = amqp_take_number(&c, 8);
-    uint64_t flags = amqp_take_number(&c, 2);
+    (void)cursor_take(&c, 4); /* class, weight */
+    ret->body_size = cursor_number(&c, 8);
+    uint64_t flags = cursor_number(&c, 2);
     for (int bit = CONTENT_TYPE; bit >= TYPE && !c.bad && rc == PR_OK; bit--) {
         if ((flags & UINT64_C(1) << bit) == 0)
             continue;
@@ -141,8 +121,8 @@ int amqp_properties_read(pr_slice payload, struct arena *arena, struct amqp_prop
         case CONTENT_TYPE: ret->content_type = amqp_take_short(&c); break;
         case HEADERS: rc = take_table(&c, arena, ret); break;
         case MODE:
-        case PRIORITY: (void)amqp_take(&c, 1); break;
-        case TIMESTAMP: (void)amqp_take(&c, 8); break;
+        case PRIORITY: (void)cursor_take(&c, 1); break;
+        case TIMESTAMP: (void)cursor_take(&c, 8); break;
         case CORRELATION: ret->correlation_id = amqp_take_short(&c); break;
         case MESSAGE_ID: ret->message_id = amqp_take_short(&c); break;
         case TYPE: ret->type = amqp_take_short(&c); break;

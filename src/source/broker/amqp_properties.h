@@ -4,16 +4,10 @@
 #define SOURCE_BROKER_AMQP_PROPERTIES_H
 
 #include "base/arena.h"
+#include "base/cursor.h"
 #include "source/decode.h"
 
-/* After the first incomplete field `bad` is set. */
-struct amqp_cursor {
-    pr_slice rest;
-    bool bad;
-};
-pr_slice amqp_take(struct amqp_cursor *c, uint64_t size);
-uint64_t amqp_take_number(struct amqp_cursor *c, unsigned bytes);
-pr_slice amqp_take_short(struct amqp_cursor *c); /* a string with a length of one byte */
+pr_slice amqp_take_short(struct cursor *c); /* a string with a length of one byte */
 
 /* Borrowed from the payload of the frame and from the arena. */
 struct amqp_properties {

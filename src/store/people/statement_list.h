@@ -501,15 +501,14 @@ STATEMENT(dead_any,
  * endpoint to the next parses a key ('0' follows '/'; see doc/adr/0091). */
 #define SQLITE_OWN                                                                                                           \
     "ways(key) AS (SELECT (SELECT held_by FROM \"{box}\" WHERE held_by > '' ORDER BY held_by LIMIT 1) UNION ALL"             \
-    " SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= iif(instr(w.key, '/') > 0,"                                     \
-    " substr(w.key, 1, instr(w.key, '/') - 1) || '0', w.key || char(1)) ORDER BY held_by LIMIT 1)"                           \
+    " SELECT (SELECT held_by FROM \"{box}\" WHERE held_by >= " SQLITE_ABOVE_ENDPOINT("w.key") " ORDER BY held_by LIMIT 1)"    \
     " FROM ways w WHERE w.key IS NOT NULL),"                                                                                 \
     " own(key) AS MATERIALIZED (SELECT w.key FROM ways w"                                                                    \
     " WHERE (SELECT b.held_for FROM \"{box}\" b WHERE b.held_by = w.key LIMIT 1) = 2)"
 #define POSTGRES_OWN                                                                                                         \
     "ways(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by > '' ORDER BY b.held_by LIMIT 1) UNION ALL"                \
-    " SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by >= CASE WHEN strpos(w.key, '/') > 0"                             \
-    " THEN split_part(w.key, '/', 1) || '0' ELSE w.key || chr(1) END ORDER BY b.held_by LIMIT 1) FROM ways w WHERE w.key IS NOT NULL)," \
+    " SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by >= " POSTGRES_ABOVE_ENDPOINT("w.key")                            \
+    " ORDER BY b.held_by LIMIT 1) FROM ways w WHERE w.key IS NOT NULL),"                                                     \
     " own(key) AS MATERIALIZED (SELECT w.key FROM ways w"                                                                    \
     " WHERE (SELECT b.held_for FROM {box} b WHERE b.held_by = w.key LIMIT 1) = 2)"
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/columns.h"
+#include "store/people/held_key.h"
 
 #define SQLITE(...) .texts[DIALECT_SQLITE] = __VA_ARGS__
 #define POSTGRES(...) .texts[DIALECT_POSTGRES] = __VA_ARGS__

@@ -1,6 +1,7 @@
 /* The views: each covers all boxes, so they are dropped and created again when a box is added. */
 #include "store/postgres/views.h"
 
+#include "store/people/held_key.h"
 #include "store/postgres/message.h"
 
 static const char DROP[] =
@@ -98,19 +99,25 @@ static const char BLOCKED[] =
     " CASE WHEN d.id IS NOT NULL THEN 'dead' WHEN h.due_at = 'infinity' THEN 'parked' ELSE 'failed' END AS head_state"
     " FROM (SELECT DISTINCT ON (k.key) k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, "
     "r.error,"
-    " r.due_at, r.held_by FROM (SELECT b.held_by AS key, split_part(b.held_by, '/', 1) AS endpoint,"
-    " max(b.stream) AS stream, count(*) AS held, min(b.seq) AS first"
-    " FROM \"{schema}\".\"{box}\" b WHERE b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2 GROUP BY b.held_by) k"
-    " LEFT JOIN (SELECT b.*, CASE b.destination WHEN '' THEN"
-    " jsonb_path_query_array(b.story::jsonb, '$[*].endpoint') ->> -1 ELSE b.destination END AS endpoint"
-    " FROM \"{schema}\".\"{box}\" b WHERE " MESSAGE_IS_HEAD " AND b.stream <> '') r"
-    " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint"
-    " ORDER BY k.key, r.due_at = 'infinity', r.seq) h"
-    " LEFT JOIN LATERAL (SELECT d.id, d.seq, d.failure_reason, d.cause, d.error FROM \"{schema}\".dead_letter d"
-    " WHERE (h.id IS NULL OR h.due_at = 'infinity') AND left(d.stream, 255) = left(h.stream, 255)"
-    " AND d.stream = h.stream AND d.box = '{box}' AND d.endpoint IN (h.endpoint, '') AND d.seq < least(h.first, h.seq)"
-    " AND d.edited_as IS NULL ORDER BY d.seq LIMIT 1) d ON true"
-    " WHERE d.id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS DISTINCT FROM h.key))";
+    " r.due_at, r.held_by FROM (SELECT b.held_by AS key, " POSTGRES_HELD_ENDPOINT(
+        "b.held_by") " AS endpoint,"
+                     " max(b.stream) AS stream, count(*) AS held, min(b.seq) AS first"
+                     " FROM \"{schema}\".\"{box}\" b WHERE b.held_by IS NOT NULL AND coalesce(b.held_for, 1) <> 2 "
+                     "GROUP BY b.held_by) k"
+                     " LEFT JOIN (SELECT b.*, CASE b.destination WHEN '' THEN"
+                     " jsonb_path_query_array(b.story::jsonb, '$[*].endpoint') ->> -1 ELSE b.destination END AS "
+                     "endpoint"
+                     " FROM \"{schema}\".\"{box}\" b WHERE " MESSAGE_IS_HEAD " AND b.stream <> '') r"
+                     " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint"
+                     " ORDER BY k.key, r.due_at = 'infinity', r.seq) h"
+                     " LEFT JOIN LATERAL (SELECT d.id, d.seq, d.failure_reason, d.cause, d.error FROM "
+                     "\"{schema}\".dead_letter d"
+                     " WHERE (h.id IS NULL OR h.due_at = 'infinity') AND left(d.stream, 255) = left(h.stream, 255)"
+                     " AND d.stream = h.stream AND d.box = '{box}' AND d.endpoint IN (h.endpoint, '') AND d.seq < "
+                     "least(h.first, h.seq)"
+                     " AND d.edited_as IS NULL ORDER BY d.seq LIMIT 1) d ON true"
+                     " WHERE d.id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS DISTINCT FROM "
+                     "h.key))";
 
 /* Schedules that can be decoded (others become dead letters); a wish that its owner has not seen yet is new. */
 static const char SCHEDULES[] =

@@ -21,6 +21,9 @@ struct pr_error;
 /* Runs statement by statement, so that a test can stop it between any two. */
 int script_run(struct conn *conn, const char *sql, struct pr_error *reterr);
 
+/* {box}, {table} and what else is replaced in a file.  Behind a double quote {box} is the box's table. */
+void script_expand(struct buf *b, const char *sql, struct box_names names);
+
 /* boxes.c */
 struct names {
     struct {
@@ -36,6 +39,9 @@ int boxes_read(struct conn *conn, int64_t version, struct names *ret, struct pr_
 int names_find(const struct names *names, pr_slice box, pr_slice table, struct pr_error *reterr);
 /* Can a new box have this table? */
 int table_check(struct conn *conn, pr_slice box, pr_slice table, struct pr_error *reterr);
+
+/* views.c: a script that drops all views, which people SELECT from, and makes them again. */
+void views_write(struct buf *b, const struct names *names);
 
 /* rename.c: stores before version 11 have tables without the prefix. */
 /* Outcome PR_UNKNOWN: there is no such store. */

@@ -669,30 +669,6 @@ static void rabbit_close(void *self)
     arena_fini(&r->scratch);
 }
 
-static size_t rabbit_submit(void *self, const struct delivery *const *list, size_t count)
-{
-    struct amqp_transport *r = self;
-    return session_submit(&r->session, list, count);
-}
-
-static size_t rabbit_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
-{
-    struct amqp_transport *r = self;
-    return session_poll(&r->session, ret, max, deadline_us);
-}
-
-static void rabbit_cancel(void *self)
-{
-    struct amqp_transport *r = self;
-    pipeline_cancel(&r->session.pipeline);
-}
-
-#define RABBIT_OPS(name)                                                                                               \
-    {                                                                                                                  \
-        .scheme = (name), .size = sizeof(struct amqp_transport), .promises = TRANSPORT_REMOTE,                         \
-        .concurrency = PIPELINE_CONCURRENCY, .check = rabbit_check, .open = rabbit_open, .close = rabbit_close,        \
-        .submit = rabbit_submit, .poll = rabbit_poll, .cancel = rabbit_cancel,                                         \
-    }
-
-const struct transport_ops transport_amqp = RABBIT_OPS("amqp");
-const struct transport_ops transport_amqps = RABBIT_OPS("amqps");
+_Static_assert(offsetof(struct amqp_transport, session) == 0, "session_submit() takes it for its session");
+const struct transport_ops transport_amqp = SESSION_TRANSPORT("amqp", amqp_transport, rabbit, session_cancel);
+const struct transport_ops transport_amqps = SESSION_TRANSPORT("amqps", amqp_transport, rabbit, session_cancel);

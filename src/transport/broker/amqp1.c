@@ -600,37 +600,15 @@ static void qpid_close(void *self)
     arena_fini(&q->scratch);
 }
 
-static size_t qpid_submit(void *self, const struct delivery *const *list, size_t count)
-{
-    struct qpid *q = self;
-    return session_submit(&q->session, list, count);
-}
-
-static size_t qpid_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
-{
-    struct qpid *q = self;
-    return session_poll(&q->session, ret, max, deadline_us);
-}
-
 /* A1: proton cannot give back unwritten messages. */
 static void qpid_cancel(void *self)
 {
     struct qpid *q = self;
-    pipeline_cancel(&q->session.pipeline);
+    session_cancel(q);
     if (q->session.pipeline.out_count > 0 &&
         q->flushed < q->session.pipeline.first_number + q->session.pipeline.out_count)
         qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "cancelled on a wire that was full");
 }
 
-const struct transport_ops transport_amqp1 = {
-    .scheme = "amqp1",
-    .size = sizeof(struct qpid),
-    .promises = TRANSPORT_REMOTE,
-    .concurrency = PIPELINE_CONCURRENCY,
-    .check = qpid_check,
-    .open = qpid_open,
-    .close = qpid_close,
-    .submit = qpid_submit,
-    .poll = qpid_poll,
-    .cancel = qpid_cancel,
-};
+_Static_assert(offsetof(struct qpid, session) == 0, "session_submit() takes it for its session");
+const struct transport_ops transport_amqp1 = SESSION_TRANSPORT("amqp1", qpid, qpid, qpid_cancel);

@@ -1,5 +1,6 @@
 #include "transport/broker/amqp1_gate.h"
 
+#include "base/cursor.h"
 #include "base/error.h"
 #include "base/util.h"
 
@@ -10,49 +11,23 @@
 
 /* ---- Values ------------------------------------------------------------------------------------------- */
 
-/* After the first incomplete field `bad` is set. */
-struct amqp1_cursor {
-    pr_slice rest;
-    bool bad;
-};
-
-static pr_slice take(struct amqp1_cursor *c, uint64_t size)
-{
-    if (c->bad || size > c->rest.size) {
-        c->bad = true;
-        return PR_STR("");
-    }
-    pr_slice taken = { c->rest.data, (size_t)size };
-    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - (size_t)size };
-    return taken;
-}
-
-static uint64_t take_number(struct amqp1_cursor *c, unsigned bytes)
-{
-    pr_slice raw = take(c, bytes);
-    uint64_t number = 0;
-    for (size_t i = 0; i < raw.size; i++)
-        number = number << 8 | (uint8_t)raw.data[i];
-    return number;
-}
-
-static void take_value(struct amqp1_cursor *c, unsigned depth);
+static void take_value(struct cursor *c, unsigned depth);
 
 /* A list or a map: `count` values, and nothing after them. */
-static void take_compound(struct amqp1_cursor *c, unsigned width, unsigned depth)
+static void take_compound(struct cursor *c, unsigned width, unsigned depth)
 {
-    struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
-    uint64_t count = take_number(&inside, width);
+    struct cursor inside = { cursor_take(c, cursor_number(c, width)), c->bad };
+    uint64_t count = cursor_number(&inside, width);
     for (; count > 0 && !inside.bad; count--)
         take_value(&inside, depth + 1);
     c->bad |= inside.bad || inside.rest.size > 0;
 }
 
 /* An array of values that contain no others: nested arrays are never sent. */
-static void take_array(struct amqp1_cursor *c, unsigned width)
+static void take_array(struct cursor *c, unsigned width)
 {
-    struct amqp1_cursor inside = { take(c, take_number(c, width)), c->bad };
-    uint64_t count = take_number(&inside, width), kind = take_number(&inside, 1);
+    struct cursor inside = { cursor_take(c, cursor_number(c, width)), c->bad };
+    uint64_t count = cursor_number(&inside, width), kind = cursor_number(&inside, 1);
     for (; count > 0 && !inside.bad; count--)
         switch (kind >> 4) {
         case 4: count = 1; break; /* values without bytes: any number of them */
@@ -60,18 +35,18 @@ static void take_array(struct amqp1_cursor *c, unsigned width)
         case 6:
         case 7:
         case 8:
-        case 9: (void)take(&inside, UINT64_C(1) << ((kind >> 4) - 5)); break;
-        case 10: (void)take(&inside, take_number(&inside, 1)); break;
-        case 11: (void)take(&inside, take_number(&inside, 4)); break;
+        case 9: (void)cursor_take(&inside, UINT64_C(1) << ((kind >> 4) - 5)); break;
+        case 10: (void)cursor_take(&inside, cursor_number(&inside, 1)); break;
+        case 11: (void)cursor_take(&inside, cursor_number(&inside, 4)); break;
         default: inside.bad = true;
         }
     c->bad |= inside.bad || inside.rest.size > 0;
 }
 
 /* The upper half of the type code gives the size of the value. */
-static void take_value(struct amqp1_cursor *c, unsigned depth)
+static void take_value(struct cursor *c, unsigned depth)
 {
-    uint64_t kind = take_number(c, 1);
+    uint64_t kind = cursor_number(c, 1);
     if (depth > DEPTH_MAX)
         c->bad = true;
     if (c->bad)
@@ -87,9 +62,9 @@ static void take_value(struct amqp1_cursor *c, unsigned depth)
     case 6:
     case 7:
     case 8:
-    case 9: (void)take(c, UINT64_C(1) << ((kind >> 4) - 5)); break;
-    case 10: (void)take(c, take_number(c, 1)); break;
-    case 11: (void)take(c, take_number(c, 4)); break;
+    case 9: (void)cursor_take(c, UINT64_C(1) << ((kind >> 4) - 5)); break;
+    case 10: (void)cursor_take(c, cursor_number(c, 1)); break;
+    case 11: (void)cursor_take(c, cursor_number(c, 4)); break;
     case 12: take_compound(c, 1, depth); break;
     case 13: take_compound(c, 4, depth); break;
     case 14: take_array(c, 1); break;
@@ -156,23 +131,23 @@ static ssize_t pass_header(enum amqp1_stage *stage, pr_slice bytes, struct pr_er
 
 bool amqp1_gate_is_sound(pr_slice values)
 {
-    struct amqp1_cursor c = { values, false };
+    struct cursor c = { values, false };
     while (c.rest.size > 0 && !c.bad)
         take_value(&c, 0);
     return !c.bad;
 }
 
 /* The numeric descriptor of a described value; 0: none. */
-static unsigned take_code(struct amqp1_cursor *c)
+static unsigned take_code(struct cursor *c)
 {
-    uint64_t described = take_number(c, 1), kind = take_number(c, 1);
-    uint64_t code = take_number(c, kind == 0x53 ? 1 : 8);
+    uint64_t described = cursor_number(c, 1), kind = cursor_number(c, 1);
+    uint64_t code = cursor_number(c, kind == 0x53 ? 1 : 8);
     return c->bad || described != 0 || (kind != 0x53 && kind != 0x80) || code > 255 ? 0 : (unsigned)code;
 }
 
 pr_slice amqp1_gate_head(pr_slice values, pr_slice *ret_body)
 {
-    struct amqp1_cursor at = { values, false }, next, inside;
+    struct cursor at = { values, false }, next, inside;
     unsigned code;
     for (next = at; !next.bad; take_value(&next, 0)) {
         at = inside = next;
@@ -183,8 +158,8 @@ pr_slice amqp1_gate_head(pr_slice values, pr_slice *ret_body)
     *ret_body = at.rest;
     inside = at;
     code = take_code(&inside);
-    uint64_t kind = take_number(&inside, 1);
-    (void)take_number(&inside, kind == 0xa0 ? 1 : 4);
+    uint64_t kind = cursor_number(&inside, 1);
+    (void)cursor_number(&inside, kind == 0xa0 ? 1 : 4);
     if (code == BODY_DATA && (kind == 0xa0 || kind == 0xb0) && !inside.bad)
         *ret_body = inside.rest;
     return (pr_slice){ values.data, values.size - at.rest.size };
@@ -194,7 +169,7 @@ pr_slice amqp1_gate_head(pr_slice values, pr_slice *ret_body)
  * invalid. */
 static unsigned performative_of(pr_slice body)
 {
-    struct amqp1_cursor c = { body, false }, all = { body, false };
+    struct cursor c = { body, false }, all = { body, false };
     unsigned code = take_code(&c);
     take_value(&all, 0);
     return all.bad || (all.rest.size > 0 && code != TRANSFER) ? 0 : code;
@@ -218,15 +193,15 @@ static ssize_t pass_body(enum amqp1_stage *stage, enum amqp1_role role, pr_slice
 
 ssize_t amqp1_gate_pass(enum amqp1_stage *stage, enum amqp1_role role, pr_slice bytes, struct pr_error *reterr)
 {
-    struct amqp1_cursor c = { bytes, false };
+    struct cursor c = { bytes, false };
     if (bytes.size == 0)
         return 0;
     if (*stage == AMQP1_SASL_HEADER || *stage == AMQP1_HEADER)
         return pass_header(stage, bytes, reterr);
     if (bytes.size < HEADER_SIZE)
         return 0;
-    uint64_t size = take_number(&c, 4), offset = 4 * take_number(&c, 1), type = take_number(&c, 1);
-    uint64_t channel = take_number(&c, 2);
+    uint64_t size = cursor_number(&c, 4), offset = 4 * cursor_number(&c, 1), type = cursor_number(&c, 1);
+    uint64_t channel = cursor_number(&c, 2);
     if (size > AMQP1_FRAME_MAX || offset < HEADER_SIZE || offset > size)
         return error_set(reterr, PR_EINVAL, "a frame of %llu bytes, at most %d were agreed", (unsigned long long)size,
                          AMQP1_FRAME_MAX);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cursor.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -15,36 +16,10 @@
 
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
-/* A cursor over input of the other side: after the first incomplete field `bad` is set. */
-struct frame_cursor {
-    pr_slice rest;
-    bool bad;
-};
-
-static pr_slice take(struct frame_cursor *c, uint64_t size)
-{
-    if (c->bad || size > c->rest.size) {
-        c->bad = true;
-        return PR_STR("");
-    }
-    pr_slice taken = { c->rest.data, (size_t)size };
-    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - (size_t)size };
-    return taken;
-}
-
-static uint64_t take_number(struct frame_cursor *c, unsigned bytes)
-{
-    pr_slice raw = take(c, bytes);
-    uint64_t number = 0;
-    for (size_t i = 0; i < raw.size; i++)
-        number = number << 8 | (uint8_t)raw.data[i];
-    return number;
-}
-
 static int check_head(const char *head, uint16_t channel_max, size_t *ret_size, struct pr_error *reterr)
 {
-    struct frame_cursor c = { { head, FRAME_HEAD }, false };
-    uint64_t type = take_number(&c, 1), channel = take_number(&c, 2), size = take_number(&c, 4);
+    struct cursor c = { { head, FRAME_HEAD }, false };
+    uint64_t type = cursor_number(&c, 1), channel = cursor_number(&c, 2), size = cursor_number(&c, 4);
     if (type == 'A' && head[1] == 'M' && head[2] == 'Q')
         return error_set(reterr, PR_EINVAL, "it speaks another version of AMQP");
     if (type != AMQP_FRAME_METHOD && type != AMQP_FRAME_HEADER && type != AMQP_FRAME_BODY &&
@@ -83,10 +58,10 @@ int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, str
         return FRAME_PART;
     if ((uint8_t)r->bytes[size - 1] != FRAME_END)
         return error_set(reterr, PR_EINVAL, "a frame does not end where it should");
-    struct frame_cursor c = { { r->bytes, size - 1 }, false };
-    ret->type = (uint8_t)take_number(&c, 1);
-    ret->channel = (uint16_t)take_number(&c, 2);
-    (void)take(&c, 4);
+    struct cursor c = { { r->bytes, size - 1 }, false };
+    ret->type = (uint8_t)cursor_number(&c, 1);
+    ret->channel = (uint16_t)cursor_number(&c, 2);
+    (void)cursor_take(&c, 4);
     ret->payload = c.rest;
     r->size = 0;
     return FRAME_WHOLE;
@@ -94,8 +69,8 @@ int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, str
 
 bool frame_method(const struct amqp_frame *f, amqp_method_number_t *ret)
 {
-    struct frame_cursor c = { f->payload, false };
-    *ret = (amqp_method_number_t)take_number(&c, 4);
+    struct cursor c = { f->payload, false };
+    *ret = (amqp_method_number_t)cursor_number(&c, 4);
     return !c.bad;
 }
 
@@ -110,14 +85,14 @@ bool frame_header(const struct amqp_frame *f, uint64_t *ret_body_size, pr_slice 
         { AMQP_BASIC_PRIORITY_FLAG, 1 },     { AMQP_BASIC_CORRELATION_ID_FLAG, 0 },
         { AMQP_BASIC_REPLY_TO_FLAG, 0 },     { AMQP_BASIC_EXPIRATION_FLAG, 0 },
     };
-    struct frame_cursor c = { f->payload, false };
-    (void)take(&c, 4); /* class and weight */
-    *ret_body_size = take_number(&c, 8);
-    unsigned flags = (unsigned)take_number(&c, 2);
+    struct cursor c = { f->payload, false };
+    (void)cursor_take(&c, 4); /* class and weight */
+    *ret_body_size = cursor_number(&c, 8);
+    unsigned flags = (unsigned)cursor_number(&c, 2);
     for (size_t i = 0; i < ARRAY_LENGTH(before_id); i++)
         if ((flags & before_id[i].flag) != 0)
-            (void)take(&c, before_id[i].size == 1 ? 1 : take_number(&c, before_id[i].size == 4 ? 4 : 1));
-    *ret_message_id = (flags & AMQP_BASIC_MESSAGE_ID_FLAG) != 0 ? take(&c, take_number(&c, 1)) : PR_STR("");
+            (void)cursor_take(&c, before_id[i].size == 1 ? 1 : cursor_number(&c, before_id[i].size == 4 ? 4 : 1));
+    *ret_message_id = (flags & AMQP_BASIC_MESSAGE_ID_FLAG) != 0 ? cursor_take(&c, cursor_number(&c, 1)) : PR_STR("");
     return !c.bad;
 }
 

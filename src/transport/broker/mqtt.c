@@ -460,30 +460,6 @@ static void mqtt_close(void *self)
     arena_fini(&q->scratch);
 }
 
-static size_t mqtt_submit(void *self, const struct delivery *const *list, size_t count)
-{
-    struct mqtt_transport *q = self;
-    return session_submit(&q->session, list, count);
-}
-
-static size_t mqtt_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
-{
-    struct mqtt_transport *q = self;
-    return session_poll(&q->session, ret, max, deadline_us);
-}
-
-static void mqtt_cancel(void *self)
-{
-    struct mqtt_transport *q = self;
-    pipeline_cancel(&q->session.pipeline);
-}
-
-#define MQTT_OPS(name)                                                                                                 \
-    {                                                                                                                  \
-        .scheme = (name), .size = sizeof(struct mqtt_transport), .promises = TRANSPORT_REMOTE,                         \
-        .concurrency = PIPELINE_CONCURRENCY, .check = mqtt_check, .open = mqtt_open, .close = mqtt_close,              \
-        .submit = mqtt_submit, .poll = mqtt_poll, .cancel = mqtt_cancel,                                               \
-    }
-
-const struct transport_ops transport_mqtt = MQTT_OPS("mqtt");
-const struct transport_ops transport_mqtts = MQTT_OPS("mqtts");
+_Static_assert(offsetof(struct mqtt_transport, session) == 0, "session_submit() takes it for its session");
+const struct transport_ops transport_mqtt = SESSION_TRANSPORT("mqtt", mqtt_transport, mqtt, session_cancel);
+const struct transport_ops transport_mqtts = SESSION_TRANSPORT("mqtts", mqtt_transport, mqtt, session_cancel);

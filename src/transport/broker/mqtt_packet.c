@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/cursor.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/utf8.h"
@@ -182,37 +183,11 @@ bool mqtt_is_topic(pr_slice topic)
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
-/* After the first incomplete field `bad` is set. */
-struct mqtt_cursor {
-    pr_slice rest;
-    bool bad;
-};
-
-static pr_slice take(struct mqtt_cursor *c, size_t size)
-{
-    if (c->bad || size > c->rest.size) {
-        c->bad = true;
-        return PR_STR("");
-    }
-    pr_slice taken = { c->rest.data, size };
-    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - size };
-    return taken;
-}
-
-static uint32_t take_number(struct mqtt_cursor *c, unsigned bytes)
-{
-    pr_slice raw = take(c, bytes);
-    uint32_t number = 0;
-    for (size_t i = 0; i < raw.size; i++)
-        number = number << 8 | (uint8_t)raw.data[i];
-    return number;
-}
-
-static uint32_t take_varint(struct mqtt_cursor *c)
+static uint32_t take_varint(struct cursor *c)
 {
     uint32_t number = 0;
     for (unsigned shift = 0; shift < 28; shift += 7) {
-        uint32_t byte = take_number(c, 1);
+        uint32_t byte = (uint32_t)cursor_number(c, 1);
         number |= (byte & 127) << shift;
         if (byte < 128)
             return number;
@@ -245,17 +220,17 @@ static const uint8_t shapes[] = {
     [42] = SHAPE_1 /* shared subscriptions */,
 };
 
-static void take_property(struct mqtt_cursor *c, struct mqtt_answer *ret)
+static void take_property(struct cursor *c, struct mqtt_answer *ret)
 {
     uint32_t number = 0, property = take_varint(c);
     enum shape shape = property < ARRAY_LENGTH(shapes) ? (enum shape)shapes[property] : SHAPE_UNKNOWN;
     switch (shape) {
     case SHAPE_1:
     case SHAPE_2:
-    case SHAPE_4: number = take_number(c, (unsigned)shape); break;
-    case SHAPE_PAIR: (void)take(c, take_number(c, 2)); /* fall through */
-    case SHAPE_STRING: (void)take(c, take_number(c, 2)); break;
-    default: c->bad = true; /* its length is unknown */
+    case SHAPE_4: number = (uint32_t)cursor_number(c, (unsigned)shape); break;
+    case SHAPE_PAIR: (void)cursor_take(c, cursor_number(c, 2)); /* fall through */
+    case SHAPE_STRING: (void)cursor_take(c, cursor_number(c, 2)); break;
+    default: c->bad = true; /* how long it is nobody knows */
     }
     switch (property) {
     case PROPERTY_KEEPALIVE: ret->keepalive_s = (uint16_t)number; break;
@@ -268,26 +243,26 @@ static void take_property(struct mqtt_cursor *c, struct mqtt_answer *ret)
 }
 
 /* They may be missing at the end of a packet, together with their length. */
-static void take_properties(struct mqtt_cursor *c, struct mqtt_answer *ret)
+static void take_properties(struct cursor *c, struct mqtt_answer *ret)
 {
     if (c->rest.size == 0)
         return;
     uint32_t size = take_varint(c);
-    struct mqtt_cursor inside = { take(c, size), c->bad };
+    struct cursor inside = { cursor_take(c, size), c->bad };
     while (!inside.bad && inside.rest.size > 0)
         take_property(&inside, ret);
     c->bad |= inside.bad || c->rest.size > 0;
 }
 
 /* The code may be missing as well: that means success. */
-static void take_body(struct mqtt_cursor *c, struct mqtt_answer *ret)
+static void take_body(struct cursor *c, struct mqtt_answer *ret)
 {
     if (ret->kind == MQTT_CONNACK)
-        (void)take(c, 1); /* session present: none was requested */
+        (void)cursor_take(c, 1); /* session present: none was requested */
     if (ret->kind == MQTT_PUBACK)
-        ret->id = (uint16_t)take_number(c, 2);
+        ret->id = (uint16_t)cursor_number(c, 2);
     if (ret->kind != MQTT_PINGRESP && (ret->kind == MQTT_CONNACK || c->rest.size > 0)) {
-        ret->code = (uint8_t)take_number(c, 1);
+        ret->code = (uint8_t)cursor_number(c, 1);
         take_properties(c, ret);
     }
     c->bad |= c->rest.size > 0 || ret->receive_max == 0 || (ret->kind == MQTT_PUBACK && ret->id == 0);
@@ -311,12 +286,12 @@ static bool has_head(pr_slice bytes)
 
 ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_error *reterr)
 {
-    struct mqtt_cursor c = { bytes, false };
+    struct cursor c = { bytes, false };
     if (bytes.size > 0 && !is_answer((uint8_t)bytes.data[0]))
         return error_set(reterr, PR_EINVAL, "an unexpected packet that begins with %d", (uint8_t)bytes.data[0]);
     if (!has_head(bytes))
         return 0;
-    uint32_t head = take_number(&c, 1), size = take_varint(&c);
+    uint32_t head = (uint32_t)cursor_number(&c, 1), size = take_varint(&c);
     if (c.bad || size > MQTT_ANSWER_MAX)
         return error_set(reterr, PR_EINVAL, "a packet of %u bytes, at most %d are read", (unsigned)size,
                          MQTT_ANSWER_MAX);
@@ -326,7 +301,7 @@ ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_erro
         .kind = (enum mqtt_kind)(head >> 4), .receive_max = UINT16_MAX, .takes_qos1 = true, .takes_retain = true
     };
     size_t whole = bytes.size - c.rest.size + size;
-    struct mqtt_cursor body = { { c.rest.data, size }, false };
+    struct cursor body = { { c.rest.data, size }, false };
     take_body(&body, ret);
     if (body.bad)
         return error_set(reterr, PR_EINVAL, "a malformed packet that begins with %u", (unsigned)head);
@@ -341,20 +316,20 @@ struct message_property {
 };
 
 /* A property that a message can have. */
-static struct message_property take_message_property(struct mqtt_cursor *c)
+static struct message_property take_message_property(struct cursor *c)
 {
     struct message_property p = { .kind = take_varint(c) };
     switch (p.kind) {
-    case 1 /* is it text */: p.value = take(c, 1); break;
-    case 2 /* expiry */: p.value = take(c, 4); break;
+    case 1 /* is it text */: p.value = cursor_take(c, 1); break;
+    case 2 /* expiry */: p.value = cursor_take(c, 4); break;
     case PROPERTY_CONTENT_TYPE:
     case PROPERTY_RESPONSE_TOPIC:
-    case PROPERTY_CORRELATION: p.value = take(c, take_number(c, 2)); break;
+    case PROPERTY_CORRELATION: p.value = cursor_take(c, cursor_number(c, 2)); break;
     case PROPERTY_SUBSCRIPTION: (void)take_varint(c); break;
     case 35 /* topic alias: not allowed */: c->bad = true; break;
     case PROPERTY_USER:
-        p.name = take(c, take_number(c, 2));
-        p.value = take(c, take_number(c, 2));
+        p.name = cursor_take(c, cursor_number(c, 2));
+        p.value = cursor_take(c, cursor_number(c, 2));
         break;
     default: c->bad = true;
     }
@@ -363,7 +338,7 @@ static struct message_property take_message_property(struct mqtt_cursor *c)
 
 bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_value)
 {
-    struct mqtt_cursor c = { *properties, false };
+    struct cursor c = { *properties, false };
     while (!c.bad && c.rest.size > 0) {
         struct message_property p = take_message_property(&c);
         *properties = c.rest;
@@ -376,15 +351,15 @@ bool mqtt_user_property(pr_slice *properties, pr_slice *ret_name, pr_slice *ret_
     return false;
 }
 
-static void take_publish(struct mqtt_cursor *c, unsigned qos, struct mqtt_arrival *ret)
+static void take_publish(struct cursor *c, unsigned qos, struct mqtt_arrival *ret)
 {
-    ret->topic = take(c, take_number(c, 2));
-    ret->id = qos > 0 ? (uint16_t)take_number(c, 2) : 0;
+    ret->topic = cursor_take(c, cursor_number(c, 2));
+    ret->id = qos > 0 ? (uint16_t)cursor_number(c, 2) : 0;
     size_t size = take_varint(c);
-    bool is_cut = ret->missing > 0 && size > c->rest.size; /* the properties are so long that the body is not here */
-    ret->properties = take(c, is_cut ? c->rest.size : size);
+    bool is_cut = ret->missing > 0 && size > c->rest.size; /* so long are they that the body is not here */
+    ret->properties = cursor_take(c, is_cut ? c->rest.size : size);
     ret->body = c->rest;
-    struct mqtt_cursor inside = { ret->properties, c->bad };
+    struct cursor inside = { ret->properties, c->bad };
     while (!inside.bad && inside.rest.size > 0) {
         struct message_property p = take_message_property(&inside);
         if (p.kind == PROPERTY_CONTENT_TYPE)
@@ -395,29 +370,29 @@ static void take_publish(struct mqtt_cursor *c, unsigned qos, struct mqtt_arriva
     c->bad |= (inside.bad && !is_cut) || qos > 1 || (qos > 0 && ret->id == 0) || ret->topic.size == 0;
 }
 
-static void take_suback(struct mqtt_cursor *c, struct mqtt_arrival *ret)
+static void take_suback(struct cursor *c, struct mqtt_arrival *ret)
 {
-    (void)take_number(c, 2);
-    (void)take(c, take_varint(c));
-    ret->answer.code = (uint8_t)take_number(c, 1);
+    (void)cursor_number(c, 2);
+    (void)cursor_take(c, take_varint(c));
+    ret->answer.code = (uint8_t)cursor_number(c, 1);
 }
 
 ssize_t mqtt_arrival_read(pr_slice bytes, size_t max, struct mqtt_arrival *ret, struct pr_error *reterr)
 {
-    struct mqtt_cursor c = { bytes, false };
+    struct cursor c = { bytes, false };
     uint32_t kind = bytes.size > 0 ? (uint8_t)bytes.data[0] >> 4 : 0;
     *ret = (struct mqtt_arrival){ .answer.kind = (enum mqtt_kind)kind };
     if (kind != MQTT_PUBLISH && kind != MQTT_SUBACK)
         return mqtt_answer_read(bytes, &ret->answer, reterr);
     if (!has_head(bytes))
         return 0;
-    uint32_t head = take_number(&c, 1), size = take_varint(&c);
+    uint32_t head = (uint32_t)cursor_number(&c, 1), size = take_varint(&c);
     if (c.bad)
         return error_set(reterr, PR_EINVAL, "a packet without a length");
     size_t kept = min_size(size, max), whole = bytes.size - c.rest.size + kept;
     if (c.rest.size < kept)
         return 0;
-    struct mqtt_cursor body = { { c.rest.data, kept }, false };
+    struct cursor body = { { c.rest.data, kept }, false };
     ret->missing = size - kept;
     if (kind == MQTT_PUBLISH)
         take_publish(&body, head >> 1 & 3, ret);

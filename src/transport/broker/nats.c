@@ -554,33 +554,5 @@ static void jet_close(void *self)
     arena_fini(&j->scratch);
 }
 
-static size_t jet_submit(void *self, const struct delivery *const *list, size_t count)
-{
-    struct nats_transport *j = self;
-    return session_submit(&j->session, list, count);
-}
-
-static size_t jet_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
-{
-    struct nats_transport *j = self;
-    return session_poll(&j->session, ret, max, deadline_us);
-}
-
-static void jet_cancel(void *self)
-{
-    struct nats_transport *j = self;
-    pipeline_cancel(&j->session.pipeline);
-}
-
-const struct transport_ops transport_nats = {
-    .scheme = "nats",
-    .size = sizeof(struct nats_transport),
-    .promises = TRANSPORT_REMOTE,
-    .concurrency = PIPELINE_CONCURRENCY,
-    .check = jet_check,
-    .open = jet_open,
-    .close = jet_close,
-    .submit = jet_submit,
-    .poll = jet_poll,
-    .cancel = jet_cancel,
-};
+_Static_assert(offsetof(struct nats_transport, session) == 0, "session_submit() takes it for its session");
+const struct transport_ops transport_nats = SESSION_TRANSPORT("nats", nats_transport, jet, session_cancel);

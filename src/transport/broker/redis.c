@@ -438,30 +438,6 @@ static void redis_close(void *self)
     arena_fini(&r->scratch);
 }
 
-static size_t redis_submit(void *self, const struct delivery *const *list, size_t count)
-{
-    struct redis_transport *r = self;
-    return session_submit(&r->session, list, count);
-}
-
-static size_t redis_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
-{
-    struct redis_transport *r = self;
-    return session_poll(&r->session, ret, max, deadline_us);
-}
-
-static void redis_cancel(void *self)
-{
-    struct redis_transport *r = self;
-    pipeline_cancel(&r->session.pipeline);
-}
-
-#define REDIS_OPS(name)                                                                                                \
-    {                                                                                                                  \
-        .scheme = (name), .size = sizeof(struct redis_transport), .promises = TRANSPORT_REMOTE,                        \
-        .concurrency = PIPELINE_CONCURRENCY, .check = redis_check, .open = redis_open, .close = redis_close,           \
-        .submit = redis_submit, .poll = redis_poll, .cancel = redis_cancel,                                            \
-    }
-
-const struct transport_ops transport_redis = REDIS_OPS("redis");
-const struct transport_ops transport_rediss = REDIS_OPS("rediss");
+_Static_assert(offsetof(struct redis_transport, session) == 0, "session_submit() takes it for its session");
+const struct transport_ops transport_redis = SESSION_TRANSPORT("redis", redis_transport, redis, session_cancel);
+const struct transport_ops transport_rediss = SESSION_TRANSPORT("rediss", redis_transport, redis, session_cancel);

@@ -152,8 +152,9 @@ static int64_t next_us(struct broker_session *s)
 
 /* ---- Work ---------------------------------------------------------------------------------------------------- */
 
-size_t session_submit(struct broker_session *s, const struct delivery *const *list, size_t count)
+size_t session_submit(void *self, const struct delivery *const *list, size_t count)
 {
+    struct broker_session *s = self;
     bool idle = s->pipeline.waiting.count + s->pipeline.out_count == 0;
     if (idle && is_greeting(s) && !s->prolonged) { /* nobody has polled meanwhile: its answer may be here */
         s->give_up_us = clock_mono_us(s->clock) + SESSION_GREETING_US;
@@ -196,8 +197,9 @@ static bool wait(struct broker_session *s, int64_t deadline_us)
     return ready || clock_mono_us(s->clock) >= until_us;
 }
 
-size_t session_poll(struct broker_session *s, struct delivery_result *ret, size_t max, int64_t deadline_us)
+size_t session_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
+    struct broker_session *s = self;
     bool woken = false;
     for (;;) {
         work(s);
@@ -206,4 +208,10 @@ size_t session_poll(struct broker_session *s, struct delivery_result *ret, size_
             return count;
         woken = !wait(s, deadline_us);
     }
+}
+
+void session_cancel(void *self)
+{
+    struct broker_session *s = self;
+    pipeline_cancel(&s->pipeline);
 }

@@ -78,7 +78,18 @@ PR_MUST_CHECK size_t session_read(struct broker_session *s, void *ret, size_t si
 
 /* Grants SESSION_GREETING_US for everything before messages. */
 void session_begin_greeting(struct broker_session *s, int64_t now_us);
-size_t session_submit(struct broker_session *s, const struct delivery *const *list, size_t count);
-size_t session_poll(struct broker_session *s, struct delivery_result *ret, size_t max, int64_t deadline_us);
+
+/* Methods of struct transport_ops for a transport that begins with its session. */
+size_t session_submit(void *self, const struct delivery *const *list, size_t count);
+size_t session_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us);
+void session_cancel(void *self);
+
+/* One with its own check, open and close.  cancel: session_cancel, or more. */
+#define SESSION_TRANSPORT(name, type, its, its_cancel)                                                                 \
+    {                                                                                                                  \
+        .scheme = (name), .size = sizeof(struct type), .promises = TRANSPORT_REMOTE,                                   \
+        .concurrency = PIPELINE_CONCURRENCY, .check = its##_check, .open = its##_open, .close = its##_close,           \
+        .submit = session_submit, .poll = session_poll, .cancel = (its_cancel),                                        \
+    }
 
 #endif
