@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""List every text that the program can show: help, errors, log lines, reference, API documentation.
+"""List every text that the program can show: help, errors, log lines, reference, API documentation, and what its functions and
+triggers in a database raise.
 
     messages.py SRC              FILE:LINE: TEXT, one line each, in the order of the files
     messages.py SRC --check      fail on words that the house style does not use: in these texts, in the comments of
@@ -7,12 +8,13 @@
     messages.py --self-test      try both on a small source
 
 A text is a string literal (neighbours joined) with at least two words that is neither SQL, nor the
-reason of an assertion, nor a format without words.  So a person can read all of them in one go, and
+reason of an assertion, nor a format without words; in SQL, the text of a RAISE, where the latest migration has it.  So a person can read all of them in one go, and
 find the place of each.  Beside SRC every line counts; records of decisions (doc/adr) are history.
 """
 import os
 import re
 import sys
+import tempfile
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 BETWEEN = re.compile(r'(?:\s|\\\n|PRI[a-zA-Z0-9]+)*\Z')
@@ -94,20 +96,24 @@ def messages(path):
                 yield line, text.replace("\\n", "\n").replace('\\"', '"').strip("\n")
 
 
-def comments(text):
-    """(line, text) of each comment, on one line."""
-    for match in TOKEN.finditer(text):
-        if match.group(0).startswith("/"):
-            yield text.count("\n", 0, match.start()) + 1, " ".join(re.sub(r"\n\s*\*", "\n", match.group(0).strip("/* ")).split())
+RAISED = re.compile(r"\bRAISE\s*(?:EXCEPTION|NOTICE|WARNING|\(\s*ABORT\s*,)\s*'((?:[^']|'')*)'")
 
 
-def read_comments(path):
-    with open(path, encoding="utf-8") as file:
-        return list(comments(file.read()))
+def raised(paths):
+    """(path, line, text) of what is raised; migrations repeat the functions before them: a text is at its last place."""
+    last = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+        for match in RAISED.finditer(source):
+            text = match.group(1).replace("''", "'")
+            last.pop(text, None)
+            last[text] = (path, source.count("\n", 0, match.start()) + 1, text)
+    return [entry for entry in last.values() if is_message(entry[2])]
 
 
-def wrong_words(text, style=STYLE):
-    return ["%s: write %s" % (found.group(0), better) for rule, better in style for found in [rule.search(text)] if found]
+def wrong_words(text):
+    return ["%s: write %s" % (found.group(0), better) for rule, better in STYLE for found in [rule.search(text)] if found]
 
 
 def sources(root, endings):
@@ -138,11 +144,15 @@ def self_test():
                         ("run lately", 1), ("an instance works the box", 1), ("they wait for ever", 1), ("for so long", 1)):
         if len(wrong_words(text)) != wrong:
             sys.exit("self test: %r gave %r" % (text, wrong_words(text)))
-    remarks = [(line, bool(wrong_words(text, COMMENT_STYLE)))
-               for line, text in comments('a = "/* told anew */"; /* it was\n * told */\nb; // what is free\nc; /* begin anew */\n')]
-    if remarks != [(1, True), (3, False), (4, True)]:
-        sys.exit("self test: comments gave %r" % remarks)
-    print("self test: 2 messages, 8 sentences, 3 comments")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, sql in (("001_a.sql", "RAISE NOTICE 'the name is gone';\nRAISE EXCEPTION '%', x;"),
+                          ("002_b.sql", "SELECT 1;\nSELECT RAISE(ABORT, 'the ''old'' name is gone');\nRAISE NOTICE 'the name is gone';")):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(sql)
+        found = [(os.path.basename(path), line, text) for path, line, text in raised(sources(folder, (".sql",)))]
+        if found != [("002_b.sql", 2, "the 'old' name is gone"), ("002_b.sql", 3, "the name is gone")]:
+            sys.exit("self test: raised %r" % found)
+    print("self test: 2 messages, 2 of SQL, 8 sentences")
     return 0
 
 
@@ -156,18 +166,14 @@ def main():
         return self_test()
     check = sys.argv[2:3] == ["--check"]
     count = bad = 0
-    for path in sources(sys.argv[1], (".c", ".h")):
-        for line, text in messages(path):
-            count += 1
-            wrong = wrong_words(text) if check else []
-            bad += bool(wrong)
-            if not check:
-                print("%s:%d: %s" % (path, line, text.replace("\n", "\n    ")))
-            show(path, line, text, wrong)
-        for line, text in read_comments(path) if check else []:
-            wrong = wrong_words(text, COMMENT_STYLE)
-            bad += bool(wrong)
-            show(path, line, text, wrong)
+    found = [(path, line, text) for path in sources(sys.argv[1], (".c", ".h")) for line, text in messages(path)]
+    for path, line, text in found + raised(sources(sys.argv[1], (".sql",))):
+        count += 1
+        wrong = wrong_words(text) if check else []
+        bad += bool(wrong)
+        if not check:
+            print("%s:%d: %s" % (path, line, text.replace("\n", "\n    ")))
+        show(path, line, text, wrong)
     for root in BESIDE if check else []:
         for path in sources(os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), root), (".md", ".h", ".c", ".py", ".mjs", ".ts", ".sql", ".sh", ".yaml")):
             for line, text in prose(path):
