@@ -593,7 +593,7 @@ MUTANTS = [
      ("src/store/postgres/link/conninfo.c", "            return false;\n    } while (names.size > 0 || numbers.size > 0);\n    return true;",
       "            return false;\n    } while (false);\n    return true;")),
     ("postgres: a password is repeated", "postgres-wire not_repeated",
-     ("src/store/postgres/link/conninfo.c", "        if (host.size > 1 && memchr(", "        if (host.size > SIZE_MAX - 1 && memchr(")),
+     ("src/store/postgres/link/conninfo.c", "        if (host.size > 1 && memchr(", "        if (host.size == 0 && memchr(")),
     ("postgres: what a failed batch prepared is taken for prepared", "postgres-faults deallocate",
      ("src/store/postgres/link/link.c", "    if (step->prepares != NULL && !done)\n        step->prepares->prepared = false;\n", "")),
     ("process: a death without a message costs one an attempt", "lib isolated_process_that_dies",
@@ -638,4 +638,6 @@ MUTANTS = [
 # name: why no test can notice it, or need not
 REASONS = {
     "api: an empty filter means everything": "the store refuses an empty filter, too; only the words of the answer differ",
+    "a backlog is read to its end for each type that is asked for":
+        "it is work without need: a fifth more cycles for a backlog of 24,000 of two types, and what goes out is the same",
 }

@@ -43,6 +43,8 @@ def restart_begins_anew(p):
     assert (entry["action"], entry["target"]["flows"], entry["why"]) == ("flow_restart", ["r-1"], "again"), entry
     p.run("flow", "start", "greet", "r-1", "--data", "Bob", "--restart")
     p.wait_shown("r-1", lambda s: s["output"] == "hello, Bob")
+    p.run("flow", "retry", "r-1", "--restart", "--version", "9", "--why", "newer")
+    p.wait_shown("r-1", lambda s: "does not know flow greet version 9" in s["now"])
     p.run("flow", "start", "patient", "r-2")
     p.wait_waiting("r-2")
     assert "running" in p.words("flow", "retry", "r-2", "--restart", code=EXIT_FAILED)
