@@ -638,6 +638,8 @@ MUTANTS = [
 # name: why no test can notice it, or need not
 REASONS = {
     "api: an empty filter means everything": "the store refuses an empty filter, too; only the words of the answer differ",
+    "why: the pause of the endpoint that a route names is not told":
+        "the command asks with the routes, and the store says by itself that it is paused; no test asks in another way",
     "a backlog is read to its end for each type that is asked for":
         "it is work without need: a fifth more cycles for a backlog of 24,000 of two types, and what goes out is the same",
 }
