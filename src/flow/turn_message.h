@@ -44,7 +44,7 @@ struct turn_message {
     bool restart; /* START: restarts a flow that has ended */
     /* START: resumes a failed flow from before its failure; with restart: restarts it if it has not failed */
     bool resume;
-    bool unheard_of; /* START: the flow id was generated for this start, so nothing else can be stored about the flow */
+    bool unheard_of; /* START: nobody had the generated flow id before, so nothing else can be stored about the flow */
     pr_id execution;
     int64_t task;
     bool failed;

@@ -24,8 +24,8 @@ static int check_name(const char *what, pr_slice name, struct pr_error *reterr)
     return PR_OK;
 }
 
-int lib_flow_start(const struct pr_flow_start *start, struct arena *arena, struct pr_message *ret,
-                   struct pr_error *reterr)
+static int make_start(const struct pr_flow_start *start, bool commits_alone, struct arena *arena,
+                      struct pr_message *ret, struct pr_error *reterr)
 {
     struct turn_message m = { .kind = TURN_START,
                               .flow = slice_from(start->id),
@@ -41,7 +41,8 @@ int lib_flow_start(const struct pr_flow_start *start, struct arena *arena, struc
         pr_id_new(&id);
         pr_id_format(id, made);
         m.flow = slice_dup(arena, slice_from(made));
-        m.unheard_of = !start->restart;
+        /* Otherwise mail for it can be stored before it begins. */
+        m.unheard_of = commits_alone && start->due_us == 0 && !start->restart;
     }
     int rc = check_name("the name of the flow", m.name, reterr);
     if (rc == PR_OK)
@@ -82,7 +83,7 @@ int lib_flow_tell(const struct pr_flow_tell *tell, struct arena *arena, struct p
 }
 
 int lib_flow_start_by(lib_flow_store *store, void *where, const char *box, const struct pr_flow_start *start,
-                      char *ret_id, struct pr_error *reterr)
+                      bool commits_alone, char *ret_id, struct pr_error *reterr)
 {
     struct pr_message message;
     struct arena arena;
@@ -90,7 +91,7 @@ int lib_flow_start_by(lib_flow_store *store, void *where, const char *box, const
     if (start == NULL)
         return lib_missing("start", reterr);
     arena_init(&arena, MESSAGE_BLOCK);
-    int rc = lib_flow_start(start, &arena, &message, reterr);
+    int rc = make_start(start, commits_alone, &arena, &message, reterr);
     if (rc == PR_OK)
         rc = store(where, box != NULL ? box : LIB_TURNS_DEFAULT, &message, reterr);
     if (rc >= 0 && ret_id != NULL) {
@@ -127,7 +128,7 @@ static int store_sqlite(void *db, const char *box, const struct pr_message *mess
 PR_API int pr_flow_start_sqlite(struct sqlite3 *db, const char *box, const struct pr_flow_start *start,
                                 char ret_id[PR_FLOW_ID_SIZE], struct pr_error *reterr)
 {
-    return lib_flow_start_by(store_sqlite, db, box, start, ret_id, reterr);
+    return lib_flow_start_by(store_sqlite, db, box, start, false, ret_id, reterr);
 }
 
 PR_API int pr_flow_tell_sqlite(struct sqlite3 *db, const char *box, const struct pr_flow_tell *tell,
@@ -145,7 +146,7 @@ static int store_pg(void *conn, const char *box, const struct pr_message *messag
 PR_API int pr_flow_start_pg(struct pg_conn *conn, const char *box, const struct pr_flow_start *start,
                             char ret_id[PR_FLOW_ID_SIZE], struct pr_error *reterr)
 {
-    return lib_flow_start_by(store_pg, conn, box, start, ret_id, reterr);
+    return lib_flow_start_by(store_pg, conn, box, start, false, ret_id, reterr);
 }
 
 PR_API int pr_flow_tell_pg(struct pg_conn *conn, const char *box, const struct pr_flow_tell *tell,

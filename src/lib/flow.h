@@ -8,10 +8,8 @@
 
 #define LIB_TURNS_DEFAULT "turns"
 
-/* The message that starts a flow, or notifies it, checked; its slices are in the arena or the caller's.  A start whose
- * flow has no id gets one.  Fault PR_EINVAL, PR_ETOOBIG, PR_ENOMEM. */
-PR_MUST_CHECK int lib_flow_start(const struct pr_flow_start *start, struct arena *arena, struct pr_message *ret,
-                                 struct pr_error *reterr);
+/* The message that notifies a flow, checked; its slices are in the arena or the caller's.  Fault PR_EINVAL, PR_ETOOBIG,
+ * PR_ENOMEM. */
 PR_MUST_CHECK int lib_flow_tell(const struct pr_flow_tell *tell, struct arena *arena, struct pr_message *ret,
                                 struct pr_error *reterr);
 
@@ -20,8 +18,10 @@ struct store *lib_flow_store_of(struct pr_flow_client *client);
 
 /* Stores one message: through the caller's connection, or in a store. */
 typedef int lib_flow_store(void *where, const char *box, const struct pr_message *message, struct pr_error *reterr);
+/* A start whose flow has no id gets one.  commits_alone: `store` commits it, so nobody has this id before. */
 PR_MUST_CHECK int lib_flow_start_by(lib_flow_store *store, void *where, const char *box,
-                                    const struct pr_flow_start *start, char *ret_id, struct pr_error *reterr);
+                                    const struct pr_flow_start *start, bool commits_alone, char *ret_id,
+                                    struct pr_error *reterr);
 PR_MUST_CHECK int lib_flow_tell_by(lib_flow_store *store, void *where, const char *box, const struct pr_flow_tell *tell,
                                    struct pr_error *reterr);
 

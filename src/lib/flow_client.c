@@ -113,7 +113,7 @@ PR_API int pr_flow_start(struct pr_flow_client *client, const struct pr_flow_sta
             snprintf(ret_id, PR_FLOW_ID_SIZE, "%s", start->id);
         return PR_DUPLICATE;
     }
-    return lib_flow_start_by(store_start, &client->store, NULL, start, ret_id, reterr);
+    return lib_flow_start_by(store_start, &client->store, NULL, start, true, ret_id, reterr);
 }
 
 static int tell(struct pr_flow_client *client, const struct pr_flow_tell *message, struct pr_error *reterr)

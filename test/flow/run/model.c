@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "crowd.h"
 
@@ -74,6 +75,49 @@ TEST(events_and_mail_come_in_their_order_also_before_the_flow_exists) /* B102 */
     CHECK_OK(pr_flow_raise(c.client, "e-1", "other", PR_STR("x"), &error), &error);
     CHECK_OK(pr_flow_raise(c.client, "e-1", "go", PR_STR("b"), &error), &error);
     CHECK_STR(crowd_end(&c, "e-1", PR_FLOW_COMPLETED), "a b letter");
+    crowd_fini(&c);
+}
+
+static void begin_later(struct crowd *c, char id[PR_FLOW_ID_SIZE])
+{
+    struct pr_error error;
+    const struct pr_flow_start start = { .name = "wait", .due_us = ((int64_t)time(NULL) + 3) * 1000000 };
+    CHECK_OK(pr_flow_start(c->client, &start, id, &error), &error);
+}
+
+static void tell_two(struct crowd *c, const char *id, int64_t turns)
+{
+    struct pr_error error;
+    CHECK_OK(pr_flow_raise(c->client, id, "go", PR_STR("a"), &error), &error);
+    CHECK_OK(pr_flow_send(c->client, id, "post", PR_STR("letter"), &error), &error);
+    stand_wait(&c->stand, "SELECT count(*) FROM turns", turns);
+}
+
+/* Whoever starts a flow may pass its generated id on before it begins: before its time, or before the transaction ends. */
+TEST(events_and_mail_also_wait_for_a_flow_with_a_generated_id) /* B102 */
+{
+    struct crowd c;
+    struct pr_error error;
+    char box[128], id[PR_FLOW_ID_SIZE];
+    crowd_init(&c);
+    crowd_engine(&c, "");
+    crowd_flow(&c, "wait", two_events);
+    crowd_start(&c);
+    begin_later(&c, id);
+    tell_two(&c, id, 1);
+    CHECK_OK(pr_flow_raise(c.client, id, "go", PR_STR("b"), &error), &error);
+    CHECK_STR(crowd_end(&c, id, PR_FLOW_COMPLETED), "a b letter");
+    if (c.stand.pg != NULL) {
+        PGconn *pg = stand_pg(&c.stand);
+        snprintf(box, sizeof box, "%s.turns", c.stand.schema);
+        PQclear(PQexec(pg, "BEGIN"));
+        CHECK_OK(pr_flow_start_pg(pg, box, &(struct pr_flow_start){ .name = "wait" }, id, &error), &error);
+        tell_two(&c, id, 0);
+        PQclear(PQexec(pg, "COMMIT"));
+        PQfinish(pg);
+        CHECK_OK(pr_flow_raise(c.client, id, "go", PR_STR("b"), &error), &error);
+        CHECK_STR(crowd_end(&c, id, PR_FLOW_COMPLETED), "a b letter");
+    }
     crowd_fini(&c);
 }
 
