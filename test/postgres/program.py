@@ -377,6 +377,13 @@ def test_a_subscription_cannot_be_moved_behind_the_last_event(place):  # B95
 WISH = """INSERT INTO {s}.outbox (type, stream, destination, payload)
     VALUES ('postrider.schedule', 'nightly', 'schedule:', '{"cancel":true}')"""
 REFUSED = 'cannot make or cancel schedules: GRANT EXECUTE ON FUNCTION'
+# Nothing is a destination, and nothing equals anything.
+TRAP_OPERATORS = """
+    CREATE FUNCTION "{t}".yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+    CREATE FUNCTION "{t}".no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+    CREATE OPERATOR "{t}".<> (LEFTARG = text, RIGHTARG = text, FUNCTION = "{t}".yes);
+    CREATE OPERATOR "{t}".= (LEFTARG = text, RIGHTARG = text, FUNCTION = "{t}".no);
+    SET search_path = "{t}", pg_catalog;"""
 
 
 def test_who_can_send_cannot_make_replace_or_cancel_schedules(place):  # B206
@@ -396,6 +403,9 @@ def test_who_can_send_cannot_make_replace_or_cancel_schedules(place):  # B206
                      "pause_schedule('nightly')", "resume_schedule('nightly')", "reschedule('nightly', now())"):
             place.psql("SELECT {s}.%s" % call, user=roles["app"], fails="permission denied")
         place.psql(WISH.replace("cancel", "pause"), user=roles["app"], fails=REFUSED)
+        own = place.schema + "_own"
+        place.psql('CREATE SCHEMA "%s" AUTHORIZATION "%s"' % (own, roles["app"]))
+        place.psql(TRAP_OPERATORS.replace("{t}", own) + WISH, user=roles["app"], fails=REFUSED)
         assert place.psql("SELECT name || ' ' || state FROM {s}.schedules", user=roles["reader"]) == "nightly active"
         assert place.psql("SELECT count(*) FROM {s}.outbox") == "1"
         place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=roles["app"])

@@ -98,7 +98,8 @@ CREATE OR REPLACE TRIGGER "{box}_acts" AFTER INSERT ON "{schema}"."{box}"
 -- As in 077_insert_box.sql.  The first condition is that of an ordinary row, with as few functions as possible; the second one lets the
 -- other correct rows pass, and what follows says what is wrong.  Headers pass when they have no bracket but the first: one regular
 -- expression instead of five functions.  The lock is tried before the setting is read that says whether anybody may be rung up: with
--- two-phase commit nobody holds it, and nobody is rung up.
+-- two-phase commit nobody holds it, and nobody is rung up.  The operators of `destination` are named with their schema: an operator of the
+-- sender's own must not keep a row from act_when_stored(), which looks whether this sender may make schedules.
 CREATE OR REPLACE FUNCTION "{schema}".check_message() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -114,12 +115,12 @@ BEGIN
     END IF;
     IF (NEW.headers IS NULL OR NEW.headers::pg_catalog.text ~ '^\s*\{[^[{]*$')
        AND NEW.due_at IS NULL AND NEW.expires_at IS NULL AND NEW.created_at = CURRENT_TIMESTAMP
-       AND NOT NEW.event AND NEW.destination <> 'schedule:' AND NEW.type <> ''
+       AND NOT NEW.event AND NEW.destination OPERATOR(pg_catalog.<>) 'schedule:' AND NEW.type <> ''
        AND (NEW.payload IS NULL OR (NEW.payload_bytes IS NULL AND NOT pg_catalog.starts_with(NEW.payload, E'\\x')
                                     AND pg_catalog.current_setting('bytea_output') <> 'escape')) THEN
         RETURN NEW;
     END IF;
-    NEW.acts_when_stored := (NEW.event AND NEW.row_id IS NULL) OR NEW.destination = 'schedule:';
+    NEW.acts_when_stored := (NEW.event AND NEW.row_id IS NULL) OR NEW.destination OPERATOR(pg_catalog.=) 'schedule:';
     IF (NEW.payload IS NULL OR (NEW.payload_bytes IS NULL AND pg_catalog.left(NEW.payload, 2) <> E'\\x'
                                 AND pg_catalog.current_setting('bytea_output') <> 'escape'))
        AND NEW.type <> ''
