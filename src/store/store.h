@@ -536,7 +536,7 @@ enum store_can {
 enum wait_outcome {
     WAIT_TIMEOUT = 0,
     WAIT_LOOK_AGAIN = 1,
-    WAIT_WOKEN = 2 /* wake_fd is readable, and nothing is known of a change in the store */
+    WAIT_WOKEN = 2 /* wake_fd is readable, and nothing is known of a change; only where a look costs a round trip */
 };
 
 struct store; /* opaque: each kind has its own struct */

@@ -130,8 +130,8 @@ static bool may_listen(const struct sqlite_session *session, int64_t now_us)
     return session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;
 }
 
-/* An enum wait_outcome. */
-static int wait_fds(struct sqlite_session *session, int wake_fd, bool listen, int64_t now_us, int64_t until_us)
+/* True: woken by an event. */
+static bool wait_fds(struct sqlite_session *session, int wake_fd, bool listen, int64_t now_us, int64_t until_us)
 {
     int64_t us = max64(0, until_us - now_us);
     struct pollfd fds[3] = { { .fd = wake_fd, .events = POLLIN },
@@ -139,21 +139,19 @@ static int wait_fds(struct sqlite_session *session, int wake_fd, bool listen, in
                              { .fd = listen ? session->inotify_fd : -1, .events = POLLIN } };
     struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
     int ready = ppoll(fds, ARRAY_LENGTH(fds), &timeout, NULL);
-    if (ready > 0 && fds[1].revents != 0)
-        return WAIT_LOOK_AGAIN;
-    return ready > 0 && fds[0].revents != 0 ? WAIT_WOKEN : WAIT_TIMEOUT;
+    return ready > 0 && (fds[0].revents != 0 || fds[1].revents != 0);
 }
 
 /* An idle box in the same file as a busy one would wake up for each of its commits.  Senders in this process wake the
- * session at once all the same.  True: they did. */
+ * session at once all the same.  True: woken by an event. */
 static bool rest_after_fruitless(struct sqlite_session *session, int wake_fd, int64_t now_us, int64_t until_us)
 {
     int64_t look_us = session->fruitless < FRUITLESS_MANY ? now_us : session->looked_us + FRUITLESS_US;
-    int outcome = WAIT_TIMEOUT;
+    bool woken = false;
     if (look_us > now_us)
-        outcome = wait_fds(session, wake_fd, false, now_us, min64(look_us, until_us));
+        woken = wait_fds(session, wake_fd, false, now_us, min64(look_us, until_us));
     session->looked_us = clock_mono_us(clock_system());
-    return outcome == WAIT_LOOK_AGAIN;
+    return woken;
 }
 
 static int wait_for_change(struct sqlite_session *session, int wake_fd, int64_t timeout_us)
@@ -174,11 +172,9 @@ static int wait_for_change(struct sqlite_session *session, int wake_fd, int64_t 
             return WAIT_LOOK_AGAIN;
         }
         now_us = clock_mono_us(clock_system());
-        int outcome =
-            wait_fds(session, wake_fd, may_listen(session, now_us), now_us, next_look_us(session, now_us, until_us));
-        if (outcome != WAIT_TIMEOUT) {
+        if (wait_fds(session, wake_fd, may_listen(session, now_us), now_us, next_look_us(session, now_us, until_us))) {
             session->active_us = now_us;
-            return outcome == WAIT_WOKEN && something_happened(session) ? WAIT_LOOK_AGAIN : outcome;
+            return WAIT_LOOK_AGAIN;
         }
         if (clock_mono_us(clock_system()) >= until_us)
             return WAIT_TIMEOUT;
