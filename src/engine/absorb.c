@@ -401,6 +401,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
 
     ASSERT(e->plan.asked);
     e->plan.asked = false;
+    e->plan.stores_in_box = cycle_stores_in_box(&e->plan.cycle); /* its effects are freed with their verdicts */
     choose_answered(e);
     e->plan.retry_at_us = 0;
     e->plan.retry_delay_us = 0;

@@ -45,7 +45,7 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
     e->reading.restart_lanes &= ~e->plan.cycle.restart_lanes;
     if (e->plan.cycle.fresh_rows == 0) {
         /* The cycle's own effects are new rows, too, and nothing announces them. */
-        e->reading.fresh_wanted = e->reading.fresh_wanted || cycle_stores_in_box(&e->plan.cycle);
+        e->reading.fresh_wanted = e->reading.fresh_wanted || e->plan.stores_in_box;
         return;
     }
     skips_absorb(e, r);
@@ -208,6 +208,6 @@ void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t now_us)
     orphans_absorb(e, r, now_us);
     absorb_fresh(e, r, now_us);
     absorb_due(e, r, now_us);
-    if (cycle_stores_in_box(&e->plan.cycle))
+    if (e->plan.stores_in_box)
         due_look_again(e, now_us);
 }

@@ -424,6 +424,7 @@ struct plan {
     struct cycle cycle;
     struct arena arena; /* memory of the cycle */
     bool asked;
+    bool stores_in_box;    /* the cycle that is absorbed has effects that go into its own box */
     bool seats_at_risk;    /* chosen or judged suspects have seats that other engines may need */
     uint64_t judged_seats; /* seats of suspects whose verdicts are not committed */
     int64_t retry_at_us;
