@@ -41,8 +41,7 @@ static int make_start(const struct pr_flow_start *start, bool commits_alone, str
         pr_id_new(&id);
         pr_id_format(id, made);
         m.flow = slice_dup(arena, slice_from(made));
-        /* Otherwise mail for it can be stored before it begins. */
-        m.unheard_of = commits_alone && start->due_us == 0 && !start->restart;
+        m.unheard_of = commits_alone && !start->restart;
     }
     int rc = check_name("the name of the flow", m.name, reterr);
     if (rc == PR_OK)

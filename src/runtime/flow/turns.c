@@ -157,14 +157,14 @@ static bool has_start(const struct turn_job *job)
 
 /* Is it the start of a flow with a newly generated id, and is this its first hand-out?  Then nothing is stored about the
  * flow, and nothing needs to be read.  If that is wrong, the guard of the turn refuses it, the message comes again, and its
- * story says so. */
+ * story says so.  But mail may have come while the start waited for its time: no guard finds that. */
 static bool is_unheard_of(struct turn_job *job)
 {
     const struct pr_message *m = job->messages[0];
     struct turn_message start;
     struct pr_error ignored;
 
-    return m->attempts == 0 && m->failures == 0 && m->story.size == 0 &&
+    return m->attempts == 0 && m->failures == 0 && m->due_us == 0 && m->story.size == 0 &&
            slice_eq_cstr(m->type, turn_message_type(TURN_START)) &&
            turn_message_read(m, &job->arena, &start, &ignored) == PR_OK && start.unheard_of;
 }

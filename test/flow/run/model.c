@@ -117,6 +117,15 @@ TEST(events_and_mail_also_wait_for_a_flow_with_a_generated_id) /* B102 */
         PQfinish(pg);
         CHECK_OK(pr_flow_raise(c.client, id, "go", PR_STR("b"), &error), &error);
         CHECK_STR(crowd_end(&c, id, PR_FLOW_COMPLETED), "a b letter");
+        crowd_stop(&c);
+        CHECK_OK(pr_flow_start(c.client, &(struct pr_flow_start){ .name = "wait" }, id, &error), &error);
+        stand_do(&c.stand, "UPDATE turns SET due_at = now() + interval '3 s'"); /* by a person */
+        crowd_engine(&c, "");
+        crowd_flow(&c, "wait", two_events);
+        crowd_start(&c);
+        tell_two(&c, id, 1);
+        CHECK_OK(pr_flow_raise(c.client, id, "go", PR_STR("b"), &error), &error);
+        CHECK_STR(crowd_end(&c, id, PR_FLOW_COMPLETED), "a b letter");
     }
     crowd_fini(&c);
 }
