@@ -60,7 +60,7 @@
     X(PRESET, "preset", 0, "NAME", "debezium, cap, masstransit, eventuate, finitech, generic")                         \
     X(TABLE, "table", 0, "TABLE", "the table, SCHEMA.NAME; upper and lower case matter")                               \
     X(CHECK, "check", 0, NULL, "check the table and report what is missing")                                           \
-    X(FORCE, "force", 0, NULL, "overwrite an existing file; delete running flows")                                     \
+    X(FORCE, "force", 0, NULL, "config init: overwrite an existing file; flow delete: delete running flows, too")      \
     X(URL, "url", 0, "URL", "use a running daemon's API: http://127.0.0.1:8026, unix:/run/postrider.sock")             \
     X(TOKEN_FILE, "token-file", 0, "FILE", "file with the API token (default: http.token in the configuration)")       \
     X(EVERY, "every", 0, "TIME", "refresh interval (default 1s)")                                                      \

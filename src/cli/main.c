@@ -81,6 +81,21 @@ static int no_command(const char *const *argv, int argc, const char *const *word
     return EXIT_USAGE;
 }
 
+/* Names the first argument that is missing: of "NAME [ID]" it is NAME, also of "[ID] NAME". */
+static int missing_argument(struct cli *cli)
+{
+    const char *word = cli->command->arguments;
+    int given = cli->arg_count;
+    while (*word == '[' || given > 0) {
+        const char *end = word + strcspn(word, " ");
+        if (*end == '\0')
+            break;
+        given -= *word != '[';
+        word = end + 1;
+    }
+    return cli_usage(cli, "missing argument %.*s", (int)strcspn(word, " "), word);
+}
+
 static int run_command(struct cli *cli, const char *const *argv, int argc, int words)
 {
     if (asks_for(argv, argc, "--help", "-h")) {
@@ -96,7 +111,7 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
     cli->json = flag_given(&cli->flags, FLAG_JSON);
     cli->color = wants_color() && !cli->json;
     if (cli->arg_count < cli->command->args_min)
-        return cli_usage(cli, "missing argument %s", cli->command->arguments);
+        return missing_argument(cli);
     if (cli->arg_count > cli->command->args_max && cli->command->args_max == 0) {
         const char *meant = command_second_word(cli->command, cli->args[0]);
 

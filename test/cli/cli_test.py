@@ -216,6 +216,15 @@ def why_of_a_dead_letter_without_a_type_suggests_only_what_helps(p):
 
 
 @test
+def the_argument_that_is_missing_is_named(p):
+    has(p.fails(2, "flow", "start").err, "missing argument NAME\n")
+    has(p.fails(2, "flow", "raise").err, "missing argument ID\n")
+    has(p.fails(2, "flow", "raise", "order-7").err, "missing argument EVENT\n")
+    has(p.fails(2, "dead", "note").err, "missing argument TEXT\n")
+    has(p.fails(2, "why").err, "missing argument ID\n")
+
+
+@test
 def a_typo_gets_a_suggestion(p):
     has(p.fails(2, "stauts").err, 'unknown command "stauts"; did you mean status?')
     has(p.fails(2, "dead", "lits").err, 'unknown command "dead lits"; did you mean dead list?')

@@ -108,7 +108,8 @@ int cli_print_grants(struct cli *cli)
         return EXIT_FAILED;
     }
     printf("-- Run this as the owner of the schema %.*s after postrider init, and again after each new box and each "
-           "upgrade.\n",
+           "upgrade.\n"
+           "-- It creates roles, so the owner needs CREATEROLE; or a superuser runs it.\n",
            SLICE_ARGS(s));
     print_application(cli, s);
     bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders reach it through the API */
