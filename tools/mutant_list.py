@@ -75,7 +75,7 @@ MUTANTS = [
      ("src/engine/admit.c", "    r.m.attempts = r.m.failures = 0; ", "    ")),
     ("the parts of a released row are not released", "store memory",
      ("src/store/memory/memory_change.c", "    m.released = row->m.released;\n", "")),
-    ("a retry goes out before it is due", "sim",
+    ("a retry goes out before it is due", "engine a_called_function",
      ("src/policy/decide.c", "    d->delay_us = min64(max64(d->delay_us, 0), RETRY_DELAY_MAX_US);\n", "    d->delay_us = 0;\n")),
     ("verdict before commit: followers go on before the failure is stored", "sim",
      ("src/engine/settle.c", "    item->texts = verdict_write_texts(&item->verdict, item->m.story, line);\n    item_move(e, item, PLACE_JUDGED);\n",
