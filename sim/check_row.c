@@ -497,7 +497,7 @@ void check_verdict(struct checker *c, const struct event *e)
             check_duplicate_end(c, e, false);
         row->ok = false;
         row->handled = true;
-        shadow_come_back(row);
+        row->busy = row->open && row->session == e->session; /* until then it is on its receipt */
         return;
     }
     if (e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED) { /* another verdict comes */
