@@ -566,7 +566,7 @@ MUTANTS = [
      ("src/ops/explain/why_context.c", " && v->instances.instances[i].lease_left_us > 0;", ";")),
     ("why: what is ready at a paused endpoint is counted as ready", "cli why_asks_the_rules",
      ("src/ops/explain/routed.c", "            if (is_paused(endpoints, config->routes[i].to[k]))\n", "            if (false)\n")),
-    ("why: the 11st attempt", "ops",
+    ("why: the 11st attempt", "ops attempts_are",
      ("src/ops/explain/ended_words.c", "n % 100 / 10 == 1 ? \"th\" : ", "")),
     ("flow: a cancel of what has ended is stored", "flow-people cancel_is",
      ("src/ops/flow/flow_tell.c", "    if (row != NULL && flow_has_ended(row))\n        return PR_STALE;\n    rc = record", "    rc = record")),

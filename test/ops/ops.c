@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "check.h"
 #include "ops/change.h"
+#include "ops/explain/ended_words.h"
 #include "source/decode.h"
 #include "ops/api/events.h"
 #include "ops/api/authz.h"
@@ -761,4 +762,19 @@ TEST(a_head_that_fails_for_ten_minutes_and_holds_up_others_is_told_with_what_fre
     CHECK(strstr(w.s.checks.items[2].text, "postrider dead replay 00000000-") != NULL);
     CHECK_EQ(w.s.checks.count, 3);
     arena_fini(&w.arena);
+}
+
+TEST(attempts_are_numbered_as_people_do) /* B200 */
+{
+    static const struct {
+        int n;
+        const char *words;
+    } numbers[] = { { 1, "1st" },   { 2, "2nd" },   { 3, "3rd" },   { 4, "4th" },
+                    { 11, "11th" }, { 12, "12th" }, { 21, "21st" }, { 113, "113th" } };
+    struct arena arena;
+
+    arena_init(&arena, 4096);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        CHECK_STR(ordinal_words(&arena, numbers[i].n), numbers[i].words);
+    arena_fini(&arena);
 }
