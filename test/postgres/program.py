@@ -351,6 +351,8 @@ def test_a_role_that_may_only_read_reads_all_events_in_their_order(place):  # B9
         events = place.ok("events", "--json", user=roles["reader"])
         assert [json.loads(e)["place"] for e in events.splitlines()] == [1], events
         assert "a" in place.ok("events", "--stream", "a", user=roles["reader"])
+        for look in ("status", "--json"), ("top", "--once"), ("list",), ("dead", "groups"), ("endpoints",), ("audit",):
+            place.ok(*look, user=roles["reader"])
         place.psql("DELETE FROM {s}.event", user=roles["reader"], fails="permission denied")
         place.psql("INSERT INTO {s}.event_order VALUES (9, 'a', 9)", user=roles["reader"], fails="permission denied")
         place.psql("SELECT {s}.advance_subscription('v', 1, 0, 1)", user=roles["app"], fails="permission denied")

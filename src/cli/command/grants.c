@@ -96,8 +96,10 @@ static void print_reader(pr_slice s)
     print_role(s, "reader");
     printf("GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_reader\";\n"
            "GRANT SELECT ON ALL TABLES IN SCHEMA \"%.*s\" TO \"%.*s_reader\";\n"
+           "GRANT SELECT ON ALL SEQUENCES IN SCHEMA \"%.*s\" TO \"%.*s_reader\";\n"
            "REVOKE EXECUTE ON FUNCTION \"%.*s\".place_events FROM \"%.*s_reader\";\n",
-           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s));
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
+           SLICE_ARGS(s));
 }
 
 int cli_print_grants(struct cli *cli)
