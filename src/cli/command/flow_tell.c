@@ -68,6 +68,20 @@ int run_flow_start(struct cli *cli)
     return code;
 }
 
+/* A message for a flow that has ended, or does not exist, is no error: it may be restarted, or begin soon. */
+static void say_if_nobody_reads(struct cli *cli, pr_slice flow)
+{
+    const struct flow_row *row;
+    struct pr_error err;
+    const char *id = text_clean_copy(&cli->arena, flow);
+    if (flow_read_row(&cli->store, flow, &cli->arena, &row, &err) != PR_OK)
+        return;
+    if (row == NULL)
+        cli_say("flow \"%s\" has not begun: this is kept for it for a time (flows.keep_mail)", id);
+    else if (flow_has_ended(row))
+        cli_say("flow \"%s\" has already ended: nothing reads this", id);
+}
+
 /* raise and send */
 int run_flow_tell(struct cli *cli)
 {
@@ -85,6 +99,7 @@ int run_flow_tell(struct cli *cli)
     int code = prepare(cli, &content, &message.data);
     if (code == EXIT_DONE) {
         const struct flow_teller t = flow_teller_of(cli);
+        say_if_nobody_reads(cli, message.flow); /* before: the flow may end by it */
         if (flow_tell(&t, &message, id, &result, &err) != PR_OK)
             code = cli_fault(&err);
     }

@@ -115,6 +115,16 @@ def why_of_a_flow_that_waits_for_an_event(p):
 
 
 @test
+def an_event_that_nobody_reads_is_announced(p):
+    assert "has not begun" in p.words("flow", "raise", "later-1", "go")
+    p.run("flow", "start", "patient", "ended-1", "--data", "x")
+    p.wait_waiting("ended-1")
+    assert p.words("flow", "raise", "ended-1", "go", "--data", "now") == ""
+    p.run("flow", "wait", "ended-1")
+    assert "has already ended" in p.words("flow", "raise", "ended-1", "go")
+
+
+@test
 def why_of_a_timer_and_a_child(p):
     p.run("flow", "start", "sleepy", "s-1")
     wait = p.wait_waiting("s-1")["waits_for"][0]
