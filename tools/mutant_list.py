@@ -613,7 +613,7 @@ MUTANTS = [
 
     # ---- what a store does below the engine: lost commits, prepared transactions, places below the scan ----
     ("a sender that has rung cannot prepare its transaction", "senders prepare",
-     ("src/store/postgres/077_insert_box.sql", "    IF TG_OP = 'INSERT' AND pg_catalog.current_setting('max_prepared_transactions') = '0'\n", "    IF TG_OP = 'INSERT'\n")),
+     ("src/store/postgres/084_acts_box.sql", "        IF pg_catalog.current_setting('max_prepared_transactions') = '0' THEN\n", "        IF true THEN\n")),
     ("a SQLite file that was replaced is gone on with", "sqlite backup_that_takes",
      ("src/store/sqlite/conn.c", "    return !conn->location->memory && !file_name_equal(", "    return false && !file_name_equal(")),
     ("places that one transaction draws again are not read", "postgres-scan drawn_again",
