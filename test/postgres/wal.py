@@ -428,6 +428,8 @@ def test_a_slot_that_is_gone_is_made_anew_and_never_silently(place):
     place.emit('{"type":"before"}')
     place.comes(daemon, "before")
     place.stop(daemon)
+    until("its connection has ended", lambda: place.psql(
+        "SELECT active FROM pg_replication_slots WHERE slot_name = '%s'" % place.slot) == "f")
     place.psql("SELECT pg_drop_replication_slot('%s')" % place.slot)
     place.emit('{"type":"nobody.saw.it"}')
     assert place.check()[0] == "error" and "does not exist" in place.check()[1]

@@ -34,7 +34,7 @@ static int migrate_in_child(void *arg)
 
 TEST(two_that_migrate_at_once_both_succeed) /* I18 */
 {
-    struct fixture *f = fixture_bare("");
+    struct fixture *f = fixture_bare("?busy=1m"); /* three others go before the last one */
     pid_t children[4];
     for (size_t i = 0; i < ARRAY_LENGTH(children); i++)
         children[i] = child_start(migrate_in_child, f);
