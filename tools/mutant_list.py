@@ -19,7 +19,7 @@ MUTANTS = [
      ("src/engine/absorb.c", "            hold_is_busy(e->plan.planned_holds[k].endpoint, s);\n", "")),
     ("a part goes before one whose message could not be divided yet", "engine a_part_does_not",
      ("src/engine/absorb.c", "            if (splits > 0)\n                split_is_busy(e, item);\n", "            (void)split_is_busy;\n")),
-    ("a part goes before one that was dropped while both were to be divided", "sim memory",
+    ("a part goes before one that was dropped while both were to be divided", "sim memory --from 3317 --seeds 1",
      ("src/engine/window.c", "            item->outdated = true; /* earlier rows", "            item->outdated = false; /* earlier rows")),
     ("a message to several is divided while a gap is read", "engine a_message_to_several_that",
      ("src/engine/gap.c", "        if (((to == NULL && target.count == 0) ||", "        if ((to == NULL ||")),
