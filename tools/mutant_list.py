@@ -530,7 +530,7 @@ MUTANTS = [
      ("src/engine/skip.c", " & ~e->reading.restart_lanes;", ";")),
     ("a type is left out that another endpoint takes, too", "engine what_is_left_out",
      ("src/engine/skip.c", " ||\n        !route_is_by_type(&e->setting, type, ep->index))\n", ")\n")),
-    ("a row goes before one of its stream that was left for its type", "engine types_that_are_asked",
+    ("a row goes before one of its stream that was left for its type", "engine waits_for_its_own_messages",
      ("src/engine/sorts.c", "i < g->count && ordered; i++)", "i < 0 && ordered; i++)")),
     ("types that nobody asks for have the room of those that are", "engine nobodys_way",
      ("src/engine/sorts.c", "is_wanted(g, s) ? window_limit(e)", "true ? window_limit(e)")),
