@@ -501,7 +501,8 @@ void check_verdict(struct checker *c, const struct event *e)
         return;
     }
     if (e->answer == ANSWER_BUSY || e->answer == ANSWER_REFUSED) { /* another verdict comes */
-        row->busy = e->answer == ANSWER_BUSY && row->open && row->session == e->session;
+        /* Number 0: it is not about a hand-out.  An operator's retry is read again while its receipt is still open. */
+        row->busy = e->answer == ANSWER_BUSY && e->number > 0 && row->open && row->session == e->session;
         return;
     }
     bool ours = row->open && row->session == e->session;
