@@ -275,7 +275,7 @@ static int take_record(struct kafka_source *k, struct intake *in, rd_kafka_messa
     rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_find(k->offsets, topic, record->partition);
     if (at == NULL)
         at = rd_kafka_topic_partition_list_add(k->offsets, topic, record->partition);
-    at->offset = record->offset + 1;
+    at->offset = min64(record->offset, INT64_MAX - 1) + 1;
     return m.position.data != NULL ? intake_add(in, &m, reterr)
                                    : error_set(reterr, PR_ENOMEM, "out of memory for a record");
 }
