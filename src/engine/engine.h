@@ -60,6 +60,7 @@ struct endpoint_setting {
     struct rate_setting rate; /* messages above the rate wait; waiting is not counted as an attempt */
     size_t payload_max;       /* larger messages fail as MESSAGE_TOO_LARGE without being sent; 0: not known */
     pr_slice into_box;        /* its messages go into this box (core/local_delivery.h); empty: a transport sends them */
+    bool overrides_only;      /* no message can name it as its destination: it would reach it from any box */
     bool gone;                /* removed by a reload: only its number remains, and what was out at that time */
 };
 

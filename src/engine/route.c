@@ -86,7 +86,8 @@ size_t engine_route(const struct engine_setting *s, const struct pr_message *m, 
             return add_endpoint(s->overrides[i].to[0], ret, 0, max);
     if (m->destination.size > 0) {
         for (size_t i = 0; i < s->endpoint_count; i++)
-            if (!s->endpoints[i].gone && slice_eq(s->endpoints[i].name, m->destination))
+            if (!s->endpoints[i].gone && !s->endpoints[i].overrides_only &&
+                slice_eq(s->endpoints[i].name, m->destination))
                 return add_endpoint((unsigned)i, ret, 0, max);
         return 0;
     }

@@ -353,6 +353,7 @@ static int add_flow_endpoint(struct setting *s, const struct config *config, str
     if (rc < 0)
         return rc;
     s->endpoints[*to].policy = (struct policy){ .retry = as_said };
+    s->endpoints[*to].overrides_only = true; /* who may send into another box may not tell flows anything */
     for (size_t i = 0; i < config->box_count; i++)
         if (config->boxes[i].kind == kind)
             s->overrides[s->override_count++] =

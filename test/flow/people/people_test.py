@@ -419,6 +419,18 @@ def status_counts_flows(p):
 
 
 @test
+def what_is_in_another_box_tells_flows_nothing(p):  # B206: whoever may send could forge events and results otherwise
+    p.run("flow", "start", "patient", "safe-1")
+    p.wait_waiting("safe-1")
+    for destination in "flow:turns", "flow:activities":
+        p.fails(422, "unknown_endpoint", "POST", "/v1/messages", {"type": "event", "stream": "safe-1", "destination": destination})
+        p.insert("outbox", type="event", stream="safe-1", destination=destination, headers='{"name":"go"}', payload="forged")
+    parked = wait_for("both are parked", lambda: (lambda l: l if len(l) == 2 else None)(p.json("list", "--box", "outbox", "--state", "parked")))
+    assert [m["reason"] for m in parked] == ["destination_missing"] * 2, parked
+    assert p.show("safe-1")["state"] == "running"
+
+
+@test
 def check_tells_which_flows_new_code_would_break(p):
     """B160, B168: before it is deployed, with what was expected and found; a flow, all that run, or a file."""
     same, changed = os.environ["FLOWS_SAME"], os.environ["FLOWS_CHANGED"]
