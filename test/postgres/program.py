@@ -275,6 +275,28 @@ def test_a_relay_removes_old_lines_of_the_record_if_it_has_the_right_and_deliver
         drop_roles(place, roles)
 
 
+def test_a_role_without_any_right_stops_nothing_with_advisory_locks(place):  # B206: everybody can take them
+    place.ok("init")
+    role = place.schema + "_stranger"
+    place.psql('CREATE ROLE "%s" LOGIN' % role)
+    with subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-h", FOLDER, "-U", role, "postgres"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as stranger:
+        try:
+            for key in "postrider tally %s", 'postrider tally "%s"', "postrider %s.outbox", "postrider %s":
+                stranger.stdin.write("SELECT pg_advisory_lock(hashtextextended('%s', 0));\n" % key % place.schema)
+            stranger.stdin.write("SELECT 'holds all';\n")
+            stranger.stdin.flush()
+            until("it has them", lambda: stranger.stdout.readline() == "holds all\n")
+            place.start(NULL, lease="2s")
+            place.psql("INSERT INTO {s}.outbox (type) SELECT 't' FROM generate_series(1, 3)")
+            until("they are delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+            until("what was counted is in the totals", lambda: place.psql("SELECT sum(sent) FROM {s}.endpoint") == "3")
+            assert place.psql("SELECT count(*) FROM {s}.tally") == "0"
+        finally:
+            stranger.kill()
+    place.psql('DROP ROLE "%s"' % role)
+
+
 def drop_roles(place, roles):
     for role in roles.values():
         place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))

@@ -83,11 +83,11 @@ static const char PURGE_DEAD[] =
     " SELECT box, $4, 0, seq, stream, destination FROM gone WHERE stream IS NOT NULL)"
     " SELECT count(*) FROM gone";
 
-/* One instance folds at a time; others leave it to that one.  Of failures the latest is kept. */
+/* One instance folds at a time; others leave it to that one.  The lock is on a row, since everybody who can connect can
+ * take and keep any advisory lock.  Of failures the latest is kept. */
 static const char FOLD_TALLIES[] =
-    "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally "
-    "{schema}', 0))"
-    " RETURNING *),"
+    "WITH t AS (DELETE FROM {schema}.tally"
+    " WHERE (SELECT true FROM {schema}.box WHERE name = 'outbox' FOR NO KEY UPDATE SKIP LOCKED) RETURNING *),"
     " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
     " ORDER BY endpoint, failed_at DESC),"
     " s AS (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
