@@ -374,6 +374,8 @@ MUTANTS = [
      ("src/engine/route.c", "            if (!s->endpoints[i].gone && !s->", "            if (!s->")),
     ("flows can be told anything by whoever may send into another box", "flow-people another_box_tells",
      ("src/engine/route.c", "!s->endpoints[i].overrides_only &&", "")),
+    ("config: a token that is empty opens the door", "config loopback_only",
+     ("src/runtime/config/config_read.c", "(node->expanded || node->variable != NULL))", "false)")),
     ("a stop waits for what a reload gave up", "runtime stop_behind",
      ("src/runtime/works.c", "        if (!wait && !relay_is_over(one->relay)) {\n", "        if (false) {\n")),
     ("api: an empty token opens the door", "ops authz",

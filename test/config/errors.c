@@ -213,6 +213,14 @@ TEST(config_listens_on_loopback_only)
 {
     REFUSES("http: {listen: 0.0.0.0:80}\n",
             "t.yaml:1:16: http.listen: 0.0.0.0:80 is not a loopback address; other addresses need http.token");
+    setenv("PR_TEST_EMPTY", "", 1); /* a secret that is missing opens no door */
+    REFUSES("http: {listen: 127.0.0.1:0, token: ${PR_TEST_EMPTY}}\n",
+            "t.yaml:1:36: http.token: is empty, so everybody would be let in; set it, or remove the key");
+    REFUSES("http: {listen: 127.0.0.1:0, viewer_token: '${PR_TEST_NONE:-}'}\n",
+            "t.yaml:1:43: http.viewer_token: is empty, so everybody would be let in; set it, or remove the key");
+    REFUSES("sources:\n  - {http: 'http://127.0.0.1:1/in', token: \"${PR_TEST_EMPTY}\"}\n",
+            "t.yaml:2:44: sources[0].token: is empty, so everybody would be let in; set it, or remove the key");
+    unsetenv("PR_TEST_EMPTY");
     REFUSES("http: {listen: 0.0.0.0:80, token: short}\n",
             "t.yaml:1:35: http.token: needs at least 16 characters; create one with: openssl rand -hex 32");
     REFUSES("http: {listen: localhost}\n",

@@ -385,6 +385,13 @@ TEST(config_reads_secrets_beside_the_file_and_never_shows_them) /* B204 */
     CHECK(strstr(err.text, "hunter2") == NULL);
     CHECK(strstr(err.text, "\"***\" is not a duration") != NULL);
 
+    /* One that is not there yet is no empty password. */
+    (void)snprintf(path, sizeof(path), "%s/secret", directory);
+    write_file(path, "\n");
+    (void)snprintf(path, sizeof(path), "%s/p.yaml", directory);
+    CHECK_EQ(config_load_file(path, &c, &err), PR_ECONFIG);
+    CHECK(strstr(err.text, "${file:secret}: the file is empty") != NULL);
+
     CHECK_EQ(unlink(path), 0);
     (void)snprintf(path, sizeof(path), "%s/secret", directory);
     CHECK_EQ(unlink(path), 0);

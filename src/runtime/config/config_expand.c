@@ -97,6 +97,8 @@ static int expand_file(struct expansion *x, pr_slice path, struct pr_error *rete
         value.size--;
     if (slice_ends_with(value, PR_STR("\r")))
         value.size--;
+    if (r == PR_OK && value.size == 0)
+        r = error_set(reterr, PR_ECONFIG, "${file:%.*s}: the file is empty", SLICE_ARGS(path));
     if (r == PR_OK && S_ISREG(info.st_mode) && (info.st_mode & (S_IROTH | S_IWOTH)) != 0)
         config_variables_note_open_file(x->source->variables, full);
     buf_add_slice(&x->text, value);

@@ -13,6 +13,7 @@ struct node {
     enum node_kind kind;
     int line, column;          /* starting at 1 */
     bool plain;                /* SCALAR: not quoted */
+    bool expanded;             /* SCALAR: it was written with ${...} */
     const char *text;          /* SCALAR: expanded */
     const char *shown;         /* SCALAR: the same with *** in place of content from ${file:} */
     const char *variable;      /* SCALAR: the environment variable that it comes from, or NULL */

@@ -56,7 +56,8 @@ struct option {
     const char *fallback; /* the default, as written in a file; "": none */
     const char *doc;
     bool required;
-    bool secret; /* TEXT: never shown */
+    bool secret;      /* TEXT: never shown */
+    bool never_empty; /* TEXT: by a variable; a secret that is missing would open a door */
     size_t offset, size, count_offset, item_size;
     int64_t min, max;           /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
     const char *const *choices; /* ends with NULL.  DURATION: the word for 0, regardless of min */

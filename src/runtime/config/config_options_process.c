@@ -46,9 +46,9 @@ static const struct option http_options[] = {
       "Addresses other than loopback need a token. Empty: no API.",
       FIELD(config, http_listen) },
     { "token", OPTION_TEXT, "", "Token that may read and change everything: `${file:token}`, at least 16 characters.",
-      FIELD(config, http_token), .secret = true },
+      FIELD(config, http_token), .secret = true, .never_empty = true },
     { "viewer_token", OPTION_TEXT, "", "Token that may read everything.", FIELD(config, http_viewer_token),
-      .secret = true },
+      .secret = true, .never_empty = true },
     { "hosts", OPTION_NAMES, "", "Host names that requests may use, in addition to IP addresses and localhost.",
       COUNTED(config, http_hosts, http_host_count), .max = 64 },
 };

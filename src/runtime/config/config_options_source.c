@@ -85,7 +85,7 @@ static const struct option source_options[] = {
       "`?format=text` takes any line.",
       FIELD(source_config, urls[SOURCE_FILE]) },
     { "token", OPTION_TEXT, "", "http: senders must give it, `Authorization: Bearer TOKEN`: `${file:token}`.",
-      FIELD(source_config, http.token), .secret = true },
+      FIELD(source_config, http.token), .secret = true, .never_empty = true },
     { "secrets", OPTION_SECRETS, "",
       "http: senders must sign as Standard Webhooks specifies, with one of these: `${file:shop.key}` containing "
       "`whsec_...`. During a key change give a list.",

@@ -178,6 +178,8 @@ static int read_value(struct config_reader *reader, const struct option *option,
         return config_fail(reader, node, "%s: needs a %s, not %s", path, option_kind_name(option->kind), kind_of(node));
     if (node_is_null(node) && option->kind != OPTION_TEXT)
         return config_fail(reader, node, "%s: needs a %s, but is empty", path, option_kind_name(option->kind));
+    if (option->never_empty && node->text[0] == '\0' && (node->expanded || node->variable != NULL))
+        return config_fail(reader, node, "%s: is empty, so everybody would be let in; set it, or remove the key", path);
     if (option_parse(option, node->text, node->shown, field, &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
     int r = note_said(reader, field, node, node->shown);

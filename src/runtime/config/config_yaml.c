@@ -188,6 +188,7 @@ static int read_scalar(struct yaml_reader *y, const yaml_event_t *event, struct 
     if (memchr(text.data, '\0', text.size) != NULL)
         return fail(y, event->start_mark, "a NUL character is not allowed");
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    node->expanded = text.size > 0 && memmem(text.data, text.size, "${", 2) != NULL;
     int r = node_expand(text, y->source, y->arena, &node->text, &node->shown, &why);
     if (r == PR_ENOMEM)
         return no_memory(y);
