@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/utf8.h"
 #include "flow/flow_id.h"
 #include "flow/turn_message.h"
 #include "lib/lib.h"
@@ -21,6 +22,8 @@ static int check_name(const char *what, pr_slice name, struct pr_error *reterr)
         return error_set(reterr, PR_EINVAL, "%s is empty", what);
     if (name.size > PR_NAME_MAX)
         return error_set(reterr, PR_ETOOBIG, "%s has %zu bytes, at most %d are allowed", what, name.size, PR_NAME_MAX);
+    if (!utf8_valid(name))
+        return error_set(reterr, PR_EINVAL, "%s is not valid UTF-8", what);
     return PR_OK;
 }
 

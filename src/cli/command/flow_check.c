@@ -55,17 +55,16 @@ static int tell(void *arg, const struct flow_checked *c)
     if (cli->json) {
         print_checked_json(c);
     } else if (c->outcome != FLOW_CHECK_FITS) {
-        printf("%s%s%s (%s %s) %s: %s\n", color_on(COLOR_RED, cli->color),
+        printf("%s%s%s (%s %s) ", color_on(COLOR_RED, cli->color),
                c->flow.size > 0 ? text_clean_copy(&cli->arena, c->flow) : "the history",
                color_off(COLOR_RED, cli->color), text_clean_copy(&cli->arena, c->name),
-               text_clean_copy(&cli->arena, c->version),
-               c->outcome == FLOW_CHECK_DIVERGES ? "would diverge"
-               : c->outcome == FLOW_CHECK_LACKS  ? "would wait"
-                                                 : "is damaged",
-               text_clean_copy(&cli->arena, c->why));
+               text_clean_copy(&cli->arena, c->version));
         if (c->outcome == FLOW_CHECK_DIVERGES)
-            printf("  event %" PRId64 ": the history has %s, the code did %s\n", c->event,
+            printf("would diverge at event %" PRId64 ": the history has %s, the code did %s\n", c->event,
                    text_clean_copy(&cli->arena, c->expected), text_clean_copy(&cli->arena, c->found));
+        else
+            printf("%s: %s\n", c->outcome == FLOW_CHECK_LACKS ? "would wait" : "is damaged",
+                   text_clean_copy(&cli->arena, c->why));
     }
     return PR_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "core/id.h"
 #include "flow/flow_id.h"
@@ -47,6 +48,8 @@ static int check_text(const char *what, pr_slice text, struct pr_error *reterr)
         return error_set(reterr, PR_EINVAL, "%s is empty", what);
     if (text.size > PR_NAME_MAX)
         return error_set(reterr, PR_EINVAL, "%s has %zu bytes; at most %d are allowed", what, text.size, PR_NAME_MAX);
+    if (!utf8_valid(text))
+        return error_set(reterr, PR_EINVAL, "%s is not valid UTF-8", what);
     return PR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "flow/flow_error.h"
 #include "ops/explain/words.h"
+#include "runtime/flow/flows.h"
 
 #define VIEW_TEXT_MAX (1u << 20)
 #define PENDING_SHOWN 100
@@ -319,10 +320,25 @@ static void say_next(const struct flow_view *v, struct buf *b)
         buf_addf(b, "- and %zu more\n", v->waits_in_all - v->wait_count);
 }
 
+/* A start whose code no instance has: nobody can clean up and stop it, either. */
+static void add_discard(struct flow_view *v)
+{
+    const struct listed *first = v->pending_count > 0 ? &v->pending[0] : NULL;
+    char id[PR_ID_TEXT_SIZE];
+    if (v->row != NULL || first == NULL || flow_unknown_since_us(&first->m) == 0)
+        return;
+    pr_id_format(first->m.id, id);
+    ASSERT(v->command_count < WHY_COMMANDS_MAX);
+    v->commands[v->command_count++] =
+        (struct message_why_command){ arena_printf(v->arena, "postrider discard %s", id).data,
+                                      "forget its start, if its name is wrong" };
+}
+
 static void add_commands(struct flow_view *v)
 {
     bool runs = v->row == NULL || !flow_has_ended(v->row);
     bool retries = false;
+    add_discard(v);
     for (size_t i = 0; i < v->wait_count; i++)
         retries |= v->waits[i].row != NULL && v->waits[i].row->state == STATE_RETRYING;
     if (v->row != NULL)

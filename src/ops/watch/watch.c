@@ -10,11 +10,14 @@
 #include "core/schedule.h"
 #include "ops/endpoint.h"
 #include "ops/explain/words.h"
+#include "runtime/flow/flows.h"
 
 #define BLOCKED_AFTER_US PR_MINUTES(10)
 #define BLOCKED_LOOKED_MAX 50 /* blocked streams that are checked, those with most rows behind their head first */
 #define BLOCKED_NAMED_MAX 3
 #define UNREAD_LOOKED_MAX 100
+#define UNKNOWN_AFTER_US PR_SECONDS(2) /* longer than lanes take to come to an instance that has the code */
+#define UNKNOWN_LOOKED_MAX 100
 #define NEAR_DEFAULT 4 /* without a configured endpoint: one less than the default limit */
 
 int watch_near(const struct config *config)
@@ -378,6 +381,47 @@ static void watch_schedules(struct status *s)
                     text_clean_copy(s->checks.arena, reply.listed[i].m.error));
 }
 
+/* Turns and activities whose code no instance has.  Where instances have different code one is put back for a moment,
+ * until another gets it. */
+static void watch_unknown(struct status *s, pr_slice box, enum box_kind kind)
+{
+    const struct query query = { .kind = QUERY_MESSAGES,
+                                 .brief = true,
+                                 .filter = { .box = box,
+                                             .state = STATE_RETRYING,
+                                             .reason = PR_REASON_DEPENDENCY_FAILURE,
+                                             .limit = UNKNOWN_LOOKED_MAX,
+                                             .look_max = LOOK_MAX } };
+    struct query_reply reply;
+    struct pr_error err;
+    char id[PR_ID_TEXT_SIZE];
+    if (store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK)
+        return;
+    for (size_t i = 0; i < reply.listed_count; i++) {
+        const struct pr_message *m = &reply.listed[i].m;
+        int64_t since_us = flow_unknown_since_us(m);
+        if (since_us == 0 || s->boxes.now_us - since_us < UNKNOWN_AFTER_US)
+            continue;
+        pr_id_format(m->id, id);
+        checks_warn(&s->checks, "unknown", box,
+                    "a message (and maybe others) has waited in %.*s for %s: %s. Start a program that has the code, or "
+                    "see what else helps: postrider why %s",
+                    SLICE_ARGS(box), span_words(s->checks.arena, s->boxes.now_us - since_us),
+                    text_clean_copy(s->checks.arena, m->error),
+                    kind == BOX_TURNS ? shell_argument(s->checks.arena, m->stream) : id);
+        return;
+    }
+}
+
+static void watch_flows(struct status *s)
+{
+    for (size_t i = 0; i < s->boxes.box_count; i++) {
+        const struct config_box *box = config_find_box(s->config, s->boxes.boxes[i].name);
+        if (box != NULL && (box->kind == BOX_TURNS || box->kind == BOX_ACTIVITIES) && s->boxes.boxes[i].retrying > 0)
+            watch_unknown(s, s->boxes.boxes[i].name, box->kind);
+    }
+}
+
 void watch_check(struct status *s)
 {
     struct query query = { .kind = QUERY_FAILING, .near = watch_near(s->config) };
@@ -394,6 +438,7 @@ void watch_check(struct status *s)
     watch_blocked(s);
     watch_deaths(s);
     watch_schedules(s);
+    watch_flows(s);
     watch_subscriptions(s);
     ask_facts(s);
 }

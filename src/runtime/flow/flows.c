@@ -190,17 +190,22 @@ int flow_postpone(struct pr_context *context, int64_t after_us, const char *form
     return PR_EBUSY;
 }
 
-/* When the first instance that lacked what this message needs put it back; now_us: none did since a person or another
- * failure touched it. */
-static int64_t unknown_since_us(const struct pr_message *m, int64_t now_us)
+int64_t flow_unknown_since_us(const struct pr_message *m)
 {
     const pr_slice words = PR_STR(UNKNOWN_SINCE);
     int64_t since_us;
 
     if (!slice_starts_with(m->code, words) || !story_was_postponed(m->story) ||
         time_parse_rfc3339((pr_slice){ m->code.data + words.size, m->code.size - words.size }, &since_us) != PR_OK)
-        return now_us;
-    return min64(since_us, now_us);
+        return 0;
+    return since_us;
+}
+
+/* now_us: nobody put it back since a person or another failure touched it. */
+static int64_t unknown_since_us(const struct pr_message *m, int64_t now_us)
+{
+    int64_t since_us = flow_unknown_since_us(m);
+    return since_us > 0 ? min64(since_us, now_us) : now_us;
 }
 
 int64_t flow_unknown_us(struct flows *f, struct pr_context *context)

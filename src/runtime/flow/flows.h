@@ -47,6 +47,9 @@ void flow_activity_ended(struct flows *f, const struct pr_message *message, stru
 /* The timeout of the activity in this message; 0: it has none. */
 int64_t flow_activity_timeout(const struct pr_message *message);
 
+/* Since when the message has been put back, because no instance that it met has the code for it; 0: it was not. */
+int64_t flow_unknown_since_us(const struct pr_message *message);
+
 /* For engine_setting.on_dead of a box of activities; arg is the struct flows. */
 struct send_effect *flow_on_dead(void *arg, const struct pr_message *message, const struct verdict *why);
 
