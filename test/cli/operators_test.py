@@ -525,6 +525,51 @@ def test_the_view_of_messages_is_the_same_on_all_stores(place):
     assert place.json("list", "--correlation-id", "c-2") == []
 
 
+IN_EACH_STATE = """  fifo: {url: 'exec:false', breaker: off, retry: {base: 1h, cap: 1h}}
+  slow: {url: 'exec:sleep 60', concurrency: 1, timeout: 60s}
+  still: {url: 'null:'}
+stop_timeout: 1s
+"""
+# destination, state, status, attempts, failures, reason, code, error, held by, bytes, parked by, has no due time, has failed
+VALUES_IN_EACH_STATE = [
+    ("fifo", "retrying", 32769, 1, 1, 2, "1", "the program reported 1", "", 0, "", 0, 1),
+    ("fifo", "held", 1, 0, 0, 0, "", "", "fifo/a", 0, "", 1, 0),
+    ("good", "delayed", 1, 0, 0, 0, "", "", "", 0, "", 0, 0),
+    ("nowhere", "parked", 32769, 0, 0, 9, "", "no endpoint nowhere: add it to the configuration, or discard the message", "", 0, "route", 1, 1),
+    ("still", "paused", 1, 0, 0, 0, "", "", "", 0, "", 1, 0),
+    ("still", "parked", 1, 0, 0, 0, "", "", "", 0, "person", 1, 0),
+    ("slow", "in-flight", 1, 0, 0, 0, "", "", "", 6, "", 1, 0),
+    ("slow", "ready", 1, 0, 0, 0, "", "", "", 1, "", 1, 0)]
+
+
+def test_the_view_of_messages_has_the_same_values_on_all_stores(place):
+    with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
+        file.write(IN_EACH_STATE)
+    place.ok("pause", "still")
+    for _ in range(2):
+        place.send("--stream", "a", to="fifo")
+    place.send("--due", "1h")
+    place.sql("INSERT INTO {s}.outbox (type, destination) VALUES ('t', 'nowhere')")
+    place.send(to="still")
+    place.ok("park", place.send(to="still"))
+    place.send("--data", "gr\u00fc\u00df", to="slow")
+    place.send("--data", "x", to="slow")
+    place.start()
+
+    def values():
+        def null(column):
+            return "coalesce(%s, '')" % column
+        rows = place.sql("SELECT destination, state, status, attempts, failures, failure_reason, %s, %s, %s, payload_size, %s,"
+                         " CASE WHEN due_at IS NULL THEN 1 ELSE 0 END, CASE WHEN failed_at IS NULL THEN 0 ELSE 1 END"
+                         " FROM {s}.messages ORDER BY seq" % tuple(map(null, ("code", "error", "held_by", "parked_by"))))
+        return [tuple(map(str, row)) for row in rows]
+    wanted = [tuple(map(str, row)) for row in VALUES_IN_EACH_STATE]
+    end = time.monotonic() + DEADLINE_SECONDS
+    while values() != wanted:
+        assert time.monotonic() < end, values()
+        time.sleep(0.05)
+
+
 def test_why_knows_what_has_ended(place):  # B89
     with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
         file.write("  picky: {url: 'exec:false', breaker: off}\nhttp: {listen: '127.0.0.1:0'}\ninstance: web-1\n"
@@ -807,7 +852,7 @@ ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_
                "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
                "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads",
                "why_names_the_head_however_much_stands_before_it", "the_page_of_columns_is_true",
-               "the_view_of_messages_is_the_same_on_all_stores",
+               "the_view_of_messages_is_the_same_on_all_stores", "the_view_of_messages_has_the_same_values_on_all_stores",
                "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now", "why_knows_what_has_ended")
 
 
