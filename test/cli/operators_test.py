@@ -86,6 +86,11 @@ class Place:
         self.ok("dead", "add", message, "--why", why)
         return message
 
+    def send_and_wait(self):
+        message = self.send()
+        until("it is delivered", lambda: not self.json("list"))
+        return message
+
     def many_dead(self):
         self.sql("INSERT INTO {s}.outbox (type, destination, payload) SELECT 'many', 'good', 'x' FROM {series}")
         ids = [m["id"] for m in self.json("list", "--limit", str(MANY))]
@@ -604,6 +609,22 @@ def test_why_knows_what_has_ended(place):  # B89
     assert answer["searched_from"] is None and [d["message"] for d in answer["deliveries"]] == [told[good]["message"]], answer
 
 
+def test_why_of_a_letter_that_was_replayed_and_delivered_says_so(place):  # B89, B200: it was not the first attempt
+    place.start()
+    place.ok("pause", "good")
+    message = place.dead(why="wrong address")
+    other = place.dead()
+    place.ok("resume", "good")
+    place.ok("dead", "replay", message, "--by", "ann", "--why", "the address is right now")
+    place.ok("dead", "replay", other, "--by", "bob")
+    until("both are delivered", lambda: not place.json("list"))
+    said = place.ok("why", message)
+    assert re.search(r"Before that it was a dead letter, which ann replayed .* ago \(.*\): the address is right now\. Its earlier failures "
+                     r"are no longer stored: boxes\.outbox\.keep keeps them\.", said), said
+    assert "which bob replayed" in place.ok("why", other)
+    assert "dead letter" not in place.ok("why", place.send_and_wait())
+
+
 def test_why_a_letter_was_made_dead_is_found_by_its_text(place):
     message = place.dead("--correlation-id", "c-9", why="customer 77 asked for it")
     place.dead(why="other")
@@ -853,6 +874,7 @@ ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_
                "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads",
                "why_names_the_head_however_much_stands_before_it", "the_page_of_columns_is_true",
                "the_view_of_messages_is_the_same_on_all_stores", "the_view_of_messages_has_the_same_values_on_all_stores",
+               "why_of_a_letter_that_was_replayed_and_delivered_says_so",
                "a_row_that_is_repaired_by_plain_sql_while_it_waits_goes_as_it_is_now", "why_knows_what_has_ended")
 
 

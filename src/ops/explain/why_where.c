@@ -1,10 +1,14 @@
 /* Where it is, and what it waits for. */
+#include <string.h>
+
 #include "base/slice.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/flow/flow_view.h"
 #include "ops/message.h"
 #include "ops/explain/why_context.h"
+
+#define ORDERS_LOOKED 1000 /* in the record, the latest ones */
 
 static const char *ago(const struct why_context *v, int64_t us)
 {
@@ -187,13 +191,39 @@ static void say_marks(struct why_context *v)
             SAY(v, "%s\n", again_words(v->arena, &r->again[i], v->now_us));
 }
 
+/* The ledger has no story, and counts attempts from the replay on.  The record names the message, unless it was replayed
+ * by a filter. */
+static void say_replay(struct why_context *v)
+{
+    const struct query query = { .kind = QUERY_AUDIT, .filter = { .state = -1, .limit = ORDERS_LOOKED } };
+    struct query_reply reply;
+    struct pr_error ignored;
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(v->l->m.id, id);
+    if (store_query(v->o->store, &query, v->arena, &reply, &ignored) != PR_OK)
+        return;
+    for (size_t i = 0; i < reply.audit_count; i++) {
+        const struct audit_entry *a = &reply.audit[i];
+        if (a->at_us > v->l->died_us || !slice_eq_cstr(a->action, admin_name(ADMIN_DEAD_REPLAY)) ||
+            memmem(a->target.data, a->target.size, id, PR_ID_TEXT_SIZE - 1) == NULL)
+            continue;
+        SAY(v,
+            "Before that it was a dead letter, which %s replayed %s%s%s. Its earlier failures are no longer stored: "
+            "boxes.%s.keep keeps them.\n",
+            clean(v, a->who), ago(v, a->at_us), a->why.size > 0 ? ": " : "", clean(v, a->why), clean(v, v->l->box));
+        return;
+    }
+}
+
 static void say_state(struct why_context *v)
 {
     const struct listed *l = v->l;
     bool only_marked = l->ended != 0 && l->instance.size == 0 && l->m.attempts == 0;
     if (l->ended != 0) {
-        if (!only_marked)
+        if (!only_marked) {
             SAY(v, "%s\n", ended_words(v->arena, l, v->now_us));
+            say_replay(v);
+        }
         return;
     }
     switch (v->o->state) {
