@@ -85,6 +85,9 @@ static int unreached(const struct remote *r, CURLcode code, const char *why, str
                          "%s: nobody listens there; start postrider run, or check http.listen in its configuration",
                          r->base);
     case CURLE_COULDNT_RESOLVE_HOST: return error_set(reterr, PR_ESTORE, "%s: unknown host; check the URL", r->base);
+    case CURLE_WRITE_ERROR:
+        return error_set(reterr, PR_ESTORE, "%s: the answer is too large; check that the URL is Postrider's API",
+                         r->base);
     case CURLE_OPERATION_TIMEDOUT: return error_set(reterr, PR_ESTORE, "%s: no answer in time", r->base);
     default: return error_set(reterr, PR_ESTORE, "%s: %s", r->base, why[0] != '\0' ? why : curl_easy_strerror(code));
     }

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 import traceback
 import unicodedata
@@ -425,6 +426,25 @@ def without_a_terminal_it_prints_one_picture(place):
         view = json.loads(place.run("top", "--every", "100ms", "--json", *where))
         assert len(view["streams"]) == 200 and view["sent_per_second"] == 0 and view["backlog"] == 2 * MANY, view
         assert [e["name"] for e in view["endpoints"]] == ["billing", "good"], view["endpoints"]
+
+
+@test
+def an_answer_without_end_is_refused(place):  # B206: whoever is at that address takes no memory
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def answer():
+            connection = server.accept()[0]
+            connection.recv(65536)
+            try:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"a\":\"")
+                while True:
+                    connection.sendall(b"x" * 1000000)
+            except OSError:
+                connection.close()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        said = place.run("top", "--url", "http://127.0.0.1:%d" % server.getsockname()[1], "--token-file", "token", code=5)
+        thread.join()
+    assert "the answer is too large; check that the URL is Postrider's API" in said, said
 
 
 @test

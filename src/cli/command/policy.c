@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cli/output/table.h"
+#include "ops/explain/words.h"
 #include "policy/check.h"
 #include "policy/explain.h"
 #include "runtime/config/config_suggest.h"
@@ -422,6 +423,6 @@ int run_policy_check(struct cli *cli)
         return code;
     size_t found = cli->json ? check_json(cli) : policy_print_findings(cli);
     if (!cli->json && found == 0)
-        printf("%zu rules, no problems found\n", count_rules(cli->config));
+        printf("%s, no problems found\n", count_words(&cli->arena, count_rules(cli->config), "rule", "rules"));
     return found == 0 ? EXIT_DONE : EXIT_FAILED;
 }
