@@ -54,8 +54,7 @@ struct pr_engine *drain_start_at(const char *url, const char *sink)
              url, sink, ended != NULL ? "ended: " : "", ended != NULL ? ended : "");
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "poison", refuse, NULL) < 0 ||
-        pr_engine_handle_named(engine, "flaky", refuse_once, NULL) < 0 || pr_store_init(url, &error) < 0 ||
-        pr_engine_start(engine, &error) < 0)
+        pr_engine_handle_named(engine, "flaky", refuse_once, NULL) < 0 || pr_engine_start(engine, &error) < 0)
         die("%s", error.text);
     return engine;
 }

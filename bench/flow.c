@@ -128,7 +128,7 @@ static struct pr_engine *start_engine(const char *url)
         pr_engine_flow(engine, "chain", NULL, chain, NULL) != PR_OK ||
         pr_engine_activity(engine, "empty", empty, NULL) != PR_OK)
         die("flows cannot be registered");
-    if (pr_store_init(url, &error) != PR_OK || pr_engine_start(engine, &error) != PR_OK)
+    if (pr_engine_start(engine, &error) != PR_OK)
         die("%s", error.text);
     return engine;
 }

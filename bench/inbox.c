@@ -101,8 +101,7 @@ static struct pr_engine *start(const char *url, const char *sink, const char *de
              "log: {level: error}\n%s",
              url, dedupe, sink, listen);
     struct pr_engine *engine = pr_engine_new(config, &error);
-    if (engine == NULL || pr_engine_handle_named(engine, "take", take, NULL) < 0 || pr_store_init(url, &error) < 0 ||
-        pr_engine_start(engine, &error) < 0)
+    if (engine == NULL || pr_engine_handle_named(engine, "take", take, NULL) < 0 || pr_engine_start(engine, &error) < 0)
         die("%s", error.text);
     return engine;
 }

@@ -73,7 +73,7 @@ static struct pr_engine *start_engine(const struct latency_run *run, struct late
              run->url, run->sources != NULL ? run->sources : "");
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "here", handle, board) < 0 ||
-        pr_store_init(run->url, &error) < 0 || pr_engine_start(engine, &error) < 0)
+        pr_engine_start(engine, &error) < 0)
         die("%s", error.text);
     return engine;
 }

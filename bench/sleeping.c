@@ -53,7 +53,7 @@ static void be_host(const char *url, int stop)
     snprintf(config, sizeof config, "store: \"%s\"\nlog: {level: error}\n", url);
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_flow(engine, "sleeper", NULL, sleeper, NULL) != PR_OK ||
-        pr_store_init(url, &error) != PR_OK || pr_engine_start(engine, &error) != PR_OK)
+        pr_engine_start(engine, &error) != PR_OK)
         die("flows that sleep: %s", error.text);
     while (read(stop, &byte, 1) > 0)
         ;

@@ -65,8 +65,8 @@ int main(int argc, char **argv)
 
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle(engine, "order.*", on_order, NULL) < 0 ||
-        pr_engine_handle(engine, "mail.*", on_mail, &mails) < 0 || pr_store_init(url, &error) < 0 ||
-        pr_engine_start(engine, &error) < 0 || send_orders(url, &error) < 0) {
+        pr_engine_handle(engine, "mail.*", on_mail, &mails) < 0 || pr_engine_start(engine, &error) < 0 ||
+        send_orders(url, &error) < 0) {
         fprintf(stderr, "engine: %s\n", error.text);
         pr_engine_free(engine);
         return 1;

@@ -77,20 +77,19 @@ static int send_payment(struct pr_engine *engine, pr_slice type, enum pr_sent wa
 int main(int argc, char **argv)
 {
     struct pr_error error = { 0 };
-    char url[4096], config[8192];
-    snprintf(url, sizeof url, "sqlite:%s", argc > 1 ? argv[1] : "shop.db");
+    char config[8192];
     snprintf(config, sizeof config,
-             "store: \"%s\"\n"
+             "store: \"sqlite:%s\"\n"
              "endpoints:\n"
              "  bank: {url: \"handler:bank\", mode: inline}\n" /* pr_engine_send() returns when it is done */
              "  alarms: {url: \"handler:alarms\"}\n",
-             url);
+             argc > 1 ? argv[1] : "shop.db");
 
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "bank", on_payment, NULL) < 0 ||
         pr_engine_handle_named(engine, "alarms", on_alarm, NULL) < 0 ||
         pr_engine_call(engine, "refused", on_refused, NULL) < 0 || add_rules(engine, &error) < 0 ||
-        pr_store_init(url, &error) < 0 || pr_engine_start(engine, &error) < 0 ||
+        pr_engine_start(engine, &error) < 0 ||
         send_payment(engine, PR_STR("payment.wanted"), PR_SENT_DELIVERED, &error) != PR_OK ||
         send_payment(engine, PR_STR("payment.refused"), PR_SENT_DEAD, &error) != PR_OK ||
         pr_engine_drain(engine, PR_SECONDS(20), &error) != PR_OK) {

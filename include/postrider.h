@@ -612,8 +612,8 @@ PR_API PR_MUST_CHECK int pr_engine_rule(struct pr_engine *engine, const char *en
 PR_API PR_MUST_CHECK int pr_engine_call(struct pr_engine *engine, const char *name, pr_rule_function function,
                                         void *user);
 
-/* Creates missing tables, or upgrades them.  Fault PR_ESCHEMA: there is no such SQLite file, since the path may be
- * mistyped: pr_store_init() creates one. */
+/* Creates what is missing: the tables, and a SQLite file too (`postrider run` refuses that, since the path may be
+ * mistyped).  Tables of an older version are upgraded. */
 PR_API PR_MUST_CHECK int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr);
 /* Wait until nothing is left to do right now (messages that are not due do not count): PR_OK, PR_TIMEOUT, or the fault
  * that stopped the engine. */

@@ -60,8 +60,7 @@ static int open_store(const struct runtime *rt, const struct config *config, str
                                            .log = rt->options.log,
                                            .payload_max = (size_t)config->payload_max,
                                            .poll_min_us = config->poll_min_us,
-                                           .poll_max_us = config->poll_max_us,
-                                           .must_exist = true };
+                                           .poll_max_us = config->poll_max_us };
     struct store *store = calloc(1, sizeof *store);
     if (store == NULL)
         return error_set(reterr, PR_ENOMEM, "out of memory for the store");

@@ -471,11 +471,10 @@ struct admin_reply {
 
 struct store_options {
     const char *url;           /* "sqlite:path?option=..", "postgres://..", "memory:" */
-    const struct clock *clock; /* NULL: the system's */
+    const struct clock *clock; /* how often wait() looks when nothing wakes it; 0: 2 ms, 200 ms */
     struct log *log;           /* may be NULL */
     size_t payload_max;
     int64_t poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
-    bool must_exist;                  /* migrate() makes tables, but no file: a path may be mistyped */
 };
 
 /* A box that must exist.  The store remembers the table of a box, so that it can be found by name alone. */

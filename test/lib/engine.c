@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "place.h"
 
@@ -115,23 +114,6 @@ static void wait_for(struct record *r, int calls)
     CHECK(record_count(r) >= calls);
 }
 
-TEST(an_engine_makes_no_database_where_there_is_none) /* B203: the path may be mistyped */
-{
-    struct place p;
-    struct pr_error error;
-    char config[600];
-    place_init_empty(&p);
-    snprintf(config, sizeof config, "store: \"%s\"\n", p.url);
-    struct pr_engine *engine = pr_engine_new(config, &error);
-    CHECK(engine != NULL);
-    CHECK_EQ(pr_engine_start(engine, &error), PR_ESCHEMA);
-    CHECK(strstr(error.text, "does not exist") != NULL && strstr(error.text, p.path) != NULL);
-    CHECK(access(p.path, F_OK) != 0);
-
-    pr_engine_free(engine);
-    place_fini(&p);
-}
-
 /* ---- Delivering ---------------------------------------------------------------------------- */
 
 TEST(engine_delivers_in_order_per_stream) /* B50 */
@@ -193,7 +175,6 @@ TEST(engine_makes_its_tables_itself_and_sees_what_comes_later)
     struct place p;
     struct record r;
     place_init_empty(&p);
-    place_do(&p, "CREATE TABLE theirs (a)"); /* the database is that of an application */
     record_init(&r);
     struct pr_engine *engine = engine_make(&p, "boxes: {ledger: {}}\n");
     CHECK_EQ(pr_engine_handle(engine, "*", handle, &r), PR_OK);

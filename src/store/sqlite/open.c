@@ -110,7 +110,7 @@ static int sqlite_open(const struct store_options *options, void **ret_self, str
     boot_id_read(store->boot_id);
 
     int rc = url_parse(options->url, &store->location, reterr);
-    if (rc == PR_OK && (options->must_exist || store->location.memory || access(store->location.path, F_OK) == 0)) {
+    if (rc == PR_OK && (store->location.memory || access(store->location.path, F_OK) == 0)) {
         struct conn *conn;
         rc = store_people(store, store->location.memory, &conn, reterr);
     }
