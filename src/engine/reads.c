@@ -34,7 +34,7 @@ static bool absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return false;
     }
     if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
-        e->reading.restart_lanes |= lane_bit(row->lane); /* no memory for a split: read it again */
+        open_lanes(e, lane_bit(row->lane)); /* no memory for a split: later rows must not overtake it */
     return ep == NULL || !ep->slow;
 }
 
@@ -57,7 +57,7 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         const struct row *row = &r->rows[i];
         if (row->from != ROW_FRESH)
             continue;
-        if ((e->membership.open & ~e->reading.restart_lanes & lane_bit(row->lane)) != 0)
+        if ((e->membership.open & lane_bit(row->lane)) != 0)
             e->reading.scan_seq[row->lane] = max64(e->reading.scan_seq[row->lane], row->m.seq);
         if (absorb_fresh_row(e, row, now_us))
             e->reading.fresh_passed = false;
@@ -65,7 +65,7 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
     if (unscanned == 0)
         return;
     if (r->fresh_end)
-        e->reading.scanned |= e->membership.open & ~e->reading.restart_lanes;
+        e->reading.scanned |= e->membership.open;
     list_foreach(node, &e->reading.unscanned)
         stream_update(e, LIST_ENTRY(node, struct stream, unscanned));
 }

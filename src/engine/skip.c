@@ -77,15 +77,12 @@ void skips_plan(struct engine *e)
     e->plan.cycle.skip_count = count;
 }
 
-/* Lanes that start over are read once more. */
 void skips_absorb(struct engine *e, const struct cycle_reply *r)
 {
-    uint64_t lanes = e->membership.open & ~e->reading.restart_lanes;
-
     if (e->plan.cycle.skip_count == 0)
         return;
     for (unsigned lane = 0; lane < LANE_COUNT && r->passed != NULL; lane++)
-        if ((lanes & lane_bit(lane)) != 0)
+        if ((e->membership.open & lane_bit(lane)) != 0)
             e->reading.scan_seq[lane] = max64(e->reading.scan_seq[lane], r->passed[lane]);
     if (r->skipped.from_seq == r->skipped.to_seq)
         return;

@@ -10,6 +10,11 @@ void fault_after(long nth)
     countdown = nth;
 }
 
+long fault_left(void)
+{
+    return countdown;
+}
+
 static bool fault_now(void)
 {
     return countdown > 0 && --countdown == 0;

@@ -4,5 +4,6 @@
 
 /* The n-th allocation from now on fails, once; 0: none does. */
 void fault_after(long nth);
+long fault_left(void); /* how many come before the one that fails, and that one; 0: it has, or none does */
 
 #endif
