@@ -37,6 +37,7 @@ lease: 2s
 endpoints:
   good: {url: "null:"}
   billing: {url: "http://127.0.0.1:%d/", allow_networks: [127.0.0.0/8], retry: [1h, 1h], breaker: off}
+routes: [{type: routed, to: billing}]
 http: {listen: "127.0.0.1:%d", token: "${file:token}"}
 """
 TESTS = []
@@ -325,6 +326,27 @@ def keys_on_a_store(place):
         t.sees(r"(?m)^ postrider top  sqlite:t.db +\d\d:\d\d:\d\d$")
         assert len(t.text().split("\n")[0]) == 49, t.text()
         t.keys("q")
+        t.ends(0)
+    finally:
+        t.close()
+
+
+@test
+def what_is_opened_is_explained_with_the_routes(place):
+    """The head of a stream that a route sends to a paused endpoint."""  # B200, B202
+    for _ in range(2):
+        place.run("send", "--type", "routed", "--stream", "order-7", "--data", "{}")
+    place.start()
+    until("it is blocked", lambda: len(place.json("streams", "--blocked")) == 1)
+    place.run("pause", "billing")
+    t = Terminal(place)
+    try:
+        t.sees(r"BLOCKED STREAMS 1")
+        t.keys("\t\t")
+        t.sees(">order-7")
+        t.keys("\r")
+        t.sees("It waits because its endpoint billing is paused")
+        t.keys("qq")
         t.ends(0)
     finally:
         t.close()

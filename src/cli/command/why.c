@@ -112,10 +112,10 @@ static json_t *load_story(const struct pr_message *m)
 }
 
 /* Since when it has been in this state, if known: for parked messages the story says so. */
-static int64_t since(const struct listed *l, enum state state)
+static int64_t since(const struct listed *l)
 {
     int64_t us = l->died_us != 0 ? l->died_us : l->m.failed_us != 0 ? l->m.failed_us : l->m.created_us;
-    json_t *story = state == STATE_PARKED ? load_story(&l->m) : NULL;
+    json_t *story = l->state == STATE_PARKED ? load_story(&l->m) : NULL;
     const json_t *line;
     size_t i;
 
@@ -207,7 +207,7 @@ static void print_people(struct cli *cli, const struct message_why *o, FILE *out
     fprintf(out, ", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
     if (o->endpoint.size > 0)
         fprintf(out, ", for %s", clean(&y, o->endpoint));
-    fprintf(out, ", %s for %s.\n", state_name(o->state), span_words(y.arena, y.now_us - since(l, o->state)));
+    fprintf(out, ", %s for %s.\n", state_name(l->state), span_words(y.arena, y.now_us - since(l)));
     print_lines(&y, o->now, "");
     say_story(&y);
     heading(&y, "What comes next");

@@ -8,6 +8,7 @@
 #include "base/shell.h"
 #include "base/slice.h"
 #include "cli/command/why.h"
+#include "ops/endpoint.h"
 
 #define STEP_ROWS 1000 /* dead letters in one transaction; also the API's limit */
 
@@ -106,12 +107,15 @@ static void say_group(struct top_job *e, struct arena *arena, FILE *out)
 
 static void say_message(struct top_job *e, struct cli *cli, FILE *out)
 {
-    struct query query = { .kind = QUERY_ID, .ended = true, .filter = { .state = -1, .ids = &e->id, .id_count = 1 } };
+    struct query query = { .kind = QUERY_ID,
+                           .ended = true,
+                           .filter = { .state = -1, .ids = &e->id, .id_count = 1, .routing = &cli->routing.routing } };
     struct query_reply reply;
 
     e->rc = store_query(&cli->store, &query, &cli->arena, &reply, &e->error);
     if (e->rc != PR_OK)
         return;
+    messages_see_routes(cli->config, &reply);
     say_group(e, &cli->arena, out);
     for (size_t i = 0; e->rc == PR_OK && i < reply.listed_count; i++) {
         fprintf(out, "%s", i > 0 ? "\n" : "");

@@ -19,7 +19,6 @@ static const char *take_text(struct why_context *v)
 int message_why_make(struct message_why *o, struct pr_error *reterr)
 {
     struct why_context v = { .o = o, .arena = o->arena, .l = o->listed, .now_us = o->reply->now_us };
-    o->state = v.l->state;
     o->head = NULL;
     o->next_us = 0;
     o->command_count = 0;

@@ -20,11 +20,10 @@ struct message_why {
     struct store *store;
     const struct config *config;
     struct arena *arena;             /* memory of everything below */
-    const struct query_reply *reply; /* of a QUERY_ID, ... */
+    const struct query_reply *reply; /* of a QUERY_ID that knew the routes (messages_see_routes()), ... */
     const struct listed *listed;     /* ... and one of those in it */
 
     /* Output: */
-    enum state state;                   /* with pauses that only the routes know of */
     pr_slice endpoint;                  /* where it goes; empty: unknown */
     const struct listed *head;          /* the message that it is held behind, or follows; NULL: none */
     const struct breaker_info *breaker; /* the breaker that it waits for; NULL: none */

@@ -50,7 +50,8 @@ bool schedule_why_make(struct message_why *o, uint64_t workers)
     const struct pr_message *m = &o->listed->m;
     struct pr_error error = { .code = 0 };
     struct schedule s;
-    bool in_box = o->state != STATE_DEAD && o->state != STATE_DONE && o->state != STATE_GONE;
+    enum state state = o->listed->state;
+    bool in_box = state != STATE_DEAD && state != STATE_DONE && state != STATE_GONE;
     if (!schedule_is_row(m) || !in_box)
         return false;
     const char *name = clean(o, m->stream);

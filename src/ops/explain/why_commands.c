@@ -31,7 +31,7 @@ static void add_dead_commands(struct why_context *v, const char *which)
 void why_add_commands(struct why_context *v)
 {
     const struct message_why *o = v->o;
-    enum state state = o->state;
+    enum state state = v->l->state;
     if (state == STATE_DONE || state == STATE_GONE)
         return;
     const char *which = why_name(v, o->reply, v->l, o->endpoint);

@@ -87,22 +87,6 @@ static const struct endpoint_state *find_pause(const struct why_context *v, pr_s
     return NULL;
 }
 
-/* The store does not know the routes: for a message without a destination they decide what it waits for. */
-static void ask_routes(struct why_context *v)
-{
-    struct message_why *o = v->o;
-    const struct pr_message *m = &v->l->m;
-    pr_slice to = m->destination.size == 0 ? message_route(o->config, v->l->box, m) : (pr_slice){ NULL, 0 };
-    bool waits = o->state == STATE_READY || o->state == STATE_RETRYING;
-    if (!waits || to.size == 0)
-        return;
-    o->endpoint = to;
-    if (find_pause(v, to) == NULL)
-        return;
-    o->state = STATE_PAUSED;
-    o->breaker = NULL;
-}
-
 int why_look_around(struct why_context *v, struct pr_error *reterr)
 {
     struct message_why *o = v->o;
@@ -119,10 +103,9 @@ int why_look_around(struct why_context *v, struct pr_error *reterr)
         v->workers += slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
     o->endpoint = v->l->state == STATE_HELD ? held_at(v->l) : message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
-    ask_routes(v);
     v->pause = find_pause(v, o->endpoint);
     v->setting = config_find_endpoint(o->config, o->endpoint);
-    if (o->state != STATE_READY || o->breaker != NULL || v->workers == 0)
+    if (v->l->state != STATE_READY || o->breaker != NULL || v->workers == 0)
         return PR_OK;
     rc = turn_look(o->store, o->config, v->arena, v->l, v->setting, v->workers, &v->turn, reterr);
     o->head = v->turn.before;

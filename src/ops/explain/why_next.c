@@ -150,7 +150,7 @@ static void say_in_flight(struct why_context *v)
 void why_say_next(struct why_context *v)
 {
     const struct listed *l = v->l;
-    enum state state = v->o->state;
+    enum state state = v->l->state;
     if (l->ended != 0) {
         SAY(v, "Nothing: it has ended, and its content is no longer stored.\n");
         return;

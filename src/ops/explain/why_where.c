@@ -226,7 +226,7 @@ static void say_state(struct why_context *v)
         }
         return;
     }
-    switch (v->o->state) {
+    switch (v->l->state) {
     case STATE_READY: say_ready(v); break;
     case STATE_IN_FLIGHT:
         if (why_is_claimed(v))
