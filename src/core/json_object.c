@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "core/message.h"
 
+#define EACH_BYTE UINT64_C(0x0101010101010101)
 #define JSON_NESTING_MAX 64 /* deeper headers are a mistake; deeper payloads are not judged here */
 
 struct json_cursor {
@@ -39,10 +40,30 @@ static bool skip_hex4(struct json_cursor *c)
     return true;
 }
 
+/* The sign bit of each byte that is `byte`: exact up to the first one, so exact about whether there is any. */
+static uint64_t bytes_like(uint64_t word, unsigned char byte)
+{
+    uint64_t zeros = word ^ (EACH_BYTE * byte);
+    return (zeros - EACH_BYTE) & ~zeros;
+}
+
+/* Most of a payload is inside its strings: eight bytes at a time, up to those with a quote, an escape or a control. */
+static void skip_plain(struct json_cursor *c)
+{
+    uint64_t word;
+    for (; (size_t)(c->end - c->at) >= sizeof(word); c->at += sizeof(word)) {
+        memcpy(&word, c->at, sizeof(word));
+        uint64_t controls = (word - EACH_BYTE * 0x20) & ~word;
+        if (((controls | bytes_like(word, '"') | bytes_like(word, '\\')) & (EACH_BYTE * 0x80)) != 0)
+            return;
+    }
+}
+
 static bool skip_string(struct json_cursor *c)
 {
     if (!skip_char(c, '"'))
         return false;
+    skip_plain(c);
     while (c->at < c->end) {
         unsigned char ch = (unsigned char)*c->at++;
         if (ch == '"')
@@ -56,6 +77,7 @@ static bool skip_string(struct json_cursor *c)
         ch = (unsigned char)*c->at++;
         if (ch == 'u' ? !skip_hex4(c) : (ch == '\0' || strchr("\"\\/bfnrt", ch) == NULL))
             return false;
+        skip_plain(c);
     }
     return false;
 }

@@ -71,11 +71,17 @@ pr_slice cloudevent_name(struct arena *arena, const char *prefix, const char *na
     return (pr_slice){ text, before + size };
 }
 
+static bool may_have_surrogates(pr_slice text)
+{
+    return memchr(text.data, '\\', text.size) != NULL &&
+           (slice_contains(text, PR_STR("\\ud")) || slice_contains(text, PR_STR("\\uD")));
+}
+
 /* Only validates, and copies the text: so numbers may be of any size.  Rare cases are left to a real parser: surrogates
  * in "\\u", or deep nesting. */
 static bool is_json(pr_slice text)
 {
-    if (slice_is_json(text) && !slice_contains(text, PR_STR("\\u")))
+    if (slice_is_json(text) && !may_have_surrogates(text))
         return true;
     json_t *value = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
     json_decref(value);

@@ -111,6 +111,21 @@ TEST(json_is_known_without_a_tree)
         CHECK(!slice_is_json(pr_str(bad[i])));
 }
 
+/* Strings are looked at eight bytes at a time: what ends or spoils them is seen at each place. */
+TEST(a_byte_of_a_json_string_means_the_same_at_each_place)
+{
+    char text[32];
+    for (size_t size = 2; size < sizeof(text); size++)
+        for (size_t place = 1; place + 1 < size; place++)
+            for (int byte = 0; byte < 0x80; byte++) {
+                memset(text, 'x', size);
+                text[0] = text[size - 1] = '"';
+                text[place] = (char)byte;
+                bool escape = byte == '\\'; /* of "x", which is none, or of the quote at the end */
+                CHECK_EQ(slice_is_json(PR_BYTES(text, size)), byte >= 0x20 && byte != '"' && !escape);
+            }
+}
+
 TEST(headers_must_be_one_json_object)
 {
     static const char *const good[] = {
