@@ -92,18 +92,22 @@ void buf_add_char(struct buf *b, char c)
 void buf_addf(struct buf *b, const char *format, ...)
 {
     va_list args, again;
+    size_t room = b->error == 0 ? b->capacity - b->size : 0; /* it mostly fits, and is then formatted once only */
     va_start(args, format);
     va_copy(again, args);
-    int size = vsnprintf(NULL, 0, format, args);
+    int size = vsnprintf(room > 0 ? b->data + b->size : NULL, room, format, args);
     va_end(args);
 
     if (size < 0)
         b->error = b->error != 0 ? b->error : PR_ETOOBIG; /* over INT_MAX */
     else if (buf_grow(b, (size_t)size)) {
-        vsnprintf(b->data + b->size, (size_t)size + 1, format, again);
+        if ((size_t)size >= room)
+            vsnprintf(b->data + b->size, (size_t)size + 1, format, again);
         b->size += (size_t)size;
     }
     va_end(again);
+    if (b->data != NULL)
+        b->data[b->size] = '\0';
 }
 
 int buf_failed(const struct buf *b)

@@ -51,6 +51,7 @@ TEST(buf_adds_all_or_nothing_and_stays_failed)
     buf_add_char(&b, 'x'); /* would fit, but what it belongs to is lost */
     buf_add(&b, NULL, 0);
     CHECK_SLICE(buf_slice(&b), "abc");
+    CHECK_STR(buf_slice(&b).data, "abc");
     CHECK_EQ(buf_failed(&b), PR_ETOOBIG);
     buf_fini(&b);
 }

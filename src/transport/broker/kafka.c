@@ -405,14 +405,12 @@ static int header_add(rd_kafka_headers_t *headers, pr_slice name, pr_slice value
                : PR_ENOMEM;
 }
 
-static int add_attributes(struct kafka_transport *k, const struct pr_message *m, rd_kafka_headers_t *headers)
+static int add_attributes(struct kafka_transport *k, const struct cloudevent *event, rd_kafka_headers_t *headers)
 {
-    struct cloudevent event;
     int rc = PR_OK;
-    cloudevent_init(&event, m, k->config->source);
-    for (size_t i = 0; rc == PR_OK && i < event.count; i++) {
-        pr_slice name = cloudevent_name(&k->scratch, "ce_", event.attributes[i].name);
-        rc = name.data != NULL ? header_add(headers, name, event.attributes[i].value) : PR_ENOMEM;
+    for (size_t i = 0; rc == PR_OK && i < event->count; i++) {
+        pr_slice name = cloudevent_name(&k->scratch, "ce_", event->attributes[i].name);
+        rc = name.data != NULL ? header_add(headers, name, event->attributes[i].value) : PR_ENOMEM;
     }
     return rc;
 }
@@ -422,20 +420,20 @@ static int add_headers(struct kafka_transport *k, const struct pr_message *m, rd
 {
     struct own_header *own;
     size_t own_count;
+    struct cloudevent event;
+    pr_slice type = k->envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 };
     int rc = own_headers_read(m, &k->scratch, &own, &own_count, reterr);
+    cloudevent_init(&event, m, k->config->source);
     if (rc == PR_OK && k->envelope == ENVELOPE_BINARY)
-        rc = add_attributes(k, m, headers);
+        rc = add_attributes(k, &event, headers);
     if (rc == PR_OK && k->envelope != ENVELOPE_RAW)
         rc = header_add(headers, PR_STR("content-type"),
-                        k->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                           : cloudevent_content_type(m));
-    struct cloudevent event;
-    cloudevent_init(&event, m, k->config->source);
+                        k->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : type);
     const struct own_header_rules rules = {
         .carrier = "to Kafka",
         .prefix = k->envelope != ENVELOPE_RAW ? "ce_" : NULL,
         .event = &event,
-        .content_type = k->envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 },
+        .content_type = type,
         .can_carry = can_carry,
     };
     for (size_t i = 0; rc == PR_OK && i < own_count; i++) {

@@ -193,10 +193,11 @@ static void fill_subject(struct nats_transport *j, const struct pr_message *m)
 static void put_message(struct nats_transport *j, pr_slice data)
 {
     struct pipeline *p = &j->session.pipeline;
-    buf_addf(&p->bytes, "HPUB %s ", j->subject.data);
+    buf_add_cstr(&p->bytes, "HPUB ");
+    buf_add_slice(&p->bytes, buf_slice(&j->subject));
     if (j->stores)
-        buf_addf(&p->bytes, "%s%" PRIu64 " ", j->reply_to, p->first_number + p->out_count);
-    buf_addf(&p->bytes, "%zu %zu\r\n", j->headers.size, j->headers.size + data.size);
+        buf_addf(&p->bytes, " %s%" PRIu64, j->reply_to, p->first_number + p->out_count);
+    buf_addf(&p->bytes, " %zu %zu\r\n", j->headers.size, j->headers.size + data.size);
     buf_add_slice(&p->bytes, buf_slice(&j->headers));
     buf_add_slice(&p->bytes, data);
     buf_add_cstr(&p->bytes, j->stores ? "\r\n" : "\r\nPING\r\n");

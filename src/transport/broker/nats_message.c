@@ -16,11 +16,11 @@ static bool has_controls(pr_slice s)
     return false;
 }
 
-/* Values are encoded as in the HTTP binding; a header cannot contain a line break. */
 /* Values are encoded as in the HTTP binding; a header cannot contain a line break.  Without memory the error sticks. */
 static void put_header(struct buf *headers, struct arena *scratch, const char *name, pr_slice value, bool encoded)
 {
-    buf_addf(headers, "%s: ", name);
+    buf_add_cstr(headers, name);
+    buf_add_cstr(headers, ": ");
     if (encoded || has_controls(value)) {
         char *text = arena_alloc(scratch, 3 * value.size + 1);
         if (text == NULL) {
@@ -42,25 +42,19 @@ static bool can_carry(pr_slice name)
     return strncasecmp(name.data, "nats-", 5) != 0;
 }
 
-static void put_event(struct buf *headers, struct arena *scratch, const struct pr_message *m, enum envelope envelope,
-                      const char *source)
+static void put_event(struct buf *headers, struct arena *scratch, const struct cloudevent *event, pr_slice type,
+                      enum envelope envelope)
 {
-    struct cloudevent event;
-    cloudevent_init(&event, m, source);
-    for (size_t i = 0; envelope == ENVELOPE_BINARY && i < event.count; i++) {
-        pr_slice name = cloudevent_name(scratch, "ce-", event.attributes[i].name);
-        if (name.data == NULL)
-            headers->error = PR_ENOMEM;
-        else
-            put_header(headers, scratch, name.data, event.attributes[i].value, true);
+    for (size_t i = 0; envelope == ENVELOPE_BINARY && i < event->count; i++) {
+        buf_add_cstr(headers, "ce-");
+        put_header(headers, scratch, event->attributes[i].name, event->attributes[i].value, true);
     }
     if (envelope == ENVELOPE_BINARY)
-        put_header(headers, scratch, "ce-datacontenttype", cloudevent_content_type(m), true);
+        put_header(headers, scratch, "ce-datacontenttype", type, true);
     if (envelope != ENVELOPE_RAW)
         put_header(headers, scratch, "Content-Type",
-                   envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m),
-                   false);
-    put_header(headers, scratch, "Nats-Msg-Id", slice_from(event.id), false);
+                   envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : type, false);
+    put_header(headers, scratch, "Nats-Msg-Id", slice_from(event->id), false);
 }
 
 int nats_message_headers(const struct pr_message *m, enum envelope envelope, const char *source, struct arena *scratch,
@@ -71,16 +65,17 @@ int nats_message_headers(const struct pr_message *m, enum envelope envelope, con
     int rc = own_headers_read(m, scratch, &own, &own_count, reterr);
     if (rc != PR_OK)
         return rc;
-    buf_reset(ret);
-    buf_add_cstr(ret, "NATS/1.0\r\n");
-    put_event(ret, scratch, m, envelope, source);
+    pr_slice type = envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 };
     struct cloudevent event;
     cloudevent_init(&event, m, source);
+    buf_reset(ret);
+    buf_add_cstr(ret, "NATS/1.0\r\n");
+    put_event(ret, scratch, &event, type, envelope);
     const struct own_header_rules rules = {
         .carrier = "to NATS",
         .prefix = envelope != ENVELOPE_RAW ? "ce-" : NULL,
         .event = &event,
-        .content_type = envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 },
+        .content_type = type,
         .can_carry = can_carry,
     };
     for (size_t i = 0; i < own_count; i++) {

@@ -237,6 +237,7 @@ static int add_fields(struct redis_transport *r, const struct pr_message *m, str
         arg_add(c, r->maxlen);
     }
     arg_add(c, PR_STR("*"));
+    pr_slice type = r->envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 };
     cloudevent_init(event, m, r->session.config->source);
     if (r->envelope == ENVELOPE_BINARY) {
         for (size_t i = 0; i < event->count; i++) {
@@ -248,12 +249,12 @@ static int add_fields(struct redis_transport *r, const struct pr_message *m, str
     }
     if (r->envelope != ENVELOPE_RAW)
         field_add(c, PR_STR("content-type"),
-                  r->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m));
+                  r->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : type);
     const struct own_header_rules rules = {
         .carrier = "to Redis",
         .prefix = r->envelope != ENVELOPE_RAW ? "ce_" : NULL,
         .event = event,
-        .content_type = r->envelope != ENVELOPE_RAW ? cloudevent_content_type(m) : (pr_slice){ NULL, 0 },
+        .content_type = type,
         .can_carry = can_carry,
     };
     for (size_t i = 0; i < header_count; i++) {

@@ -227,14 +227,15 @@ static bool is_said(const struct endpoint_config *config, enum envelope envelope
            (traced && (is_name(name, "traceparent") || is_name(name, "tracestate")));
 }
 
+/* type: of the message's payload. */
 static int add_own_headers(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
-                           const struct pr_message *m, struct pr_error *reterr)
+                           const struct pr_message *m, pr_slice type, struct pr_error *reterr)
 {
     struct cloudevent event;
     const struct own_header_rules rules = { .carrier = "over HTTP",
                                             .prefix = envelope != ENVELOPE_RAW ? "ce-" : NULL,
                                             .event = &event,
-                                            .content_type = cloudevent_content_type(m),
+                                            .content_type = type,
                                             .can_carry = can_carry };
     struct own_header *headers;
     size_t count;
@@ -317,10 +318,10 @@ static bool is_signed(const struct http_request *request)
 static int add_headers(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
                        const struct pr_message *m, struct pr_error *reterr)
 {
-    pr_slice type =
-        envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=utf-8") : cloudevent_content_type(m);
+    pr_slice type = cloudevent_content_type(m);
     char id[PR_ID_TEXT_SIZE];
-    int rc = add_header(request, PR_STR("Content-Type"), type);
+    int rc = add_header(request, PR_STR("Content-Type"),
+                        envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=utf-8") : type);
     if (rc == PR_OK && envelope == ENVELOPE_BINARY)
         rc = add_cloudevent(request, m, config->source);
     if (rc == PR_OK && envelope != ENVELOPE_RAW)
@@ -328,7 +329,7 @@ static int add_headers(struct http_request *request, const struct endpoint_confi
     if (rc == PR_OK)
         rc = add_endpoint_headers(request, config);
     if (rc == PR_OK)
-        rc = add_own_headers(request, config, envelope, m, reterr);
+        rc = add_own_headers(request, config, envelope, m, type, reterr);
     if (rc == PR_OK && is_signed(request)) {
         pr_id_format(m->id, id);
         rc = add_signature(request, id);
