@@ -76,6 +76,12 @@ static int refusal(struct remote *r, long status, const json_t *answer, struct p
     return error_set(reterr, code, "%s", message);
 }
 
+static int invalid_address(const char *url, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_EINVAL,
+                     "\"%s\" is not a valid address; use http://127.0.0.1:8026 or unix:/run/postrider.sock", url);
+}
+
 /* The fault when there was no answer. */
 static int unreached(const struct remote *r, CURLcode code, const char *why, struct pr_error *reterr)
 {
@@ -89,7 +95,10 @@ static int unreached(const struct remote *r, CURLcode code, const char *why, str
         return error_set(reterr, PR_ESTORE, "%s: the answer is too large; check that the URL is Postrider's API",
                          r->base);
     case CURLE_OPERATION_TIMEDOUT: return error_set(reterr, PR_ESTORE, "%s: no answer in time", r->base);
-    default: return error_set(reterr, PR_ESTORE, "%s: %s", r->base, why[0] != '\0' ? why : curl_easy_strerror(code));
+    case CURLE_URL_MALFORMAT: return invalid_address(r->base, reterr);
+    default:
+        return error_set(reterr, PR_ESTORE, "%s: %s; check that the URL is Postrider's API", r->base,
+                         why[0] != '\0' ? why : curl_easy_strerror(code));
     }
 }
 
@@ -437,9 +446,7 @@ static int set_address(struct remote *r, const struct remote_options *o, struct 
     const char *base = is_file ? "http://localhost" : o->url;
 
     if (!is_file && strncmp(base, "http://", 7) != 0 && strncmp(base, "https://", 8) != 0)
-        return error_set(reterr, PR_EINVAL,
-                         "\"%s\" is not a valid address; use http://127.0.0.1:8026 or unix:/run/postrider.sock",
-                         o->url);
+        return invalid_address(o->url, reterr);
     if (o->token[0] != '\0' && !is_here_or_encrypted(base))
         return error_set(reterr, PR_EINVAL, "the token would travel unencrypted to %s; use https", o->url);
     r->base = strdup(base);

@@ -478,6 +478,11 @@ def mistakes_are_told_before_the_terminal_changes(place):
         assert "cannot be combined" in place.run("top", "--url", place.url, "--store", "sqlite:t.db", code=2)
         assert "is not a duration" in place.run("top", "--every", "1ms", code=2)
         assert "is not a valid address" in place.run("top", "--url", "ftp://x", code=2)
+        assert "is not a valid address" in place.run("top", "--url", "http://127.0.0.1:99999", code=2, cwd=elsewhere)
+        with socket.create_server(("127.0.0.1", 0)) as other:  # it ends each connection without a word
+            threading.Thread(target=lambda: other.accept()[0].close(), daemon=True).start()
+            said = place.run("top", "--url", "http://127.0.0.1:%d" % other.getsockname()[1], code=5)
+        assert "check that the URL is Postrider's API" in said, said
         for other in ("192.0.2.1:1", "127.0.0.1.example:1", "[2001:db8::1]:1"):  # a token is configured
             assert "use https" in place.run("top", "--url", "http://" + other, code=2)
         assert "needs --url" in place.run("top", "--token-file", "token", code=2)
