@@ -319,6 +319,8 @@ int main(int argc, char **argv)
     signal(SIGTERM, pass_on);
     while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
         ;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "postrider-bench: ended by %s\n", strsignal(WTERMSIG(status)));
     nftw(b.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     if (b.servers[0] != '\0')
         nftw(b.servers, remove_entry, 8, FTW_DEPTH | FTW_PHYS);

@@ -14,6 +14,7 @@
 #include "kafka_cluster.h"
 #include "server.h"
 #include "tcp_proxy.h"
+#include "transport/broker/kafka_settings.h"
 #include "world.h"
 
 /* ---- The suite's other side -------------------------------------------------------------------------------- */
@@ -656,6 +657,23 @@ TEST(kafka_does_not_hammer_a_cluster_that_is_away)
     CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
     world_fini(&w);
     tcp_proxy_stop(proxy);
+}
+
+/* As the benchmark's producer does, which shows what the gate costs. */
+TEST(kafka_without_a_gate_connects_by_itself)
+{
+    const struct endpoint_config config = { .name = "x", .url = "kafka://127.0.0.1:1/t", .timeout_us = PR_SECONDS(1) };
+    const struct rd_kafka_metadata *metadata = NULL;
+    struct arena arena;
+    struct broker_url url;
+    struct pr_error error;
+    rd_kafka_t *rk;
+    arena_init(&arena, 1024);
+    CHECK_EQ(kafka_url(&config, &arena, &url, &error), PR_OK);
+    CHECK_EQ(kafka_producer_new(&config, &url, NULL, &rk, &error), PR_OK);
+    CHECK_EQ(rd_kafka_metadata(rk, 0, NULL, &metadata, 500), RD_KAFKA_RESP_ERR__TRANSPORT); /* nobody listens there */
+    rd_kafka_destroy(rk);
+    arena_fini(&arena);
 }
 
 TEST(kafka_says_what_to_do_about_mistakes)

@@ -205,7 +205,7 @@ int kafka_producer_new(const struct endpoint_config *config, const struct broker
 {
     struct settings s = { .conf = rd_kafka_conf_new() };
     set_all(&s, config, url);
-    int rc = kafka_gate_install(gate, s.conf, config, url, has_tls(url), reterr);
+    int rc = gate != NULL ? kafka_gate_install(gate, s.conf, config, url, has_tls(url), reterr) : PR_OK;
     if (rc != PR_OK) {
         rd_kafka_conf_destroy(s.conf);
         return rc;

@@ -18,7 +18,7 @@ PR_MUST_CHECK int kafka_url(const struct endpoint_config *config, struct arena *
                             struct pr_error *reterr);
 
 /* Does not connect yet: PR_OK, PR_ECONFIG (a value or a file is invalid), PR_ENOMEM.  Its brokers are behind the gate,
- * which outlives it; NULL: no gate. */
+ * which outlives it; NULL: no gate, and no TLS. */
 PR_MUST_CHECK int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url,
                                      struct kafka_gate *gate, rd_kafka_t **ret, struct pr_error *reterr);
 
