@@ -10,7 +10,7 @@
 #include "drain.h"
 #include "report.h"
 
-#define TRANSPORT_AT_LEAST 0.70
+#define TRANSPORT_AT_LEAST 0.80
 #define SLOW_HTTP_AT_LEAST 1000.0 /* messages a second, each answered after 50 ms */
 #define MORE_ROUNDS 4         /* than elsewhere: several processes share the processors, and turns differ by a fifth */
 #define QUICK_SHARE 4         /* of the messages */
