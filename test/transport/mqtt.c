@@ -288,6 +288,17 @@ static const char *one_with_envelope(const char *envelope)
     return seen.last;
 }
 
+TEST(mqtt_takes_no_orders_to_the_broker_from_a_message) /* B206 */
+{
+    prepare(0, "{subject}");
+    world_open(&w);
+    size_t order = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[order].subject = PR_STR("$CONTROL/dynamic-security/v1");
+    world_run(&w);
+    check_failed(order, PR_REASON_VALIDATION_FAILURE, "", "belongs to the broker");
+    world_fini(&w);
+}
+
 TEST(mqtt_refuses_own_headers_that_it_would_lose)
 {
     prepare(0, "sink/{type}");

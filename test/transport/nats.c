@@ -249,6 +249,20 @@ TEST(nats_says_what_the_server_says) /* B70 */
                    "nosuch.invalid:4222");
 }
 
+TEST(nats_takes_no_orders_to_the_server_from_a_message) /* B206 */
+{
+    prepare("", "{subject}");
+    world_open(&w);
+    size_t order = world_add(&w, "", PR_STR(""), WISH_OK), good = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[order].subject = PR_STR("$JS.API.STREAM.DELETE.SINK");
+    w.messages[good].subject = PR_STR("sink");
+    world_run(&w);
+    CHECK_EQ(w.results[order].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[order].reason, PR_REASON_VALIDATION_FAILURE);
+    CHECK_EQ(w.results[good].outcome, SEND_OK); /* the stream is still there */
+    world_fini(&w);
+}
+
 TEST(nats_says_when_a_full_stream_refuses)
 {
     static const struct {

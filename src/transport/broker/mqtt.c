@@ -328,6 +328,9 @@ static int make_packet(struct mqtt_transport *q, const struct pr_message *m, str
         return error_set(reterr, PR_EINVAL,
                          "MQTT cannot carry it: topics have no + or #, texts have no control characters, and none is "
                          "longer than 65535 bytes");
+    if (ret->topic.data[0] == '$' && q->session.url.path.data[0] != '$') /* $CONTROL/...: orders to the broker */
+        return error_set(reterr, PR_EINVAL, "the message does not make a valid topic: \"%.100s\" belongs to the broker",
+                         q->topic.data);
     return PR_OK;
 }
 

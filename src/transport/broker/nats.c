@@ -189,6 +189,14 @@ static void fill_subject(struct nats_transport *j, const struct pr_message *m)
     template_fill(&j->subject, j->session.url.path, m);
 }
 
+/* $JS.API.STREAM.PURGE.ORDERS is an order to the server, which obeys whoever is logged in: a message fills in a part of a
+ * name, and makes no such name of it. */
+static bool subject_is_allowed(const struct nats_transport *j)
+{
+    const pr_slice subject = buf_slice(&j->subject);
+    return subject_is_good(subject) && (subject.data[0] != '$' || j->session.url.path.data[0] == '$');
+}
+
 /* HPUB subject [reply-to] head-size size; and the PING whose answer shows that the server has it. */
 static void put_message(struct nats_transport *j, pr_slice data)
 {
@@ -221,7 +229,7 @@ static void jet_begin(struct nats_transport *j, const struct delivery *d)
 
     arena_reset(&j->scratch);
     fill_subject(j, d->message);
-    if (buf_failed(&j->subject) != 0 || !subject_is_good(buf_slice(&j->subject))) {
+    if (buf_failed(&j->subject) != 0 || !subject_is_allowed(j)) {
         (void)error_set(&error, PR_EINVAL, "the message does not make a valid subject: \"%.100s\"",
                         buf_slice(&j->subject).data);
         jet_refuse(j, d, PR_REASON_VALIDATION_FAILURE, JET_INVALID_SUBJECT, error.text);
