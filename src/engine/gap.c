@@ -88,6 +88,13 @@ static bool is_stuck(const struct endpoint *ep)
            list_is_empty(&ep->loose) && !list_is_empty(&ep->waking);
 }
 
+/* Rows in memory that have not gone out.  A fast endpoint has thousands out (choose_pace()), which are gone with the next
+ * cycles. */
+static size_t waiting_rows(const struct endpoint *ep)
+{
+    return ep->count - min_size(ep->count, ep->out + ep->leaving + ep->held_types.count);
+}
+
 /* Would a read bring rows that can come in?  Not worth it for a few rows, as long as other rows in memory can go. */
 static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
@@ -96,7 +103,7 @@ static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int6
     bool fresh_can = fresh->active && (!held->active || held_can || fresh->from_seq < held->from_seq);
 
     return (held_can || fresh_can) && endpoint_room(e, ep, now_us) > 0 &&
-           (ep->count - ep->held_types.count <= window_limit(e) / 8 || is_stuck(ep) || sorts_want_rows(e, ep));
+           (waiting_rows(ep) <= window_limit(e) / 8 || is_stuck(ep) || sorts_want_rows(e, ep));
 }
 
 static struct endpoint *candidate(const struct engine *e, int64_t now_us)

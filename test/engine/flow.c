@@ -121,6 +121,34 @@ TEST(a_fast_endpoint_fills_whole_cycles)
     stage_close(&s);
 }
 
+/* What is out will be gone soon: it does not count as work that is left. */
+TEST(a_fast_endpoint_fills_whole_cycles_also_with_what_was_passed_over) /* B77 */
+{
+    enum { BATCH = 100, MESSAGES = 8000 };
+    struct stage s;
+    struct engine_counts before, after;
+    stage_set(&s);
+    s.scenario.engine.batch = BATCH;
+    s.scenario.engine.window_count = 10 * BATCH;
+    s.scenario.endpoints[0].concurrency = BATCH;
+    s.scenario.endpoints[0].ahead = true;
+    stage_endpoint(&s, ORDERING_FIFO);
+    stage_open(&s);
+    s.w.cycle_us = PR_MILLISECONDS(50);
+    world_pause(&s.w, 0, PR_NEVER);
+    for (int i = 0; i < MESSAGES; i++)
+        world_send(&s.w, "", "ok");
+    stage_run(&s, PR_SECONDS(5)); /* most of them find no room */
+    CHECK_EQ(s.count, 0);
+    world_resume(&s.w, 0);
+    engine_counts(s.w.instances[0].engine, &before);
+    while (s.count < MESSAGES)
+        stage_run(&s, PR_MILLISECONDS(50));
+    engine_counts(s.w.instances[0].engine, &after);
+    CHECK(after.cycles - before.cycles < 3 * MESSAGES / BATCH / 2);
+    stage_close(&s);
+}
+
 TEST(who_ends_nothing_gets_nothing_ahead)
 {
     struct stage s;
