@@ -19,7 +19,7 @@
 #include "transport/delivery.h"
 #include "transport/pull/pull.h"
 
-#define TAKE_MAX 256
+#define TAKE_MAX 1000                      /* deliveries handed over at once: a cycle of the default size */
 #define REST_MAX_US PR_SECONDS(1)          /* so that the loop is seen to make progress */
 #define VIEW_EVERY_US PR_MILLISECONDS(50)  /* while it is busy; always when it rests */
 #define TROUBLE_MIN_US PR_MILLISECONDS(10) /* first pause after a fault; doubled up to ... */
