@@ -41,9 +41,8 @@ static size_t plain_size(pr_slice text)
     return size;
 }
 
-void json_quote(struct buf *b, pr_slice text)
+void json_escape_text(struct buf *b, pr_slice text)
 {
-    buf_add_char(b, '"');
     while (text.size > 0) {
         int32_t codepoint;
         size_t size = plain_size(text);
@@ -65,6 +64,19 @@ void json_quote(struct buf *b, pr_slice text)
         text.data += size;
         text.size -= size;
     }
+}
+
+void json_quote(struct buf *b, pr_slice text)
+{
+    char plain[64]; /* names and most values: one addition instead of three */
+    if (text.size <= sizeof(plain) - 2 && plain_size(text) == text.size) {
+        plain[0] = plain[text.size + 1] = '"';
+        memcpy(plain + 1, text.size > 0 ? text.data : "", text.size);
+        buf_add(b, plain, text.size + 2);
+        return;
+    }
+    buf_add_char(b, '"');
+    json_escape_text(b, text);
     buf_add_char(b, '"');
 }
 

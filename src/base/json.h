@@ -62,5 +62,6 @@ void json_put_span(struct json_writer *w, const char *key, int64_t us);     /* i
 
 /* Only the string, quoted and escaped, without a writer. */
 void json_quote(struct buf *b, pr_slice text);
+void json_escape_text(struct buf *b, pr_slice text); /* the same without the quotes: a piece of a string */
 
 #endif

@@ -132,22 +132,29 @@ bool cloudevent_type_is_json(pr_slice type)
            strncasecmp(type.data + type.size - 4, "json", 4) == 0;
 }
 
-static void write_base64(struct json_writer *w, pr_slice data)
+/* A payload that claims to be JSON and is not must not become a JSON string: the receiver would take the string for the
+ * value.  Its bytes are passed on. */
+static enum cloudevent_form form_of(const struct pr_message *m, pr_slice type)
 {
-    struct buf text;
-    buf_init(&text, data.size / 3 * 4 + 8);
-    base64_encode(&text, data);
-    if (buf_failed(&text))
-        w->buf->error = buf_failed(&text);
-    json_slice(w, buf_slice(&text));
-    buf_fini(&text);
+    if (m->payload.size == 0)
+        return CLOUDEVENT_EMPTY;
+    if (cloudevent_type_is_json(type))
+        return m->content_type.size == 0 || is_json(m->payload) ? CLOUDEVENT_JSON : CLOUDEVENT_BASE64;
+    return is_text(m->payload) ? CLOUDEVENT_TEXT : CLOUDEVENT_BASE64;
 }
 
-static void write_json(struct buf *b, const struct pr_message *m, const char *source, pr_slice headers)
+static bool is_quoted(enum cloudevent_form form)
+{
+    return form == CLOUDEVENT_TEXT || form == CLOUDEVENT_BASE64;
+}
+
+/* Up to where the data begins. */
+static enum cloudevent_form write_head(struct buf *b, const struct pr_message *m, const char *source, pr_slice headers)
 {
     struct json_writer w;
     struct cloudevent event;
     pr_slice type = cloudevent_content_type(m);
+    enum cloudevent_form form = form_of(m, type);
 
     json_init(&w, b);
     json_begin_object(&w);
@@ -156,20 +163,33 @@ static void write_json(struct buf *b, const struct pr_message *m, const char *so
         json_put_slice(&w, event.attributes[i].name, event.attributes[i].value);
     json_put_some(&w, CLOUDEVENTS_HEADERS, headers);
     json_put_slice(&w, "datacontenttype", type);
+    if (form != CLOUDEVENT_EMPTY)
+        json_key(&w, form == CLOUDEVENT_BASE64 ? "data_base64" : "data");
+    if (is_quoted(form))
+        buf_add_char(b, '"');
+    return form;
+}
 
-    /* A payload that claims to be JSON and is not must not become a JSON string: the receiver would take the string for
-     * the value.  Its bytes are passed on. */
-    bool says_json = cloudevent_type_is_json(type);
-    if (m->payload.size > 0 && says_json && (m->content_type.size == 0 || is_json(m->payload))) {
-        json_key(&w, "data");
-        json_raw(&w, m->payload);
-    } else if (m->payload.size > 0 && !says_json && is_text(m->payload)) {
-        json_put_slice(&w, "data", m->payload);
-    } else if (m->payload.size > 0) {
-        json_key(&w, "data_base64");
-        write_base64(&w, m->payload);
-    }
-    json_end_object(&w);
+static void write_data(struct buf *b, enum cloudevent_form form, pr_slice piece)
+{
+    if (form == CLOUDEVENT_TEXT)
+        json_escape_text(b, piece);
+    else if (form == CLOUDEVENT_BASE64)
+        base64_encode(b, piece);
+    else
+        buf_add_slice(b, piece);
+}
+
+static void write_end(struct buf *b, enum cloudevent_form form)
+{
+    buf_add_cstr(b, is_quoted(form) ? "\"}" : "}");
+}
+
+static void write_json(struct buf *b, const struct pr_message *m, const char *source, pr_slice headers)
+{
+    enum cloudevent_form form = write_head(b, m, source, headers);
+    write_data(b, form, m->payload);
+    write_end(b, form);
 }
 
 void cloudevent_write_json(struct buf *b, const struct pr_message *m, const char *source)
@@ -182,6 +202,8 @@ void cloudevent_write_json_with_headers(struct buf *b, const struct pr_message *
     write_json(b, m, source, m->headers);
 }
 
+/* ---- Lines ------------------------------------------------------------------------------------------- */
+
 static void blank_out(struct buf *b, size_t begin, char c)
 {
     char *at = b->data + begin;
@@ -189,13 +211,35 @@ static void blank_out(struct buf *b, size_t begin, char c)
         *at = ' ';
 }
 
-/* For JSON that was written over several lines: strings contain no line breaks. */
+enum cloudevent_form cloudevent_write_line_begin(struct buf *b, const struct pr_message *m, const char *source)
+{
+    return write_head(b, m, source, m->headers);
+}
+
+/* Base64 is cut between groups, and text between characters. */
+size_t cloudevent_write_line_piece(struct buf *b, enum cloudevent_form form, pr_slice data, size_t max)
+{
+    size_t begin = b->size, whole = form == CLOUDEVENT_BASE64 ? max - max % 3 : max;
+    pr_slice piece = data.size <= max          ? data
+                     : form == CLOUDEVENT_TEXT ? utf8_cut_bytes(data, max)
+                                               : PR_BYTES(data.data, whole);
+    write_data(b, form, piece);
+    if (form == CLOUDEVENT_JSON) { /* it was written over several lines: strings contain no line breaks */
+        blank_out(b, begin, '\n');
+        blank_out(b, begin, '\r');
+    }
+    return piece.size;
+}
+
+void cloudevent_write_line_end(struct buf *b, enum cloudevent_form form)
+{
+    write_end(b, form);
+    buf_add_char(b, '\n');
+}
+
 void cloudevent_write_line(struct buf *b, const struct pr_message *m, const char *source)
 {
-    size_t begin = b->size;
-
-    cloudevent_write_json_with_headers(b, m, source);
-    blank_out(b, begin, '\n');
-    blank_out(b, begin, '\r');
-    buf_add_char(b, '\n');
+    enum cloudevent_form form = cloudevent_write_line_begin(b, m, source);
+    (void)cloudevent_write_line_piece(b, form, m->payload, m->payload.size);
+    cloudevent_write_line_end(b, form);
 }

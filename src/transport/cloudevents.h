@@ -49,4 +49,11 @@ void cloudevent_write_json_with_headers(struct buf *b, const struct pr_message *
 /* The same as one line, with its newline. */
 void cloudevent_write_line(struct buf *b, const struct pr_message *message, const char *source);
 
+/* The line in pieces, for a payload that is too large for a copy of all of it. */
+enum cloudevent_form { CLOUDEVENT_EMPTY, CLOUDEVENT_JSON, CLOUDEVENT_TEXT, CLOUDEVENT_BASE64 };
+enum cloudevent_form cloudevent_write_line_begin(struct buf *b, const struct pr_message *message, const char *source);
+/* What is left of the payload, at most max bytes of it (at least 4); returns how many. */
+size_t cloudevent_write_line_piece(struct buf *b, enum cloudevent_form form, pr_slice data, size_t max);
+void cloudevent_write_line_end(struct buf *b, enum cloudevent_form form);
+
 #endif

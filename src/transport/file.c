@@ -7,7 +7,8 @@
  *       removed before writing.
  *   F2  A line that could not be written completely is removed again.
  *       A partial line of another format gets a newline instead.
- *   F3  A file that was moved away (rotation) gets nothing more: the name is checked each time. */
+ *   F3  A file that was moved away (rotation) gets nothing more: the name is checked each time.
+ *   F4  A large payload is not copied as a whole: its line is made and written in pieces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ struct file {
     struct buf lines;
     uint64_t tokens[FILE_CONCURRENCY]; /* of the messages in `lines` */
     size_t token_count;
+    pr_slice large; /* F4: the payload of the last one, whose line ends before its data; empty: it has none */
+    enum cloudevent_form large_form;
 };
 
 /* file:NAME and file:///NAME; NULL: on another host. */
@@ -266,6 +269,26 @@ static int repair(struct file *f, off_t *ret_size)
     return rc;
 }
 
+/* F4 */
+static int write_large(struct file *f)
+{
+    if (f->large.size > 0 && f->envelope == ENVELOPE_RAW) {
+        int rc = write_all(f->fd, f->large);
+        return rc == 0 ? write_all(f->fd, PR_STR("\n")) : rc;
+    }
+    for (size_t done = 0, size = f->large.size; done < size;) {
+        buf_reset(&f->lines);
+        done += cloudevent_write_line_piece(&f->lines, f->large_form, PR_BYTES(f->large.data + done, size - done),
+                                            FILE_PIECE_BYTES);
+        if (done == size)
+            cloudevent_write_line_end(&f->lines, f->large_form);
+        int rc = buf_failed(&f->lines) ? ENOMEM : write_all(f->fd, buf_slice(&f->lines));
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
 /* All lines or none.  *ret_unknown: they may have been written all the same. */
 static int append(struct file *f, bool *ret_unknown)
 {
@@ -277,6 +300,8 @@ static int append(struct file *f, bool *ret_unknown)
         rc = repair(f, &size);
     if (rc == 0) {
         rc = write_all(f->fd, buf_slice(&f->lines));
+        if (rc == 0)
+            rc = write_large(f);
         if (rc != 0 && ftruncate(f->fd, size) < 0) /* F2 */
             *ret_unknown = true;
         if (rc == 0 && fsync(f->fd) < 0) {
@@ -293,6 +318,21 @@ static int append(struct file *f, bool *ret_unknown)
 
 /* ---- Messages -------------------------------------------------------------------------------------- */
 
+/* F4: of a large one only what comes before its data. */
+static void put_line(struct file *f, const struct pr_message *m)
+{
+    bool raw = f->envelope == ENVELOPE_RAW;
+    if (m->payload.size > FILE_PIECE_BYTES) {
+        f->large = m->payload;
+        f->large_form = raw ? CLOUDEVENT_EMPTY : cloudevent_write_line_begin(&f->lines, m, f->config->source);
+    } else if (raw) {
+        buf_add_slice(&f->lines, m->payload);
+        buf_add_char(&f->lines, '\n');
+    } else {
+        cloudevent_write_line(&f->lines, m, f->config->source);
+    }
+}
+
 /* False: it has its result. */
 static bool add_line(struct file *f, const struct delivery *d, struct delivery_result *ret)
 {
@@ -304,13 +344,9 @@ static bool add_line(struct file *f, const struct delivery *d, struct delivery_r
                       PR_STR("the payload has several lines: use envelope structured"));
         return false;
     }
-    if (f->envelope == ENVELOPE_RAW) {
-        buf_add_slice(&f->lines, m->payload);
-        buf_add_char(&f->lines, '\n');
-    } else {
-        cloudevent_write_line(&f->lines, m, f->config->source);
-    }
+    put_line(f, m);
     if (buf_failed(&f->lines)) {
+        f->large.size = 0;
         buf_truncate(&f->lines, before);
         result_returned(ret, d->token); /* no memory: later */
         return false;
@@ -369,7 +405,8 @@ static size_t file_poll(void *self, struct delivery_result *ret, size_t max, int
     int64_t now_us = clock_mono_us(f->clock);
     buf_reset(&f->lines);
     f->token_count = 0;
-    while (count + f->token_count < max && f->lines.size < FILE_PIECE_BYTES &&
+    f->large.size = 0;
+    while (count + f->token_count < max && f->lines.size < FILE_PIECE_BYTES && f->large.size == 0 &&
            (d = delivery_queue_peek(&f->waiting, now_us, &may_start)) != NULL) {
         if (!may_start)
             result_returned(&ret[count++], d->token);

@@ -14,6 +14,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
+#include "transport/cloudevents.h"
 #include "world.h"
 
 static struct world w;
@@ -99,6 +100,63 @@ TEST(file_follows_its_name_when_it_was_moved)
     world_fini(&w);
 }
 
+/* Is the whole file the lines of all messages? */
+static bool has_lines_of_all(void)
+{
+    struct buf wanted;
+    buf_init(&wanted, SIZE_MAX / 4);
+    for (size_t i = 0; i < w.message_count; i++)
+        cloudevent_write_line(&wanted, &w.messages[i], w.config.source);
+    char *got = calloc(1, wanted.size + 2);
+    FILE *f = fopen(path, "re");
+    CHECK(got != NULL && f != NULL && buf_failed(&wanted) == 0);
+    bool same = slice_eq(PR_BYTES(got, fread(got, 1, wanted.size + 1, f)), buf_slice(&wanted));
+    fclose(f);
+    free(got);
+    buf_fini(&wanted);
+    return same;
+}
+
+#define LARGE ((size_t)12 * 208334 + 2) /* more than is copied at once; one byte before and behind whole characters */
+
+/* A payload of LARGE bytes that begins, goes on and ends like this. */
+static pr_slice large(char *bytes, pr_slice begin_with, const char *unit, char last)
+{
+    memcpy(bytes, begin_with.data, begin_with.size);
+    for (size_t i = begin_with.size; i < LARGE; i++)
+        bytes[i] = unit[(i - begin_with.size) % strlen(unit)];
+    bytes[LARGE - 1] = last;
+    return PR_BYTES(bytes, LARGE);
+}
+
+/* Its line is made in pieces, which must not cut a character or a group of base64, nor leave a line break. */
+TEST(file_writes_a_large_payload_like_any_other)
+{
+    static const struct {
+        pr_slice begin_with;
+        const char *unit;
+        char last;
+        const char *member;
+    } table[] = {
+        { { "[ 1 ", 4 }, " \n", ']', "\"data\":[ 1 " },          { { "\"", 1 }, "x\xc3\xa4", '"', "\"data\":\"x" },
+        { { "x", 1 }, "\xf0\x9f\x90\x8e", '!', "\"data\":\"x" }, { { "[", 1 }, "1,\n\r", ' ', "\"data\":\"[1,\\n\\r" },
+        { { ".\xc3", 2 }, "abc", '.', "\"data_base64\":\"Ls" },
+    };
+    char *bytes = malloc(LARGE);
+    CHECK(bytes != NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        begin(NULL);
+        world_open(&w);
+        send_one();
+        world_add(&w, "", large(bytes, table[i].begin_with, table[i].unit, table[i].last), WISH_OK);
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+        CHECK(has_lines_of_all() && strstr(content(), table[i].member) != NULL);
+        world_fini(&w);
+    }
+    free(bytes);
+}
+
 /* The limit of the process stands for the end of the disk: the write ends in the middle of a line. */
 TEST(file_on_a_full_disk_leaves_no_piece_and_goes_on_later)
 {
@@ -108,19 +166,25 @@ TEST(file_on_a_full_disk_leaves_no_piece_and_goes_on_later)
     send_one();
     off_t before = size_of(path);
     signal(SIGXFSZ, SIG_IGN);
+    char *bytes = malloc(LARGE);
+    CHECK(bytes != NULL);
     CHECK_EQ(getrlimit(RLIMIT_FSIZE, &saved), 0);
-    small = saved;
-    small.rlim_cur = (rlim_t)before + 20;
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (size_t i = 1; i <= 2; i++) { /* a small one, and in a later piece of a large one */
+        small = saved;
+        small.rlim_cur = (rlim_t)before + (i == 1 ? 20 : LARGE - 20);
+        CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+        world_add(&w, "", i == 1 ? PR_STR("{}") : large(bytes, PR_STR("["), " ", ']'), WISH_OK);
+        world_run(&w);
+        CHECK_EQ(setrlimit(RLIMIT_FSIZE, &saved), 0);
+        CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+        CHECK_EQ(w.results[i].reason, PR_REASON_DEPENDENCY_FAILURE);
+        CHECK_STR(w.results[i].code, "EFBIG");
+        CHECK(strstr(w.results[i].error, "audit.jsonl: File too large") != NULL);
+        CHECK_EQ(size_of(path), before);
+    }
+    free(bytes);
     send_one();
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &saved), 0);
-    CHECK_EQ(w.results[1].outcome, SEND_FAILED);
-    CHECK_EQ(w.results[1].reason, PR_REASON_DEPENDENCY_FAILURE);
-    CHECK_STR(w.results[1].code, "EFBIG");
-    CHECK(strstr(w.results[1].error, "audit.jsonl: File too large") != NULL);
-    CHECK_EQ(size_of(path), before);
-    send_one();
-    CHECK_EQ(w.results[2].outcome, SEND_OK);
+    CHECK_EQ(w.results[3].outcome, SEND_OK);
     world_fini(&w);
 }
 
@@ -257,7 +321,13 @@ TEST(file_raw_holds_payloads_of_one_line)
     CHECK_EQ(w.results[0].outcome, SEND_OK);
     CHECK_EQ(w.results[1].reason, PR_REASON_SERIALIZATION_ERROR);
     CHECK_STR(content(), "{\"a\":1}\n");
+    char *bytes = malloc(LARGE);
+    CHECK(bytes != NULL);
+    world_add(&w, "", large(bytes, PR_STR("<"), "ab", '>'), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(size_of(path), 8 + (off_t)LARGE + 1);
     world_fini(&w);
+    free(bytes);
 }
 
 TEST(file_does_not_wait_for_ever_for_a_lock)
