@@ -356,6 +356,8 @@ static void absorb_receipt(struct engine *e, const struct cycle_reply *r, int64_
             /* The rules for large messages have the payload now. */
             breakers_returned(e, item->endpoint, item);
             judge_too_large(e, item, now_us);
+        } else if (endpoint_is_local(item->endpoint) && is_expired(e, item, now_us)) {
+            item_return(e, item, false);                /* while its payload was loaded: the next cycle ends it */
         } else if (endpoint_is_local(item->endpoint)) { /* it was chosen only to load its payload */
             breakers_returned(e, item->endpoint, item);
             judge_local(e, item, now_us);

@@ -176,7 +176,7 @@ bool is_too_large(const struct engine *e, const struct item *item)
 }
 
 /* The expiry of an activity is the time until it is first begun: later tries do not expire. */
-static bool is_expired(const struct engine *e, const struct item *item, int64_t now_us)
+bool is_expired(const struct engine *e, const struct item *item, int64_t now_us)
 {
     bool begun = e->setting.kind == BOX_ACTIVITIES && item->m.attempts > 0;
     return !begun && message_is_expired(&item->m, store_now(e, now_us));

@@ -251,6 +251,7 @@ unsigned suspicion(const struct pr_message *m);
 
 bool is_unsendable(const struct engine *e, const struct item *item,
                    int64_t now_us); /* must it get a verdict without being handed out? */
+bool is_expired(const struct engine *e, const struct item *item, int64_t now_us);
 bool is_too_large(const struct engine *e, const struct item *item);
 /* Is its verdict known without calling anything outside? */
 bool is_judged_here(const struct engine *e, const struct item *item, int64_t now_us);

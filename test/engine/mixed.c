@@ -223,6 +223,29 @@ TEST(what_would_be_due_after_it_expired_is_never_sent) /* B12, B13 */
     stage_close(&s);
 }
 
+static int busy_while_a_payload_is_loaded(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    (void)in;
+    return cycle->load_count > 0 && w->mono_us < PR_SECONDS(6) ? PR_EBUSY : PR_OK;
+}
+
+TEST(what_expires_while_its_payload_is_loaded_does_not_go_into_another_box) /* B13 */
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.engine.late_bytes = 2;
+    s.scenario.endpoints[0].into_box = PR_STR("inbox");
+    stage_open(&s);
+    s.w.disturb = busy_while_a_payload_is_loaded;
+    pr_id late = send_until(&s, "", "", PR_SECONDS(5), "a payload that is loaded");
+    send_until(&s, "", "", PR_SECONDS(60), "a payload that is loaded");
+    stage_run(&s, PR_SECONDS(30));
+    CHECK(is_gone(&s, late));
+    CHECK_EQ(expired(&s), 1);
+    CHECK_EQ(stored(&s, "e0")->sent, 1);
+    stage_close(&s);
+}
+
 TEST(what_cannot_be_decoded_is_dead_with_its_bytes_and_counted_and_its_stream_goes_on) /* B9, B66 */
 {
     static const enum ordering orderings[] = { ORDERING_FIFO, ORDERING_STRICT };
