@@ -1,6 +1,5 @@
 """Compares what senders and receivers wrote down with what the store says in the end.  It knows nothing of the engine's inside:
 messages, their deliveries (legs), and one end for each."""
-import bisect
 import collections
 import datetime
 import re
@@ -8,11 +7,21 @@ import re
 from world import ENDPOINTS, MAX_ATTEMPTS, TYPES
 
 POISON = 7
-# What explains that a receiver got something twice: whoever had it could not say any more that it was delivered.
-CAUSES = ("kill", "stop_and_go", "terminate", "restart", "fail_over", "lease_lost", "stop_timeout", "store_trouble")
 RETRY_SECONDS = 30  # what timed out is sent again by then, also by another relay
-LATE_SECONDS = 10  # a request of one that was killed may wait so long at a receiver that is busy
+LATE_SECONDS = 20  # a request may wait so long at a receiver that is busy: the timeout of an endpoint
 PROBLEMS_MAX = 10
+
+# What explains that a receiver got something twice: whoever had it could not say any more that it was delivered.  What befalls one
+# relay is in world.hurts and in its log, which has a line for each lease that was lost, but not for each request that timed out
+# (ten lines a second about single messages).
+STORE_TROUBLES = ("terminate", "restart", "fail_over")
+LOGGED = re.compile(r"time=(\S+)Z .*(?:event=|reason=)(lease_lost|stop_timeout|store_trouble|timeout_exceeded|box_taken(?= .*true))\b")
+ENDS = ("kill", "stop_timeout")  # of a relay: what comes from it later was under way, however long ago it ended
+TAKEN = "box_taken"  # from one that did not leave; that one writes lease_lost when it can run again, which may be later
+UNREAD = "answer_unread"  # the sender had hung up before it had the answer
+GIVEN_UP_SECONDS = 2  # before it writes stop_timeout, a relay gives up what is out: an eighth of stop_timeout, and a busy store
+ALL = 0
+Trouble = collections.namedtuple("Trouble", "at what relay box")  # relay: ALL, or a number; box: "" is any
 
 
 class Judge:
@@ -28,6 +37,7 @@ class Judge:
                                         self.place.ask("SELECT id, endpoint, destination FROM {t:done}"))
         self.arrived = collections.defaultdict(list)  # leg: those that were answered with yes
         self.reached = collections.defaultdict(list)  # leg: all
+        self.troubles = sorted(self.find_troubles())
         for arrival in world.receiver.arrivals:
             self.reached[arrival.id, arrival.endpoint].append(arrival)
             if arrival.status == 200:
@@ -127,31 +137,42 @@ class Judge:
         times = [arrival.at for arrival in arrived]
         logged = ["%d: %s" % (daemon.number, line) for daemon in self.world.daemons
                   for line in self.world.log_of(daemon).splitlines() if any(id in line for id in ids)]
+        logged += [trouble for trouble in self.troubles if abs(trouble.at - times[0]) < 60 and
+                   trouble.relay in [ALL] + [arrival.relay for arrival in arrived]]
         kept = [row for row in self.place.ask("SELECT id, destination, attempts, failures, story FROM {t:done}") if self.place.id(row[0]) in ids]
         return app, arrived, self.between(min(times), max(times)), logged, kept
 
-    def trouble_times(self):
-        times = [(at, what) for at, what in self.world.events if what in CAUSES]
+    def find_troubles(self):
+        for at, what in self.world.events:
+            if what in STORE_TROUBLES:
+                yield Trouble(at, what, ALL, "")
+        for at, what, relay in self.world.hurts:
+            yield Trouble(at, what, relay, "")
         for daemon in self.world.daemons:
             for line in self.world.log_of(daemon).splitlines():
-                # A request that timed out may lie in the queue of a busy receiver, and be answered when nobody listens any more.
-                found = re.search(r"time=(\S+)Z .*(?:event=|reason=)(lease_lost|stop_timeout|store_trouble|timeout_exceeded)\b", line)
+                found, box = LOGGED.search(line), re.search(r" box=(\S+)", line)
                 if found:
                     at = datetime.datetime.fromisoformat(found[1]).replace(tzinfo=datetime.timezone.utc)
-                    times.append((at.timestamp(), found[2]))
-        return sorted(times)
+                    early = GIVEN_UP_SECONDS if found[2] == "stop_timeout" else 0
+                    yield Trouble(at.timestamp() - early, found[2], daemon.number, box[1] if box else "")
+
+    def cause_of(self, box, before, after):
+        """What befell one of the two senders before the second time and not long before the first, the latest of it; None: nothing."""
+        causes = [t.what for t in reversed(self.troubles) if t.at <= after.at and t.box in ("", box) and
+                  t.relay in (ALL, before.relay, after.relay) and (t.at >= before.at - LATE_SECONDS or t.what in ENDS) and
+                  (t.what != "timeout_exceeded" or after.at - t.at < RETRY_SECONDS)]
+        causes += [UNREAD for arrival in (before, after) if arrival.number in self.world.receiver.unread]
+        return next((what for what in causes if what != TAKEN), TAKEN if causes else None)
 
     def judge_duplicates(self):
-        """I9: each has a cause, before the second time and not long before the first."""
-        times, by_people = self.trouble_times(), {id for _, id, _, _, _, kind in self.app if kind.startswith("op.")}
+        """I9: each has a cause."""
+        boxes = {id: box for _, id, box, _, _, _ in self.app}
+        by_people = {id for _, id, _, _, _, kind in self.app if kind.startswith("op.")}
         for leg, arrivals in self.arrived.items():
             for before, after in zip(arrivals, arrivals[1:]):
-                at = bisect.bisect_right(times, (after.at, "~"))
-                cause = times[at - 1] if at > 0 else (0, "none")
-                if leg[0] in by_people:
-                    self.counts["duplicates: an order"] += 1
-                elif cause[0] >= before.at - LATE_SECONDS and (cause[1] != "timeout_exceeded" or after.at - cause[0] < RETRY_SECONDS):
-                    self.counts["duplicates: " + cause[1]] += 1
+                cause = "an order" if leg[0] in by_people else self.cause_of(boxes.get(leg[0], ""), before, after)
+                if cause:
+                    self.counts["duplicates: " + cause] += 1
                 else:
                     self.wrong("I9 delivered twice without a cause", (*leg, before.at, after.at, *self.story_of(leg[0])))
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The judge is judged first: a calm world is innocent, and each crime that is committed on paper in it is found.
+"""The judge is judged first: a calm world is innocent, each crime that is committed on paper in it is found, and what has a
+cause is none.
 
 Usage: judge_test.py POSTRIDER.  The output is TAP.
 """
+import datetime
 import os
 import sys
 import traceback
@@ -39,6 +41,28 @@ def swap_first(world):
         first[stream] = mine
 
 
+def again(world, **what):
+    """It came once more, eight seconds later."""
+    first = of_type(world, "ok")
+    arrivals(world).append(first._replace(**{"at": first.at + 8, "number": -1, **what}))
+    return first
+
+
+def hurt_before(world, again, relay, seconds=1):
+    world.hurts.append((again.at + seconds, "kill", relay))
+
+
+def log_before(world, again, text):
+    """The relay wrote this meanwhile, and said nothing else of it."""
+    at = datetime.datetime.fromtimestamp(again.at + 1, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    with open(log_file(world), "a", encoding="utf-8") as log:
+        log.write("time=%s level=info %s\n" % (at, text))
+
+
+def log_file(world):
+    return "%s/log-%d" % (world.path, world.daemons[0].number)
+
+
 def in_store(sql):
     return lambda world: world.place.ask(sql)
 
@@ -59,7 +83,23 @@ CRIMES = [
     ("I5 kept 0 times", in_store("DELETE FROM postrider_done WHERE row_id = (SELECT min(row_id) FROM postrider_done WHERE type = 'ok')")),
     ("I7 a dead letter is not", in_store("UPDATE postrider_dead_letter SET payload = x'00ff00'")),
     ("I8 not what was sent", lambda w: arrivals(w).append(of_type(w, "ok")._replace(digest="0"))),
-    ("I9 delivered twice", lambda w: arrivals(w).append(of_type(w, "ok")._replace(at=4e9))),
+    ("I9 delivered twice", again),
+    ("I9 delivered twice", lambda w: hurt_before(w, again(w), 99)),  # another relay
+    ("I9 delivered twice", lambda w: log_before(w, again(w), "event=box_taken box=ledger from_dead_instance=true")),
+    ("I9 delivered twice", lambda w: log_before(w, again(w), "event=box_taken box=outbox from_dead_instance=false")),
+]
+
+# What explains a second time.
+EXCUSES = [
+    ("kill", lambda w: hurt_before(w, again(w), 1)),
+    ("kill", lambda w: hurt_before(w, again(w, relay=99), 1)),
+    # Nobody accepted the connection of one that was killed, and then somebody did.
+    ("kill", lambda w: hurt_before(w, again(w, relay=99), 1, seconds=-25)),
+    ("timeout_exceeded", lambda w: log_before(w, again(w), "event=attempt_failed box=outbox endpoint=a reason=timeout_exceeded")),
+    # Ten lines a second are written about failed attempts: this one was not among them.
+    ("answer_unread", lambda w: w.receiver.unread.add(again(w).number)),
+    # Who had the lease before writes that it lost it when it can run again, and that is too late.
+    ("box_taken", lambda w: log_before(w, again(w), "event=box_taken box=outbox from_dead_instance=true")),
 ]
 
 
@@ -73,24 +113,41 @@ def live():
     return world
 
 
-def judge_crime(world, promise, commit):
-    """It is found, and nothing else is changed for the next one."""
-    before = (list(arrivals(world)), dict(world.committed), set(world.rolled_back))
-    with open(world.place.file, "rb") as file:
-        store = file.read()
+def judge_deed(world, commit):
+    """What the judge says; nothing is changed for the next one."""
+    receiver = world.receiver
+    before = (list(arrivals(world)), dict(world.committed), set(world.rolled_back), set(receiver.unread), list(world.hurts))
+    files = {}
+    for name in (world.place.file, log_file(world)):
+        with open(name, "rb") as file:
+            files[name] = file.read()
     commit(world)
-    broken = Judge(world).judge()
-    arrivals(world)[:], world.committed, world.rolled_back = before
+    judge = Judge(world)
+    judge.judge()
+    arrivals(world)[:], world.committed, world.rolled_back, receiver.unread, world.hurts = before
     for end in ("-wal", "-shm"):
         if os.path.exists(world.place.file + end):
             os.unlink(world.place.file + end)
-    with open(world.place.file, "wb") as file:
-        file.write(store)
+    for name, content in files.items():
+        with open(name, "wb") as file:
+            file.write(content)
+    return judge
+
+
+def judge_crime(world, promise, commit):
+    broken = judge_deed(world, commit).broken
     assert any(promise in text for text in broken), (promise, broken)
 
 
+def judge_excuse(world, cause, commit):
+    judge = judge_deed(world, commit)
+    assert not judge.broken and judge.counts["duplicates: " + cause] == 1, (cause, judge.counts, judge.broken)
+
+
 def main():
-    print("1..%d" % (len(CRIMES) + 1), flush=True)
+    cases = [("%s is found" % promise, judge_crime, promise, commit) for promise, commit in CRIMES]
+    cases += [("twice after %s is innocent" % cause, judge_excuse, cause, commit) for cause, commit in EXCUSES]
+    print("1..%d" % (len(cases) + 1), flush=True)
     world, failed = live(), 0
     try:
         world.place.ask("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -100,13 +157,13 @@ def main():
         print("%s 1 - a calm world is innocent" % ("ok" if innocent else "not ok"))
         print("".join("# %s\n" % text for text in broken), end="")
         failed += not innocent
-        for number, (promise, commit) in enumerate(CRIMES, 2):
+        for number, (name, check, what, commit) in enumerate(cases, 2):
             try:
-                judge_crime(world, promise, commit)
-                print("ok %d - %s is found" % (number, promise), flush=True)
+                check(world, what, commit)
+                print("ok %d - %s" % (number, name), flush=True)
             except Exception:  # pylint: disable=broad-except
                 failed += 1
-                print("not ok %d - %s is found" % (number, promise))
+                print("not ok %d - %s" % (number, name))
                 print("".join("# %s\n" % line for line in traceback.format_exc().splitlines()), end="", flush=True)
     finally:
         world.close()

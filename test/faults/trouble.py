@@ -17,6 +17,7 @@ def kill(world):
     alive = world.alive()
     if alive:
         victim = world.dice.choice(alive)
+        world.hurt(victim, "kill")
         victim.kill()
         victim.wait()
     world.start_daemon()
@@ -27,6 +28,7 @@ def stop_and_go(world):
     alive, seconds = world.alive(), world.dice.choice([0.2, 0.5, 1, LEASE_SECONDS + 1])
     if alive:
         victim = world.dice.choice(alive)
+        world.hurt(victim, "stop_and_go")
         os.kill(victim.pid, signal.SIGSTOP)
         world.stop.wait(seconds)
         os.kill(victim.pid, signal.SIGCONT)

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -45,7 +46,8 @@ rules:
 """
 
 Message = collections.namedtuple("Message", "id box destination stream digest type")
-Arrival = collections.namedtuple("Arrival", "at endpoint id digest status kind")
+# relay: the number of the one that sent it.  number: of the arrival.
+Arrival = collections.namedtuple("Arrival", "at endpoint id digest status kind relay number")
 
 
 def until(what, condition, seconds=DEADLINE_SECONDS):
@@ -64,6 +66,7 @@ class Receiver:
 
     def __init__(self):
         self.arrivals, self.seen, self.lock = [], set(), threading.Lock()
+        self.unread = set()  # numbers of arrivals whose sender had hung up before it had the answer
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -72,16 +75,28 @@ class Receiver:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status = receiver.take(self.path[1:], self.headers["ce-id"], self.headers["ce-type"], body)
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                _, relay, endpoint = self.path.split("/")
+                arrival = receiver.take(int(relay), endpoint, self.headers["ce-id"], self.headers["ce-type"], body)
+                try:
+                    self.send_response(arrival.status)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    hung_up = self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+                except BlockingIOError:
+                    hung_up = False
+                except OSError:
+                    hung_up = self.close_connection = True
+                if hung_up:
+                    receiver.unread.add(arrival.number)
 
             def log_message(self, *args):
                 pass
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
+            # Few: under load connections wait until the kernel tries again, for 1, 3, 7, 15 seconds.  So requests time out, and some
+            # arrive when their sender is dead.
+            request_queue_size = 5
 
             def handle_error(self, request, client_address):
                 """Who was killed hangs up."""
@@ -95,12 +110,12 @@ class Receiver:
             return 503 if first else 200
         return {"doomed": 422, "drop": 418, "park": 409 if first else 200}.get(kind, 200)
 
-    def take(self, endpoint, id, kind, body):
+    def take(self, relay, endpoint, id, kind, body):
         with self.lock:
             status = self.answer(kind, (endpoint, id) not in self.seen)
             self.seen.add((endpoint, id))
-            self.arrivals.append(Arrival(time.time(), endpoint, id, digest(body), status, kind))
-        return status
+            self.arrivals.append(Arrival(time.time(), endpoint, id, digest(body), status, kind, relay, len(self.arrivals)))
+            return self.arrivals[-1]
 
     def close(self):
         self.server.shutdown()
@@ -113,10 +128,11 @@ class World:
         self.path = tempfile.mkdtemp(prefix="postrider-world-")
         self.place = place(self.path)
         self.receiver = Receiver()
-        self.config = CONFIG % ((self.place.url, LEASE_SECONDS, keep, keep) + (self.receiver.url, MAX_ATTEMPTS) * 3)
+        url = self.receiver.url + "/${RELAY:-0}"  # so that the receiver knows who sends
+        self.config = CONFIG % ((self.place.url, LEASE_SECONDS, keep, keep) + (url, MAX_ATTEMPTS) * 3)
         self.keep = keep
         self.daemons, self.started = [], 0
-        self.events = []  # (time, what)
+        self.events, self.hurts = [], []  # (time, what), and for those that befall one relay (time, what, its number)
         self.problems = []
         self.stop = threading.Event()
         self.threads = []
@@ -132,10 +148,14 @@ class World:
     def note(self, what):
         self.events.append((time.time(), what))
 
+    def hurt(self, relay, what):
+        self.hurts.append((time.time(), what, relay.number))
+
     def start_daemon(self):
         self.started += 1
         log = open("%s/log-%d" % (self.path, self.started), "w")
-        daemon = subprocess.Popen([self.program, "run", "-c", self.path + "/config.yaml"], cwd=self.path, stdout=log, stderr=log)
+        daemon = subprocess.Popen([self.program, "run", "-c", self.path + "/config.yaml"], cwd=self.path, stdout=log, stderr=log,
+                                  env=dict(os.environ, RELAY=str(self.started)))
         log.close()
         daemon.number = self.started
         self.daemons.append(daemon)
