@@ -197,10 +197,14 @@ class Judge:
             for id, in self.place.ask("SELECT id FROM {t:%s}" % box):
                 self.wrong("I1 still waiting after the drain", (box, self.place.id(id)))
 
+    def judge_file(self):
+        for text in self.place.damage():
+            self.wrong("the store is damaged", text)
+
     # ---- All of it ----
 
     def judge(self):
-        for check in (self.judge_waiting, self.judge_ends, self.judge_orders, self.judge_bytes, self.judge_order,
+        for check in (self.judge_file, self.judge_waiting, self.judge_ends, self.judge_orders, self.judge_bytes, self.judge_order,
                       self.judge_duplicates, self.judge_owners):
             check()
         return self.broken

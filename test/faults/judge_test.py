@@ -63,6 +63,14 @@ def log_file(world):
     return "%s/log-%d" % (world.path, world.daemons[0].number)
 
 
+def damage(world):
+    """The pages of an index belong to nobody."""
+    connection = world.place.connect()
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("DELETE FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = 'postrider_done'")
+    connection.close()
+
+
 def in_store(sql):
     return lambda world: world.place.ask(sql)
 
@@ -83,6 +91,7 @@ CRIMES = [
     ("I5 kept 0 times", in_store("DELETE FROM postrider_done WHERE row_id = (SELECT min(row_id) FROM postrider_done WHERE type = 'ok')")),
     ("I7 a dead letter is not", in_store("UPDATE postrider_dead_letter SET payload = x'00ff00'")),
     ("I8 not what was sent", lambda w: arrivals(w).append(of_type(w, "ok")._replace(digest="0"))),
+    ("the store is damaged", damage),
     ("I9 delivered twice", again),
     ("I9 delivered twice", lambda w: hurt_before(w, again(w), 99)),  # another relay
     ("I9 delivered twice", lambda w: log_before(w, again(w), "event=box_taken box=ledger from_dead_instance=true")),

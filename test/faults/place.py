@@ -166,6 +166,9 @@ class Postgres:
 
     # ---- The servers ----
 
+    def damage(self):
+        return []
+
     def begin(self):
         os.mkdir(self.folder("standby"), 0o777)
         os.chmod(self.folder("standby"), 0o777)  # the server is somebody else
@@ -266,6 +269,10 @@ class Sqlite:
         whole = sum(os.path.getsize(self.file + end) for end in ("", "-wal", "-shm") if os.path.exists(self.file + end))
         (pages,), (size,) = self.ask("PRAGMA page_count")[0], self.ask("PRAGMA page_size")[0]
         return whole, pages * size, self.ask("PRAGMA freelist_count")[0][0]
+
+    def damage(self):
+        """What is wrong with the file, in words: a commit that was lost would bring messages back."""
+        return [text for text, in self.ask("PRAGMA integrity_check") if text != "ok"]
 
     def begin(self):
         pass
