@@ -150,7 +150,7 @@ struct item *sorts_candidate(struct engine *e, struct endpoint *ep, int64_t now_
 void sorts_took(struct endpoint *ep); /* the candidate was taken */
 /* index of the ask that the item goes out for */
 unsigned sorts_asker(const struct endpoint *ep, const struct item *item);
-void sorts_check(const struct engine *e, const struct endpoint *ep);
+void sorts_check(const struct endpoint *ep);
 void sorts_set_asks(struct engine *e, struct endpoint *ep, const struct ask *asks, size_t count);
 
 /* held_types.c: types with enough rows in memory whose breaker is not closed */
