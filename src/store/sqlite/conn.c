@@ -238,6 +238,8 @@ static int conn_open_file(struct conn *conn, bool create, struct pr_error *reter
     rc = conn_configure(conn, reterr);
     if (rc == PR_OK)
         conn_note_files(conn);
+    if (rc == PR_OK && !conn->location->memory)
+        conn->writers = writers_join(conn->file);
     return rc;
 }
 
@@ -261,6 +263,8 @@ static void conn_close_file(struct conn *conn)
     int rc = sqlite3_close(conn->db);
     ASSERT(rc == SQLITE_OK); /* every statement belongs to this connection */
     conn->db = NULL;
+    writers_leave(conn->writers);
+    conn->writers = NULL;
     conn->wal_pages = conn->wal_tried = conn->wal_pressed = 0;
 }
 
@@ -625,13 +629,36 @@ static void conn_reset_all(struct conn *conn)
     }
 }
 
+/* Waits for its turn among the writers of this process.  What is left of the time is for the lock of SQLite, which others
+ * may hold. */
+static void conn_await_turn(struct conn *conn, int64_t busy_us)
+{
+    int64_t begun_us = clock_mono_us(clock_system());
+    conn->writing = conn->writers != NULL && writers_begin(conn->writers, busy_us);
+    conn->busy_us = max64(0, busy_us - (clock_mono_us(clock_system()) - begun_us));
+}
+
+static void conn_end_turn(struct conn *conn)
+{
+    if (conn->writing)
+        writers_end(conn->writers);
+    conn->writing = false;
+    conn->busy_us = conn->location->busy_us;
+}
+
 int conn_begin(struct conn *conn, bool write, struct pr_error *reterr)
 {
     int rc = conn_follow(conn, reterr);
     if (rc != PR_OK)
         return rc;
     ASSERT(sqlite3_get_autocommit(conn->db));
-    return conn_do(conn, write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, NO_BOX, NULL, 0, NULL, reterr);
+    if (!write)
+        return conn_do(conn, SQL_BEGIN_READ, NO_BOX, NULL, 0, NULL, reterr);
+    conn_await_turn(conn, conn->location->busy_us);
+    rc = conn_do(conn, SQL_BEGIN_WRITE, NO_BOX, NULL, 0, NULL, reterr);
+    if (rc != PR_OK)
+        conn_end_turn(conn);
+    return rc;
 }
 
 int conn_commit(struct conn *conn, struct pr_error *reterr)
@@ -640,6 +667,7 @@ int conn_commit(struct conn *conn, struct pr_error *reterr)
     int rc = conn_do(conn, SQL_COMMIT, NO_BOX, NULL, 0, NULL, reterr);
     if (rc != PR_OK)
         conn_rollback(conn);
+    conn_end_turn(conn);
     return rc;
 }
 
@@ -651,6 +679,7 @@ void conn_rollback(struct conn *conn)
         /* It may report the error that caused the rollback, but the transaction is over. */
         ASSERT(rc == PR_OK || sqlite3_get_autocommit(conn->db));
     }
+    conn_end_turn(conn);
 }
 
 /* A long reader keeps the log from being emptied: then the checkpoint is tried again when the log has grown as much
@@ -669,7 +698,7 @@ void conn_checkpoint(struct conn *conn, int pages)
     if (conn->wal_pages - conn->wal_pressed < WAL_PAGES_PRESSED)
         return;
     conn->wal_pressed = conn->wal_pages;
-    conn->busy_us = min64(conn->busy_us, PRESS_WAIT_US);
+    conn_await_turn(conn, min64(conn->location->busy_us, PRESS_WAIT_US));
     (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-    conn->busy_us = conn->location->busy_us;
+    conn_end_turn(conn);
 }

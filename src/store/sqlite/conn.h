@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "core/message.h"
 #include "store/sql.h"
+#include "store/sqlite/writers.h"
 
 struct sqlite_location { /* path and options of a database, from the URL */
     char *path;          /* owned; ":memory:" is in memory */
@@ -38,16 +39,16 @@ struct conn {
     struct map statements;                  /* struct conn_statement */
     sqlite3_stmt *made[CONN_MADE_MAX];      /* composed statements: the latest few */
     unsigned made_next;
-    int64_t busy_since_us, busy_us; /* since when, and how long, to wait for a lock */
-    int wal_pages;                  /* pages in the log after this connection's latest commit */
-    int wal_tried;                  /* ... when a checkpoint was tried last */
-    int wal_pressed;                /* ... when writers were last blocked for one */
-    int users;                      /* conn_share(): closed with the last user */
-    struct file_name {              /* identifies the files that were opened, whatever files have their names now */
-        uint64_t device, number;
-    } file, log, index;           /* the database, -wal, -shm */
-    uint64_t generation;          /* incremented when another file was opened (conn_follow) */
-    char table[BOX_NAME_MAX + 1]; /* result of conn_box() */
+    int64_t busy_since_us, busy_us;    /* since when, and how long, to wait for a lock */
+    int wal_pages;                     /* pages in the log after this connection's latest commit */
+    int wal_tried;                     /* ... when a checkpoint was tried last */
+    int wal_pressed;                   /* ... when writers were last blocked for one */
+    int users;                         /* conn_share(): closed with the last user */
+    struct file_name file, log, index; /* that were opened: the database, -wal, -shm */
+    struct writers *writers;           /* of the file; NULL: in memory, borrowed, or no memory */
+    bool writing;                      /* it is this connection's turn to write */
+    uint64_t generation;               /* incremented when another file was opened (conn_follow) */
+    char table[BOX_NAME_MAX + 1];      /* result of conn_box() */
 };
 
 /* create: the file may be created.  Fault PR_ESCHEMA: there is no such file. */

@@ -12,7 +12,8 @@
  *   sql.c      the port for people's side               breaker.c  breakers that are not closed
  *   change.c   a change of a row                        purge.c    removing what is too old
  *   boxes.c    boxes and their tables                   ended.c    the ledger of ended messages
- *   complete.c a message's end on the caller's connection */
+ *   complete.c a message's end on the caller's connection
+ *   writers.c  those that write, in their order */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
 
