@@ -106,8 +106,8 @@ static int append_history(struct sqlite_cycle *run, const struct effect *e)
 {
     return effect_do(
         run,
-        "INSERT INTO postrider_flow_history (execution, first, count, events) SELECT ?1, coalesce((SELECT"
-        " first + count FROM postrider_flow_history WHERE execution = ?1 ORDER BY first DESC LIMIT 1), 0), ?2, ?3",
+        "INSERT INTO postrider_flow_history (execution, first, count, events) VALUES (?1, coalesce((SELECT"
+        " first + count FROM postrider_flow_history WHERE execution = ?1 ORDER BY first DESC LIMIT 1), 0), ?2, ?3)",
         VALUES(V_TEXT(e->key), V_INT(e->count), V_TEXT(e->value)), NULL);
 }
 
@@ -179,6 +179,15 @@ static int answers_write(struct sqlite_cycle *run)
     return rc;
 }
 
+/* Of a cycle that is asked again, what was not written was applied. */
+static bool any_refused(const struct sqlite_cycle *run)
+{
+    bool any = false;
+    for (size_t i = 0; i < run->cycle->verdict_count; i++)
+        any |= run->guards.verdicts[i] != PR_OK;
+    return any;
+}
+
 int effects_apply(struct sqlite_cycle *run)
 {
     const struct cycle *c = run->cycle;
@@ -196,7 +205,7 @@ int effects_apply(struct sqlite_cycle *run)
             return (sqlite3_errcode(run->conn->db) & 0xff) == SQLITE_CONSTRAINT ? effect_refused(run, e) : answer;
         reply->effect_answers[i] = answer;
     }
-    return run->guards.any || cycle_has_joined(c) ? answers_write(run) : PR_OK;
+    return any_refused(run) ? answers_write(run) : PR_OK;
 }
 
 int answers_read(struct sqlite_cycle *run)
