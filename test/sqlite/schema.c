@@ -469,3 +469,23 @@ TEST(every_action_is_in_the_audit) /* B202 */
              1);
     fixture_close(f);
 }
+
+/* Each row of these boxes would pay for what it never is. */
+TEST(boxes_of_flows_have_no_triggers_for_events_and_schedules_nor_keep_them_in_an_upgrade) /* I18 */
+{
+    static const char count[] = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND (name GLOB '*_event' OR"
+                                " name GLOB '*_schedule') AND tbl_name IN ('turns', 'activities')";
+    struct fixture *f = fixture_open("");
+    CHECK_EQ(fixture_int(f, count), 0);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'outbox'"),
+             2 + fixture_int(f, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'turns'"));
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "CREATE TRIGGER postrider_turns_event AFTER INSERT ON turns BEGIN SELECT RAISE(ABORT, 'asked'); END");
+    raw_run(db, "UPDATE postrider_meta SET value = 80 WHERE key = 'schema_version'");
+    CHECK_EQ(fixture_int(f, count), 1);
+    CHECK_OK(fixture_migrate(f), &f->error);
+    CHECK_EQ(fixture_int(f, count), 0);
+    raw_run(db, "INSERT INTO turns (type) VALUES ('event')"); /* also where the schema was known already */
+    sqlite3_close(db);
+    fixture_close(f);
+}
