@@ -9,14 +9,12 @@
 void senders_init(struct senders *senders)
 {
     pthread_mutex_init(&senders->lock, NULL);
-    pthread_cond_init(&senders->changed, NULL);
     list_init(&senders->waiting);
 }
 
 void senders_fini(struct senders *senders)
 {
     ASSERT(list_is_empty(&senders->waiting));
-    pthread_cond_destroy(&senders->changed);
     pthread_mutex_destroy(&senders->lock);
 }
 
@@ -57,7 +55,8 @@ static void commit_chosen(const struct chosen *c, senders_commit *commit, void *
     }
 }
 
-/* Commits for all waiting threads, possibly including this one.  Called with the lock held. */
+/* Commits for all waiting threads, possibly including this one, and wakes them and the next leader: nobody else has
+ * anything to do.  Called with the lock held. */
 static void lead(struct senders *senders, senders_commit *commit, void *store)
 {
     struct chosen chosen;
@@ -67,9 +66,12 @@ static void lead(struct senders *senders, senders_commit *commit, void *store)
     commit_chosen(&chosen, commit, store);
     pthread_mutex_lock(&senders->lock);
     senders->leading = false;
-    for (size_t i = 0; i < chosen.count; i++)
+    for (size_t i = 0; i < chosen.count; i++) {
         chosen.requests[i]->done = true;
-    pthread_cond_broadcast(&senders->changed);
+        pthread_cond_signal(&chosen.requests[i]->woken);
+    }
+    if (!list_is_empty(&senders->waiting))
+        pthread_cond_signal(&LIST_ENTRY(list_first(&senders->waiting), struct sending, node)->woken);
 }
 
 int senders_enqueue(struct senders *senders, senders_commit *commit, void *store, pr_slice box,
@@ -78,15 +80,17 @@ int senders_enqueue(struct senders *senders, senders_commit *commit, void *store
     struct sending request = { .box = box, .messages = messages, .count = count, .answers = answers };
     if (!name_is_valid(box))
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not a valid box name", SLICE_ARGS(box));
+    pthread_cond_init(&request.woken, NULL);
     pthread_mutex_lock(&senders->lock);
     list_push_back(&senders->waiting, &request.node);
     while (!request.done) {
         if (senders->leading)
-            pthread_cond_wait(&senders->changed, &senders->lock);
+            pthread_cond_wait(&request.woken, &senders->lock);
         else
             lead(senders, commit, store);
     }
     pthread_mutex_unlock(&senders->lock);
+    pthread_cond_destroy(&request.woken);
     if (request.rc != PR_OK && reterr != NULL) {
         *reterr = request.error;
         reterr->code = request.rc;

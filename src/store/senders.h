@@ -24,6 +24,7 @@ struct sending {
     int rc;
     struct pr_error error;
     bool done;
+    pthread_cond_t woken; /* it is done, or it may lead */
 };
 
 /* Stores all requests in one transaction and sets their answers, or stores nothing.  Called by one thread at a time. */
@@ -31,7 +32,6 @@ typedef int senders_commit(void *store, struct sending *const *requests, size_t 
 
 struct senders {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     struct list waiting; /* struct sending */
     bool leading;        /* a thread commits for the others */
 };
