@@ -56,6 +56,8 @@ struct handler {
 
     pthread_mutex_t lock;
     pthread_cond_t work;  /* a job waits, or the transport closes */
+    size_t idle;          /* threads that wait for work ... */
+    bool calling;         /* ... one of which was woken and has not looked yet */
     pthread_cond_t watch; /* a job must be checked earlier, or the transport closes */
     int64_t watch_us;     /* when the watchdog checks next */
     bool closing;
@@ -160,6 +162,28 @@ static void wait_on(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t us
     pthread_cond_timedwait(condition, lock, &end);
 }
 
+/* Wakes one thread, which wakes the next when it has taken a job and there are more.  Jobs that end at once are done by
+ * one thread, which is cheaper than to wake many that find nothing.  Helpers may have to pause, so there everyone is woken
+ * for each job. */
+static void call_thread(struct handler *h)
+{
+    if (list_is_empty(&h->waiting) || h->idle == 0 || (h->calling && h->helpers == NULL))
+        return;
+    h->calling = true;
+    pthread_cond_signal(&h->work);
+}
+
+static void wait_for_work(struct handler *h, int64_t pause_us)
+{
+    h->idle++;
+    if (pause_us == 0)
+        pthread_cond_wait(&h->work, &h->lock);
+    else
+        wait_on(&h->work, &h->lock, pause_us);
+    h->idle--;
+    h->calling = false;
+}
+
 static void *worker_main(void *arg)
 {
     struct handler *h = arg;
@@ -168,12 +192,13 @@ static void *worker_main(void *arg)
     while (!h->closing) {
         int64_t now_us = clock_mono_us(h->clock), pause_us = helper != NULL ? helper_pause(helper, now_us) : 0;
         struct list_node *node = pause_us == 0 ? list_pop_front(&h->waiting) : NULL;
-        if (node != NULL)
-            run(h, helper, LIST_ENTRY(node, struct handler_job, node));
-        else if (pause_us == 0)
-            pthread_cond_wait(&h->work, &h->lock);
-        else
-            wait_on(&h->work, &h->lock, pause_us);
+        if (node == NULL) {
+            wait_for_work(h, pause_us);
+            continue;
+        }
+        if (helper == NULL)
+            call_thread(h);
+        run(h, helper, LIST_ENTRY(node, struct handler_job, node));
     }
     pthread_mutex_unlock(&h->lock);
     return NULL;
@@ -354,7 +379,7 @@ static size_t handler_submit(void *self, const struct delivery *const *list, siz
         job->taken_us = now_us;
         atomic_store(&job->stop.cancelled, false);
         list_push_back(&h->waiting, node);
-        pthread_cond_signal(&h->work);
+        call_thread(h);
     }
     pthread_mutex_unlock(&h->lock);
     return taken;
