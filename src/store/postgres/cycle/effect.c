@@ -206,7 +206,7 @@ static void add_messages(struct cycle_run *run, struct effect_run *s)
     struct args args;
     batch_begin(batch, run->link->pg);
     for (size_t i = s->from; i < s->from + s->count; i++)
-        if (pg_effect_holds(run, i))
+        if (c->effects[i].kind == EFFECT_MESSAGE && pg_effect_holds(run, i))
             batch_add(batch, c->effects[i].message);
     if (batch->arrays[0].count == 0)
         return;
@@ -374,12 +374,14 @@ void pg_effects_add_tried(struct cycle_run *run, size_t first)
         add_rows(run, &all);
 }
 
-/* Consecutive effects from `from` on into one box. */
+/* Consecutive effects from `from` on into one box.  What goes into no box and lies between them is stored by its kind:
+ * of many turns of flows all messages are one statement. */
 static size_t run_length(const struct cycle *c, size_t from)
 {
     size_t end = from + 1;
-    while (end < c->effect_count && c->effects[end].kind == c->effects[from].kind &&
-           slice_eq(c->effects[end].box, c->effects[from].box))
+    while (end < c->effect_count &&
+           (!is_in_box(&c->effects[end]) || (c->effects[end].kind == c->effects[from].kind &&
+                                             slice_eq(c->effects[end].box, c->effects[from].box))))
         end++;
     return end - from;
 }
