@@ -24,7 +24,8 @@
 #define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is restarted from its beginning */
 #define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless a reader takes longer than this */
 
-#define ARRAY_BYTES_MAX (64u << 20) /* size of one value: 10,000 keys of streams, with some reserve */
+#define LOCK_LEAST_US PR_MILLISECONDS(100) /* of the wait for SQLite's lock, after that for a turn */
+#define ARRAY_BYTES_MAX (64u << 20)        /* size of one value: 10,000 keys of streams, with some reserve */
 #define TABLE_PREFIX "postrider_"
 
 /* Statements are found by the address of their text. */
@@ -630,12 +631,13 @@ static void conn_reset_all(struct conn *conn)
 }
 
 /* Waits for its turn among the writers of this process.  What is left of the time is for the lock of SQLite, which others
- * may hold. */
+ * may hold; but always a moment, since all time may be over for a process that was stopped. */
 static void conn_await_turn(struct conn *conn, int64_t busy_us)
 {
     int64_t begun_us = clock_mono_us(clock_system());
     conn->writing = conn->writers != NULL && writers_begin(conn->writers, busy_us);
-    conn->busy_us = max64(0, busy_us - (clock_mono_us(clock_system()) - begun_us));
+    int64_t left_us = busy_us - (clock_mono_us(clock_system()) - begun_us);
+    conn->busy_us = min64(busy_us, max64(left_us, LOCK_LEAST_US));
 }
 
 static void conn_end_turn(struct conn *conn)
