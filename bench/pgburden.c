@@ -23,7 +23,7 @@
 #define DRAIN_BESIDE_AT_LEAST 1.0 /* of what that loop drains */
 #define SEND_SECONDS 1.0
 #define SEND_CHUNK 50
-#define SENDERS_BACKLOG 150000 /* more than is drained in that time */
+#define SENDERS_BACKLOG 400000 /* more than is drained in that time: who has nothing left to do is nobody's burden */
 #define LEASE_S 5              /* as short as people have it: the daemon's own is 15 s */
 #define KILLED_AT_MOST (LEASE_S + 2.0)
 #define KILLED_MESSAGES 6400
@@ -200,16 +200,39 @@ static double send_round(PGconn *pg)
     return (double)count / seconds;
 }
 
-/* And how much the relay drained beside it, a second. */
-static double send_beside_relay(PGconn *pg, double *ret_drained)
+static size_t backlog_count(PGconn *pg)
 {
-    struct pr_engine *engine = drain_start(pgbare_url("run"));
+    return (size_t)pgbare_number(pg, "SELECT count(*) FROM outbox");
+}
+
+/* Both must find as much, and neither may come to the end of it while senders are measured. */
+static void backlog_fill(PGconn *pg)
+{
+    size_t count = backlog_count(pg);
+    if (count < SENDERS_BACKLOG)
+        pgbare_insert(pg, SENDERS_BACKLOG - count, 0);
+    pgbare_run(pg, "CHECKPOINT");
+}
+
+static void backlog_check(PGconn *pg)
+{
+    if (backlog_count(pg) < BENCH_BATCH)
+        die("the backlog was drained before the senders were measured");
+}
+
+/* And how much the relay drained beside it, a second; at_most: what it may, 0: no limit. */
+static double send_beside_relay(PGconn *pg, double at_most, double *ret_drained)
+{
+    char sink[64];
     double begin, end;
+    snprintf(sink, sizeof sink, at_most > 0 ? "{url: \"null:\", rate: %.0f/s}" : "{url: \"null:\"}", at_most);
+    struct pr_engine *engine = drain_start_at(pgbare_url("run"), sink);
     uint64_t first = drain_sent_at(engine, 1, &begin);
     double rate = send_round(pg);
     uint64_t last = drain_sent_at(engine, first, &end);
     drain_stop(engine);
     *ret_drained = (double)(last - first) / (end - begin);
+    backlog_check(pg);
     return rate;
 }
 
@@ -240,26 +263,30 @@ static double send_beside_bare(PGconn *pg, double *ret_drained)
     pthread_join(thread, NULL);
     pgbare_close(loop.pg);
     *ret_drained = loop.rate;
+    backlog_check(pg);
     return rate;
 }
 
 void pg_measure_senders(const struct bench *b)
 {
-    double alone[BENCH_ROUNDS_MAX], bare[BENCH_ROUNDS_MAX], relay[BENCH_ROUNDS_MAX];
-    double bare_drained[BENCH_ROUNDS_MAX], relay_drained[BENCH_ROUNDS_MAX];
+    double alone[BENCH_ROUNDS_MAX], bare[BENCH_ROUNDS_MAX], relay[BENCH_ROUNDS_MAX], equal[BENCH_ROUNDS_MAX];
+    double bare_drained[BENCH_ROUNDS_MAX], relay_drained[BENCH_ROUNDS_MAX], equal_drained[BENCH_ROUNDS_MAX];
     size_t rounds = b->quick ? 3 : 7;
     pgbare_copy("backlog", "run");
     PGconn *pg = pgbare_open("run");
     for (size_t i = 0; i < rounds; i++) {
         alone[i] = send_round(pg);
+        backlog_fill(pg);
         bare[i] = send_beside_bare(pg, &bare_drained[i]);
-        pgbare_insert(pg, SENDERS_BACKLOG, 0);
-        relay[i] = send_beside_relay(pg, &relay_drained[i]);
-        pgbare_insert(pg, SENDERS_BACKLOG, 0);
-        progress(
-            b,
-            "senders %zu/%zu: %.0f/s alone, %.0f/s beside a bare loop (drained %.0f/s), %.0f/s beside a relay (%.0f/s)",
-            i + 1, rounds, alone[i], bare[i], bare_drained[i], relay[i], relay_drained[i]);
+        backlog_fill(pg);
+        relay[i] = send_beside_relay(pg, 0, &relay_drained[i]);
+        backlog_fill(pg);
+        equal[i] = send_beside_relay(pg, bare_drained[i], &equal_drained[i]);
+        progress(b,
+                 "senders %zu/%zu: %.0f/s alone, %.0f/s beside a bare loop (drained %.0f/s), %.0f/s beside a relay "
+                 "(%.0f/s), %.0f/s beside one that drains no more than the loop (%.0f/s)",
+                 i + 1, rounds, alone[i], bare[i], bare_drained[i], relay[i], relay_drained[i], equal[i],
+                 equal_drained[i]);
     }
     pgbare_close(pg);
     pgbare_remove("run");
@@ -267,4 +294,7 @@ void pg_measure_senders(const struct bench *b)
     report_turns("postgres_send_while_draining", relay, bare, rounds, "messages/s", BOUND_AT_LEAST, SENDERS_AT_LEAST);
     report_turns("postgres_drain_beside_sender", relay_drained, bare_drained, rounds, "messages/s", BOUND_AT_LEAST,
                  DRAIN_BESIDE_AT_LEAST);
+    report_turns("postgres_send_while_draining_equal", equal, bare, rounds, "messages/s", BOUND_NONE, 0);
+    report_turns("postgres_drain_equal_beside_sender", equal_drained, bare_drained, rounds, "messages/s", BOUND_NONE,
+                 0);
 }
