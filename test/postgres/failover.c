@@ -183,6 +183,51 @@ STORE_TEST(what_a_restored_backup_lacks_is_not_told_again_and_what_takes_its_pla
     CHECK_EQ(suite_query(s, QUERY_MESSAGES, FILTER(.limit = 1))->listed[0].m.seq, lost.seq); /* the same places */
 }
 
+static int64_t insert_many(PGconn *sender)
+{
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 200)");
+    return suite_pg_number(sender, "SELECT max(xid::text::bigint) FROM %s.outbox");
+}
+
+/* As before, and the others were even written by a transaction of the same number, into the same places of the table. */
+STORE_TEST(what_takes_the_places_of_rows_that_a_restored_backup_lacks_is_not_deleted_for_them) /* B11, B28 */
+{
+    const char *folder = server_folder();
+    struct verdict verdicts[AHEAD];
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 1000);
+    tool("pg_basebackup -h %s -U postgres -D %s/restored -c fast --no-sync", folder, folder);
+    PGconn *sender = suite_pg_connect();
+    int64_t xid = insert_many(sender);
+    PQfinish(sender);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 1000)->row_count, AHEAD);
+    for (int i = 0; i < AHEAD; i++)
+        verdicts[i] = (struct verdict){
+            .kind = VERDICT_COMPLETE, .row = w->reply->rows[i].row, .id = w->reply->rows[i].m.id, .number = 1
+        };
+    tool("pg_ctl -D %s/data -w -m fast stop", folder);
+    CHECK(CYCLE_TRY(w, .fresh_rows = 0) < 0);
+    if (system("cd \"$POSTRIDER_TEST_PG_FOLDER\" && rm -rf data && mv restored data") != 0)
+        check_fail(__FILE__, __LINE__, "the backup was not restored");
+    tool("pg_ctl -D %s/data -w -l %s/server.log start", folder, folder);
+
+    sender = suite_pg_connect();
+    while (suite_pg_number(sender, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint") < xid)
+        suite_pg_do(sender, "SELECT pg_current_xact_id()");
+    CHECK_EQ(insert_many(sender), xid); /* or this is no test */
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
+    while (CYCLE_TRY(w, .fresh_rows = 0) != PR_OK) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        usleep(20000);
+    }
+    CYCLE(w, .fresh_rows = 0);
+    CYCLE(w, .verdicts = verdicts, .verdict_count = AHEAD);
+    for (int i = 0; i < AHEAD; i++)
+        CHECK_EQ(w->reply->answers[i], PR_UNKNOWN);
+    CHECK_EQ(suite_pg_number(sender, "SELECT count(*) FROM %s.outbox"), AHEAD);
+    PQfinish(sender);
+}
+
 STORE_TEST(a_standby_is_refused_and_gone_on_with_when_it_is_the_primary) /* S5 */
 {
     const char *folder = server_folder();

@@ -81,6 +81,134 @@ STORE_TEST(a_plain_cycle_that_misses_a_row_begins_anew_and_finds_the_others_by_t
     PQfinish(pg);
 }
 
+/* ---- Many rows, which are deleted where they were written ---------------------------------------- */
+
+#define CROWD 128
+
+struct crowd {
+    struct worker *w;
+    struct verdict verdicts[CROWD];
+};
+
+static void crowd_send(PGconn *pg, const char *type, int times)
+{
+    char sql[200];
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO %%s.outbox (type, subject) SELECT '%s', repeat('s', 200) FROM generate_series(1, %d)", type,
+             times * CROWD);
+    suite_pg_do(pg, sql);
+}
+
+/* So many rows were read, and as many are behind them. */
+static struct crowd crowd_read(struct suite *s)
+{
+    struct crowd c = { .w = suite_join(s, "outbox") };
+    const struct cycle_reply *r = CYCLE(c.w, .fresh_rows = CROWD);
+    CHECK_EQ(r->row_count, CROWD);
+    CHECK(!r->fresh_end);
+    for (size_t i = 0; i < CROWD; i++)
+        c.verdicts[i] =
+            (struct verdict){ .kind = VERDICT_COMPLETE, .row = r->rows[i].row, .id = r->rows[i].m.id, .number = 1 };
+    return c;
+}
+
+/* All were sent.  So many of them had gone before. */
+static void crowd_end(struct suite *s, PGconn *pg, struct crowd *c, int gone)
+{
+    long long waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
+    int unknown = 0;
+    CYCLE(c->w, .verdicts = c->verdicts, .verdict_count = CROWD, .fresh_rows = CROWD);
+    for (size_t i = 0; i < CROWD; i++) {
+        CHECK(c->w->reply->answers[i] == PR_OK || c->w->reply->answers[i] == PR_UNKNOWN);
+        unknown += c->w->reply->answers[i] == PR_UNKNOWN;
+        CHECK(suite_find(s, c->verdicts[i].id) == NULL);
+    }
+    CHECK_EQ(unknown, gone);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox"), waiting - (CROWD - gone));
+}
+
+/* The first of them, as SQL tells it. */
+static void crowd_do(PGconn *pg, const struct crowd *c, const char *sql)
+{
+    char id[PR_ID_TEXT_SIZE], text[300];
+    pr_id_format(c->verdicts[0].id, id);
+    snprintf(text, sizeof(text), "%s WHERE id = '%s'", sql, id);
+    suite_pg_do(pg, text);
+}
+
+STORE_TEST(many_rows_are_deleted_where_they_were_written) /* B11 */
+{
+    static const char *const moves[] = { NULL, "UPDATE %s.outbox SET subject = 'moved'", "VACUUM FULL %s.outbox" };
+    PGconn *pg = suite_pg_connect();
+    for (size_t i = 0; i < ARRAY_LENGTH(moves); i++) {
+        crowd_send(pg, "many", 2);
+        struct crowd c = crowd_read(s);
+        if (moves[i] != NULL)
+            suite_pg_do(pg, moves[i]);
+        crowd_end(s, pg, &c, 0);
+        suite_pg_do(pg, "DELETE FROM %s.outbox");
+        suite_pg_do(pg, "DELETE FROM %s.instance");
+    }
+    PQfinish(pg);
+}
+
+STORE_TEST(of_many_rows_one_that_is_gone_is_told_and_the_others_are_deleted) /* B11 */
+{
+    PGconn *pg = suite_pg_connect();
+    crowd_send(pg, "many", 2);
+    struct crowd c = crowd_read(s);
+    crowd_do(pg, &c, "DELETE FROM %s.outbox");
+    crowd_end(s, pg, &c, 1);
+    PQfinish(pg);
+}
+
+/* Each row behind the one that is gone has the place of another. */
+STORE_TEST(of_many_rows_in_a_table_that_was_written_anew_no_other_is_deleted) /* B11 */
+{
+    PGconn *pg = suite_pg_connect();
+    crowd_send(pg, "many", 2);
+    struct crowd c = crowd_read(s);
+    crowd_do(pg, &c, "DELETE FROM %s.outbox");
+    suite_pg_do(pg, "VACUUM FULL %s.outbox");
+    crowd_end(s, pg, &c, 1);
+    PQfinish(pg);
+}
+
+STORE_TEST(of_many_rows_the_one_in_the_place_of_another_is_left_alone) /* B11 */
+{
+    static const char *const others[] = { "INSERT INTO %s.outbox (type) SELECT 'other' FROM generate_series(1, 1000)",
+                                          "UPDATE %s.outbox SET subject = NULL WHERE type = 'late'" };
+    PGconn *pg = suite_pg_connect();
+    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
+        crowd_send(pg, "many", 16); /* so that no lane is read to its end */
+        crowd_send(pg, "late", 4);  /* the same snapshot sees their transaction */
+        struct crowd c = crowd_read(s);
+        crowd_do(pg, &c, "CREATE TEMP TABLE place AS SELECT ctid AS tid FROM %s.outbox");
+        crowd_do(pg, &c, "DELETE FROM %s.outbox");
+        suite_pg_do(pg, "VACUUM (INDEX_CLEANUP ON) %s.outbox");
+        suite_pg_do(pg, others[i]);
+        CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox b JOIN place p ON p.tid = b.ctid"), 1);
+        crowd_end(s, pg, &c, 1);
+        suite_pg_do(pg, "DROP TABLE place");
+        suite_pg_do(pg, "TRUNCATE %s.outbox");
+        suite_pg_do(pg, "DELETE FROM %s.instance");
+    }
+    PQfinish(pg);
+}
+
+/* Their transaction is not the one that `xid` names, nor is that of a row which comes from another server. */
+STORE_TEST(many_rows_that_were_stored_behind_a_savepoint_are_deleted) /* B11 */
+{
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "BEGIN");
+    suite_pg_do(pg, "SAVEPOINT a");
+    crowd_send(pg, "many", 2);
+    suite_pg_do(pg, "COMMIT");
+    struct crowd c = crowd_read(s);
+    crowd_end(s, pg, &c, 0);
+    PQfinish(pg);
+}
+
 STORE_TEST(a_plain_cycle_of_one_that_was_buried_changes_nothing) /* B26 */
 {
     PGconn *pg = suite_pg_connect();

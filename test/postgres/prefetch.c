@@ -33,7 +33,7 @@ static void prefetch_on(struct prefetch *a)
     prefetch_note(a);
 }
 
-/* Its connection has nothing to do, and that was the latest. */
+/* Its connection has nothing to do, and that was the latest, as far as the server shows it (track_activity_query_size). */
 static void prefetch_await(struct prefetch *a)
 {
     int64_t end_us = clock_mono_us(clock_system()) + DEADLINE_US;

@@ -76,8 +76,18 @@ void pg_store_wake(struct postgres_store *store);
 struct ctid_cache { /* ctid_cache.c; zeroed: empty */
     struct ctid_slot {
         int64_t handle; /* 0: none */
+        pr_id id;
+        uint64_t snapshot; /* number of one that sees the transaction which wrote the row there; 0: unknown */
         struct tid tid;
     } * slots;
+    /* The latest snapshot, and the table's file when it was taken.  Number 0: there is none.  It means nothing to another
+     * connection, which may be one to a server that was restored, where other transactions have the same numbers. */
+    struct {
+        uint64_t number, connection;
+        struct buf text;
+        int64_t file;
+        bool is_counted; /* the server counts deleted rows (track_counts) */
+    } latest;
 };
 
 struct fresh; /* fresh.c */
@@ -304,12 +314,14 @@ void pg_evidence_ask(struct cycle_run *run, PGresult **ret);
 PR_MUST_CHECK int pg_evidence_take(struct cycle_run *run, const PGresult *result);
 
 /* ctid_cache.c */
-void pg_ctid_cache_note(struct ctid_cache *seen, int64_t handle, struct tid tid);
-bool pg_ctid_cache_find(const struct ctid_cache *seen, int64_t handle, struct tid *ret);
+void pg_ctid_cache_note(struct ctid_cache *seen, const struct ctid_slot *slot);
+const struct ctid_slot *pg_ctid_cache_find(const struct ctid_cache *seen, int64_t handle); /* NULL: not known */
 void pg_ctid_cache_forget_row(struct ctid_cache *seen, int64_t handle);
 void pg_ctid_cache_forget(struct ctid_cache *seen);
 
 /* snapshot.c, fresh.c, sweep.c, read.c */
+#define SNAPSHOTS_BYTES_MAX (16u << 20)                                 /* as texts */
+void pg_snapshot_print(struct buf *b, const struct snapshot *snapshot); /* as pg_snapshot */
 void pg_snapshot_add(struct cycle_run *run);
 PR_MUST_CHECK int pg_snapshot_take(struct cycle_run *run); /* outcome CYCLE_ANEW */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);

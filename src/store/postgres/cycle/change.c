@@ -59,11 +59,10 @@ static bool is_owned(const struct pg_changes *p, const struct change *c)
 
 static enum group delete_group(const struct pg_changes *p, const struct change *c)
 {
-    struct tid ignored;
     if (c->guards != 0 || p->wary)
         return GROUP_DELETE_GUARDED;
-    return p->ctids != NULL && pg_ctid_cache_find(p->ctids, (int64_t)c->row, &ignored) ? GROUP_DELETE_BY_CTID
-                                                                                       : GROUP_DELETE;
+    return p->ctids != NULL && pg_ctid_cache_find(p->ctids, (int64_t)c->row) != NULL ? GROUP_DELETE_BY_CTID
+                                                                                     : GROUP_DELETE;
 }
 
 static enum group group_of(const struct pg_changes *p, const struct change *c)
@@ -160,6 +159,21 @@ static const char DELETE_BY_CTID_OR_STOP[] =
     "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1) RETURNING " HANDLE " AS handle, b.id)"
     " SELECT CASE WHEN string_agg(int8send(handle), '') = $2 AND string_agg(uuid_send(id), '') = $3 THEN 1"
     " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM gone";
+
+/* What RETURNING brings costs more than the deletion itself.  So rows that lie where the transaction wrote them which their `xid` names
+ * (fresh.c) are deleted without it.  Nothing else can lie there, if that transaction had ended when the latest snapshot was
+ * taken, which was before the row was read: whatever was put into the place of a row that is gone has been written later.  Only a
+ * table that is written anew (VACUUM FULL) keeps transactions and changes places; then it has another file.  How many rows were
+ * deleted says the server's own count, which is asked before and behind. */
+#define DELETED "pg_stat_get_xact_tuples_deleted('{box}'::regclass)"
+static const char DELETED_BEFORE[] = "SELECT set_config('postrider.deleted', " DELETED "::text, true)";
+static const char DELETE_WHERE_WRITTEN[] = "DELETE FROM {box} b WHERE b.ctid = ANY ($1) AND b.xmin = b.xid::xid"
+                                           " AND pg_visible_in_snapshot(b.xid, $2::pg_snapshot)";
+#define DELETED_SINCE DELETED " - current_setting('postrider.deleted')::bigint"
+static const char DELETED_OR_STOP[] =
+    "SELECT CASE WHEN " DELETED_SINCE " = $1 AND pg_relation_filenode('{box}'::regclass)::bigint = $2 THEN 1"
+    " ELSE ('postrider begins this cycle anew: rows found ' || " DELETED_SINCE ")::int END";
+#define WRITTEN_MIN 100 /* fewer rows cost less in one statement than in three */
 
 #define DELETE_ROWS_OF "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id) WHERE " SAME_ROW " RETURNING v.ord, 1"
 static const char DELETE_ROWS[] = DELETE_ROWS_OF;
@@ -368,10 +382,9 @@ static void put_split(const struct change_plan *plan, struct array *a, size_t or
 
 static void put_ctid(const struct pg_changes *p, const struct change *c)
 {
-    struct tid tid;
-    bool seen = pg_ctid_cache_find(p->ctids, (int64_t)c->row, &tid);
-    ASSERT(seen);
-    array_tid(&p->arrays[0], tid);
+    const struct ctid_slot *seen = pg_ctid_cache_find(p->ctids, (int64_t)c->row);
+    ASSERT(seen != NULL);
+    array_tid(&p->arrays[0], seen->tid);
     array_i64(&p->arrays[1], (int64_t)c->row);
     array_id(&p->arrays[2], c->id);
 }
@@ -409,6 +422,47 @@ static int compare_seen(const void *a, const void *b)
     return memcmp(x->tid.wire, y->tid.wire, sizeof(x->tid.wire));
 }
 
+/* The row as it was seen, if it must still lie where its transaction wrote it. */
+static const struct ctid_slot *where_written(const struct change_plan *plan, size_t i)
+{
+    const struct pg_changes *p = plan->changes;
+    const struct ctid_slot *seen =
+        plan->groups[i] == GROUP_DELETE_BY_CTID ? pg_ctid_cache_find(p->ctids, (int64_t)p->list[i].row) : NULL;
+    if (seen == NULL || seen->snapshot == 0 || !pr_id_equal(seen->id, p->list[i].id))
+        return NULL;
+    bool counts = seen->snapshot == p->ctids->latest.number && p->ctids->latest.is_counted &&
+                  p->ctids->latest.connection == p->link->generation && !p->link->pooled;
+    return counts ? seen : NULL;
+}
+
+/* Takes these rows out of their group. */
+static void add_where_written(struct change_plan *plan)
+{
+    struct pg_changes *p = plan->changes;
+    struct args args = { .count = 0 }, count_args = { .count = 0 };
+    size_t count = 0;
+    for (size_t i = 0; i < p->count; i++)
+        count += where_written(plan, i) != NULL;
+    if (count < WRITTEN_MIN)
+        return;
+    array_begin(&p->arrays[0], OID_TID);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct ctid_slot *seen = where_written(plan, i);
+        if (seen == NULL)
+            continue;
+        array_tid(&p->arrays[0], seen->tid);
+        plan->groups[i] = GROUP_COUNT;
+        plan->counts[GROUP_DELETE_BY_CTID]--;
+    }
+    arg_array(&args, &p->arrays[0]);
+    arg_literal(&args, p->ctids->latest.text.data);
+    arg_i64(&count_args, (int64_t)count);
+    arg_i64(&count_args, p->ctids->latest.file);
+    link_add(p->link, DELETED_BEFORE, p->box, NULL, NULL);
+    link_add(p->link, DELETE_WHERE_WRITTEN, p->box, &args, NULL);
+    link_add(p->link, DELETED_OR_STOP, p->box, &count_args, NULL);
+}
+
 static int add_by_ctid_or_stop(struct change_plan *plan)
 {
     struct pg_changes *p = plan->changes;
@@ -422,9 +476,9 @@ static int add_by_ctid_or_stop(struct change_plan *plan)
     for (size_t i = 0; i < p->count; i++) {
         if (plan->groups[i] != GROUP_DELETE_BY_CTID)
             continue;
-        rows[count] = (struct seen_row){ .handle = htobe64(p->list[i].row), .id = p->list[i].id };
-        bool seen = pg_ctid_cache_find(p->ctids, (int64_t)p->list[i].row, &rows[count++].tid);
-        ASSERT(seen);
+        const struct ctid_slot *seen = pg_ctid_cache_find(p->ctids, (int64_t)p->list[i].row);
+        ASSERT(seen != NULL);
+        rows[count++] = (struct seen_row){ .handle = htobe64(p->list[i].row), .id = p->list[i].id, .tid = seen->tid };
     }
     qsort(rows, count, sizeof(rows[0]), compare_seen);
     array_begin(&p->arrays[0], OID_TID);
@@ -554,6 +608,7 @@ int pg_changes_add_one_batch(struct pg_changes *p)
     if (plan.groups == NULL)
         return PR_ENOMEM;
     plan_groups(&plan);
+    add_where_written(&plan);
     if (plan.counts[GROUP_DELETE_BY_CTID] > 0 && add_by_ctid_or_stop(&plan) != PR_OK)
         return PR_ENOMEM;
     for (int group = GROUP_DELETE_BY_CTID + 1; group < GROUP_COUNT; group++)

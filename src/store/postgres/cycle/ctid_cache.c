@@ -8,7 +8,7 @@
 
 #include "store/postgres/postgres.h"
 
-#define SEEN_SLOTS 32768 /* a few windows of the default size: half a megabyte, allocated when first needed */
+#define SEEN_SLOTS 32768 /* a few windows of the default size: 1.3 megabytes, allocated when first needed */
 
 static struct ctid_slot *slot_of(const struct ctid_cache *cache, int64_t handle)
 {
@@ -16,20 +16,19 @@ static struct ctid_slot *slot_of(const struct ctid_cache *cache, int64_t handle)
 }
 
 /* Without memory rows are found by key. */
-void pg_ctid_cache_note(struct ctid_cache *cache, int64_t handle, struct tid tid)
+void pg_ctid_cache_note(struct ctid_cache *cache, const struct ctid_slot *slot)
 {
     if (cache->slots == NULL)
         cache->slots = calloc(SEEN_SLOTS, sizeof(cache->slots[0]));
     if (cache->slots != NULL)
-        *slot_of(cache, handle) = (struct ctid_slot){ .handle = handle, .tid = tid };
+        *slot_of(cache, slot->handle) = *slot;
 }
 
-bool pg_ctid_cache_find(const struct ctid_cache *cache, int64_t handle, struct tid *ret)
+const struct ctid_slot *pg_ctid_cache_find(const struct ctid_cache *cache, int64_t handle)
 {
     if (cache->slots == NULL || slot_of(cache, handle)->handle != handle)
-        return false;
-    *ret = slot_of(cache, handle)->tid;
-    return true;
+        return NULL;
+    return slot_of(cache, handle);
 }
 
 void pg_ctid_cache_forget_row(struct ctid_cache *cache, int64_t handle)

@@ -397,6 +397,7 @@ void pg_session_close(void *self)
     free(session->running);
     pg_watched_free(session);
     pg_ctid_cache_forget(&session->ctid_cache);
+    buf_fini(&session->ctid_cache.latest.text);
     cycle_reply_free_loaded(&session->reply);
     arena_fini(&session->arena);
     free(session);
@@ -433,6 +434,7 @@ int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_erro
     for (size_t i = 0; i < SESSION_ARRAYS; i++)
         array_init(&session->arrays[i]);
     batch_init(&session->batch);
+    buf_init(&session->ctid_cache.latest.text, SNAPSHOTS_BYTES_MAX);
     session->link = link_new(&store->conninfo, LINK_RELAY, store->log);
     session->scan = scan_new(NULL);
     int rc = session->link != NULL && session->scan != NULL

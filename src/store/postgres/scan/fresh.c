@@ -18,7 +18,6 @@
 #define PLAIN_MIN 2      /* consecutive cycles that could be one batch: the next one probably can, too */
 #define ROW_BYTES 200    /* of a row, besides the payload; as in FRESH_LARGE */
 #define LARGE_BYTES 4096 /* rows of this average size are limited by their bytes */
-#define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
 
 /* ---- Settling --------------------------------------------------------------------------------- */
@@ -60,7 +59,8 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
  * xid from xmax on: a row that has was restored from another server, where it was committed, and its xid means nothing
  * here.  The snapshots are chosen for each range, and not for each row. */
 #define RANGES                                                                                                         \
-    " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen"            \
+    " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen,"           \
+    " NULLIF(u.kind, 2::smallint) AS told_kind"                                                                        \
     " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, "  \
     "ord)"                                                                                                             \
     " OFFSET 0) r"
@@ -69,11 +69,14 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
     "b.held_by IS NULL AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
     " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"                            \
     " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen)) ORDER BY b.seq LIMIT r.most"
-#define ROW_AND_KIND(tid)                                                                                              \
-    "SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b." tid ", NULLIF(r.kind, 2::smallint)"
-#define FRESH_ROWS(more) RANGES " CROSS JOIN LATERAL (" ROW_AND_KIND("ctid") more ROWS_OF_RANGE ") f"
+/* The kind is NULL for nearly all rows: those of a new range that lie where the transaction wrote them which `xid` names.  A row
+ * that was updated since, or stored behind a savepoint, has another xmin: see DELETE_WHERE_WRITTEN in change.c. */
+#define ROW_AND_KIND(tid, xmin)                                                                                        \
+    "SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b." tid ", CASE WHEN b." xmin                    \
+                                                                   " = b.xid::xid THEN r.told_kind ELSE r.kind END"
+#define FRESH_ROWS(more) RANGES " CROSS JOIN LATERAL (" ROW_AND_KIND("ctid", "xmin") more ROWS_OF_RANGE ") f"
 
-_Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
+_Static_assert(SCAN_NEW == 2, "the kind in RANGES");
 
 /* In the order of the ranges: the inner query depends on the range, so there is no other way to run it, and sorting its
  * rows would cost as much as reading them.  fresh_count() checks it. */
@@ -113,14 +116,17 @@ static const char FRESH_START_MORE[] = FRESH_AND("UPDATE {schema}.claim c SET at
  * `most` is how many rows are looked at, and the last row of each range is always returned: it says how many these
  * were, and which of them are left out. */
 static const char FRESH_OTHERS[] = "SELECT f.*" RANGES " CROSS JOIN LATERAL (" ROW_AND_KIND(
-    "tid") ", b.skip, b.looked, b.skipped_from, b.skipped_to"
-           " FROM (SELECT l.*, count(*) OVER w AS looked, max(l.seq) OVER w AS last, min(l.seq) FILTER (WHERE l.skip) "
-           "OVER w AS"
-           " skipped_from, max(l.seq) FILTER (WHERE l.skip) OVER w AS skipped_to FROM (SELECT b.*, b.ctid AS tid,"
-           " CASE b.destination WHEN '' THEN b.type = ANY ($12::text[]) AND strpos(coalesce(b.headers::text, ''), "
-           "'" HEADER_REPLY "') = 0 ELSE b.destination = ANY ($13::text[]) END AS skip" ROWS_OF_RANGE
-           ") l WINDOW w AS ()) b"
-           " WHERE NOT b.skip OR b.seq = b.last ORDER BY b.seq) f LIMIT $10::bigint";
+    "tid",
+    "writer") ", b.skip, b.looked, b.skipped_from, b.skipped_to"
+              " FROM (SELECT l.*, count(*) OVER w AS looked, max(l.seq) OVER w AS last, min(l.seq) FILTER (WHERE "
+              "l.skip) "
+              "OVER w AS"
+              " skipped_from, max(l.seq) FILTER (WHERE l.skip) OVER w AS skipped_to FROM (SELECT b.*, b.ctid AS tid, "
+              "b.xmin AS writer,"
+              " CASE b.destination WHEN '' THEN b.type = ANY ($12::text[]) AND strpos(coalesce(b.headers::text, ''), "
+              "'" HEADER_REPLY "') = 0 ELSE b.destination = ANY ($13::text[]) END AS skip" ROWS_OF_RANGE
+              ") l WINDOW w AS ()) b"
+              " WHERE NOT b.skip OR b.seq = b.last ORDER BY b.seq) f LIMIT $10::bigint";
 
 #define SKIP_ROWS 50000 /* rows looked at by one such query */
 
@@ -173,10 +179,8 @@ static int snapshot_index(struct fresh *f, const struct snapshot *s)
     for (size_t i = f->snapshot_count; i > 0; i--)
         if (f->snapshots[i - 1] == s)
             return (int)i;
-    buf_addf(&f->text, "%s\"%llu:%llu:", f->snapshot_count > 0 ? "," : "{", (unsigned long long)s->xmin,
-             (unsigned long long)s->xmax);
-    for (size_t i = 0; i < s->xip_count; i++)
-        buf_addf(&f->text, "%s%llu", i > 0 ? "," : "", (unsigned long long)s->xip[i]);
+    buf_add_cstr(&f->text, f->snapshot_count > 0 ? ",\"" : "{\"");
+    pg_snapshot_print(&f->text, s);
     buf_add_char(&f->text, '"');
     f->snapshots[f->snapshot_count++] = s;
     return (int)f->snapshot_count;
@@ -474,6 +478,16 @@ static int fresh_reply_fates(struct fresh *f)
     return rc;
 }
 
+static void note_place(const struct fresh *f, int row, const struct row *r)
+{
+    struct pg_session *session = f->run->session;
+    bool as_written = field_is_null(f->result, row, COLUMN_KIND);
+    pg_ctid_cache_note(&session->ctid_cache, &(struct ctid_slot){ .handle = (int64_t)r->row,
+                                                                  .id = r->m.id,
+                                                                  .snapshot = as_written ? session->snapshot_number : 0,
+                                                                  .tid = field_tid(f->result, row, COLUMN_TID) });
+}
+
 /* Oldest first, as people expect, although only the order within a lane is promised. */
 static int fresh_reply_rows(struct fresh *f)
 {
@@ -494,8 +508,7 @@ static int fresh_reply_rows(struct fresh *f)
         rc = pg_reply_new_row(f->run, f->result, order[i].row);
         if (rc != PR_OK)
             break;
-        pg_ctid_cache_note(&f->run->session->ctid_cache, (int64_t)reply->rows[reply->row_count - 1].row,
-                           field_tid(f->result, order[i].row, COLUMN_TID));
+        note_place(f, order[i].row, &reply->rows[reply->row_count - 1]);
         if (pg_message_has_fate(f->result, order[i].row, 1))
             f->fated[f->fated_count++] = reply->row_count - 1;
     }

@@ -19,8 +19,10 @@
 
 #define XIDS_BETWEEN_MAX (1u << 16) /* more come from a transaction with subtransactions: see snapshot_shorten() */
 
-static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0), "
-                           "pg_relation_filenode(tableoid)::bigint FROM {box_seq}"; /* NULL: none was drawn */
+static const char LAST[] =
+    "SELECT coalesce(pg_sequence_last_value(tableoid), 0), pg_relation_filenode(tableoid)::bigint,"
+    " coalesce(pg_relation_filenode('{box}'::regclass), 0)::bigint, current_setting('track_counts')::boolean"
+    " FROM {box_seq}"; /* NULL: none was drawn */
 
 static const char ROUND[] = "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
                             " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
@@ -29,6 +31,25 @@ void pg_snapshot_add(struct cycle_run *run)
 {
     link_add(run->link, LAST, run->session->box, NULL, &run->last);
     link_add(run->link, ROUND, NO_BOX, NULL, &run->snapshot);
+}
+
+void pg_snapshot_print(struct buf *b, const struct snapshot *s)
+{
+    buf_addf(b, "%llu:%llu:", (unsigned long long)s->xmin, (unsigned long long)s->xmax);
+    for (size_t i = 0; i < s->xip_count; i++)
+        buf_addf(b, "%s%llu", i > 0 ? "," : "", (unsigned long long)s->xip[i]);
+}
+
+/* For deletions of rows where they were written.  Without memory they are deleted in another way. */
+static void latest_note(struct pg_session *session, const struct cycle_run *run, const struct snapshot *now)
+{
+    struct ctid_cache *cache = &session->ctid_cache;
+    buf_reset(&cache->latest.text);
+    pg_snapshot_print(&cache->latest.text, now);
+    cache->latest.number = buf_failed(&cache->latest.text) == PR_OK ? session->snapshot_number : 0;
+    cache->latest.connection = run->link->generation;
+    cache->latest.file = field_i64(run->last, 0, 2);
+    cache->latest.is_counted = field_bool(run->last, 0, 3) && cache->latest.file != 0; /* not of a partitioned table */
 }
 
 /* Parses "xmin:xmax:xid,xid", and adds the xids between xmax and next; without own.  Outcome CYCLE_ANEW: these are too
@@ -126,6 +147,7 @@ int pg_snapshot_take(struct cycle_run *run)
     session->seen_last = last;
     session->seen_file = file;
     session->snapshot_number++;
+    latest_note(session, run, &now);
     run->has_snapshot = rc == PR_OK;
     return rc;
 }

@@ -91,13 +91,15 @@ int pg_sweep_take(struct cycle_run *run, const PGresult *result)
     if (session->reply.row_count > run->cycle->fresh_rows / 2)
         return PR_OK;
     for (int i = 0; i < count && rc == PR_OK; i++) {
-        struct tid known;
         int64_t handle = field_i64(result, i, 0);
-        if (!pg_ctid_cache_find(&session->ctid_cache, handle, &known)) {
-            session->sweep_found = true;
-            pg_ctid_cache_note(&session->ctid_cache, handle, field_tid(result, i, COLUMN_TID));
-        }
+        bool is_known = pg_ctid_cache_find(&session->ctid_cache, handle) != NULL;
+        session->sweep_found |= !is_known;
         rc = pg_reply_row(run, result, i, ROW_FRESH);
+        if (rc == PR_OK && !is_known)
+            pg_ctid_cache_note(&session->ctid_cache,
+                               &(struct ctid_slot){ .handle = handle,
+                                                    .id = session->reply.rows[session->reply.row_count - 1].m.id,
+                                                    .tid = field_tid(result, i, COLUMN_TID) });
     }
     if (count == 0) {
         pg_sweep_start(session);
