@@ -88,23 +88,24 @@ size_t pg_message_size(const PGresult *result, int row, int first)
 
 /* Its real size decides, even if it was left on the server.  A database in SQL_ASCII accepts any bytes as text; others
  * have checked them. */
-static const char *defect(const PGresult *r, int row, int first, size_t payload_max, const struct pr_message *m)
+static const char *defect(const PGresult *r, int row, int first, size_t payload_max, bool checked,
+                          const struct pr_message *m)
 {
     struct pr_message whole = *m;
     whole.payload.size = pg_message_size(r, row, first);
-    if (!field_is_null(r, row, first + COLUMN_PAYLOAD) && !utf8_valid(m->payload))
+    if (!checked && !field_is_null(r, row, first + COLUMN_PAYLOAD) && !utf8_valid(m->payload))
         return "the payload is not UTF-8: bytes belong in payload_bytes";
     return message_defect(&whole, payload_max);
 }
 
-void pg_message_decode_new(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
+void pg_message_decode_new(const PGresult *result, int row, int first, bool checked, struct pr_message *ret,
                            unsigned *ret_lane, const char **ret_bad)
 {
     *ret = (struct pr_message){ .status = PR_STATUS_STORED };
     decode_said(result, row, first, ret);
     ret->status |= message_status_bits(ret);
     *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
-    *ret_bad = defect(result, row, first, payload_max, ret);
+    *ret_bad = defect(result, row, first, SIZE_MAX, checked, ret);
 }
 
 void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
@@ -115,7 +116,7 @@ void pg_message_decode(const PGresult *result, int row, int first, size_t payloa
     pg_message_decode_fate(result, row, first + COLUMN_DUE, ret);
     ret->status |= message_status_bits(ret);
     *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
-    *ret_bad = defect(result, row, first, payload_max, ret);
+    *ret_bad = defect(result, row, first, payload_max, false, ret);
 }
 
 /* ---- Payloads --------------------------------------------------------------------------- */

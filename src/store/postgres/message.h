@@ -58,8 +58,8 @@
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be handled, or is NULL. */
 void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
                        unsigned *ret_lane, const char **ret_bad);
-/* The same of a new row, without its fate. */
-void pg_message_decode_new(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
+/* The same of a new row, without its fate.  checked: its payload, if it is text, is UTF-8. */
+void pg_message_decode_new(const PGresult *result, int row, int first, bool checked, struct pr_message *ret,
                            unsigned *ret_lane, const char **ret_bad);
 bool pg_message_has_fate(const PGresult *result, int row, int first);
 /* Columns from `first` on are MESSAGE_FATE. */

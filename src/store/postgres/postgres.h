@@ -338,7 +338,8 @@ void pg_sweep_start(struct pg_session *session); /* the first page is due some t
 bool pg_sweep_is_due(const struct pg_session *session);
 void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is unchanged when it is not due yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
-PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
+PR_MUST_CHECK int pg_reads_run(struct cycle_run *run);          /* all other reads, and the commit */
+bool pg_reply_reserve(struct pg_session *session, size_t more); /* false: no memory for so many rows */
 PR_MUST_CHECK int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row);
 PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from);
 

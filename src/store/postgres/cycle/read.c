@@ -11,20 +11,25 @@
 
 /* ---- Rows of the reply ------------------------------------------------------------------------ */
 
-static struct row *reply_room(struct pg_session *session)
+bool pg_reply_reserve(struct pg_session *session, size_t more)
 {
     struct cycle_reply *reply = &session->reply;
-    if (reply->row_count == session->row_capacity) {
-        size_t capacity = session->row_capacity > 0 ? 2 * session->row_capacity : 64;
-        struct row *rows = arena_alloc(&session->arena, capacity * sizeof(rows[0]));
-        if (rows == NULL)
-            return NULL;
-        if (reply->row_count > 0)
-            memcpy(rows, reply->rows, reply->row_count * sizeof(rows[0]));
-        reply->rows = rows;
-        session->row_capacity = capacity;
-    }
-    return &reply->rows[reply->row_count];
+    if (reply->row_count + more <= session->row_capacity)
+        return true;
+    size_t capacity = max_size(max_size(2 * session->row_capacity, 64), reply->row_count + more);
+    struct row *rows = arena_alloc(&session->arena, capacity * sizeof(rows[0]));
+    if (rows == NULL)
+        return false;
+    if (reply->row_count > 0)
+        memcpy(rows, reply->rows, reply->row_count * sizeof(rows[0]));
+    reply->rows = rows;
+    session->row_capacity = capacity;
+    return true;
+}
+
+static struct row *reply_room(struct pg_session *session)
+{
+    return pg_reply_reserve(session, 1) ? &session->reply.rows[session->reply.row_count] : NULL;
 }
 
 /* A payload of this size was left on the server. */
@@ -41,7 +46,7 @@ int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row)
     if (r == NULL)
         return error_set(run->reterr, PR_ENOMEM, "out of memory for the rows of a reply");
     *r = (struct row){ .from = ROW_FRESH };
-    pg_message_decode_new(result, row, 1, SIZE_MAX, &r->m, &r->lane, &r->bad);
+    pg_message_decode_new(result, row, 1, run->link->checks, &r->m, &r->lane, &r->bad);
     r->over = over_limit(run, result, row);
     int64_t place = field_is_null(result, row, 0) ? r->m.seq : field_i64(result, row, 0);
     r->row = (uint64_t)place << HANDLE_LANE_BITS | r->lane;

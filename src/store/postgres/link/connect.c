@@ -110,6 +110,7 @@ static int greet(struct link *link, struct pr_error *reterr)
 static int encoding_choose(struct link *link, struct pr_error *reterr)
 {
     const char *server = PQparameterStatus(link->pg, "server_encoding");
+    link->checks = server != NULL && strcmp(server, "SQL_ASCII") != 0;
     if (server == NULL || strcmp(server, "SQL_ASCII") != 0 || PQsetClientEncoding(link->pg, server) == 0)
         return PR_OK;
     return fault_of_connection(link->pg, link->conninfo, reterr);

@@ -78,6 +78,7 @@ struct link {
     PGconn *pg;  /* NULL: not connected */
     bool pooled; /* behind a pooler: nothing survives a transaction */
     bool rings;  /* senders can ring (wait.c) */
+    bool checks; /* the database has checked its texts: they are UTF-8 */
     bool in_tx;
     bool committing;            /* COMMIT was sent, and its answer has not arrived */
     char state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */

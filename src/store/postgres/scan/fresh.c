@@ -496,7 +496,7 @@ static int fresh_reply_rows(struct fresh *f)
     size_t count = 0;
     f->fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(f->fated[0]));
     f->fated_count = 0;
-    if (order == NULL || f->fated == NULL)
+    if (order == NULL || f->fated == NULL || !pg_reply_reserve(f->run->session, (size_t)f->rows))
         return error_set(f->run->reterr, PR_ENOMEM, "out of memory for the rows of a reply");
     for (int i = 0; i < f->rows; i++) {
         if (!is_left_out(f, i) && row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
