@@ -186,6 +186,23 @@ TEST(what_is_asked_for_by_type_goes_to_whoever_takes_it) /* B98 */
     stage_close(&s);
 }
 
+/* Who takes all types can have the next message, whatever it is. */
+TEST(what_few_ask_for_goes_to_them_and_leaves_room_where_all_types_are_taken) /* B98 */
+{
+    struct stage s;
+
+    asks_open(&s);
+    const struct ask asks[] = { types("", 1), types("t1.*\n", 1) };
+    ask(&s, asks, 2);
+    pr_id few = send_type(&s, 2, "", "slow:60000");
+    stage_run(&s, PR_SECONDS(1));
+    pr_id other = send_type(&s, 0, "", "slow:60000");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(stage_sends(&s, few), 1);
+    CHECK_EQ(stage_sends(&s, other), 1);
+    stage_close(&s);
+}
+
 /* What is out at a slow worker blocks its streams; who stands behind it there must not fill the share of others. */
 TEST(what_stands_behind_others_in_its_stream_takes_no_room_from_its_type) /* B98 */
 {

@@ -299,6 +299,7 @@ STORE_TEST(a_lock_that_somebody_holds_for_long_is_told_and_not_waited_for)
 STORE_TEST(a_serialization_failure_and_a_deadlock_are_tried_again) /* B38 */
 {
     struct step t;
+    char sql[200];
     struct worker *w = suite_join(s, "outbox");
     PGconn *pg = suite_pg_connect();
     step_prepare(s, w, &t);
@@ -313,6 +314,15 @@ STORE_TEST(a_serialization_failure_and_a_deadlock_are_tried_again) /* B38 */
     CHECK_EQ(suite_pg_number(pg, "SELECT last_value FROM %s.losses"), 3);
     step_happened_once(s, &t);
     step_was_announced(s, &t);
+    for (size_t i = 0; i < 2; i++) { /* who loses each time is told to come back later */
+        snprintf(sql, sizeof(sql),
+                 "CREATE OR REPLACE FUNCTION %%s.lose() RETURNS trigger LANGUAGE plpgsql AS"
+                 " $$ BEGIN RAISE EXCEPTION 'it lost' USING ERRCODE = '%s'; END $$",
+                 i == 0 ? "40001" : "40P01");
+        suite_pg_do(pg, sql);
+        CHECK_EQ(worker_try(w, &t.cycle), PR_EBUSY);
+        SAYS(w->error.text, "try again");
+    }
     PQfinish(pg);
 }
 

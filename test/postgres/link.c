@@ -63,6 +63,24 @@ STORE_TEST(a_read_that_was_left_and_failed_leaves_no_transaction_behind)
     pg_conninfo_fini(&conninfo);
 }
 
+/* The server answers such a COMMIT without a fault. */
+STORE_TEST(a_commit_that_the_server_answers_with_a_rollback_has_failed) /* B6 */
+{
+    struct conninfo conninfo;
+    struct pr_error error = { 0 };
+    CHECK_OK(pg_conninfo_parse(s->url, &conninfo, &error), &error);
+    struct link *link = link_new(&conninfo, LINK_RELAY, NULL);
+    CHECK_OK(link_ensure(link, &error), &error);
+    link_add_begin(link);
+    link_add(link, "SELECT 1 / 0", (pr_slice){ 0 }, NULL, NULL);
+    CHECK(link_run(link, &error) < 0);
+    link_add_commit(link);
+    CHECK_EQ(link_run(link, &error), PR_ESTORE);
+    CHECK(!link->in_tx);
+    link_free(link);
+    pg_conninfo_fini(&conninfo);
+}
+
 /* Each trial is undone, those that fail do not end the others, and what the batch itself does stays. */
 STORE_TEST(what_is_tried_is_undone_and_its_faults_are_its_own)
 {

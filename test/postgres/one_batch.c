@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "core/mark.h"
 #include "drain.h"
 #include "proxy.h"
@@ -379,6 +380,42 @@ STORE_TEST(a_failure_of_a_row_that_somebody_holds_waits_for_nobody) /* B11 */
     CHECK_EQ(d.w->reply->answers[0], ANSWER_BUSY);
     for (size_t i = 1; i < d.count; i++)
         CHECK_EQ(d.w->reply->answers[i], PR_OK);
+    PQfinish(pg);
+}
+
+/* The other ways in which a row ends.  What is kept goes whatever its counters say, so it is missing. */
+STORE_TEST(an_end_that_is_stale_begins_the_cycle_anew_and_is_told) /* B8, B11 */
+{
+    static const struct {
+        enum verdict_kind kind;
+        int64_t keep_us;
+        const char *meanwhile;
+        int answer;
+    } ends[] = {
+        { VERDICT_DEAD_LETTER, 0, "UPDATE %%s.outbox SET attempts = 3 WHERE seq = %lld", PR_STALE },
+        { VERDICT_DISCARD, 0, "UPDATE %%s.outbox SET attempts = 3 WHERE seq = %lld", PR_STALE },
+        { VERDICT_COMPLETE, PR_MINUTES(60), "DELETE FROM %%s.outbox WHERE seq = %lld", PR_UNKNOWN },
+    };
+    char sql[128];
+    PGconn *pg = suite_pg_connect();
+    struct drain d = drain_begin(s, 16 * AT_ONCE);
+    for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
+        drain_on(&d); /* behind one that looked at everything there may be plain ones */
+        d.verdicts[0].kind = ends[i].kind;
+        d.verdicts[0].reason = d.verdicts[0].cause = PR_REASON_REJECTED;
+        d.verdicts[0].endpoint = PR_STR("e");
+        struct cycle cycle = drain_cycle(&d);
+        cycle.keep_us = ends[i].keep_us;
+        snprintf(sql, sizeof(sql), ends[i].meanwhile, (long long)d.w->reply->rows[0].m.seq);
+        suite_pg_do(pg, sql);
+        worker_cycle(d.w, &cycle);
+        CHECK_EQ(d.w->reply->answers[0], ends[i].answer);
+        for (size_t k = 1; k < d.count; k++)
+            CHECK_EQ(d.w->reply->answers[k], PR_OK);
+        drain_take(&d);
+    }
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.box = PR_STR("outbox"))), 0);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox WHERE attempts = 3"), 2);
     PQfinish(pg);
 }
 

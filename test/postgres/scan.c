@@ -355,6 +355,13 @@ STORE_TEST(when_the_sequence_has_gone_back_everything_is_read_anew) /* S5 */
     suite_pg_do(pg, "TRUNCATE %s.outbox RESTART IDENTITY"); /* as a restore would */
     suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'new' FROM generate_series(1, 10)");
     CHECK_EQ(read_type(w, "new"), 10);
+    CHECK_EQ(read_type(w, "new"), 0);
+    CHECK(!w->reply->history_changed);
+    suite_pg_do(pg, "DELETE FROM %s.outbox"); /* set back by hand: it stays in its file */
+    suite_pg_do(pg, "SELECT setval('%s.outbox_seq_seq', 3)");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'newer' FROM generate_series(1, 5)");
+    CHECK_EQ(read_type(w, "newer"), 5);
+    CHECK(w->reply->history_changed); /* whoever remembers the old ones must forget them */
     PQfinish(pg);
 }
 

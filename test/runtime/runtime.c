@@ -624,7 +624,7 @@ TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 20);
     struct runtime *rt =
-        make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
+        make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 10m}}\n");
     CHECK_EQ(program_add_handler(runtime_program(rt), EVERY_OUTBOX, PR_STR("t"), hold, &h), PR_OK);
     start(rt);
     int64_t deadline_us = test_now_us() + WAIT_US;

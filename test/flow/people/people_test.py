@@ -307,6 +307,8 @@ def delete_needs_an_end_or_force(p):
     assert "unknown flow" in p.words("flow", "show", "d-1", code=EXIT_NOT_FOUND)
     assert "not found" in p.words("flow", "delete", "d-1", code=EXIT_NOT_FOUND)
     assert p.json("audit", "--limit", "2")[1]["action"] == "flow_delete"
+    p.run("flow", "start", "patient", "d-1")  # whoever ran it before knows it no more
+    p.wait_waiting("d-1")
 
 
 def ledger(p, id, *orders):
