@@ -24,6 +24,7 @@
 #define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is restarted from its beginning */
 #define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless a reader takes longer than this */
 
+#define WAL_AGAIN_NS 1000000l              /* a moment, as others may be changing the mode of the file */
 #define LOCK_LEAST_US PR_MILLISECONDS(100) /* of the wait for SQLite's lock, after that for a turn */
 #define ARRAY_BYTES_MAX (64u << 20)        /* size of one value: 10,000 keys of streams, with some reserve */
 #define TABLE_PREFIX "postrider_"
@@ -133,8 +134,7 @@ static int conn_on_commit(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* Some file systems and VFSs do not support WAL; SQLite then returns the mode it uses instead of failing. */
-static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
+static int conn_try_wal(struct conn *conn, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
     int rc = sqlite3_prepare_v2(conn->db, "PRAGMA journal_mode = wal", -1, &statement, NULL);
@@ -150,6 +150,19 @@ static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
                            conn->location->path, mode != NULL ? mode : "unknown");
     sqlite3_finalize(statement);
     return result;
+}
+
+/* Some file systems and VFSs do not support WAL; SQLite then returns the mode it uses instead of failing.  Of two that
+ * change a new file to WAL at once SQLite refuses one without a wait, since both hold a lock that the other needs. */
+static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
+{
+    const struct timespec pause = { .tv_nsec = WAL_AGAIN_NS };
+    int64_t begun_us = clock_mono_us(clock_system());
+    int rc;
+
+    while ((rc = conn_try_wal(conn, reterr)) == PR_EBUSY && clock_mono_us(clock_system()) - begun_us < conn->busy_us)
+        nanosleep(&pause, NULL);
+    return rc;
 }
 
 /* No automatic checkpoints: SQLite before 3.51.3 can damage a database when two connections write and checkpoint at
