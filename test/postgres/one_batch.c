@@ -197,8 +197,26 @@ STORE_TEST(of_many_rows_the_one_in_the_place_of_another_is_left_alone) /* B11 */
     PQfinish(pg);
 }
 
+/* A table that inherits from the box has rows in the same places, of the same transaction: here they wait for a person. */
+STORE_TEST(of_many_rows_those_in_a_table_that_inherits_from_the_box_are_left_alone) /* B11 */
+{
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "CREATE TABLE heir () INHERITS (%s.outbox)");
+    suite_pg_do(pg, "BEGIN");
+    crowd_send(pg, "many", 2);
+    suite_pg_do(pg, "CREATE TEMP TABLE parked AS SELECT * FROM %s.outbox");
+    suite_pg_do(pg, "UPDATE parked SET id = gen_random_uuid(), due_at = 'infinity'");
+    suite_pg_do(pg, "INSERT INTO heir SELECT * FROM parked");
+    suite_pg_do(pg, "COMMIT");
+    struct crowd c = crowd_read(s);
+    crowd_end(s, pg, &c, 0);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM heir"), 2 * CROWD);
+    suite_pg_do(pg, "DROP TABLE heir, parked");
+    PQfinish(pg);
+}
+
 /* Their transaction is not the one that `xid` names, nor is that of a row which comes from another server. */
-STORE_TEST(many_rows_that_were_stored_behind_a_savepoint_are_deleted) /* B11 */
+STORE_TEST(many_rows_that_were_stored_after_a_savepoint_are_deleted) /* B11 */
 {
     PGconn *pg = suite_pg_connect();
     suite_pg_do(pg, "BEGIN");

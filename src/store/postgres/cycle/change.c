@@ -160,15 +160,16 @@ static const char DELETE_BY_CTID_OR_STOP[] =
     " SELECT CASE WHEN string_agg(int8send(handle), '') = $2 AND string_agg(uuid_send(id), '') = $3 THEN 1"
     " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM gone";
 
-/* What RETURNING brings costs more than the deletion itself.  So rows that lie where the transaction wrote them which their `xid` names
- * (fresh.c) are deleted without it.  Nothing else can lie there, if that transaction had ended when the latest snapshot was
- * taken, which was before the row was read: whatever was put into the place of a row that is gone has been written later.  Only a
- * table that is written anew (VACUUM FULL) keeps transactions and changes places; then it has another file.  How many rows were
- * deleted says the server's own count, which is asked before and behind. */
+/* RETURNING costs more than the deletion itself.  So rows that still lie where the transaction named in their `xid` wrote
+ * them (fresh.c) are deleted without it.  Nothing else can lie there if that transaction had ended when the latest snapshot
+ * was taken, which was before the row was read: whatever has taken the place of a row that is gone was written later.  Only
+ * a table that is written anew (VACUUM FULL) keeps transactions and changes places; then it has another file.  ONLY: tables
+ * that inherit from the box have rows in the same places (snapshot.c).  How many rows were deleted is the difference of the
+ * server's own count before and after. */
 #define DELETED "pg_stat_get_xact_tuples_deleted('{box}'::regclass)"
 static const char DELETED_BEFORE[] = "SELECT set_config('postrider.deleted', " DELETED "::text, true)";
-static const char DELETE_WHERE_WRITTEN[] = "DELETE FROM {box} b WHERE b.ctid = ANY ($1) AND b.xmin = b.xid::xid"
-                                           " AND pg_visible_in_snapshot(b.xid, $2::pg_snapshot)";
+static const char DELETE_WHERE_WRITTEN[] = "DELETE FROM ONLY {box} b WHERE b.ctid = ANY ($1)"
+                                           " AND b.xmin = b.xid::xid AND pg_visible_in_snapshot(b.xid, $2::pg_snapshot)";
 #define DELETED_SINCE DELETED " - current_setting('postrider.deleted')::bigint"
 static const char DELETED_OR_STOP[] =
     "SELECT CASE WHEN " DELETED_SINCE " = $1 AND pg_relation_filenode('{box}'::regclass)::bigint = $2 THEN 1"

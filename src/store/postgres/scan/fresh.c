@@ -69,8 +69,9 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
     "b.held_by IS NULL AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
     " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"                            \
     " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen)) ORDER BY b.seq LIMIT r.most"
-/* The kind is NULL for nearly all rows: those of a new range that lie where the transaction wrote them which `xid` names.  A row
- * that was updated since, or stored behind a savepoint, has another xmin: see DELETE_WHERE_WRITTEN in change.c. */
+/* The kind is NULL for nearly all rows: those of a new range that still lie where the transaction named in their `xid` wrote
+ * them.  A row that was updated since, or stored after a savepoint, has another xmin: see DELETE_WHERE_WRITTEN in
+ * change.c. */
 #define ROW_AND_KIND(tid, xmin)                                                                                        \
     "SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b." tid ", CASE WHEN b." xmin                    \
                                                                    " = b.xid::xid THEN r.told_kind ELSE r.kind END"

@@ -21,8 +21,8 @@
 
 static const char LAST[] =
     "SELECT coalesce(pg_sequence_last_value(tableoid), 0), pg_relation_filenode(tableoid)::bigint,"
-    " coalesce(pg_relation_filenode('{box}'::regclass), 0)::bigint, current_setting('track_counts')::boolean"
-    " FROM {box_seq}"; /* NULL: none was drawn */
+    " coalesce(pg_relation_filenode('{box}'::regclass), 0)::bigint, current_setting('track_counts')::boolean AND NOT"
+    " (SELECT relhassubclass FROM pg_class WHERE oid = '{box}'::regclass) FROM {box_seq}"; /* NULL: none was drawn */
 
 static const char ROUND[] = "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
                             " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
@@ -49,7 +49,7 @@ static void latest_note(struct pg_session *session, const struct cycle_run *run,
     cache->latest.number = buf_failed(&cache->latest.text) == PR_OK ? session->snapshot_number : 0;
     cache->latest.connection = run->link->generation;
     cache->latest.file = field_i64(run->last, 0, 2);
-    cache->latest.is_counted = field_bool(run->last, 0, 3) && cache->latest.file != 0; /* not of a partitioned table */
+    cache->latest.is_counted = field_bool(run->last, 0, 3) && cache->latest.file != 0;
 }
 
 /* Parses "xmin:xmax:xid,xid", and adds the xids between xmax and next; without own.  Outcome CYCLE_ANEW: these are too
