@@ -163,14 +163,18 @@ static void wait_on(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t us
 }
 
 /* Wakes one thread, which wakes the next when it has taken a job and there are more.  Jobs that end at once are done by
- * one thread, which is cheaper than to wake many that find nothing.  Helpers may have to pause, so there everyone is woken
- * for each job. */
+ * one thread, which is cheaper than to wake many that find nothing.  With helpers everyone is woken for each job: the one
+ * woken may have to pause, and would leave the job to nobody. */
 static void call_thread(struct handler *h)
 {
-    if (list_is_empty(&h->waiting) || h->idle == 0 || (h->calling && h->helpers == NULL))
+    if (list_is_empty(&h->waiting) || h->idle == 0)
         return;
-    h->calling = true;
-    pthread_cond_signal(&h->work);
+    if (h->helpers != NULL) {
+        pthread_cond_broadcast(&h->work);
+    } else if (!h->calling) {
+        h->calling = true;
+        pthread_cond_signal(&h->work);
+    }
 }
 
 static void wait_for_work(struct handler *h, int64_t pause_us)

@@ -85,6 +85,8 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
         s->found = count_others();
     if (strcmp(what, "\"complete\"") == 0)
         return complete(context, m);
+    while (strcmp(what, "\"wait\"") == 0 && !s->is_calm)
+        usleep(1000);
     if (s->is_calm)
         return PR_OK;
     if (strcmp(what, "\"crash\"") == 0)
@@ -216,6 +218,32 @@ TEST(isolated_crashes_in_a_row_are_started_again_after_a_pause_that_grows)
     place_wait(&p, "SELECT count(*) FROM outbox WHERE failures = 1", 5);
     CHECK(test_now_us() - begin_us >= PR_MILLISECONDS(100 + 200 + 400 + 800));
     CHECK_EQ(s->calls, 5);
+    end(engine, &p, s);
+}
+
+/* The thread whose process crashed has waited longer, and must not be the only one to hear of a message. */
+TEST(isolated_message_does_not_wait_for_a_process_that_pauses_while_another_is_idle) /* B93 */
+{
+    enum { CRASHES = 6 }; /* the pause is 3.2 s then */
+    struct place p;
+    struct seen *s = seen_new();
+    place_init(&p);
+    struct pr_engine *engine = begin(&p, s, LONG ", concurrency: 2");
+    send_one(&p, "wait", "");
+    for (int64_t until_us = test_now_us() + WAIT_US; s->pid == 0; test_pause())
+        CHECK(test_now_us() < until_us);
+    int first = s->pid;
+    for (int i = 1; i <= CRASHES; i++) {
+        send_one(&p, "crash", "");
+        place_wait(&p, "SELECT count(*) FROM outbox WHERE failures = 1", i);
+    }
+    CHECK(s->pid != first);
+    s->is_calm = true;
+    place_wait(&p, "SELECT count(*) FROM outbox", CRASHES);
+    send_one(&p, "good", "");
+    place_wait(&p, "SELECT count(*) FROM outbox", CRASHES);
+    CHECK_EQ(s->calls, CRASHES + 2);
+    CHECK_EQ(s->pid, first);
     end(engine, &p, s);
 }
 
