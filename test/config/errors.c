@@ -149,6 +149,10 @@ TEST(config_refuses_wrong_endpoints_and_routes)
     REFUSES("endpoints: {a: {url: 'null:'}}\nroutes: [{box: ledger, to: a}]\n",
             "t.yaml:2:16: routes[0].box: unknown box \"ledger\"; add it under boxes");
     REFUSES("boxes: {b: {kind: inbx}}\n", "t.yaml:1:19: boxes.b.kind: unknown value \"inbx\"; did you mean inbox?");
+    REFUSES("boxes: {turns: {kind: outbox}}\n",
+            "t.yaml:1:23: boxes.turns.kind: this box is for flows, so its kind is turns; use another name for yours");
+    REFUSES("boxes: {activities: {kind: turns}}\n", "t.yaml:1:28: boxes.activities.kind: this box is for flows, so its "
+                                                    "kind is activities; use another name for yours");
     REFUSES("endpoints: {a: {url: 'box:'}}\n",
             "t.yaml:1:22: endpoint a: \"box:\" does not name a box; write box:NAME, with a name under boxes");
     REFUSES("endpoints: {a: {url: 'box:inbx'}}\n",

@@ -385,15 +385,33 @@ static void note_used_boxes(struct config *config, const struct node *named)
     }
 }
 
+/* On SQLite these boxes have no triggers that store events and schedules (085_flow_boxes_box.sql). */
+static int check_kind(const struct config_reader *reader, const struct config_box *box)
+{
+    bool turns = strcmp(box->name, "turns") == 0, activities = strcmp(box->name, "activities") == 0;
+
+    if ((!turns || box->kind == BOX_TURNS) && (!activities || box->kind == BOX_ACTIVITIES))
+        return PR_OK;
+    return config_fail(reader, node_of(reader->config, &box->kind),
+                       "boxes.%s.kind: this box is for flows, so its kind is %s; use another name for yours", box->name,
+                       box->name);
+}
+
 /* Each turn and each activity is a message of its own, which arrives once: its id ensures that. */
 static int check_kinds(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
 
-    for (size_t i = 0; i < config->box_count; i++)
-        if (box_is_of_flows(config->boxes[i].kind) && config->boxes[i].dedupe_us > 0)
-            return config_fail(reader, node_of(config, &config->boxes[i].dedupe_us),
-                               "boxes.%s.dedupe: not supported for boxes of flows; remove it", config->boxes[i].name);
+    for (size_t i = 0; i < config->box_count; i++) {
+        const struct config_box *box = &config->boxes[i];
+        int rc = check_kind(reader, box);
+
+        if (rc != PR_OK)
+            return rc;
+        if (box_is_of_flows(box->kind) && box->dedupe_us > 0)
+            return config_fail(reader, node_of(config, &box->dedupe_us),
+                               "boxes.%s.dedupe: not supported for boxes of flows; remove it", box->name);
+    }
     for (size_t i = 0; i < config->endpoint_count; i++) {
         const struct config_box *into = config_find_box(config, transport_box(config->endpoints[i].url));
         if (into != NULL && box_is_of_flows(into->kind))

@@ -13,9 +13,8 @@ static const struct option box_options[] = {
       "What the box is for. Routes and handlers that name no box take messages of every `outbox`; those of an `inbox` "
       "only go where a route or a handler names the box, or the message its destination. `turns` and `activities` hold "
       "what flows wait for and ask for; no source or handler can name them, and only routes to http, https and pull "
-      "endpoints can name a box of `activities`. Default of the boxes `inbox`, "
-      "`turns` "
-      "and `activities`: their name.",
+      "endpoints can name a box of `activities`. Default of the box `inbox`: `inbox`. "
+      "The boxes `turns` and `activities` are always of the kind of that name.",
       FIELD(config_box, kind), .choices = box_kinds },
     { "table", OPTION_TEXT, "",
       "Its table in the database, when the name of the box is taken there; applications INSERT into this table. "
