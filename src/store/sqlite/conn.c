@@ -643,8 +643,8 @@ static void conn_reset_all(struct conn *conn)
     }
 }
 
-/* Waits for its turn among the writers of this process.  What is left of the time is for the lock of SQLite, which others
- * may hold; but always a moment, since all time may be over for a process that was stopped. */
+/* Waits for its turn among the writers of this process.  The rest of the time is for SQLite's lock, which others may hold;
+ * at least a moment remains, since for a process that was stopped all of the time may be over. */
 static void conn_await_turn(struct conn *conn, int64_t busy_us)
 {
     int64_t begun_us = clock_mono_us(clock_system());

@@ -21,7 +21,7 @@ struct writers; /* of one file */
 struct writers *writers_join(struct file_name file); /* NULL: no memory */
 void writers_leave(struct writers *w);               /* NULL is allowed */
 
-/* Returns when it is the caller's turn (true), or after this time: false, and the caller must not call writers_end(). */
+/* Returns true as soon as it is the caller's turn; false after this time: then the caller must not call writers_end(). */
 bool writers_begin(struct writers *w, int64_t timeout_us);
 void writers_end(struct writers *w);
 
