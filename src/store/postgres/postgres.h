@@ -86,7 +86,7 @@ struct ctid_cache { /* ctid_cache.c; zeroed: empty */
         uint64_t number, connection;
         struct buf text;
         int64_t file;
-        bool is_counted; /* the server counts deleted rows (track_counts), all of which are of this one table */
+        bool is_counted; /* the server counts deleted rows (track_counts), says how many, and all are of this one table */
     } latest;
 };
 

@@ -21,7 +21,8 @@
 
 static const char LAST[] =
     "SELECT coalesce(pg_sequence_last_value(tableoid), 0), pg_relation_filenode(tableoid)::bigint,"
-    " coalesce(pg_relation_filenode('{box}'::regclass), 0)::bigint, current_setting('track_counts')::boolean AND NOT"
+    " coalesce(pg_relation_filenode('{box}'::regclass), 0)::bigint, current_setting('track_counts')::boolean AND"
+    " has_function_privilege('pg_stat_get_xact_tuples_deleted(oid)', 'EXECUTE') AND NOT"
     " (SELECT relhassubclass FROM pg_class WHERE oid = '{box}'::regclass) FROM {box_seq}"; /* NULL: none was drawn */
 
 static const char ROUND[] = "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
