@@ -51,10 +51,42 @@ const struct command *command_find(const char *const *words, int count, int *ret
     return NULL;
 }
 
+static void print_line(const struct command *command)
+{
+    fprintf(stderr, "  postrider %s%s%s\n", command->name, command->arguments[0] != '\0' ? " " : "",
+            command->arguments);
+}
+
+static bool is_second_word(const struct command *command, const char *word)
+{
+    const char *second = command->name + first_word(command).size;
+
+    return *second == ' ' && strcmp(second + 1, word) == 0;
+}
+
+/* "replay" alone: the commands of this name that need another word before it. */
+static bool suggest_whole(const char *word)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < command_count; i++) {
+        if (!is_second_word(&commands[i], word))
+            continue;
+        if (!found)
+            cli_say("unknown command \"%s\"; did you mean:", word);
+        found = true;
+        print_line(&commands[i]);
+    }
+    return found;
+}
+
 void command_suggest(const char *const *words, int count, int known)
 {
     struct suggestion near = { 0 };
     const char *word = known < count ? words[known] : NULL;
+
+    if (known == 0 && word != NULL && suggest_whole(word))
+        return;
 
     for (size_t i = 0; i < command_count && word != NULL; i++) {
         pr_slice first = first_word(&commands[i]);
@@ -76,8 +108,7 @@ void command_suggest(const char *const *words, int count, int known)
                 word, known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
     for (size_t i = 0; i < command_count && known > 0 && near.best == NULL; i++)
         if (slice_eq_cstr(first_word(&commands[i]), words[0]))
-            fprintf(stderr, "  postrider %s%s%s\n", commands[i].name, commands[i].arguments[0] != '\0' ? " " : "",
-                    commands[i].arguments);
+            print_line(&commands[i]);
 }
 
 const char *command_second_word(const struct command *command, const char *word)

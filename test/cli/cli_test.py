@@ -229,6 +229,8 @@ def a_typo_gets_a_suggestion(p):
     has(p.fails(2, "stauts").err, 'unknown command "stauts"; did you mean status?')
     has(p.fails(2, "dead", "lits").err, 'unknown command "dead lits"; did you mean dead list?')
     has(p.fails(2, "daed", "list").err, "did you mean dead")
+    has(p.fails(2, "replay", "x").err, 'unknown command "replay"; did you mean:\n  postrider dead replay [ID...]\n',
+        "  postrider policy replay\n")
     has(p.fails(2, "list", "--stat", "ready").err, "unknown option --stat; did you mean --state?")
     has(p.fails(2, "list", "--jsno").err, "unknown option --jsno; did you mean --json?")
     has(p.fails(2, "endpoints", "tset", "x").err, 'unknown command "endpoints tset"; did you mean endpoints test?')
