@@ -134,6 +134,9 @@ TEST(unknown_matchers_and_steps_are_refused_with_the_nearest)
     REFUSES("{then: dead_leter}", "t.yaml:3:12: rules[0].then: unknown step \"dead_leter\"; did you mean dead_letter?");
     REFUSES("{then: [park, zzz]}", "t.yaml:3:19: rules[0].then[1]: unknown step \"zzz\"; use dead_letter, discard, "
                                    "park, or a map such as {retry: [5s, 30s]}");
+    REFUSES("{then: {pause: forever}}",
+            "t.yaml:3:20: rules[0].then.pause: \"forever\" is not a duration; use a value such as "
+            "200ms, 30s, 5m, 24h, 7d, or until_resumed");
     REFUSES("{name: x}", "t.yaml:3:5: rules[0]: then is missing");
     REFUSES("{then: {raise: {type: x}}}",
             "t.yaml:3:12: rules[0].then: no action for the message; add retry, dead_letter, discard, park or pause");

@@ -352,13 +352,15 @@ static int read_step_retry(struct config_reader *reader, const struct node *node
 static int read_pause(const struct config_reader *reader, const struct node *node, const char *path,
                       struct rule_step *ret)
 {
-    static const struct option pause = { .kind = OPTION_DURATION, .min = 1, .max = RETRY_DELAY_MAX_US };
+    static const char *const until_resumed[] = { "until_resumed", NULL }; /* 0 */
+    static const struct option pause = {
+        .kind = OPTION_DURATION, .min = 1, .max = RETRY_DELAY_MAX_US, .choices = until_resumed
+    };
+    int r = read_number(reader, &pause, node, path, &ret->pause_us);
 
-    if (node->kind == NODE_SCALAR && strcmp(node->text, "until_resumed") == 0) {
+    if (r == PR_OK && ret->pause_us == 0)
         ret->pause_us = PR_NEVER;
-        return PR_OK;
-    }
-    return read_number(reader, &pause, node, path, &ret->pause_us);
+    return r;
 }
 
 /* discard and park have no options. */
