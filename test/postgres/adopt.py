@@ -598,6 +598,8 @@ def test_the_command_checks_a_table_and_prints_the_configuration(place):
     assert place.run("adopt", "--preset", "finitech", "--table", place.theirs + ".nowhere").returncode == 4
     wrong = place.run("adopt", "--preset", "finitec", "--table", table)
     assert wrong.returncode == 2 and "did you mean finitech?" in wrong.stderr, wrong
+    wrong = place.run("adopt", "--table", table)
+    assert wrong.returncode == 2 and "a source such as {table: %s, id: COLUMN, payload: COLUMN}" % table in wrong.stderr, wrong
     wrong = place.run("adopt", "--preset", "finitech")
     assert wrong.returncode == 2 and "--table" in wrong.stderr, wrong
     wrong = place.run("adopt", "--preset", "finitech", "--table", "a b")

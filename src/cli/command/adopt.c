@@ -100,7 +100,11 @@ static int find_adoption(struct cli *cli, struct adoption *ret)
                          table);
     const struct source_config *source = configured(cli, table);
     if (preset == NULL && source == NULL)
-        return cli_usage(cli, "adopt needs --preset, or a configuration with %s in its sources", table);
+        return cli_usage(
+            cli,
+            "adopt needs --preset, or, for a table of your own, a source such as {table: %s, id: COLUMN, payload: "
+            "COLUMN} in the configuration",
+            table);
     *ret = preset == NULL ? source->table : (struct adoption){ .table = table, .box = "outbox", .time_zone = "UTC" };
     if (preset != NULL && !adopt_preset(preset, ret))
         return unknown_preset(cli, preset);
