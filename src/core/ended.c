@@ -63,11 +63,16 @@ bool ended_is_so(const struct verdict *v, int answer)
     return answer == (v->kind == VERDICT_ASK ? PR_UNKNOWN : PR_OK);
 }
 
+size_t verdict_part_count(const struct verdict *v)
+{
+    return v->kind == VERDICT_SPLIT ? v->destination_count : 0;
+}
+
 size_t ended_part_count(const struct cycle *c)
 {
     size_t count = 0;
     for (size_t i = 0; i < c->verdict_count; i++)
-        count += c->verdicts[i].kind == VERDICT_SPLIT ? c->verdicts[i].destination_count : 0;
+        count += verdict_part_count(&c->verdicts[i]);
     return count;
 }
 
@@ -77,7 +82,7 @@ static size_t add_left_out(const struct cycle *c, const int *answers, const uint
     size_t count = 0;
     for (size_t i = 0; split_rows != NULL && i < c->verdict_count; i++) {
         const struct verdict *v = &c->verdicts[i];
-        size_t parts = v->kind == VERDICT_SPLIT ? v->destination_count : 0;
+        size_t parts = verdict_part_count(v);
         for (size_t k = 0; k < parts; k++)
             if (answers[i] == PR_OK && split_rows[k] == 0)
                 list[count++] =

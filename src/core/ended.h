@@ -47,6 +47,7 @@ bool ended_is_so(const struct verdict *verdict, int answer);
  * where there are no splits).  NULL: out of memory. */
 struct ended *ended_of_cycle(const struct cycle *cycle, const int *answers, const uint64_t *split_rows,
                              struct arena *arena, size_t *ret_count);
+size_t verdict_part_count(const struct verdict *v); /* of a split; 0 for others */
 /* The number of parts of all its splits, whatever became of them. */
 size_t ended_part_count(const struct cycle *cycle);
 /* Tallies of the endpoints whose parts were left out by splits; in the arena.  NULL: out of memory. */

@@ -52,12 +52,14 @@ bool name_is_valid(pr_slice name)
 /* Names are shown in terminals, logs and headers: no control characters, no invalid UTF-8. */
 static bool is_clean_text(pr_slice text)
 {
+    unsigned char all = 0; /* the bits of all bytes */
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
         if (c < 0x20 || c == 0x7f)
             return false;
+        all |= c;
     }
-    return utf8_valid(text);
+    return all < 0x80 || utf8_valid(text);
 }
 
 int message_check(const struct pr_message *message, size_t payload_max, struct pr_error *reterr)

@@ -441,7 +441,7 @@ void choose_verdict_busy(struct engine *e, struct item *item)
 
 void choose_seat(struct engine *e, struct item *item, enum place next)
 {
-    if (item->seat == 0 || place_is_going(next))
+    if (place_is_going(next))
         return;
     if (!is_judged(next) || seat_level(item) < 2)
         leave_seat(e, item);

@@ -49,8 +49,7 @@ static struct proof *proof_new(struct endpoint *ep, pr_slice type)
     return NULL;
 }
 
-/* NULL: no memory. */
-static struct proof *proof_get(struct endpoint *ep, pr_slice type)
+static struct proof *proof_find_or_new(struct endpoint *ep, pr_slice type)
 {
     struct proof *p = proof_find(ep, type);
 
@@ -62,6 +61,14 @@ static struct proof *proof_get(struct endpoint *ep, pr_slice type)
     return p != NULL ? p : proof_new(ep, (pr_slice){ NULL, 0 });
 }
 
+/* Messages that follow on each other are mostly of one type.  NULL: no memory. */
+static struct proof *proof_get(struct endpoint *ep, pr_slice type)
+{
+    if (ep->latest_proof == NULL || !slice_eq(ep->latest_proof->type, type))
+        ep->latest_proof = proof_find_or_new(ep, type);
+    return ep->latest_proof;
+}
+
 void evidence_fini(struct endpoint *ep)
 {
     map_foreach(node, &ep->proofs) {
@@ -69,6 +76,7 @@ void evidence_fini(struct endpoint *ep)
         free(MAP_ENTRY(node, struct proof, node));
     }
     map_fini(&ep->proofs);
+    ep->latest_proof = NULL;
 }
 
 static bool blames_by_evidence(const struct endpoint *ep)

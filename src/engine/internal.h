@@ -238,7 +238,7 @@ bool choose_possible(struct engine *e, int64_t now_us);
  * hold up other boxes. */
 void choose_asked(struct engine *e, int64_t now_us);
 void choose_answered(struct engine *e);
-/* keeps or frees its seat when the item moves */
+/* keeps or frees the seat that the item has, when it moves */
 void choose_seat(struct engine *e, struct item *item, enum place next);
 void choose_verdict_busy(struct engine *e, struct item *item);
 void choose_held_up(struct engine *e);

@@ -277,6 +277,7 @@ struct endpoint {
     struct endpoint_breaker gate;   /* the breaker of the whole endpoint ... */
     struct map breakers;            /* ... and those of its types, where types have their own */
     struct map proofs;              /* evidence of its types: struct proof, see evidence.c */
+    struct proof *latest_proof;     /* that was asked for; never freed before the endpoint */
     /* evidence came from outside this engine that the store must get, see evidence_from_outside() */
     bool has_outside_evidence;
     struct last_failure last_failure; /* the latest failure since the last cycle */

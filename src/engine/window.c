@@ -194,7 +194,8 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
     if (item->place == PLACE_NONE)
         return;
     list_remove(&item->node);
-    choose_seat(e, item, next);
+    if (item->seat != 0)
+        choose_seat(e, item, next);
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
     if (is_pledged(item->place))

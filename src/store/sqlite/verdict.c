@@ -236,13 +236,13 @@ static int changes_run(struct sqlite_cycle *run, bool joined)
     uint64_t *rows = reply->split_rows;
     int rc = PR_OK;
     for (size_t i = 0; i < c->verdict_count && rc == PR_OK; i++) {
-        const struct change change = change_of_verdict(&c->verdicts[i], c->keep_us > 0);
         if (reply->answers[i] == NOT_ANSWERED && c->verdicts[i].joined == joined) {
+            const struct change change = change_of_verdict(&c->verdicts[i], c->keep_us > 0);
             int answer = box_change(&w, &change, rows);
             reply->answers[i] = answer;
             rc = answer < 0 ? answer : PR_OK;
         }
-        rows += change.destination_count;
+        rows += verdict_part_count(&c->verdicts[i]);
     }
     return rc;
 }
