@@ -24,6 +24,25 @@ static bool is_expected(int rc)
     return rc == PR_EFULL || rc == PR_EIO;
 }
 
+/* An INSERT keeps the old content of what it changes: beyond 64 KiB in a file, for those who have one. */
+TEST(where_no_temporary_file_can_be_made_messages_are_stored_all_the_same)
+{
+    struct fixture *f = fixture_open("");
+    faulty_install();
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "CREATE TABLE large (n INTEGER, text TEXT)");
+    raw_run(db, "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 100)"
+                " INSERT INTO large SELECT n, hex(zeroblob(1500)) FROM n");
+    raw_run(db, "CREATE TRIGGER of_the_application AFTER INSERT ON outbox BEGIN UPDATE large SET n = n + 1; END");
+    sqlite3_close(db);
+    faulty_no_temporary_files();
+    fixture_open_store(f);
+    fixture_send(f, "p");
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox, large WHERE large.n = 101"), 1);
+    fixture_close(f);
+    faulty_remove();
+}
+
 /* ---- Each change fails once --------------------------------------------------------------- */
 
 /* Three messages, all or none. */

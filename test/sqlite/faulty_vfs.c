@@ -34,7 +34,7 @@ static struct faulty_file *files[FILES_MAX];
 static struct {
     long left; /* changes until the fault; 0: none */
     int code;
-    bool for_ever, power;
+    bool for_ever, power, no_temporary_files;
     double luck;
     unsigned long seed;
     long hits;
@@ -123,6 +123,12 @@ void faulty_power_loss(long n, double luck, unsigned long seed)
     plan.power = true;
     plan.luck = luck;
     plan.seed = seed;
+}
+
+void faulty_no_temporary_files(void)
+{
+    memset(&plan, 0, sizeof(plan));
+    plan.no_temporary_files = true;
 }
 
 void faulty_calm(void)
@@ -276,6 +282,8 @@ static int vfs_open(sqlite3_vfs *v, const char *path, sqlite3_file *file, int fl
     struct faulty_file *f = faulty(file);
     memset(f, 0, sizeof(*f));
     f->real = (sqlite3_file *)(void *)(f + 1);
+    if (path == NULL && plan.no_temporary_files)
+        return SQLITE_IOERR_GETTEMPPATH;
     int rc = real_vfs->xOpen(real_vfs, path, f->real, flags, ret_flags);
     if (rc != SQLITE_OK)
         return rc;

@@ -19,7 +19,8 @@ void faulty_fail(long n, int code, bool for_ever);
 /* At the n-th change from now the power goes.  Of what was not synced each piece survives with
  * probability luck (0: nothing does), decided by seed. */
 void faulty_power_loss(long n, double luck, unsigned long seed);
-void faulty_calm(void); /* no more faults */
+void faulty_no_temporary_files(void); /* none can be opened */
+void faulty_calm(void);               /* no more faults */
 
 long faulty_hits(void); /* how often a fault was injected since faulty_fail() */
 

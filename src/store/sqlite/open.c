@@ -137,6 +137,30 @@ int store_people(struct sqlite_store *store, bool create, struct conn **ret, str
     return rc;
 }
 
+/* Not where all that SQLite looks at is read-only. */
+static bool has_temporary_files(void)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sqlite3_file *file = vfs != NULL ? calloc(1, (size_t)vfs->szOsFile) : NULL;
+    int flags = SQLITE_OPEN_SUBJOURNAL | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE |
+                SQLITE_OPEN_DELETEONCLOSE;
+    bool has = file != NULL && vfs->xOpen(vfs, NULL, file, flags, &flags) == SQLITE_OK;
+    if (file != NULL && file->pMethods != NULL)
+        file->pMethods->xClose(file);
+    free(file);
+    return has;
+}
+
+/* Each INSERT keeps the old content of the pages that it changes, since boxes have triggers: in memory that is a block
+ * for each kilobyte, in a temporary "file" one block, which becomes a file beyond 64 KiB. */
+static int sender_open(struct sqlite_store *store, struct pr_error *reterr)
+{
+    int rc = conn_open(&store->location, false, &store->sender, reterr);
+    if (rc == PR_OK && has_temporary_files())
+        rc = conn_script(store->sender, "PRAGMA temp_store = default", reterr);
+    return rc;
+}
+
 int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error *reterr)
 {
     int rc = PR_OK;
@@ -144,7 +168,7 @@ int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error 
     if (store->sender == NULL && store->location.memory)
         store->sender = conn_share(store->people);
     if (store->sender == NULL)
-        rc = conn_open(&store->location, false, &store->sender, reterr);
+        rc = sender_open(store, reterr);
     if (rc == PR_OK)
         *ret = store->sender;
     pthread_mutex_unlock(&store->lock);
