@@ -46,13 +46,49 @@ TEST(two_that_migrate_at_once_both_succeed) /* I18 */
     fixture_close(f);
 }
 
+#define DROP_ACTS(box)                                                                                                 \
+    "DROP TRIGGER postrider_" box "_event; DROP TRIGGER postrider_" box "_schedule; DROP VIEW postrider_" box "_acts"
+
+#define TRIGGER(box, act)                                                                                              \
+    "CREATE TRIGGER postrider_" box "_" act " AFTER INSERT ON " box " BEGIN SELECT RAISE(ABORT, 'old'); END;"
+
+/* In version 80 boxes of flows had the triggers of the others, in 85 none. */
+TEST(of_older_stores_only_boxes_of_senders_have_the_new_triggers) /* I18 */
+{
+    static const char *const versions[] = {
+        TRIGGER("turns", "event") TRIGGER("turns", "schedule") TRIGGER("activities", "event")
+            TRIGGER("activities", "schedule") "UPDATE postrider_meta SET value = 80 WHERE key = 'schema_version'",
+        "UPDATE postrider_meta SET value = 85 WHERE key = 'schema_version'",
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(versions); i++) {
+        struct fixture *f = fixture_open("");
+        sqlite3 *db = fixture_raw(f);
+        raw_run(db, DROP_ACTS("outbox") ";" DROP_ACTS("inbox") ";" DROP_ACTS("ledger"));
+        raw_run(db, TRIGGER("outbox", "event") TRIGGER("outbox", "schedule") TRIGGER("inbox", "event"));
+        raw_run(db, versions[i]);
+        CHECK_OK(fixture_migrate(f), &f->error); /* db knows the schema of before */
+        raw_run(db, "INSERT INTO outbox (type, stream, event) VALUES ('t', 's', 1);"
+                    "INSERT INTO inbox (type, stream, event) VALUES ('t', 's', 1);"
+                    "INSERT INTO turns (type, stream, event) VALUES ('t', 's', 0)");
+        CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_event"), 2);
+        CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master WHERE name LIKE 'postrider%acts'"), 3);
+        CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master WHERE tbl_name LIKE 'postrider%acts'"), 9);
+        CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%AFTER INSERT%'"
+                             " AND tbl_name IN ('turns', 'activities')"),
+                 0);
+        CHECK_EQ(raw_int(db, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"), 1);
+        sqlite3_close(db);
+        fixture_close(f);
+    }
+}
+
 TEST(rows_of_a_version_before_say_after_the_upgrade_who_parked_them_and_what_they_are_held_for) /* I18 */
 {
     static const char *const steps[] = {
         "DROP TABLE postrider_ended",
-        "DROP TRIGGER postrider_outbox_event",
-        "DROP TRIGGER postrider_inbox_event",
-        "DROP TRIGGER postrider_ledger_event",
+        DROP_ACTS("outbox"),
+        DROP_ACTS("inbox"),
+        DROP_ACTS("ledger"),
         "DROP VIEW postrider_messages",
         "DROP VIEW postrider_blocked_streams",
         "DROP VIEW postrider_schedules",
@@ -313,6 +349,69 @@ TEST(a_plain_insert_of_type_and_payload_is_a_message)
     fixture_close(f);
 }
 
+/* The expression that makes ids, asked at times of three centuries. */
+TEST(an_id_that_is_made_begins_with_its_milliseconds_at_any_time)
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    char make[8192], sql[16384];
+    raw_text(db,
+             "SELECT replace(dflt_value, 'julianday()', 'julianday(ms / 1000.0, ''unixepoch'')')"
+             " FROM pragma_table_info('outbox') WHERE name = 'id'",
+             make, sizeof(make));
+    CHECK(strstr(make, "julianday(ms") != NULL);
+    snprintf(sql, sizeof(sql),
+             "WITH RECURSIVE time(ms) AS (SELECT 946684800000 UNION ALL SELECT ms + 2654435761 FROM time LIMIT 3500)"
+             " SELECT count(DISTINCT id) FROM (SELECT ms, %s AS id FROM time LIMIT -1 OFFSET 0)"
+             " WHERE typeof(id) = 'blob' AND length(id) = 16 AND substr(hex(id), 1, 12) = printf('%%012X', ms)"
+             " AND substr(hex(id), 13, 1) = '7' AND substr(hex(id), 17, 1) IN ('8', '9', 'A', 'B')",
+             make);
+    CHECK_EQ(raw_int(db, sql), 3500);
+    raw_run(db, "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 3000)"
+                " INSERT INTO outbox (type) SELECT 't' FROM n"); /* in a few milliseconds, and all different */
+    CHECK_EQ(
+        raw_int(db, "SELECT count(*) FROM outbox WHERE substr(hex(id), 1, 12) = printf('%012X', created_at / 1000)"),
+        3000);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+/* SQLite prepares room for the body of each trigger for each row, whether its condition holds or not. */
+TEST(a_box_has_short_triggers_for_insert_and_a_box_of_flows_none)
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    static const char OF_OUTBOX[] =
+        "FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'outbox' AND sql LIKE '%AFTER INSERT%'";
+    char sql[256];
+    snprintf(sql, sizeof(sql), "SELECT count(*) %s", OF_OUTBOX);
+    CHECK_EQ(raw_int(db, sql), 2);
+    snprintf(sql, sizeof(sql), "SELECT max(length(sql)) < 400 %s", OF_OUTBOX);
+    CHECK_EQ(raw_int(db, sql), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view') AND"
+                         " (tbl_name LIKE 'postrider_turns%' OR tbl_name LIKE 'postrider_activities%')"),
+             0);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+/* A trigger does not run inside itself unless the application has said so (recursive_triggers). */
+TEST(an_event_that_an_applications_trigger_stores_because_of_an_order_is_one)
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "CREATE TRIGGER of_the_application AFTER INSERT ON outbox WHEN NEW.destination = 'schedule:' BEGIN"
+                " INSERT INTO outbox (type, stream, event) VALUES ('ordered', 'audit', 1); END");
+    raw_run(db, "INSERT INTO outbox (type, stream, destination, payload)"
+                " VALUES ('t', 'nightly', 'schedule:', '{\"cron\":\"0 3 * * *\"}')");
+    raw_run(db, "INSERT INTO outbox (type, stream, destination, payload)"
+                " VALUES ('t', 'nightly', 'schedule:', '{\"run\":true}')");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox WHERE event"), 3); /* an order is stored anew as a wish */
+    CHECK_EQ(raw_int(db, "SELECT max(version) FROM postrider_event WHERE stream = 'audit'"), 3);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
 TEST(a_message_follows_the_transaction_of_its_sender) /* B1 */
 {
     struct fixture *f = fixture_open("");
@@ -471,21 +570,3 @@ TEST(every_action_is_in_the_audit) /* B202 */
 }
 
 /* Each row of these boxes would pay for what it never is. */
-TEST(boxes_of_flows_have_no_triggers_for_events_and_schedules_nor_keep_them_in_an_upgrade) /* I18 */
-{
-    static const char count[] = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND (name GLOB '*_event' OR"
-                                " name GLOB '*_schedule') AND tbl_name IN ('turns', 'activities')";
-    struct fixture *f = fixture_open("");
-    CHECK_EQ(fixture_int(f, count), 0);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'outbox'"),
-             2 + fixture_int(f, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'turns'"));
-    sqlite3 *db = fixture_raw(f);
-    raw_run(db, "CREATE TRIGGER postrider_turns_event AFTER INSERT ON turns BEGIN SELECT RAISE(ABORT, 'asked'); END");
-    raw_run(db, "UPDATE postrider_meta SET value = 80 WHERE key = 'schema_version'");
-    CHECK_EQ(fixture_int(f, count), 1);
-    CHECK_OK(fixture_migrate(f), &f->error);
-    CHECK_EQ(fixture_int(f, count), 0);
-    raw_run(db, "INSERT INTO turns (type) VALUES ('event')"); /* also where the schema was known already */
-    sqlite3_close(db);
-    fixture_close(f);
-}
