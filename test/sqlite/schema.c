@@ -484,6 +484,72 @@ TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
     fixture_close(f);
 }
 
+#define DEAD(id)                                                                                                       \
+    "INSERT INTO postrider_dead_letter (box, id, destination, seq, status, attempts, failures, failure_reason,"        \
+    " released, endpoint, cause, limit_reached, rule, fingerprint, died_at)"                                           \
+    " VALUES ('outbox', " id ", '', 1, 0, 1, 1, 1, 0, 'e', 1, 0, '', 'f', 1)"
+
+static void plant_known(sqlite3 *db, const char *known)
+{
+    raw_run(db, "DELETE FROM outbox; DELETE FROM postrider_dead_letter; DELETE FROM postrider_seen;"
+                "UPDATE postrider_box SET dedupe_us = 0; DROP TRIGGER IF EXISTS of_the_application");
+    raw_run(db, known);
+}
+
+static void check_known(struct fixture *f, sqlite3 *db, int known_too, bool on_callers_connection)
+{
+    enum { COUNT = 6, KNOWN = 4 };
+    struct pr_message m[COUNT];
+    pr_id ids[COUNT];
+    int answers[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        m[i] = (struct pr_message){ .type = PR_STR("t"), .payload = PR_STR("p") };
+        CHECK_EQ(pr_id_parse(PR_STR("018f0000-0000-7000-8000-000000000000"), &m[i].id), PR_OK);
+        m[i].id.bytes[15] = (unsigned char)i;
+    }
+    if (on_callers_connection) {
+        raw_run(db, "BEGIN");
+        CHECK_OK(sqlite_send_many(db, PR_STR("outbox"), m, COUNT, answers, &f->error), &f->error);
+        raw_run(db, "COMMIT");
+    } else {
+        CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), m, COUNT, PAYLOAD_MAX, ids, answers, &f->error), &f->error);
+    }
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(answers[i], i == KNOWN || i == known_too ? PR_DUPLICATE : PR_OK);
+}
+
+TEST(of_many_messages_the_one_that_is_known_is_told_however_it_is_known) /* B2 */
+{
+    static const struct {
+        const char *sql;
+        int known_too; /* that the trigger of the application leaves out */
+    } known[] = {
+        { "INSERT INTO outbox (id, type) VALUES ('018F0000-0000-7000-8000-000000000004', 't')", -1 },
+        { "INSERT INTO outbox (id, type) VALUES (x'018f0000000070008000000000000004', 't')", -1 },
+        { DEAD("x'018f0000000070008000000000000004'"), -1 },
+        { DEAD("'018F0000-0000-7000-8000-000000000004'"), -1 },
+        { "UPDATE postrider_box SET dedupe_us = 1000000; INSERT INTO postrider_seen (box, id, handler, at, alone)"
+          " VALUES ('outbox', x'018f0000000070008000000000000004', 'e', 1, 1)",
+          -1 },
+        { "CREATE TRIGGER of_the_application AFTER INSERT ON outbox WHEN hex(NEW.id) LIKE '%1' BEGIN"
+          " INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-000000000004', 'mine'); END",
+          -1 },
+        { "CREATE TRIGGER of_the_application BEFORE INSERT ON outbox WHEN hex(NEW.id) LIKE '%2' BEGIN"
+          " INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-000000000004', 'mine');"
+          " SELECT RAISE(IGNORE); END",
+          2 },
+    };
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++)
+        for (int callers = 0; callers < 2; callers++) {
+            plant_known(db, known[i].sql);
+            check_known(f, db, known[i].known_too, callers);
+        }
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
 /* ---- Views --------------------------------------------------------------------------- */
 
 TEST(the_views_for_people_say_what_the_listings_say) /* B201 */

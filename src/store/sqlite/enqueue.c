@@ -53,10 +53,16 @@ static int expectation(struct conn *conn, const struct pr_message *m, struct pr_
 static int request_store(struct conn *conn, const struct sending *request, int64_t now_us, int64_t mono_us,
                          struct pr_error *reterr)
 {
+    bool brief = false;
+    if (request->count >= MESSAGE_BRIEF_FROM) {
+        int rc = message_can_be_brief(conn, request->box, &brief, reterr);
+        if (rc != PR_OK)
+            return rc;
+    }
     for (size_t i = 0; i < request->count; i++) {
         int rc = expectation(conn, &request->messages[i], reterr);
         if (rc == PR_OK)
-            rc = message_insert(conn, request->box, &request->messages[i], now_us, reterr);
+            rc = message_insert_next(conn, request->box, &request->messages[i], now_us, &brief, reterr);
         if (request->answers != NULL && rc >= 0)
             request->answers[i] = rc;
         if (rc == PR_OK && message_has_failed(&request->messages[i]))

@@ -13,26 +13,27 @@
  * transaction; VALUES and not SELECT, because an INSERT that SELECTs from its own table goes through a temporary one.
  * Any text is less than any blob: ids as text are looked for only if there are some.  split_seq is included because
  * only boxes have it: OR IGNORE must fail for a table that is not a box. */
-#define INSERT_BODY                                                                                                    \
+#define IS_DEAD "EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"
+#define HAS_TEXT_IDS "EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'')"
+#define DEAD_HAVE_TEXT_IDS "EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'')"
+#define HAS_DEDUPE "EXISTS (SELECT 1 FROM postrider_box WHERE name = '{box}' AND dedupe_us > 0)"
+#define IS_THERE_OTHERWISE                                                                                             \
+    " OR (" HAS_TEXT_IDS " AND (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?10 AND destination = ?2) OR"               \
+    "     EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?11 AND destination = ?2)))"                                      \
+    " OR (" DEAD_HAVE_TEXT_IDS " AND"                                                                                  \
+    "     (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?10 AND destination = ?2 AND box = '{box}') OR"      \
+    "      EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?11 AND destination = ?2 AND box = '{box}')))"       \
+    " OR (" HAS_DEDUPE " AND EXISTS (SELECT 1 FROM postrider_seen WHERE box = '{box}' AND id = ?1 AND"                 \
+    "     (handler = ?2 OR (?2 = '' AND alone))))"
+#define INSERT_BODY(is_there)                                                                                          \
     " INTO \"{box}\" (id, destination, type, stream, headers, event, created_at, due_at, expires_at, payload,"         \
-    " split_seq" SENDER_TEXTS(                                                                                         \
-        COLUMN_NAME) ") VALUES (iif(EXISTS"                                                                            \
-                     "   (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"   \
-                     "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"                                      \
-                     "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?11 AND destination = ?2) OR"                 \
-                     "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?12 AND destination = ?2)))"                  \
-                     "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"                          \
-                     "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?11 AND destination = ?2 AND "    \
-                     "box = '{box}') OR"                                                                               \
-                     "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?12 AND destination = ?2 AND "    \
-                     "box = '{box}')))"                                                                                \
-                     "   OR (EXISTS (SELECT 1 FROM postrider_box WHERE name = '{box}' AND dedupe_us > 0) AND"          \
-                     "       EXISTS (SELECT 1 FROM postrider_seen WHERE box = '{box}' AND id = ?1 AND"                 \
-                     "               (handler = ?2 OR (?2 = '' AND alone)))), "                                        \
-                     "NULL, ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL" SENDER_TEXTS(COLUMN_NEXT) ")"
+    " split_seq" SENDER_TEXTS(COLUMN_NAME) ") VALUES (iif(" is_there ", NULL, ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"    \
+                                           " ?12, NULL" SENDER_TEXTS(COLUMN_NEXT) ")"
 
-const char MESSAGE_INSERT[] = "INSERT OR IGNORE" INSERT_BODY;
-const char MESSAGE_INSERT_STRICTLY[] = "INSERT" INSERT_BODY;
+const char MESSAGE_INSERT[] = "INSERT OR IGNORE" INSERT_BODY(IS_DEAD IS_THERE_OTHERWISE);
+const char MESSAGE_INSERT_BRIEF[] = "INSERT OR IGNORE" INSERT_BODY(IS_DEAD);
+const char MESSAGE_INSERT_STRICTLY[] = "INSERT" INSERT_BODY(IS_DEAD IS_THERE_OTHERWISE);
+const char MESSAGE_CAN_BE_BRIEF[] = "SELECT NOT (" HAS_TEXT_IDS " OR " DEAD_HAVE_TEXT_IDS " OR " HAS_DEDUPE ")";
 
 void id_forms_init(struct id_forms *forms, pr_id id)
 {
@@ -54,9 +55,9 @@ void message_values(const struct pr_message *m, const struct id_forms *forms, in
                                                        V_INT(now_us),
                                                        m->due_us != 0 ? V_INT(m->due_us) : V_NULL,
                                                        m->expires_us != 0 ? V_INT(m->expires_us) : V_NULL,
-                                                       V_BLOB(m->payload),
                                                        V_ID_LOWER(*forms),
                                                        V_ID_UPPER(*forms),
+                                                       V_BLOB(m->payload),
 #define X(column, ...) V_TEXT_OR_NULL(m->column),
                                                        SENDER_TEXTS(X)
 #undef X
@@ -64,20 +65,37 @@ void message_values(const struct pr_message *m, const struct id_forms *forms, in
     memcpy(ret, values, sizeof(values));
 }
 
-int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
-                   struct pr_error *reterr)
+int message_can_be_brief(struct conn *conn, pr_slice box, bool *ret, struct pr_error *reterr)
+{
+    int64_t brief = 0;
+    int rc = conn_int(conn, MESSAGE_CAN_BE_BRIEF, box, NULL, 0, &brief, reterr);
+    *ret = brief != 0;
+    return rc;
+}
+
+int message_insert_next(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us, bool *brief,
+                        struct pr_error *reterr)
 {
     struct id_forms forms;
     struct value values[MESSAGE_VALUE_COUNT];
-    int changed;
+    int changed = 0, before = sqlite3_total_changes(conn->db);
 
     id_forms_init(&forms, message->id);
     message_values(message, &forms, now_us, values);
-    int rc = conn_do(conn, MESSAGE_INSERT, box, values, MESSAGE_VALUE_COUNT, &changed, reterr);
+    int rc = conn_do(conn, *brief ? MESSAGE_INSERT_BRIEF : MESSAGE_INSERT, box, values, MESSAGE_VALUE_COUNT, &changed,
+                     reterr);
+    *brief = *brief && sqlite3_total_changes(conn->db) == before + changed;
     if (rc != PR_OK || changed > 0)
         return rc;
     rc = note_again(conn, box, message, now_us, reterr);
     return rc == PR_OK ? PR_DUPLICATE : rc;
+}
+
+int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
+                   struct pr_error *reterr)
+{
+    bool brief = false;
+    return message_insert_next(conn, box, message, now_us, &brief, reterr);
 }
 
 /* ---- Reading ------------------------------------------------------------------------ */

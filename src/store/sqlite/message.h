@@ -46,6 +46,12 @@ void id_forms_init(struct id_forms *forms, pr_id id);
 extern const char MESSAGE_INSERT[];
 /* The same, but errors instead of a no-op. */
 extern const char MESSAGE_INSERT_STRICTLY[];
+/* The same without looking for ids that are stored as text, and for marks.  MESSAGE_CAN_BE_BRIEF selects whether there are
+ * none: the answer holds until the transaction ends, unless an INSERT changed more than its row (a trigger of the
+ * application can store anything). */
+extern const char MESSAGE_INSERT_BRIEF[];
+extern const char MESSAGE_CAN_BE_BRIEF[];
+#define MESSAGE_BRIEF_FROM 4 /* messages, from which asking is worth it */
 #define MESSAGE_VALUE_COUNT (12 + SENDER_TEXT_COUNT)
 void message_values(const struct pr_message *message, const struct id_forms *forms, int64_t now_us,
                     struct value ret[MESSAGE_VALUE_COUNT]);
@@ -58,8 +64,12 @@ void message_values(const struct pr_message *message, const struct id_forms *for
 /* mark.c: in a box with dedupe the message arrived again and was not stored. */
 PR_MUST_CHECK int note_again(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
                              struct pr_error *reterr);
+PR_MUST_CHECK int message_can_be_brief(struct conn *conn, pr_slice box, bool *ret, struct pr_error *reterr);
 /* Outcome PR_DUPLICATE. */
 PR_MUST_CHECK int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
                                  struct pr_error *reterr);
+/* The same, one of many.  *brief: as message_can_be_brief() said in this transaction; false when that no longer holds. */
+PR_MUST_CHECK int message_insert_next(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
+                                      bool *brief, struct pr_error *reterr);
 
 #endif

@@ -98,13 +98,19 @@ static int send_passed_over(sqlite3 *db, pr_slice box, const struct pr_message *
     return rc;
 }
 
-int sqlite_sender_init(struct sqlite_sender *s, sqlite3 *db, pr_slice box, struct pr_error *reterr)
+static int sender_prepare(struct sqlite_sender *s, const char *insert, sqlite3 *db, pr_slice box,
+                          struct pr_error *reterr)
 {
     *s = (struct sqlite_sender){ .db = db };
-    int rc = send_prepare(db, MESSAGE_INSERT, box, &s->insert, reterr);
+    int rc = send_prepare(db, insert, box, &s->insert, reterr);
     if (rc == PR_OK)
         memcpy(s->box, box.data, box.size); /* checked before */
     return rc;
+}
+
+int sqlite_sender_init(struct sqlite_sender *s, sqlite3 *db, pr_slice box, struct pr_error *reterr)
+{
+    return sender_prepare(s, MESSAGE_INSERT, db, box, reterr);
 }
 
 void sqlite_sender_fini(struct sqlite_sender *s)
@@ -186,21 +192,55 @@ int sqlite_sender_send(struct sqlite_sender *s, const struct pr_message *message
     return message->expects_version ? send_expecting(s, message, reterr) : send_one(s, message, reterr);
 }
 
-int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
-                     struct pr_error *reterr)
+/* May these messages be inserted with MESSAGE_INSERT_BRIEF?  Only inside a transaction the answer holds. */
+static int can_be_brief(sqlite3 *db, pr_slice box, size_t count, bool *ret, struct pr_error *reterr)
 {
-    struct sqlite_sender sender;
-    int rc = write_first(db, reterr);
+    sqlite3_stmt *statement = NULL;
+    *ret = false;
+    if (count < MESSAGE_BRIEF_FROM || db == NULL || sqlite3_get_autocommit(db))
+        return PR_OK;
+    int rc = send_prepare(db, MESSAGE_CAN_BE_BRIEF, box, &statement, reterr);
     if (rc != PR_OK)
         return rc;
-    rc = sqlite_sender_init(&sender, db, box, reterr);
-    for (size_t i = 0; i < count && rc >= PR_OK; i++) {
-        rc = sqlite_sender_send(&sender, &messages[i], reterr);
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *ret = sqlite3_column_int(statement, 0) != 0;
+    else
+        rc = sqlite_fault(db, code, path_of(db), reterr);
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+/* The messages from *at on with one statement: all of them; with the brief one, until it may not be used any more. */
+static int send_some(sqlite3 *db, pr_slice box, bool brief, const struct pr_message *messages, size_t count, size_t *at,
+                     int *answers, struct pr_error *reterr)
+{
+    struct sqlite_sender sender;
+    int rc = sender_prepare(&sender, brief ? MESSAGE_INSERT_BRIEF : MESSAGE_INSERT, db, box, reterr);
+    for (bool more = true; *at < count && more && rc >= PR_OK; (*at)++) {
+        int before = sqlite3_total_changes(db);
+        rc = sqlite_sender_send(&sender, &messages[*at], reterr);
         if (rc >= PR_OK && answers != NULL)
-            answers[i] = rc;
+            answers[*at] = rc;
+        more = !brief || sqlite3_total_changes(db) == before + (rc == PR_OK);
     }
     sqlite_sender_fini(&sender);
     return rc < 0 ? rc : PR_OK;
+}
+
+int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
+                     struct pr_error *reterr)
+{
+    bool brief = false;
+    size_t at = 0;
+    int rc = write_first(db, reterr);
+    if (rc == PR_OK)
+        rc = can_be_brief(db, box, count, &brief, reterr);
+    if (rc == PR_OK && brief)
+        rc = send_some(db, box, true, messages, count, &at, answers, reterr);
+    if (rc == PR_OK && (at < count || count == 0))
+        rc = send_some(db, box, false, messages, count, &at, answers, reterr);
+    return rc;
 }
 
 int sqlite_send(sqlite3 *db, pr_slice box, const struct pr_message *message, struct pr_error *reterr)
