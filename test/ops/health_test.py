@@ -122,8 +122,11 @@ class Place:
             assert r.status == 200, answer
             return json.loads(answer)
 
+    def command(self, *args):
+        return subprocess.run([PROGRAM, *args, "-c", "c.yaml"], cwd=self.path, capture_output=True, timeout=DEADLINE_SECONDS)
+
     def run(self, *args, code=0):
-        done = subprocess.run([PROGRAM, *args, "-c", "c.yaml"], cwd=self.path, capture_output=True, timeout=DEADLINE_SECONDS)
+        done = self.command(*args)
         assert done.returncode == code, (args, done.returncode, done.stdout, done.stderr)
         return done.stdout.decode()
 
@@ -227,7 +230,7 @@ def a_stream_behind_a_parked_head():  # B205
         receiver.status = 503
         head = place.send("head", "orders 7")
         place.send("follower", "orders 7")
-        place.run("park", head, "--yes")
+        wait_for("parked", lambda: place.command("park", head, "--yes").returncode == 0)  # refused while it is out
         receiver.status = 204
         advice = wait_for("told", lambda: place.advice("blocked"))
         assert '1 message waits in stream "orders 7" of endpoint hook' in advice and "is parked" in advice, advice
