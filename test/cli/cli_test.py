@@ -1115,15 +1115,18 @@ endpoints:
     assert "stands before" not in words
     p.send("--type", "t", "--to", "rated")
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 1, "the first of the hour")
-    late = p.send("--type", "t", "--to", "rated")
+    late, behind = (p.send("--type", "t", "--stream", "z", "--to", "rated") for _ in range(2))
     has(p.ok("why", late).out, "Endpoint rated has a rate limit of 1 per 1h", "A larger rate of endpoint rated")
+    assert [p.ok("why", id, "--json").json()[0]["waits_for"] for id in (late, behind)] == [None, late]  # never what comes later
     p.sql("UPDATE outbox SET created_at = created_at - 3600000000 WHERE type = 'next'", changes=2)
     age = next(c["advice"] for c in p.ok("status", "--json").json()[0]["checks"] if c["name"] == "age")
     command = age.split(": postrider ")[1].split()
     assert [m["id"] for m in p.ok(*command, "--json").json()] == [second], age  # not the one that is on its way
     p.write("go", "")
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 5, "all of one")
-    p.stop(daemon)
+    daemon.kill()
+    daemon.communicate()
+    p.sql("UPDATE postrider_instance SET lease_end = 0, lease_wall = 0")  # it is there until another one takes its place
     has(p.ok("why", late).out, "no instance delivers from this box")
 
 
