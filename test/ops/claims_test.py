@@ -309,7 +309,7 @@ def retry_after_is_respected(d):  # B74
     begun = time.monotonic()
     assert d.end("fail", d.claim_one(), reason="dependency_failure", retry_after="2s") == ["ok"]
     c = d.claim_one()
-    # The store counts by the clock of the day, which may be set right by some milliseconds meanwhile.
+    # Two seconds by the store's clock, which may differ from this one by some milliseconds.
     assert time.monotonic() - begun >= 1.9 and c["attempt"] == 2, c
     assert d.end("complete", c) == ["ok"]
 
